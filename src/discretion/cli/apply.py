@@ -1,0 +1,178 @@
+"""`discretion apply KIND IN OUT`: one method on one file; its options come from the method's fields."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from discretion.cli.console import common_options, print_json, progress_bar, say
+from discretion.cli.schema_options import read_with, schema_options, take_schema
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
+    from discretion.part import Part
+
+
+class MethodCommands(click.Group):
+    """One subcommand for each registered method, built when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """Name the methods."""
+        from discretion.part import find, index
+
+        return [kind for kind, e in index().items() if (e.family or find(kind).family) == "method"]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Build the command of a method; an unknown one is an error with a hint."""
+        from discretion.part import index
+
+        if cmd_name in self.list_commands(ctx):
+            return LazyMethodCommand(cmd_name, index()[cmd_name].summary)
+        return None
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """Suggest a method for a name that does not exist."""
+        from discretion.errors import PlanError, unknown
+
+        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            raise PlanError(unknown("method", args[0], self.list_commands(ctx)))
+        return super().resolve_command(ctx, args)
+
+
+class LazyMethodCommand(click.Command):
+    """Loads the method only when it is run or asked for help."""
+
+    def __init__(self, kind: str, summary: str) -> None:
+        super().__init__(kind, short_help=summary, callback=lambda **options: _run(kind, options))
+        self._loaded = False
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Give the parameters, taken from the method's fields."""
+        if not self._loaded:
+            self._load()
+        return super().get_params(ctx)
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Show the method's docstring."""
+        from discretion.part import find
+
+        self.help = "\b\n" + (find(self.name or "").__doc__ or "").split("    Examples\n")[0].replace("\n    ", "\n")
+        super().format_help_text(ctx, formatter)
+
+    def _load(self) -> None:
+        from discretion.part import find
+
+        part = find(self.name or "")
+        shell = click.Command(None, params=[])
+        decorated = _file_options(lambda **_: None)
+        self.params = [click.Argument(["source"], metavar="IN"), click.Argument(["target"], metavar="OUT")]
+        self.params += [_option(name, field) for name, field in part.model_fields.items()]
+        self.params += list(reversed(getattr(decorated, "__click_params__", shell.params)))
+        self._loaded = True
+
+
+def _file_options(function: Any) -> Any:
+    function = common_options(function)
+    function = click.option("--dry-run", is_flag=True, help="protect, but write nothing")(function)
+    function = click.option("--force", is_flag=True, help="overwrite OUT if it exists")(function)
+    function = click.option(
+        "--seed-file", metavar="FILE", help="file with the seed (a secret); default: a new random seed"
+    )(function)
+    return schema_options(function)
+
+
+def _option(name: str, field: FieldInfo) -> click.Option:
+    """Turn a field of a part into an option; pydantic checks the value."""
+    from discretion.part import literal_options
+
+    flag = "--" + name.replace("_", "-")
+    help_text = (field.description or "").replace("`", "")
+    if field.annotation is bool:
+        return click.Option([f"field_{name}", f"{flag}/--no-{flag[2:]}"], default=None, help=help_text)
+    options = literal_options(field.annotation)
+    kind: Any = click.Choice(options) if options else str
+    default = None if field.is_required() or field.default in (None, ()) else field.default
+    if default is not None and default.__class__.__name__ != "PydanticUndefinedType":
+        help_text += f" [default: {default}]"
+    return click.Option(
+        [f"field_{name}", flag],
+        type=kind,
+        required=field.is_required(),
+        help=help_text,
+        metavar=_metavar(field),
+    )
+
+
+def _metavar(field: FieldInfo) -> str | None:
+    text = str(field.annotation)
+    if "Mapping" in text:
+        return "COLUMN=VALUE,…"
+    if "tuple" in text:
+        return "A,B,…"
+    return "NUMBER" if "float" in text or "int" in text else None
+
+
+def parse_field(text: Any, annotation: Any) -> Any:
+    """Turn an option's text into what the field expects: lists by commas, mappings by `name=value`."""
+    if not isinstance(text, str):
+        return text
+    shape = str(annotation)
+    if "Mapping" in shape:
+        pairs = [item.partition("=") for item in text.split(",") if item.strip()]
+        return {name.strip(): value.strip() for name, _, value in pairs}
+    if "tuple" in shape:
+        return [item.strip() for item in text.split(",") if item.strip()]
+    return text
+
+
+def build_part(kind: str, options: dict[str, Any]) -> Part:
+    """Build a part from options named `field_…`, which are taken out of the mapping."""
+    from discretion.part import find
+
+    part = find(kind)
+    given = {name: options.pop(f"field_{name}") for name in part.model_fields}
+    fields = {
+        name: parse_field(value, part.model_fields[name].annotation)
+        for name, value in given.items()
+        if value is not None
+    }
+    return part(**fields)
+
+
+@click.command(cls=MethodCommands, name="apply", subcommand_metavar="KIND IN OUT [OPTIONS]")
+def apply() -> None:
+    """Protect a file by one method: discretion apply KIND IN OUT."""
+
+
+def _run(kind: str, options: dict[str, Any]) -> None:
+    from discretion.context import new_seed
+    from discretion.data.write import write
+    from discretion.method import Method
+    from discretion.release.run import read_seed
+
+    method = build_part(kind, options)
+    schema, reading = take_schema(options)
+    quiet, source, target = options["quiet"], options["source"], options["target"]
+    seed = read_seed(options["seed_file"]) if options["seed_file"] else new_seed()
+    data = read_with(source, schema, reading, quiet)
+    if not isinstance(method, Method):
+        raise click.UsageError(f"{kind} is not a method")
+    with progress_bar(quiet) as progress:
+        released = method(data, seed=seed, progress=progress)
+    if not options["dry_run"]:
+        write(released, target, overwrite=options["force"])
+    say(
+        f"{kind}: {len(released)} rows × {len(released.columns)} columns {'' if options['dry_run'] else f'→ {target}'}",
+        quiet,
+    )
+    if options["as_json"] and target != "-":
+        print_json(
+            {
+                "kind": kind,
+                "rows": len(released),
+                "columns": list(released.columns),
+                "written": not options["dry_run"],
+            }
+        )

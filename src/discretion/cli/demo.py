@@ -1,0 +1,109 @@
+"""`discretion demo`: the main job from beginning to end on built-in data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from discretion.cli.console import common_options, progress_bar, say
+from discretion.errors import DataError
+
+PLAN = """\
+title: Census of an invented country
+data: census.csv
+
+# The scenario: somebody knows the region, age, sex and education of a person in the file.
+# Municipality and date of birth are too detailed for a public file and are not published.
+roles:
+  person_id: identifier
+  name: identifier
+  municipality: identifier
+  birth_date: identifier
+  household: household
+  region: [quasi, geography]
+  age: quasi
+  sex: quasi
+  education: quasi
+  income: sensitive
+  savings: sensitive
+  diagnoses: sensitive
+  marital_status: other
+  occupation: other
+  hours: other
+  weight: weight
+
+hierarchies:
+  region: hierarchies/region.csv
+  age: hierarchies/age.csv
+  education: hierarchies/education.csv
+
+steps:
+  - drop-identifiers
+  - top-code: {column: age, at: 79}
+  - generalize: {levels: {age: 3, region: 1, education: 1}}
+  - top-code: {column: income, quantile: 0.995, replace: mean}
+  - rank-swap: {columns: [income, savings], percent: 8}
+
+measures:
+  - sample-uniqueness
+  - distance-linkage: {columns: [income, savings]}
+  - interval-risk: {columns: [income, savings], sd_share: 0.05}
+  - il1s: {columns: [income, savings]}
+  - mae: {columns: [income, savings], on: correlation}
+  - precision
+
+requirements:
+  - k-anonymity: {k: 5}
+  - distance-linkage: {columns: [income, savings], at_most: 0.005}
+  - il1s: {columns: [income, savings], at_most: 20000}
+
+output: {folder: release, journal: private}
+"""
+_HIERARCHIES = ("region", "age", "education")
+
+
+@click.command()
+@click.option("--out", default="demo", show_default=True, metavar="FOLDER", help="where the example is written")
+@click.option("--rows", default=30_000, show_default=True, type=click.IntRange(min=1000), help="number of people")
+@click.option("--force", is_flag=True, help="write over an earlier demo")
+@common_options
+def demo(out: str, rows: int, force: bool, as_json: bool, quiet: bool) -> None:
+    """Protect an invented census: data, plan, release and report, from beginning to end."""
+    from discretion.cli.run import report
+    from discretion.release.plan import Plan
+    from discretion.release.run import run_plan
+
+    folder = Path(out)
+    if folder.exists() and not force:
+        raise DataError(f"{out!r} exists; write over it with --force, or choose another folder with --out")
+    say(f"1/3 inventing a census of {rows:,} people", quiet)
+    plan_file = write_example(folder, rows)
+    say(f"2/3 carrying out {plan_file}", quiet)
+    plan = Plan.load(plan_file)
+    with progress_bar(quiet) as progress:
+        release = run_plan(plan, progress=progress)
+    report(release, as_json, {"folder": str(folder / "release"), "journal": str(folder / "private")})
+    public, private = release.write(folder / "release", folder / "private", overwrite=force)
+    say(f"3/3 published in {public}: {', '.join(sorted(f.name for f in public.iterdir()))}", quiet)
+    say(f"    private journal (seed, parameters, full report) in {private}", quiet)
+    say(f"    open {public / 'report.html'} in a browser; change {plan_file} and `discretion run` it", quiet)
+
+
+def write_example(folder: Path, rows: int) -> Path:
+    """Write the invented census, its hierarchies and a plan."""
+    from discretion.data.atomic import write_text
+    from discretion.data.write import write
+    from discretion.datasets import census
+
+    folder.mkdir(parents=True, exist_ok=True)
+    people = census(rows, seed=1)
+    write(people, folder / "census.csv", overwrite=True)
+    (folder / "hierarchies").mkdir(exist_ok=True)
+    for name in _HIERARCHIES:
+        rows_of_levels = zip(*people.hierarchy(name).table, strict=True)
+        text = "\n".join(";".join(row) for row in rows_of_levels) + "\n"
+        write_text(folder / "hierarchies" / f"{name}.csv", text, overwrite=True)
+    plan = folder / "plan.yaml"
+    write_text(plan, PLAN, overwrite=True)
+    return plan

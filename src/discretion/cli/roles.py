@@ -1,0 +1,83 @@
+"""`discretion roles IN`: propose a role for each column, with the reason, and write a plan to be read and confirmed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from discretion.cli.console import common_options, print_json, print_table, say
+from discretion.errors import DataError
+
+
+@click.command()
+@click.argument("source", metavar="IN")
+@click.option("--out", "-o", metavar="PLAN", help="write the proposals to this plan file, to be read and confirmed")
+@click.option("--force", is_flag=True, help="overwrite the plan file if it exists")
+@click.option("--delimiter", help="delimiter of text files, instead of the one found")
+@click.option("--decimal", help="decimal mark of text files, instead of the one found")
+@click.option("--encoding", help="encoding of text files, instead of the one found")
+@common_options
+def roles(source: str, out: str | None, force: bool, as_json: bool, quiet: bool, **reading: Any) -> None:
+    """Propose roles for the columns of a file, with the reasons."""
+    from discretion.data.detect import propose
+    from discretion.data.read import read
+
+    options = {key: value for key, value in reading.items() if value is not None}
+    data = read(source, report=lambda text: say(f"{source}: {text}", quiet), **options)
+    proposals = propose(data)
+    if out is not None:
+        _write_plan(source, proposals, Path(out), force, options)
+        say(f"proposals written to {out}; read them, then set `confirmed: true`", quiet)
+    if as_json:
+        fields = ("column", "role", "type", "reason", "confidence", "distinct", "missing")
+        print_json({"roles": [{name: getattr(p, name) for name in fields} for p in proposals]})
+        return
+    rows = [(p.column, p.role, p.type, p.confidence, p.reason) for p in proposals]
+    print_table(f"{len(data):,} rows", ("column", "role", "type", "confidence", "reason"), rows)
+
+
+def _write_plan(source: str, proposals: Sequence[Any], path: Path, force: bool, options: dict[str, Any]) -> None:
+    from discretion.data.atomic import write_text
+
+    if path.exists() and not force:
+        raise DataError(f"{str(path)!r} exists; overwrite it with --force")
+    lines = [
+        "# Proposed by `discretion roles`. Read every line, correct it, then set `confirmed: true`:",
+        "# a plan whose roles are not confirmed does not run.",
+        "confirmed: false",
+        "",
+    ]
+    if options:
+        lines += [
+            "data:",
+            f"  path: {_quoted(source)}",
+            *(f"  {k}: {_quoted(v)}" for k, v in options.items()),
+        ]
+    else:
+        lines.append(f"data: {_quoted(source)}")
+    lines += [
+        "",
+        "roles:",
+        *(f"  {_quoted(p.column)}: {p.role}  # {p.confidence} confidence: {p.reason}" for p in proposals),
+    ]
+    lines += ["", "types:", *(f"  {_quoted(p.column)}: {p.type}" for p in proposals)]
+    lines += ["", "steps:", "  - drop-identifiers", "", "requirements: []", "", "output: release", ""]
+    write_text(path, "\n".join(lines), overwrite=True)
+
+
+def _quoted(text: object) -> str:
+    """Write text so that YAML reads it back as text."""
+    import json
+
+    plain = str(text)
+    return (
+        plain
+        if plain.replace("_", "").isalpha() and plain.lower() not in _YAML_WORDS
+        else json.dumps(plain, ensure_ascii=False)
+    )
+
+
+_YAML_WORDS = {"y", "n", "yes", "no", "true", "false", "on", "off", "null"}

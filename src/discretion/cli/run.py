@@ -1,0 +1,151 @@
+"""`discretion run` and `discretion check`: carry out a plan; publish, or only tell whether it could be published."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from discretion.cli.console import common_options, print_json, print_table, progress_bar, say, shown
+
+if TYPE_CHECKING:
+    from discretion.release.plan import Plan
+    from discretion.release.release import Release
+
+
+@click.command(name="run")
+@click.argument("plan_file", metavar="PLAN")
+@click.option("--data", "source", metavar="FILE", help="read this file instead of the plan's (`-`: standard input)")
+@click.option("--out", metavar="FOLDER", help="public folder of the release, instead of the plan's `output`")
+@click.option(
+    "--journal",
+    metavar="FOLDER",
+    help="private folder; default: beside the public one, with `-private` added",
+)
+@click.option("--seed-file", metavar="FILE", help="file with the seed (a secret); default: a new random seed")
+@click.option(
+    "--reuse",
+    metavar="JOURNAL",
+    help="apply what an earlier run decided (its journal folder) to this delivery",
+)
+@click.option("--force", is_flag=True, help="overwrite the folders if they exist")
+@click.option("--dry-run", is_flag=True, help="check the plan and the data's columns, but protect and write nothing")
+@common_options
+def run_command(plan_file: str, as_json: bool, quiet: bool, **options: Any) -> None:
+    """Carry out a plan and publish the release if its requirements hold."""
+    from discretion.errors import PlanError
+    from discretion.release.journal import read_decisions
+    from discretion.release.plan import Plan
+
+    plan = Plan.load(plan_file)
+    folder = options["out"] or (plan.resolve(plan.output.folder) if plan.output.folder else None)
+    if folder is None:
+        raise PlanError("the plan names no `output`; give --out FOLDER")
+    journal = options["journal"] or (plan.resolve(plan.output.journal) if plan.output.journal else None)
+    if options["dry_run"]:
+        _dry_run(plan, options["source"], as_json, quiet)
+        return
+    reuse = read_decisions(options["reuse"]) if options["reuse"] else None
+    release = _carry_out(plan, options["source"], options["seed_file"], quiet, reuse)
+    release.require()
+    public, private = release.write(folder, journal, overwrite=options["force"])
+    report(release, as_json, {"folder": str(public), "journal": str(private)})
+    say(f"published in {public} (report: {public / 'report.html'}); private journal in {private}", quiet)
+
+
+@click.command()
+@click.argument("plan_file", metavar="PLAN")
+@click.option("--data", "source", metavar="FILE", help="read this file instead of the plan's (`-`: standard input)")
+@click.option("--released", metavar="FILE", help="check this finished release against the plan's data and requirements")
+@click.option(
+    "--id",
+    "id_column",
+    metavar="COLUMN",
+    help="column that tells which rows belong together (with --released)",
+)
+@click.option("--seed-file", metavar="FILE", help="file with the seed (a secret); default: a new random seed")
+@common_options
+def check(plan_file: str, as_json: bool, quiet: bool, **options: Any) -> None:
+    """Tell whether a plan's requirements hold; publish nothing. Exit code 4 if they do not."""
+    from discretion.release.plan import Plan
+
+    plan = Plan.load(plan_file)
+    if options["released"]:
+        release = _judge_file(plan, options["source"], options["released"], options["id_column"], quiet)
+    else:
+        release = _carry_out(plan, options["source"], options["seed_file"], quiet, None)
+    report(release, as_json, {})
+    release.require()
+    say("all requirements hold" if release.findings else "the plan has no requirements", quiet)
+
+
+def _carry_out(plan: Plan, source: str | None, seed_file: str | None, quiet: bool, reuse: Any) -> Release:
+    from discretion.release.run import read_seed, run_plan
+
+    data = plan.read(source, lambda text: say(text, quiet))
+    with progress_bar(quiet) as progress:
+        seed = read_seed(seed_file) if seed_file else None
+        return run_plan(plan, data, seed=seed, reuse=reuse, progress=progress)
+
+
+def _judge_file(plan: Plan, source: str | None, released: str, id_column: str | None, quiet: bool) -> Release:
+    from dataclasses import replace
+
+    from discretion.cli.assess import read_pair
+    from discretion.method import Decision
+    from discretion.release.plan import Step
+    from discretion.release.run import conclude
+    from discretion.release.study import Done, Study
+
+    original = plan.read(source, lambda text: say(text, quiet))
+    reading = {key: value for key, value in plan.data.items() if key != "path"}
+    _, data = read_pair(original, released, reading, id_column, quiet)
+    study = Study(original, 0)
+    elsewhere = Done(Step(_Elsewhere(), "elsewhere"), Decision.EMPTY, data)
+    with progress_bar(quiet) as progress:
+        return conclude(plan, replace(study, done=(elsewhere,), progress=progress))
+
+
+def _Elsewhere() -> Any:  # noqa: N802 - stands for a method
+    from discretion.protect.identifiers import DropIdentifiers
+
+    return DropIdentifiers()
+
+
+def _dry_run(plan: Plan, source: str | None, as_json: bool, quiet: bool) -> None:
+    from discretion.release.run import check_hierarchies, check_roles
+
+    data = plan.read(source, lambda text: say(text, quiet))
+    check_roles(data)
+    check_hierarchies(data)
+    if as_json:
+        print_json({"plan": "valid", "rows": len(data), "columns": list(data.columns)})
+    say(f"the plan is valid: {len(plan.steps)} steps on {len(data)} rows × {len(data.columns)} columns", quiet)
+
+
+def report(release: Release, as_json: bool, places: dict[str, str]) -> None:
+    """Print risk and utility before and after, and the requirements."""
+    if as_json:
+        content = {
+            "records": len(release.data),
+            "scores": [
+                {"before": m.before.value if m.before else None, "after": m.after.value, "measure": m.measure.kind,
+                 "family": m.measure.family, "better": m.after.better}
+                for m in release.measured
+            ],
+            "requirements": [
+                {"kind": f.kind, "holds": f.holds, "value": f.value, "text": f.explain()} for f in release.findings
+            ],
+            **places,
+        }  # fmt: skip
+        print_json(content)
+        return
+    rows = [
+        (m.measure.family, m.measure.kind, shown(m.before.value if m.before else None), shown(m.after.value),
+         f"{m.after.better} is better", m.after.meaning)
+        for m in release.measured
+    ]  # fmt: skip
+    print_table("Risk and utility", ("", "measure", "before", "after", "", "meaning"), rows, numeric=(2, 3))
+    if release.findings:
+        verdicts = [("holds" if f.holds else "FAILS", f.explain()) for f in release.findings]
+        print_table("Requirements", ("", "requirement"), verdicts)

@@ -1,0 +1,156 @@
+"""Integer codes of columns, and the equivalence classes built on them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Missing = Literal["category", "wildcard", "ignore"]
+"""How a missing value counts: as a category of its own, as matching anything, or by leaving its record out."""
+
+_DIRECT = 1 << 22
+
+
+@dataclass(frozen=True)
+class ColumnCodes:
+    """One column as integers 0 … size−1; `missing` is the code of missing values, −1 where there are none."""
+
+    codes: NDArray[np.integer[Any]]
+    size: int
+    missing: int
+    series: pl.Series = field(repr=False)
+
+    @cached_property
+    def first_rows(self) -> NDArray[np.int64]:
+        """A row for each code (−1 for a code that does not occur)."""
+        first = np.full(self.size, -1, dtype=np.int64)
+        first[self.codes[::-1]] = np.arange(len(self.codes) - 1, -1, -1)
+        return first
+
+    @cached_property
+    def values(self) -> list[object]:
+        """The value each code stands for; None for missing and for codes that do not occur."""
+        rows = self.first_rows
+        found = self.series.gather(np.where(rows < 0, 0, rows)).to_list() if len(self.series) else []
+        return [
+            value if row >= 0 and code != self.missing else None
+            for code, (value, row) in enumerate(zip(found, rows, strict=True))
+        ]
+
+
+@dataclass(frozen=True)
+class Classes:
+    """Records that agree on some columns: class of each record, size and one row of each class."""
+
+    ids: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    first_rows: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """The size of each record's class."""
+        return self.counts[self.ids]
+
+
+def encode(series: pl.Series) -> ColumnCodes:
+    """Give the codes of a column; NaN counts as missing, −0.0 as 0.0."""
+    import polars as pl
+
+    kind = series.dtype
+    if kind == pl.Boolean:
+        plain = series.cast(pl.UInt8)
+        return _narrow(series, plain.fill_null(2).to_numpy(), 3 if series.null_count() else 2, series.null_count())
+    if kind in (pl.Categorical, pl.Enum):
+        return _from_physical(series, series.to_physical())
+    if kind == pl.String:
+        local = pl.Categorical(pl.Categories.random())
+        return _from_physical(series, series.cast(local).to_physical())
+    if kind.is_integer() or kind.is_temporal():
+        return _from_integers(series, series.to_physical())
+    if kind.is_float():
+        return _from_floats(series)
+    if isinstance(kind, pl.List):
+        return encode_as(series, _set_keys(series))
+    return encode_as(series, series.cast(pl.String))
+
+
+def encode_as(series: pl.Series, text: pl.Series) -> ColumnCodes:
+    """Encode by another representation of the same column."""
+    found = encode(text)
+    return ColumnCodes(found.codes, found.size, found.missing, series)
+
+
+def _set_keys(series: pl.Series) -> pl.Series:
+    """Write each set as text that no other set has: every item by its length and itself, in order."""
+    import polars as pl
+
+    item = pl.element().cast(pl.String)
+    keys = (item.str.len_bytes().cast(pl.String) + ":" + item).sort()
+    return series.to_frame("set").select(pl.col("set").list.eval(keys).list.join("")).to_series()
+
+
+def _from_physical(series: pl.Series, physical: pl.Series) -> ColumnCodes:
+    nulls = physical.null_count()
+    top = physical.max()
+    size = 0 if top is None else int(cast(int, top)) + 1
+    if size > max(4 * len(series), _DIRECT):
+        return _by_hash(series, physical.cast(int), nulls)
+    if nulls:
+        physical = physical.fill_null(size)
+    return _narrow(series, physical.to_numpy(), size + bool(nulls), nulls)
+
+
+def _from_integers(series: pl.Series, physical: pl.Series) -> ColumnCodes:
+    import polars as pl
+
+    nulls = physical.null_count()
+    low, high = physical.min(), physical.max()
+    if low is None or high is None:
+        return _narrow(series, np.zeros(len(series), np.uint8), 1, nulls)
+    span = int(cast(int, high)) - int(cast(int, low)) + 1
+    if span > max(2 * len(series), 1 << 16):
+        return _by_hash(series, physical.cast(pl.Int64, wrap_numerical=True), nulls)
+    shifted = (physical.cast(pl.Int64) - low).fill_null(span) if nulls else physical.cast(pl.Int64) - low
+    return _narrow(series, shifted.to_numpy(), span + bool(nulls), nulls)
+
+
+def _from_floats(series: pl.Series) -> ColumnCodes:
+    import polars as pl
+
+    clean = (series.cast(pl.Float64) + 0.0).fill_nan(None)
+    bits = pl.Series(clean.fill_null(0.0).to_numpy().view(np.int64))
+    nulls = clean.null_count()
+    if nulls:
+        bits = pl.select(pl.when(clean.is_null()).then(None).otherwise(bits)).to_series()
+    return _by_hash(series, bits, nulls)
+
+
+def _by_hash(series: pl.Series, integers: pl.Series, nulls: int) -> ColumnCodes:
+    from discretion.kernels.classes import class_ids
+
+    present = integers.drop_nulls().to_numpy()
+    ids, counts, _ = class_ids([present.view(np.uint64)], [1 << 64])
+    size = len(counts)
+    if not nulls:
+        return _narrow(series, ids, size, 0)
+    codes = np.full(len(integers), size, dtype=np.int64)
+    codes[integers.is_not_null().to_numpy()] = ids
+    return _narrow(series, codes, size + 1, nulls)
+
+
+def _narrow(series: pl.Series, codes: NDArray[np.integer[Any]], size: int, nulls: int) -> ColumnCodes:
+    for kind in (np.uint8, np.uint16, np.uint32):
+        if size <= np.iinfo(kind).max:
+            codes = codes.astype(kind, copy=False)
+            break
+    return ColumnCodes(codes, size, size - 1 if nulls else -1, series)

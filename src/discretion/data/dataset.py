@@ -1,0 +1,512 @@
+"""The data: a frame with roles, hierarchies, levels applied, suppressed cells and hidden row ids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discretion.data.codes import Classes, ColumnCodes, Missing, encode
+from discretion.data.hierarchy import Levels, canonical
+from discretion.data.native import Source, give_back, take_in
+from discretion.data.schema import Role, Schema, Type
+from discretion.errors import DataError, PlanError, unknown
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Purpose = Literal["classes", "perturb", "compare", "compare-numbers"]
+Level = int | NDArray[np.int64]
+_T = TypeVar("_T")
+
+
+class Dataset:
+    """An immutable table of microdata.
+
+    Every row carries a hidden id (its position in the data it came from) through every step; `levels` records
+    how far each column has been generalized; suppressed cells are missing *and* marked. Derived data shares the
+    columns it did not change and the work that was cached for them. The repr shows shape and columns, never values.
+
+    Examples
+    --------
+    >>> import polars as pl, discretion as dc
+    >>> dc.Dataset(pl.DataFrame({"age": [30, 41], "income": [10.0, 20.0]}), roles={"age": "quasi"})
+    Dataset(2 rows × 2 columns: age [quasi], income)
+    """
+
+    __slots__ = (
+        "_cache",
+        "_changed",
+        "_frame",
+        "_masks",
+        "_root",
+        "_rows",
+        "_source",
+        "levels",
+        "lost_records",
+        "schema",
+    )
+
+    def __init__(
+        self,
+        frame: Any,
+        *,
+        roles: Mapping[str, object] | None = None,
+        types: Mapping[str, object] | None = None,
+        hierarchies: Mapping[str, object] | None = None,
+        missing_codes: Mapping[str, object] | None = None,
+        orders: Mapping[str, Sequence[object]] | None = None,
+        schema: Schema | None = None,
+    ) -> None:
+        if schema is None:
+            schema = Schema.build(roles, types, hierarchies, missing_codes, orders)
+        table, source = take_in(frame)
+        _check_names(schema, table.columns)
+        _check_finite(table)
+        self._source: Source | None = source
+        self._frame = _apply_missing_codes(table, schema)
+        self.schema = Schema(MappingProxyType({name: schema[name] for name in table.columns if name in schema.columns}))
+        self._changed: frozenset[str] = frozenset()
+        self._rows: NDArray[np.int64] | None = None
+        self._root: Dataset | None = None
+        self._masks: Mapping[str, NDArray[np.bool_]] = MappingProxyType({})
+        self._cache: dict[object, Any] = {}
+        self.levels: Mapping[str, Level] = MappingProxyType({})
+        self.lost_records = 0
+
+    @classmethod
+    def of(cls, data: Any) -> Dataset:
+        """Take a Dataset as it is, or a frame without roles."""
+        return data if isinstance(data, Dataset) else cls(data)
+
+    # --- looking ---------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return self._frame.height
+
+    def __repr__(self) -> str:
+        shown = [
+            f"{name} [{', '.join(self.schema[name].roles)}]" if self.schema[name].roles != ("other",) else name
+            for name in self.columns
+        ]
+        return f"Dataset({len(self)} rows × {len(self.columns)} columns: {', '.join(shown)})"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return tuple(self._frame.columns)
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """The data as a polars frame (missing codes as null)."""
+        return self._frame
+
+    @property
+    def origin(self) -> Dataset:
+        """The data this was derived from (itself, if it was not)."""
+        return self if self._root is None else self._root
+
+    @property
+    def row_ids(self) -> NDArray[np.int64]:
+        """For each row its position in the data it came from."""
+        return np.arange(len(self)) if self._rows is None else self._rows
+
+    def to_native(self) -> Any:
+        """Give the data in the frame library it came in, index, column order and untouched columns kept."""
+        if self._source is None:
+            return self._frame
+        return give_back(self._source, self._frame, self._rows, self._changed)
+
+    def having(self, *roles: Role) -> tuple[str, ...]:
+        """Name the columns that have any of these roles and are still there."""
+        return tuple(name for name in self.schema.having(*roles) if name in self.columns)
+
+    def type_of(self, column: str) -> Type:
+        """Give the type of a column: the schema's, or the one its values suggest."""
+        import polars as pl
+
+        self.require([column])
+        declared = self.schema[column].type
+        kind = self._frame.schema[column]
+        if declared is not None and not (declared == "continuous" and kind == pl.String):
+            return declared
+        if kind.is_numeric():
+            return "continuous"
+        if kind.is_temporal():
+            return "date"
+        if isinstance(kind, pl.List):
+            return "set"
+        return "ordinal" if kind == pl.Enum else "nominal"
+
+    def is_numeric(self, column: str) -> bool:
+        """Tell whether the values of a column are numbers."""
+        return self._frame.schema[column].is_numeric()
+
+    # --- choosing columns --------------------------------------------------------------------------------------
+
+    def require(self, columns: Iterable[str]) -> None:
+        """Raise if a column does not exist."""
+        problems = [unknown("column", name, self.columns) for name in columns if name not in self.columns]
+        if problems:
+            raise DataError("\n".join(problems))
+
+    def choose(self, named: Sequence[str] | None, purpose: Purpose) -> tuple[str, ...]:
+        """Give the named columns, or those that their roles make the default for a purpose."""
+        if named:
+            self.require(named)
+            if len(set(named)) < len(named):
+                raise PlanError("a column is named twice")
+            return tuple(named)
+        if not self.schema.has_roles:
+            raise PlanError("no columns named and the data has no roles; give `columns`")
+        found = self._default_columns(purpose)
+        if not found:
+            raise PlanError(f"no column has a role and type that fits ({_WANTED[purpose]}); give `columns`")
+        return found
+
+    def _default_columns(self, purpose: Purpose) -> tuple[str, ...]:
+        if purpose == "classes":
+            return self.having("quasi")
+        if purpose == "perturb":
+            return tuple(name for name in self.having("quasi", "sensitive") if self.is_numeric(name))
+        excluded = self.having("identifier", "weight", "household")
+        rest = tuple(name for name in self.columns if name not in excluded)
+        return rest if purpose == "compare" else tuple(name for name in rest if self.is_numeric(name))
+
+    # --- values as arrays (cached) -------------------------------------------------------------------------------
+
+    def cached(self, key: object, make: Callable[[], _T]) -> _T:
+        """Keep a result with the data, so that several parts share the work."""
+        if key not in self._cache:
+            self._cache[key] = make()
+        return self._cache[key]  # type: ignore[no-any-return]
+
+    def number(self, column: str) -> NDArray[np.float64]:
+        """Give one numeric column as floats, missing as NaN."""
+        return self.cached(("number", column), lambda: self._number(column))
+
+    def _number(self, column: str) -> NDArray[np.float64]:
+        import polars as pl
+
+        self.require([column])
+        if not self.is_numeric(column):
+            kind = "text" if self._frame.schema[column] == pl.String else str(self._frame.schema[column]).lower()
+            raise DataError(f"column {column!r} is {kind}; a numeric column is needed")
+        return self._frame[column].cast(pl.Float64).to_numpy()
+
+    def numbers(self, columns: Sequence[str], *, missing: Literal["nan", "error"] = "nan") -> NDArray[np.float64]:
+        """Give numeric columns as a matrix of floats, missing as NaN or refused."""
+        for name in columns:
+            if missing == "error" and (count := self.count_missing(name)):
+                raise DataError(f"column {name!r} has {count} missing values; this needs complete columns")
+        arrays = [self.number(name) for name in columns]
+        return arrays[0].reshape(-1, 1) if len(arrays) == 1 else np.column_stack(arrays)
+
+    def require_spread(self, columns: Sequence[str]) -> None:
+        """Raise if a numeric column has no values or only one value: nothing can be scaled by its spread."""
+        for name in columns:
+            x = self.number(name)
+            low, high = (np.nan, np.nan) if not len(x) else (np.fmin.reduce(x), np.fmax.reduce(x))
+            if np.isnan(low):
+                raise DataError(f"column {name!r} has no values")
+            if low == high:
+                raise DataError(f"column {name!r} is constant: all {len(x)} values are equal or missing")
+
+    def count_missing(self, column: str) -> int:
+        """Count the missing values of a column."""
+        self.require([column])
+        return self.cached(("missing", column), lambda: _count_missing(self._frame[column]))
+
+    def codes(self, column: str) -> ColumnCodes:
+        """Give a column as integer codes; missing values have their own."""
+        self.require([column])
+        return self.cached(("codes", column), lambda: encode(self._frame[column]))
+
+    def classes(self, columns: Sequence[str]) -> Classes:
+        """Give the equivalence classes over some columns, missing as a category of its own."""
+
+        def make() -> Classes:
+            from discretion.kernels.classes import class_ids
+
+            coded = [self.codes(name) for name in columns]
+            found = class_ids([c.codes for c in coded], [c.size for c in coded], len(self))
+            return Classes(found.ids.astype(np.int64, copy=False), found.counts, found.first_row)
+
+        return self.cached(("classes", tuple(columns)), make)
+
+    def class_sizes(self, columns: Sequence[str], missing: Missing = "category") -> NDArray[np.float64]:
+        """Give each record the number of records it may be confused with, itself included; NaN where it is left out."""
+        columns = tuple(columns)
+        coded = [self.codes(name) for name in columns]
+        if missing == "wildcard" and any(c.missing >= 0 for c in coded):
+            return self.cached(("wildcard-sizes", columns), lambda: _wildcard_sizes(coded))
+        sizes = self.classes(columns).sizes.astype(np.float64)
+        if missing == "ignore":
+            for c in coded:
+                sizes[c.codes == c.missing] = np.nan
+        return sizes
+
+    def class_counts(self, columns: Sequence[str]) -> NDArray[np.int64]:
+        """Give the sizes of the classes in no particular order (missing as a category), without numbering the rows."""
+        columns = tuple(columns)
+        if ("classes", columns) in self._cache:
+            return self.classes(columns).counts
+
+        def make() -> NDArray[np.int64]:
+            from discretion.kernels.classes import class_counts
+
+            coded = [self.codes(name) for name in columns]
+            return class_counts([c.codes for c in coded], [c.size for c in coded], len(self))
+
+        return self.cached(("class-counts", columns), make)
+
+    def class_key(self, columns: Sequence[str], row: int) -> dict[str, str | None]:
+        """Give the values a class is known by, from one of its rows."""
+        values = self._frame.row(int(row), named=True)
+        return {name: None if values[name] is None else canonical(values[name]) for name in columns}
+
+    # --- hierarchies and levels ------------------------------------------------------------------------------------
+
+    def hierarchy(self, column: str) -> Levels:
+        """Give the hierarchy of a column, bound to the values of the original data."""
+        root = self.origin
+        if root is not self:
+            return root.hierarchy(column)
+        self.require([column])
+        recipe = self.schema[column].hierarchy
+        if recipe is None:
+            known = [name for name, c in self.schema.columns.items() if c.hierarchy is not None]
+            raise DataError(f"column {column!r} has no hierarchy; columns with one: {', '.join(known) or 'none'}")
+        values = [value for value in self.codes(column).values if value is not None]
+        return self.cached(("hierarchy", column), lambda: recipe.bind(values, column))
+
+    def cell_levels(self, column: str) -> Level:
+        """Give the level of a column's values: as recorded, or inferred from the labels of data from elsewhere."""
+        if column in self.levels:
+            return self.levels[column]
+        if self._root is not None and column not in self._changed:
+            return 0
+        hierarchy = self.hierarchy(column)
+        texts = [None if value is None else canonical(value) for value in self.codes(column).values]
+        known = [text for text in texts if text is not None]
+        if self._root is None and all(text in hierarchy.leaf_index for text in known):
+            return 0
+        found = dict(zip(known, hierarchy.level_of(known).tolist(), strict=True))
+        per_code = np.array([0 if text is None else found[text] for text in texts], dtype=np.int64)
+        return np.asarray(per_code[self.codes(column).codes])
+
+    def suppressed(self, column: str) -> NDArray[np.bool_]:
+        """Tell which cells of a column were suppressed."""
+        mask = self._masks.get(column)
+        return np.zeros(len(self), dtype=np.bool_) if mask is None else mask
+
+    @property
+    def suppressed_cells(self) -> Mapping[str, int]:
+        """The number of suppressed cells of each column that has any."""
+        return {name: int(mask.sum()) for name, mask in self._masks.items() if mask.any()}
+
+    # --- deriving -----------------------------------------------------------------------------------------------
+
+    def _derive(self, frame: pl.DataFrame, changed: Iterable[str], cache: dict[object, Any]) -> Dataset:
+        new = object.__new__(Dataset)
+        new._frame = frame
+        new.schema = self.schema.only(frame.columns)
+        new._source = self._source
+        new._changed = self._changed | frozenset(changed)
+        new._rows = self._rows
+        new._root = self.origin
+        new._masks = self._masks
+        new._cache = cache
+        new.levels = self.levels
+        new.lost_records = self.lost_records
+        return new
+
+    def with_columns(
+        self,
+        values: Mapping[str, Any],
+        *,
+        levels: Mapping[str, Level] | None = None,
+        suppressed: Mapping[str, NDArray[np.bool_]] | None = None,
+        integers: bool = False,
+    ) -> Dataset:
+        """Give the data with some columns replaced; `integers` rounds back columns that were whole numbers."""
+        import polars as pl
+
+        series = [_as_series(name, column, self._frame.schema.get(name), integers) for name, column in values.items()]
+        touched = set(values)
+        cache = {key: made for key, made in self._cache.items() if not touched & _columns_of(key)}
+        frame = self._frame.with_columns(series)
+        new = self._derive(frame, touched, cache)
+        if levels:
+            new.levels = MappingProxyType({**self.levels, **levels})
+        if suppressed:
+            merged = {name: mask | self.suppressed(name) for name, mask in suppressed.items()}
+            new._masks = MappingProxyType({**self._masks, **merged})
+            new._frame = new._frame.with_columns(
+                pl.when(pl.Series(merged[name])).then(None).otherwise(pl.col(name)).alias(name) for name in merged
+            )
+            new._changed |= frozenset(merged)
+            new._cache = {k: made for k, made in cache.items() if not set(merged) & _columns_of(k)}
+        return new
+
+    def drop(self, columns: Iterable[str]) -> Dataset:
+        """Give the data without some columns."""
+        gone = set(columns)
+        self.require(gone)
+        cache = {key: made for key, made in self._cache.items() if not gone & _columns_of(key)}
+        return self._derive(self._frame.drop(list(gone)), (), cache)
+
+    def take(self, rows: NDArray[np.integer] | NDArray[np.bool_], *, suppressed: bool = False) -> Dataset:
+        """Give some rows (by position or mask); `suppressed`: the others were suppressed, not left unsampled."""
+        positions = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows.astype(np.int64)
+        new = self._derive(self._frame[positions], (), {})
+        new._rows = self.row_ids[positions]
+        new._masks = MappingProxyType({name: mask[positions] for name, mask in self._masks.items()})
+        new.levels = MappingProxyType(
+            {name: level if isinstance(level, int) else level[positions] for name, level in self.levels.items()}
+        )
+        if suppressed:
+            new.lost_records = self.lost_records + len(self) - len(positions)
+        return new
+
+    @staticmethod
+    def stack(parts: Sequence[Dataset], like: Dataset) -> Dataset:
+        """Put parts of a data set together again, rows in the order of their ids."""
+        import polars as pl
+
+        if not parts:
+            return like
+        rows = np.concatenate([part.row_ids for part in parts])
+        order = np.argsort(rows, kind="stable")
+        changed = frozenset().union(*(part._changed for part in parts))
+        new = like._derive(pl.concat([part.frame for part in parts], how="vertical_relaxed")[order], changed, {})
+        new._rows = None if len(rows) == len(like) and like._rows is None else rows[order]
+        masked = {name for part in parts for name in part._masks}
+        new._masks = MappingProxyType(
+            {name: np.concatenate([part.suppressed(name) for part in parts])[order] for name in masked}
+        )
+        new.levels = MappingProxyType(
+            {name: _stack_levels(name, parts, order) for name in {name for part in parts for name in part.levels}}
+        )
+        new.lost_records = like.lost_records + sum(part.lost_records - like.lost_records for part in parts)
+        return new
+
+    def with_schema(self, schema: Schema) -> Dataset:
+        """Give the data with other roles, types or hierarchies."""
+        new = self._derive(self._frame, (), self._cache)
+        new.schema = schema
+        return new
+
+    def with_levels(self, levels: Mapping[str, Level]) -> Dataset:
+        """Give the data with the levels applied recorded (for data that was generalized elsewhere)."""
+        new = self._derive(self._frame, (), self._cache)
+        new.levels = MappingProxyType({**self.levels, **levels})
+        return new
+
+    def matched_to(self, original: Dataset, rows: NDArray[np.int64]) -> Dataset:
+        """Give data from outside with row ids that refer to `original`, whose hierarchies are used from then on.
+
+        A cell that is missing here and not there counts as suppressed.
+        """
+        new = self._derive(self._frame, self.columns, {})
+        new._source, new._rows, new._root = None, rows, original.origin
+        hidden = {
+            name: self._frame[name].is_null().to_numpy() & original.frame[name].is_not_null().to_numpy()[rows]
+            for name in self.columns
+            if name in original.columns and self._frame[name].null_count()
+        }
+        new._masks = MappingProxyType({name: mask for name, mask in hidden.items() if mask.any()})
+        return new
+
+
+_WANTED: Mapping[Purpose, str] = {
+    "classes": "quasi-identifiers",
+    "perturb": "numeric quasi-identifiers or sensitive columns",
+    "compare": "columns other than identifiers and weights",
+    "compare-numbers": "numeric columns other than identifiers and weights",
+}
+
+
+def _columns_of(key: object) -> set[str]:
+    """Name the columns a cached result depends on: every string or tuple of strings after the first item of its key."""
+    names: set[str] = set()
+    for item in key[1:] if isinstance(key, tuple) else ():
+        names |= set(item) if isinstance(item, tuple) else {item}
+    return names
+
+
+def _stack_levels(name: str, parts: Sequence[Dataset], order: NDArray[np.int64]) -> Level:
+    found = [part.levels.get(name, 0) for part in parts]
+    if all(isinstance(level, int) for level in found) and len(set(found)) == 1:
+        return found[0]
+    return np.concatenate([np.broadcast_to(level, len(part)) for level, part in zip(found, parts, strict=True)])[order]
+
+
+def _wildcard_sizes(coded: Sequence[ColumnCodes]) -> NDArray[np.float64]:
+    from discretion.kernels.wildcard import wildcard_counts
+
+    missing = [c.missing if c.missing >= 0 else None for c in coded]
+    counts, _ = wildcard_counts([c.codes for c in coded], missing, [c.size for c in coded])
+    return np.asarray(counts, dtype=np.float64)
+
+
+def _check_names(schema: Schema, columns: Sequence[str]) -> None:
+    problems = [unknown("column", name, columns) for name in schema.columns if name not in columns]
+    if problems:
+        raise PlanError(problems)
+
+
+def _check_finite(frame: pl.DataFrame) -> None:
+    import polars as pl
+    import polars.selectors as cs
+
+    infinite = frame.select(cs.float().is_infinite().any())
+    bad = [name for name in infinite.columns if infinite[name].item()] if infinite.width else []
+    if bad:
+        counts = frame.select(pl.col(bad).is_infinite().sum()).row(0)
+        listed = ", ".join(f"{name!r} ({count})" for name, count in zip(bad, counts, strict=True))
+        raise DataError(f"infinite values in {listed}; replace them or declare a missing code")
+
+
+def _apply_missing_codes(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
+    """Make the missing codes null; a column that no step touches still goes out as it came in."""
+    import polars as pl
+
+    recoded = []
+    for name, column in schema.columns.items():
+        if column.missing_codes:
+            codes = [canonical(code) for code in column.missing_codes]
+            text = pl.col(name).cast(pl.Float64) if frame.schema[name].is_float() else pl.col(name)
+            hit = text.cast(pl.String).str.strip_suffix(".0").is_in(codes)
+            recoded.append(pl.when(hit).then(None).otherwise(pl.col(name)).alias(name))
+    return frame.with_columns(recoded)
+
+
+def _count_missing(series: pl.Series) -> int:
+    nulls = series.null_count()
+    if series.dtype.is_float():
+        nulls += int(series.is_nan().sum() or 0)
+    return nulls
+
+
+def _as_series(name: str, values: Any, before: Any, integers: bool) -> pl.Series:
+    """Make a column of the old type where the values allow it; NaN becomes null."""
+    import polars as pl
+
+    series = values.alias(name) if isinstance(values, pl.Series) else pl.Series(name, values)
+    if series.dtype.is_float():
+        array = series.to_numpy()
+        if np.isnan(array).any():
+            series = series.fill_nan(None)
+    if before is None or series.dtype == before:
+        return series
+    if before.is_float() and series.dtype.is_float():
+        return series.cast(before)
+    if before.is_integer() and series.dtype.is_float():
+        return series.round().cast(before) if integers else series
+    if before == pl.Categorical and series.dtype == pl.String:
+        return series.cast(before)
+    return series

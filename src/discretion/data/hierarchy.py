@@ -1,0 +1,474 @@
+"""Generalization hierarchies: what each value becomes at each level.
+
+A `Hierarchy` is a recipe (a table, intervals, masking, dates). Bound to the values of a column it becomes
+`Levels`, the validated table of every value at every level. Level 0 is the value itself.
+"""
+
+from __future__ import annotations
+
+import csv
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discretion.errors import DataError, PlanError, unknown
+
+if TYPE_CHECKING:
+    import datetime as dt
+
+TOP = "*"
+"""The label of the highest level of built hierarchies."""
+
+
+@dataclass(frozen=True)
+class Levels:
+    """A hierarchy bound to a domain: `table[level][leaf]` is the label of a leaf at a level."""
+
+    table: tuple[tuple[str, ...], ...]
+    column: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.table or not self.table[0]:
+            raise DataError(f"{self._where}the hierarchy has no values")
+        self._check_leaves()
+        self._check_nesting()
+
+    @property
+    def _where(self) -> str:
+        return f"column {self.column!r}: " if self.column else ""
+
+    def _check_leaves(self) -> None:
+        leaves = self.table[0]
+        if len(set(leaves)) < len(leaves):
+            seen: set[str] = set()
+            twice = list(dict.fromkeys(leaf for leaf in leaves if leaf in seen or seen.add(leaf)))  # type: ignore[func-returns-value]
+            raise DataError(f"{self._where}the hierarchy lists {_some(twice)} more than once")
+
+    def _check_nesting(self) -> None:
+        for level, (lower, upper) in enumerate(pairwise(self.table)):
+            if len(lower) != len(upper):
+                raise DataError(
+                    f"{self._where}the hierarchy has {len(lower)} values at level {level} "
+                    f"and {len(upper)} at level {level + 1}"
+                )
+            parent: dict[str, str] = {}
+            for child, above in zip(lower, upper, strict=True):
+                if parent.setdefault(child, above) != above:
+                    raise DataError(
+                        f"{self._where}the hierarchy does not nest: at level {level} {child!r} has the "
+                        f"parents {parent[child]!r} and {above!r} at level {level + 1}"
+                    )
+
+    @property
+    def height(self) -> int:
+        """The highest level."""
+        return len(self.table) - 1
+
+    @property
+    def size(self) -> int:
+        """The number of leaves of the domain."""
+        return len(self.table[0])
+
+    @cached_property
+    def leaf_index(self) -> Mapping[str, int]:
+        """Row of each leaf in the table."""
+        return {leaf: row for row, leaf in enumerate(self.table[0])}
+
+    def rows(self, values: Sequence[str]) -> NDArray[np.int64]:
+        """Find the row of each value; an error names the values the hierarchy lacks."""
+        index = self.leaf_index
+        lacking = [value for value in values if value not in index]
+        if lacking:
+            raise DataError(
+                f"{self._where}the hierarchy has no parent for {len(lacking)} of {len(values)} values: "
+                f"{_some(lacking)}; add a row for each"
+            )
+        return np.fromiter((index[value] for value in values), dtype=np.int64, count=len(values))
+
+    def labels(self, values: Sequence[str], level: int) -> list[str]:
+        """Give the label of each value at a level."""
+        if not 0 <= level <= self.height:
+            raise DataError(f"{self._where}level {level} does not exist; the hierarchy has levels 0 to {self.height}")
+        column = self.table[level]
+        return [column[row] for row in self.rows(values)]
+
+    def leaves_under(self, level: int) -> Mapping[str, int]:
+        """Count the leaves below each label of a level."""
+        counts: dict[str, int] = {}
+        for label in self.table[level]:
+            counts[label] = counts.get(label, 0) + 1
+        return counts
+
+    def level_of(self, labels: Sequence[str]) -> NDArray[np.int64]:
+        """Infer the level of each label; a label that stands at two levels cannot be told apart."""
+        where: dict[str, list[int]] = {}
+        for level, column in enumerate(self.table):
+            for label in set(column):
+                where.setdefault(label, []).append(level)
+        absent = [label for label in labels if label not in where]
+        if absent:
+            raise DataError(f"{self._where}{len(absent)} values stand at no level of the hierarchy: {_some(absent)}")
+        unclear = [label for label in labels if len(where[label]) > 1]
+        if unclear:
+            raise DataError(
+                f"{self._where}{_some(unclear)} stand at two levels of the hierarchy; give the levels applied"
+            )
+        return np.array([where[label][0] for label in labels], dtype=np.int64)
+
+
+def _some(values: Sequence[str], most: int = 10) -> str:
+    listed = ", ".join(repr(value) for value in values[:most])
+    return listed + (f" … ({len(values)} in all)" if len(values) > most else "")
+
+
+class Hierarchy(ABC):
+    """How a column's values are generalized, level by level."""
+
+    rule: str = ""
+
+    @abstractmethod
+    def bind(self, values: Sequence[Any], column: str = "") -> Levels:
+        """Work out the table of levels for the distinct values of a column."""
+
+    @abstractmethod
+    def to_plan(self) -> object:
+        """Give the hierarchy as a plan file writes it."""
+
+    @staticmethod
+    def of(spec: object) -> Hierarchy:
+        """Take a Hierarchy, the path of a CSV file, rows of levels, or `{rule: {parameters}}`."""
+        if isinstance(spec, Hierarchy):
+            return spec
+        if isinstance(spec, str | Path):
+            return Hierarchy.read(spec)
+        if isinstance(spec, list | tuple):
+            return TableHierarchy.from_rows(spec)
+        if isinstance(spec, Mapping) and len(spec) == 1:
+            ((rule, fields),) = spec.items()
+            if rule not in _RULES:
+                raise PlanError(unknown("hierarchy rule", str(rule), _RULES))
+            return _build(rule, fields)
+        raise PlanError("expected a file, rows of levels, or one rule such as `intervals: {width: 5, levels: 4}`")
+
+    @staticmethod
+    def read(path: str | Path, delimiter: str | None = None) -> Hierarchy:
+        """Read a CSV of levels: one row per value, the value first, then its label at each level (ARX layout)."""
+        path = Path(path)
+        if not path.is_file():
+            raise PlanError(f"no hierarchy file {str(path)!r}")
+        try:
+            text = path.read_text(encoding="utf-8-sig")
+        except UnicodeDecodeError:
+            text = path.read_text(encoding="cp1252")
+        first = text.partition("\n")[0]
+        delimiter = delimiter or (";" if first.count(";") >= first.count(",") else ",")
+        rows = [row for row in csv.reader(text.splitlines(), delimiter=delimiter) if row]
+        if not rows:
+            raise PlanError(f"the hierarchy file {str(path)!r} is empty")
+        return TableHierarchy.from_rows(rows, source=str(path))
+
+    @staticmethod
+    def intervals(
+        width: float | None = None,
+        levels: int | None = None,
+        origin: float = 0,
+        cuts: Sequence[Sequence[float]] | None = None,
+    ) -> Hierarchy:
+        """Build intervals: level 1 has the width, each further level doubles it, the last is `*`; or cuts per level."""
+        return IntervalHierarchy(
+            width=width,
+            levels=levels,
+            origin=origin,
+            cuts=None if cuts is None else tuple(tuple(float(c) for c in row) for row in cuts),
+        )
+
+    @staticmethod
+    def masking(character: str = "*", keep: int = 0, side: Literal["right", "left"] = "right") -> Hierarchy:
+        """Mask one more character per level: 80222 → 8022* → 802** …; the first `keep` stay until the top."""
+        return MaskingHierarchy(character=character, keep=keep, side=side)
+
+    @staticmethod
+    def groups(*levels: Mapping[str, Sequence[object]], top: bool = True) -> Hierarchy:
+        """Group categories: each mapping gives a level, `{label: [members at the level below]}`; others stay."""
+        return GroupHierarchy(
+            levels=tuple({str(k): tuple(str(v) for v in vs) for k, vs in level.items()} for level in levels),
+            top=top,
+        )
+
+    @staticmethod
+    def tree(tree: Mapping[str, Any]) -> Hierarchy:
+        """Take an ontology: nested mappings with lists of values at the bottom; the root is the highest level."""
+        return TableHierarchy.from_tree(tree)
+
+    @staticmethod
+    def dates(*levels: str) -> Hierarchy:
+        """Coarsen dates: any of `month`, `quarter`, `year`, `decade`, from fine to coarse; the top is `*`."""
+        return DateHierarchy(levels=levels or ("month", "year", "decade"))
+
+
+@dataclass(frozen=True)
+class TableHierarchy(Hierarchy):
+    """Levels given explicitly, one row per value."""
+
+    columns: tuple[tuple[str, ...], ...]
+    source: str = ""
+    rule = "table"
+
+    @classmethod
+    def from_rows(cls, rows: Sequence[Sequence[object]], source: str = "") -> TableHierarchy:
+        """Take rows `(value, label at level 1, label at level 2, …)`; all must have the same length."""
+        width = len(rows[0])
+        ragged = [number for number, row in enumerate(rows, 1) if len(row) != width]
+        if ragged:
+            raise PlanError(
+                f"{source or 'hierarchy'}: {len(ragged)} rows do not have {width} levels as the first row has, "
+                f"first in row {ragged[0]}"
+            )
+        columns = tuple(tuple(str(row[level]).strip() for row in rows) for level in range(width))
+        try:
+            Levels(columns)
+        except DataError as error:
+            raise PlanError(f"{source + ': ' if source else ''}{error}") from None
+        return cls(columns, source)
+
+    @classmethod
+    def from_tree(cls, tree: Mapping[str, Any]) -> TableHierarchy:
+        """Flatten a nested mapping; branches of different depth repeat their lowest value."""
+        paths: list[list[str]] = []
+
+        def walk(node: object, above: list[str]) -> None:
+            if isinstance(node, Mapping):
+                for name, below in node.items():
+                    walk(below, [*above, str(name)])
+            elif isinstance(node, list | tuple):
+                paths.extend([*above, str(leaf)] for leaf in node)
+            else:
+                paths.append([*above, str(node)])
+
+        walk(tree, [])
+        depth = max(len(path) for path in paths)
+        rows = [[path[-1]] * (depth - len(path)) + path[::-1] for path in paths]
+        if len(tree) > 1:
+            rows = [[*row, TOP] for row in rows]
+        return cls.from_rows(rows)
+
+    def bind(self, values: Sequence[Any], column: str = "") -> Levels:  # noqa: ARG002 - the table is the domain
+        """Give the table; values without a row are found when they are looked up."""
+        return Levels(self.columns, column)
+
+    def to_plan(self) -> object:
+        """Give the path of the file, or the rows."""
+        return self.source or [list(row) for row in zip(*self.columns, strict=True)]
+
+
+@dataclass(frozen=True)
+class GroupHierarchy(Hierarchy):
+    """Levels built by grouping categories of the level below."""
+
+    levels: tuple[Mapping[str, tuple[str, ...]], ...]
+    top: bool = True
+    rule = "groups"
+
+    def bind(self, values: Sequence[Any], column: str = "") -> Levels:
+        """Map each value through the groupings; values in no group stay as they are."""
+        table = [tuple(sorted({canonical(value) for value in values}))]
+        for number, groups in enumerate(self.levels, 1):
+            parent: dict[str, str] = {}
+            for label, members in groups.items():
+                for member in members:
+                    if parent.setdefault(member, label) != label:
+                        raise DataError(f"column {column!r}: {member!r} is in two groups at level {number}")
+            table.append(tuple(parent.get(child, child) for child in table[-1]))
+        if self.top and len(set(table[-1])) > 1:
+            table.append((TOP,) * len(table[0]))
+        return Levels(tuple(table), column)
+
+    def to_plan(self) -> object:
+        """Give `{groups: {levels: […]}}`."""
+        levels = [{label: list(members) for label, members in level.items()} for level in self.levels]
+        return {"groups": {"levels": levels, "top": self.top}}
+
+
+@dataclass(frozen=True)
+class IntervalHierarchy(Hierarchy):
+    """Intervals of growing width for numbers."""
+
+    width: float | None = None
+    levels: int | None = None
+    origin: float = 0
+    cuts: tuple[tuple[float, ...], ...] | None = None
+    rule = "intervals"
+
+    def __post_init__(self) -> None:
+        if (self.width is None) == (self.cuts is None):
+            raise PlanError("intervals: give either `width` and `levels`, or `cuts`")
+        if self.width is not None and (self.width <= 0 or self.levels is None or self.levels < 1):
+            raise PlanError("intervals: `width` must be positive and `levels` at least 1")
+        for row in self.cuts or ():
+            if len(row) < 2 or any(b <= a for a, b in pairwise(row)):
+                raise PlanError("intervals: each level's `cuts` must be at least two ascending numbers")
+
+    def bind(self, values: Sequence[Any], column: str = "") -> Levels:
+        """Label every value with its interval at each level."""
+        try:
+            numbers = np.array(sorted({float(value) for value in values}), dtype=np.float64)
+        except (TypeError, ValueError):
+            raise DataError(f"column {column!r}: an intervals hierarchy needs numbers") from None
+        whole = bool(np.all(numbers == np.round(numbers)))
+        table = [tuple(canonical(value) for value in numbers)]
+        if self.cuts is not None:
+            table += [self._by_cuts(numbers, row, whole, column) for row in self.cuts]
+        else:
+            widths = [float(self.width or 1) * 2**step for step in range(int(self.levels or 1) - 1)]
+            table += [self._by_width(numbers, width, whole) for width in widths]
+        if len(set(table[-1])) > 1 or len(table) == 1 or self.cuts is None:
+            table.append((TOP,) * len(numbers))
+        return Levels(tuple(table), column)
+
+    def _by_width(self, numbers: NDArray[np.float64], width: float, whole: bool) -> tuple[str, ...]:
+        start = self.origin + np.floor((numbers - self.origin) / width) * width
+        return tuple(interval_label(low, low + width, whole) for low in start.tolist())
+
+    def _by_cuts(
+        self, numbers: NDArray[np.float64], cuts: Sequence[float], whole: bool, column: str
+    ) -> tuple[str, ...]:
+        place = np.searchsorted(np.array(cuts), numbers, side="right")
+        outside = int(np.sum((place == 0) | (place == len(cuts))))
+        if outside:
+            raise DataError(f"column {column!r}: {outside} values lie outside the cuts {cuts[0]:g} to {cuts[-1]:g}")
+        return tuple(interval_label(cuts[p - 1], cuts[p], whole) for p in place.tolist())
+
+    def to_plan(self) -> object:
+        """Give `{intervals: {…}}`."""
+        if self.cuts is not None:
+            return {"intervals": {"cuts": [list(row) for row in self.cuts]}}
+        return {"intervals": {"width": self.width, "levels": self.levels, "origin": self.origin}}
+
+
+@dataclass(frozen=True)
+class MaskingHierarchy(Hierarchy):
+    """One more character masked per level."""
+
+    character: str = "*"
+    keep: int = 0
+    side: Literal["right", "left"] = "right"
+    rule = "masking"
+
+    def __post_init__(self) -> None:
+        if len(self.character) != 1 or self.keep < 0 or self.side not in ("right", "left"):
+            raise PlanError("masking: `character` is one character, `keep` at least 0, `side` right or left")
+
+    def bind(self, values: Sequence[Any], column: str = "") -> Levels:
+        """Mask from one side; shorter values are padded so that all have the same length."""
+        texts = sorted({canonical(value) for value in values})
+        length = max((len(text) for text in texts), default=0)
+        table = [tuple(texts)]
+        steps = range(1, max(length - self.keep, 1) + 1)
+        table += [tuple(self._mask(text, masked, length) for text in texts) for masked in steps]
+        if len(set(table[-1])) > 1:
+            table.append((self.character * length,) * len(texts))
+        return Levels(tuple(table), column)
+
+    def _mask(self, text: str, masked: int, length: int) -> str:
+        if self.side == "right":
+            return text.ljust(length, self.character)[: length - masked] + self.character * masked
+        return self.character * masked + text.rjust(length, self.character)[masked:]
+
+    def to_plan(self) -> object:
+        """Give `{masking: {…}}`."""
+        return {"masking": {"character": self.character, "keep": self.keep, "side": self.side}}
+
+
+_DATE_LABELS = {
+    "month": lambda d: f"{d.year:04d}-{d.month:02d}",
+    "quarter": lambda d: f"{d.year:04d}-Q{(d.month + 2) // 3}",
+    "year": lambda d: f"{d.year:04d}",
+    "decade": lambda d: f"{d.year // 10 * 10:04d}s",
+}
+
+
+@dataclass(frozen=True)
+class DateHierarchy(Hierarchy):
+    """Dates coarsened to months, quarters, years, decades."""
+
+    levels: tuple[str, ...] = ("month", "year", "decade")
+    rule = "dates"
+
+    def __post_init__(self) -> None:
+        order = list(_DATE_LABELS)
+        wrong = [level for level in self.levels if level not in order]
+        if wrong:
+            raise PlanError(f"dates: {unknown('level', wrong[0], order)}")
+        if sorted(self.levels, key=order.index) != list(self.levels):
+            raise PlanError(f"dates: levels go from fine to coarse, in the order {', '.join(order)}")
+
+    def bind(self, values: Sequence[Any], column: str = "") -> Levels:
+        """Label every date (or ISO text) at each level."""
+        days = {canonical(value): _as_date(value, column) for value in values}
+        leaves = tuple(sorted(days))
+        table = [leaves]
+        table += [tuple(_DATE_LABELS[level](days[leaf]) for leaf in leaves) for level in self.levels]
+        table.append((TOP,) * len(leaves))
+        return Levels(tuple(table), column)
+
+    def to_plan(self) -> object:
+        """Give `{dates: {levels: […]}}`."""
+        return {"dates": {"levels": list(self.levels)}}
+
+
+def _as_date(value: object, column: str) -> dt.date:
+    import datetime as dt
+
+    if isinstance(value, dt.datetime):
+        return value.date()
+    if isinstance(value, dt.date):
+        return value
+    try:
+        return dt.date.fromisoformat(str(value)[:10])
+    except ValueError:
+        raise DataError(f"column {column!r}: a dates hierarchy needs dates (YYYY-MM-DD)") from None
+
+
+_RULES = ("intervals", "masking", "groups", "tree", "dates", "table", "file")
+
+
+def _build(rule: str, fields: Any) -> Hierarchy:
+    fields = {} if fields is None else fields
+    try:
+        if rule == "table":
+            return TableHierarchy.from_rows(fields)
+        if rule == "tree":
+            return Hierarchy.tree(fields)
+        if rule == "file":
+            return Hierarchy.read(**fields) if isinstance(fields, Mapping) else Hierarchy.read(fields)
+        if rule == "groups":
+            return Hierarchy.groups(*fields["levels"], top=fields.get("top", True))
+        if rule == "dates":
+            return Hierarchy.dates(*(fields.get("levels", ()) if isinstance(fields, Mapping) else fields))
+        build = Hierarchy.intervals if rule == "intervals" else Hierarchy.masking
+        return build(**fields)
+    except (TypeError, KeyError) as error:
+        raise PlanError(f"{rule}: wrong parameters ({error})") from None
+
+
+def canonical(value: object) -> str:
+    """Write a value as hierarchies and codebooks do: whole numbers without a decimal point."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def interval_label(low: float, high: float, whole: bool) -> str:
+    """Name the interval from `low` (in) to `high` (out); whole numbers get closed bounds: [20, 24]."""
+    if whole and float(low).is_integer() and float(high).is_integer():
+        return f"[{int(low)}, {int(high) - 1}]"
+    return f"[{low:g}, {high:g})"

@@ -1,0 +1,203 @@
+"""Stata, SPSS and SAS files, with the labels of their variables and values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from discretion.data.formats import Format, need
+from discretion.data.text import choose_columns
+from discretion.errors import DataError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from discretion.data.schema import Schema
+
+Values = Mapping[str | float, str]
+
+_READERS: Mapping[str, str] = {
+    "stata": "read_dta",
+    "spss": "read_sav",
+    "sas": "read_sas7bdat",
+    "xpt": "read_xport",
+}
+_TITLES: Mapping[str, str] = {"stata": "Stata", "spss": "SPSS", "sas": "SAS", "xpt": "SAS transport"}
+_NAME_LENGTH: Mapping[str, int] = {"stata": 32, "spss": 64, "xpt": 32}
+_WHOLE_FORMAT = re.compile(r"%-?0?\d+\.0f|F\d+(\.0)?", re.IGNORECASE)
+_INT32 = 2**31 - 28  # the largest values of this width stand for missing in Stata
+_EXACT = 2**53
+_SAS_TIME = b"01JAN00:00:00:00"
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What variables and values are called."""
+
+    variables: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, Values] = field(default_factory=dict)
+
+    def put_into(self, schema: Schema) -> Schema:
+        """Give the schema with these labels."""
+        for name in dict.fromkeys([*self.variables, *self.values]):
+            found = self.values.get(name, {})
+            schema = schema.with_column(name, label=self.variables.get(name, ""), value_labels=found)
+        return schema
+
+    @classmethod
+    def of(cls, schema: Schema, frame: pl.DataFrame) -> Labels:
+        """Take the labels of a schema, but not value labels of a column of another type by now."""
+        variables = {n: c.label for n, c in schema.columns.items() if c.label and n in frame.columns}
+        values = {}
+        for name, column in schema.columns.items():
+            if name in frame.columns and column.value_labels and _fit(column.value_labels, frame.schema[name]):
+                values[name] = column.value_labels
+        return cls(variables, values)
+
+
+def _fit(labels: Values, kind: pl.DataType) -> bool:
+    texts = [isinstance(value, str) for value in labels]
+    return not any(texts) if kind.is_numeric() else all(texts)
+
+
+def read_labelled(
+    path: Path,
+    format: Format,  # noqa: A002 - the public name of the option
+    columns: Sequence[str] | None,
+    encoding: str | None,
+) -> tuple[pl.DataFrame, Labels]:
+    """Read a file of a statistics package: values stay codes, labels stand beside them."""
+    import polars as pl
+
+    pyreadstat = need("pyreadstat", f"reading {_TITLES[format]} files")
+    reader = getattr(pyreadstat, _READERS[format])
+    options: dict[str, Any] = {"output_format": "polars"}
+    if encoding is not None:
+        options["encoding"] = encoding
+    try:
+        frame, found = reader(str(path), **options)
+    except UnicodeDecodeError:
+        raise DataError(f"{str(path)!r}: text in another encoding than the file says; give encoding=") from None
+    except Exception:
+        raise DataError(f"{str(path)!r} is not a whole {_TITLES[format]} file that can be read") from None
+    frame = frame.select(choose_columns(repr(str(path)), frame.columns, columns))
+    formats = found.original_variable_types
+    tidy: list[pl.Expr] = []
+    for name, kind in frame.schema.items():
+        if kind == pl.String:
+            tidy.append(pl.when(pl.col(name) != "").then(pl.col(name)).alias(name))
+        elif kind.is_float():
+            tidy.append(_whole(frame[name], formats.get(name) or ""))
+        elif kind == pl.Null:
+            tidy.append(pl.col(name).cast(pl.String))
+    frame = frame.with_columns(tidy)
+    variables = {n: label for n, label in found.column_names_to_labels.items() if label and n in frame.columns}
+    values = {n: dict(v) for n, v in found.variable_value_labels.items() if v and n in frame.columns}
+    return frame, Labels(variables, values)
+
+
+def _whole(column: pl.Series, shown_as: str) -> pl.Expr:
+    """Take numbers that have no decimals and are shown without as whole numbers; NaN is missing."""
+    import polars as pl
+
+    cell = pl.col(column.name).fill_nan(None)
+    clean = column.fill_nan(None).drop_nulls()
+    if _WHOLE_FORMAT.fullmatch(shown_as) and bool(((clean == clean.round()) & (clean.abs() <= _EXACT)).all()):
+        return cell.cast(pl.Int64)
+    return cell
+
+
+def write_labelled(frame: pl.DataFrame, format: Format, target: Path, labels: Labels) -> None:  # noqa: A002
+    """Write a file of a statistics package; the time of writing in its header is replaced by a fixed one."""
+    import polars as pl
+
+    pyreadstat = need("pyreadstat", f"writing {_TITLES[format]} files")
+    _check_names(frame.columns, format)
+    whole = [name for name, kind in frame.schema.items() if kind.is_integer()]
+    frame = frame.with_columns(_small_integers(frame[name]) for name in whole)
+    frame = frame.with_columns(pl.col(pl.Boolean).cast(pl.Int32))
+    options: dict[str, Any] = {
+        "column_labels": dict(labels.variables),
+        "variable_format": _shown(frame, whole, format),
+    }
+    if format != "xpt":
+        options["variable_value_labels"] = _value_labels(frame, labels, format)
+    writer = {"stata": "write_dta", "spss": "write_sav", "xpt": "write_xport"}[format]
+    if format == "stata":
+        options["version"] = 14
+    if format == "spss" and target.suffix == ".zsav":
+        options["compress"] = True
+    try:
+        getattr(pyreadstat, writer)(frame, str(target), **options)
+    except (MemoryError, OSError):
+        raise
+    except Exception as error:
+        kind = type(error).__name__
+        raise DataError(
+            f"the data cannot be written as a {_TITLES[format]} file ({kind}); write CSV or Parquet"
+        ) from None
+    _fix_time(target, format)
+
+
+def _check_names(names: Sequence[str], format: Format) -> None:  # noqa: A002
+    pattern = r"[^\W\d][\w.@#$]*" if format == "spss" else r"[^\W\d]\w*"
+    longest = _NAME_LENGTH[format]
+    bad = [name for name in names if not re.fullmatch(pattern, name) or len(name.encode()) > longest]
+    if bad:
+        listed = ", ".join(repr(name) for name in bad)
+        raise DataError(
+            f"{_TITLES[format]} does not allow the column names {listed}; rename them: "
+            f"letters, digits and _, a letter first, at most {longest} long"
+        )
+
+
+def _small_integers(column: pl.Series) -> pl.Series:
+    """Make whole numbers 32 bits wide, or floats where they need more and floats are exact."""
+    import polars as pl
+
+    wide = column.cast(pl.Int128).abs()
+    largest: Any = wide.max() or 0
+    if largest > _EXACT:
+        raise DataError(f"column {column.name!r} has whole numbers of more than 15 digits; write it as text")
+    return column.cast(pl.Int32 if largest < _INT32 else pl.Float64)
+
+
+def _shown(frame: pl.DataFrame, whole: Sequence[str], format: Format) -> dict[str, str]:  # noqa: A002
+    """Show whole numbers without decimals, by which they are known again."""
+    shown = {"stata": "%20.0f", "spss": "F20.0", "xpt": "F20.0"}[format]
+    wide = [name for name in whole if format == "xpt" or frame.schema[name].is_float()]
+    return dict.fromkeys(wide, shown)
+
+
+def _value_labels(frame: pl.DataFrame, labels: Labels, format: Format) -> dict[str, dict[Any, str]]:  # noqa: A002
+    found: dict[str, dict[Any, str]] = {}
+    for name, values in labels.values.items():
+        kind = frame.schema[name]
+        if kind.is_integer():
+            if all(float(value).is_integer() for value in values):
+                found[name] = {int(value): label for value, label in values.items()}
+        elif kind.is_float():
+            if format != "stata":
+                found[name] = {float(value): label for value, label in values.items()}
+            elif all(float(value).is_integer() for value in values):
+                found[name] = {int(value): label for value, label in values.items()}
+        elif format == "spss":
+            found[name] = dict(values)
+    return found
+
+
+def _fix_time(target: Path, format: Format) -> None:  # noqa: A002
+    """Overwrite the time of writing, so that the same data gives the same bytes."""
+    with target.open("r+b") as handle:
+        start = handle.read(1024)
+        if format == "stata":
+            fixed = re.sub(rb"(<timestamp>\x11).{17}", rb"\g<1>01 Jan 2000 00:00", start, count=1, flags=re.DOTALL)
+        elif format == "spss":
+            fixed = start[:84] + b"01 Jan 0000:00:00" + start[101:]
+        else:
+            fixed = start[:144] + _SAS_TIME * 2 + start[176:464] + _SAS_TIME * 2 + start[496:]
+        handle.seek(0)
+        handle.write(fixed)

@@ -1,0 +1,182 @@
+"""Data in: files of every format, databases and standard input, with roles, types and hierarchies."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from discretion.data.database import Address, is_url, parse_url, read_database
+from discretion.data.dataset import Dataset
+from discretion.data.dialect import Given
+from discretion.data.files import read_arrow, read_excel, read_json, read_parquet
+from discretion.data.formats import Format, existing_file, format_of
+from discretion.data.labels import Labels, read_labelled
+from discretion.data.lines import TextSource
+from discretion.data.schema import Schema
+from discretion.data.text import check_unique, choose_columns, read_text
+from discretion.errors import DataError, PlanError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Report = Callable[[str], object]
+
+
+def read(
+    source: str | Path,
+    *,
+    roles: Mapping[str, object] | None = None,
+    types: Mapping[str, object] | None = None,
+    hierarchies: Mapping[str, object] | None = None,
+    missing_codes: Mapping[str, object] | None = None,
+    orders: Mapping[str, Sequence[object]] | None = None,
+    format: str | None = None,  # noqa: A002 - the public name of the option
+    delimiter: str | None = None,
+    decimal: str | None = None,
+    encoding: str | None = None,
+    header: bool | None = None,
+    quote: str | None = None,
+    sheet: str | int | None = None,
+    table: str | None = None,
+    query: str | None = None,
+    columns: Sequence[str] | None = None,
+    report: Report | None = None,
+) -> Dataset:
+    """Read a file, a database table or query, or (as CSV) standard input with `-`.
+
+    Formats: CSV, TSV and other delimited text (also gzipped), Parquet, Arrow and Feather, Excel, JSON lines
+    and JSON, Stata, SPSS, SAS (with labels); `duckdb:///file?table=t`, `sqlite:///file`,
+    `postgresql://user@host/base` with `table` or `query` (a single SELECT).
+    The delimiter, decimal sign, encoding, header and quotes of text are found out unless they are given;
+    `report` is called with one sentence that says what was found. Types are found out over the whole file:
+    numbers, `true` and `false`, ISO dates; anything else is text, also digits with a leading zero. An empty
+    cell is missing; no other text is, unless `missing_codes` lists it. Cells of columns of type `set` are
+    split at `|`.
+
+    Examples
+    --------
+    >>> import discretion as dc
+    >>> people = dc.read("census.csv", roles={"age": "quasi", "income": "sensitive"})  # doctest: +SKIP
+    """
+    schema = Schema.build(roles, types, hierarchies, missing_codes, orders)
+    given = Given(delimiter, decimal, encoding, header, quote)
+    given.check()
+    if columns is not None and isinstance(columns, str):
+        columns = [columns]
+    if columns is not None:
+        check_unique("columns=", list(columns))
+    options = _Options(source, format, given, sheet, table, query, columns, report)
+    frame, labels = options.load(schema)
+    if not frame.height:
+        raise DataError(f"{options.name} has a header but no rows")
+    return Dataset(_split_sets(frame, schema), schema=labels.put_into(schema))
+
+
+class _Options:
+    """What to read, and how."""
+
+    def __init__(
+        self,
+        source: str | Path,
+        format: str | None,  # noqa: A002
+        given: Given,
+        sheet: str | int | None,
+        table: str | None,
+        query: str | None,
+        columns: Sequence[str] | None,
+        report: Report | None,
+    ) -> None:
+        self.text = str(source)
+        self.path = Path(source)
+        self.format, self.given, self.sheet = format, given, sheet
+        self.table, self.query, self.columns, self.report = table, query, columns, report
+
+    @property
+    def name(self) -> str:
+        """What messages call the source."""
+        if is_url(self.text):
+            return parse_url(self.text, None, None).name
+        return "standard input" if self.text == "-" else repr(self.text)
+
+    def load(self, schema: Schema) -> tuple[pl.DataFrame, Labels]:
+        """Read the frame and its labels."""
+        if self.text == "-":
+            if self.format is not None and format_of(self.path, self.format) != "csv":
+                raise PlanError("only CSV can be read from standard input")
+            self._check("csv")
+            return self._delimited(TextSource("standard input", content=sys.stdin.buffer.read()), schema), Labels()
+        if is_url(self.text):
+            self._check("postgresql")
+            return self._chosen(read_database(parse_url(self.text, self.table, self.query))), Labels()
+        if not self.path.exists() or self.path.is_dir():
+            existing_file(self.path)
+        kind = self._kind()
+        self._check(kind)
+        existing_file(self.path)
+        return self._file(kind, schema)
+
+    def _kind(self) -> Format:
+        """Give the format; a `.db` file says it in its first bytes."""
+        if self.format is None and self.path.suffix.lower() == ".db":
+            with self.path.open("rb") as handle:
+                return "sqlite" if handle.read(15) == b"SQLite format 3" else "duckdb"
+        return format_of(self.path, self.format)
+
+    def _check(self, kind: Format) -> None:
+        """Refuse options that the format does not have."""
+        given = self.given
+        problems = []
+        if kind != "csv":
+            problems += [
+                f"{option}: only delimited text has one; {self.name} is read as {kind}"
+                for option in ("delimiter", "decimal", "quote")
+                if getattr(given, option) is not None
+            ]
+        if self.sheet is not None and kind != "excel":
+            problems.append(f"sheet: only Excel files have sheets; {self.name} is read as {kind}")
+        if (self.table or self.query) and kind not in ("duckdb", "sqlite", "postgresql"):
+            problems.append(f"table, query: only databases have them; {self.name} is read as {kind}")
+        if self.table and self.query:
+            problems.append("give either table= or query=, not both")
+        if problems:
+            raise PlanError(problems)
+
+    def _file(self, kind: Format, schema: Schema) -> tuple[pl.DataFrame, Labels]:
+        path, plain = self.path, Labels()
+        if kind in ("stata", "spss", "sas", "xpt"):
+            return read_labelled(path, kind, self.columns, self.given.encoding)
+        if kind == "csv":
+            frame = self._delimited(TextSource(self.name, path), schema)
+        elif kind == "parquet":
+            frame = read_parquet(path, self.columns)
+        elif kind == "arrow":
+            frame = read_arrow(path, self.columns)
+        elif kind == "excel":
+            frame = self._chosen(read_excel(path, self.sheet, self.given.header))
+        elif kind in ("json", "jsonl"):
+            frame = self._chosen(read_json(path, lines=kind == "jsonl"))
+        elif kind in ("duckdb", "sqlite"):
+            address = Address(kind, path=path, table=self.table, query=self.query)
+            frame = self._chosen(read_database(address))
+        else:
+            raise PlanError("give the address of the PostgreSQL database: postgresql://user@host/base?table=name")
+        return frame, plain
+
+    def _delimited(self, source: TextSource, schema: Schema) -> pl.DataFrame:
+        frame, dialect = read_text(source, self.given, schema, self.columns)
+        if self.report is not None:
+            self.report(dialect.sentence())
+        return frame
+
+    def _chosen(self, frame: pl.DataFrame) -> Any:
+        return frame.select(choose_columns(self.name, frame.columns, self.columns))
+
+
+def _split_sets(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
+    """Split the cells of text columns that are declared set-valued at `|`."""
+    import polars as pl
+
+    sets = [name for name, kind in frame.schema.items() if schema[name].type == "set" and kind == pl.String]
+    return frame.with_columns(pl.col(name).str.split("|") for name in sets) if sets else frame

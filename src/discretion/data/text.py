@@ -1,0 +1,154 @@
+"""Delimited text in: CSV, TSV and the like, of any size."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from discretion.data.dialect import Dialect, Given, find_dialect, first_row
+from discretion.data.infer import Reading, parse_columns
+from discretion.data.lines import TextSource, look_for_ragged, wrong_encoding
+from discretion.errors import DataError, unknown
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from discretion.data.schema import Schema
+
+
+def read_text(
+    source: TextSource, given: Given, schema: Schema, columns: Sequence[str] | None
+) -> tuple[pl.DataFrame, Dialect]:
+    """Read delimited text, its types found out over the whole file; also give the dialect found."""
+    sample = source.sample()
+    if not sample.strip():
+        raise DataError(f"{source.name} is empty")
+    dialect = find_dialect(sample, given)
+    try:
+        return _read(source, dialect, sample, schema, columns), dialect
+    except _NotUtf8Error:
+        if given.encoding is not None or dialect.encoding != "utf-8":
+            raise wrong_encoding(source, dialect.encoding) from None
+    dialect = replace(dialect, encoding="cp1252")
+    return _read(source, dialect, sample, schema, columns), dialect
+
+
+class _NotUtf8Error(Exception):
+    """The text is not in UTF-8."""
+
+
+def _read(
+    source: TextSource, dialect: Dialect, sample: bytes, schema: Schema, columns: Sequence[str] | None
+) -> pl.DataFrame:
+    import polars as pl
+
+    names = _names(source.name, first_row(sample, dialect), dialect.header)
+    chosen = choose_columns(source.name, names, columns)
+    readable = source.in_utf8(dialect.encoding)
+    readings = [_reading(name, dialect, schema) for name in chosen]
+    try:
+        frame, gaps = parse_columns(_scan(readable, dialect, names, sample), readings, names[-1])
+    except pl.exceptions.NoDataError:
+        raise DataError(f"{source.name} is empty") from None
+    except pl.exceptions.PolarsError as error:
+        if "utf-8" in str(error).lower() or "utf8" in str(error).lower():
+            raise _NotUtf8Error from None
+        raise _explain(source, readable, dialect, len(names)) from None
+    if gaps and len(names) > 1:
+        frame = _check_rows(source, readable, dialect, names, frame, sample)
+    if not frame.height:
+        raise DataError(f"{source.name} has a header but no rows")
+    return frame
+
+
+def _scan(readable: Path | bytes, dialect: Dialect, names: Sequence[str], sample: bytes) -> pl.LazyFrame:
+    import polars as pl
+
+    only_cr = b"\r" in sample and b"\n" not in sample
+    return pl.scan_csv(
+        readable,
+        has_header=dialect.header,
+        separator=dialect.delimiter,
+        quote_char=dialect.quote or None,
+        skip_lines=dialect.skipped,
+        infer_schema=False,
+        with_column_names=lambda _: list(names),
+        eol_char="\r" if only_cr else "\n",
+        glob=False,
+    )
+
+
+def _names(source: str, cells: Sequence[str], header: bool) -> list[str]:
+    if not header:
+        return [f"column_{place}" for place in range(1, len(cells) + 1)]
+    names = [cell.strip() or f"column_{place}" for place, cell in enumerate(cells, 1)]
+    check_unique(source, names)
+    return names
+
+
+def check_unique(source: str, names: Sequence[str]) -> None:
+    """Raise if two columns have the same name."""
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        listed = ", ".join(repr(name) for name in twice)
+        raise DataError(f"{source} has more than one column named {listed}; rename them, or give header=False")
+
+
+def choose_columns(source: str, names: Sequence[str], columns: Sequence[str] | None) -> list[str]:
+    """Give the wanted columns, or all; one that does not exist is an error."""
+    if columns is None:
+        return list(names)
+    problems = [unknown("column", name, names) for name in columns if name not in names]
+    if problems:
+        raise DataError("\n".join(f"{source}: {problem}" for problem in problems))
+    return list(columns)
+
+
+def _reading(name: str, dialect: Dialect, schema: Schema) -> Reading:
+    column = schema[name]
+    codes = tuple(code for code in column.missing_codes if isinstance(code, str))
+    return Reading(name, dialect.decimal, codes, keep_zeros=column.type != "continuous")
+
+
+def _explain(source: TextSource, readable: Path | bytes, dialect: Dialect, width: int) -> DataError:
+    """Word the fault that stopped the reading, without the text that the library quotes."""
+    try:
+        found = look_for_ragged(source, readable, dialect, width)
+    except (csv.Error, UnicodeDecodeError):
+        found = None
+    if found is not None and found.ragged:
+        return found.error(source.name)
+    return DataError(
+        f"{source.name} cannot be read as delimited text ({dialect}): a quote is out of place; "
+        "correct the file, or give quote='' if cells are not quoted"
+    )
+
+
+def _check_rows(
+    source: TextSource,
+    readable: Path | bytes,
+    dialect: Dialect,
+    names: Sequence[str],
+    frame: pl.DataFrame,
+    sample: bytes,
+) -> pl.DataFrame:
+    """Refuse rows that are too short; leave out blank lines."""
+    import polars as pl
+
+    found = look_for_ragged(source, readable, dialect, len(names))
+    if found.ragged:
+        raise found.error(source.name)
+    if not found.blank:
+        return frame
+    empty = (
+        _scan(readable, dialect, names, sample)
+        .select(pl.all_horizontal(pl.all().is_null()))
+        .collect(engine="streaming")
+        .to_series()
+    )
+    if empty.sum() != found.blank:
+        raise DataError(f"{source.name} has {found.blank:,} blank lines beside rows of empty cells; remove them")
+    return frame.filter(~empty)

@@ -1,0 +1,133 @@
+"""What column names say: words for roles in English, Spanish, Catalan, Italian, Portuguese, German and French."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from functools import cache
+
+from discretion.data.schema import Role
+
+_IDENTIFIERS = """
+    name names fullname firstname lastname surname forename givenname familyname maidenname username nickname
+    nombre nombres apellido apellidos nom noms cognom cognoms prenom nome cognome nomi sobrenome apelido vorname
+    nachname familienname
+    ssn nin nino dni nie nif cif nss cpf cnpj rg codicefiscale fiscalcode passport pasaporte passaport passaporto
+    passaporte reisepass passeport licence license licenceplate plate matricula personalausweis sozialversicherung
+    socialsecurity insurancenumber taxid steuernummer steuerid nhs nhsnumber mrn
+    phone telephone mobile fax telefono telefon telefono1 movil mobil cellulare telemovel handy tel cell
+    email mail correo correu posta emailaddress
+    address street direccion domicilio adreca indirizzo endereco morada adresse anschrift strasse rue calle carrer via
+    iban bic account accountnumber cuenta conto conta konto kontonummer compte creditcard cardnumber tarjeta
+    ip ipaddress url website mac imei deviceid cookie
+    patient patientid patientnumber paciente pacient paziente personid subjectid recordid caseid employeeid
+    customerid userid memberid studentid respondentid participantid idnumber uuid guid
+"""
+_ROLES: Mapping[Role, str] = {
+    "weight": """
+        weight weights wgt wt sampleweight samplingweight pweight fweight designweight finalwt fnlwgt peso pesos pes
+        gewicht hochrechnungsfaktor poids ponderacion ponderation factorexpansion expansionfactor pondera
+    """,
+    "household": """
+        household householdid hh hhid hid hhnr hogar llar familia famiglia nucleo agregado haushalt haushaltid menage
+        foyer famid familyid dwelling dwellingid vivienda clusterid
+    """,
+    "stratum": "stratum strata strate estrato estrat strato schicht psu stratumid",
+    "geography": "region regio regione regiao geo geography geografia nuts nuts1 nuts2 nuts3 lau",
+    "quasi": """
+        municipality city town county province district country state zip zipcode postcode postalcode postal
+        municipio municipi ciudad ciutat provincia comarca distrito pais codigopostal cp codipostal estado barrio
+        comune citta paese cap cidade concelho freguesia codigodepostal cep
+        gemeinde stadt kreis bundesland land plz postleitzahl
+        commune ville departement pays codepostal tract censustract
+        latitude longitude lat lon lng coordinates block blockgroup
+        age ages agegroup edad edat eta idade alter sex sexo sexe sesso geschlecht gender genero genere geslacht
+        birth birthdate birthday birthyear dob dateofbirth yearofbirth nacimiento fechanacimiento naixement nascita
+        datadinascita nascimento geburt geburtsdatum geburtsjahr naissance datenaissance birthplace
+        education educ schooling educacion estudios estudis istruzione titolodistudio educacao escolaridade bildung
+        schulbildung ausbildung formation diplome degree
+        occupation job profession workclass employment ocupacion profesion trabajo ocupacio professione lavoro
+        profissao ocupacao beruf erwerb metier emploi industry sector branch
+        marital maritalstatus married estadocivil estatcivil statocivile familienstand etatcivil relationship
+        race ethnicity ethnic raza etnia ethnie origin origen herkunft ethnicgroup
+        nationality nationalitat nacionalidad nacionalitat nazionalita nacionalidade staatsangehorigkeit nationalite
+        citizenship nativecountry language idioma lingua sprache langue children hijos fills figli filhos kinder
+        enfants householdsize date fecha data datum admission discharge ingreso alta military veteran height
+        bodyweight
+    """,
+    "sensitive": """
+        income salary wage wages earnings pay pension wealth debt rent tax taxes expenditure turnover revenue profit
+        ingresos renta salario sueldo ingressos sou reddito stipendio salario rendimento einkommen gehalt lohn
+        vermogen umsatz revenu salaire capital capitalgain capitalloss savings loan credit creditscore benefit
+        disease diagnosis diagnoses illness condition icd icd9 icd10 treatment medication drug therapy symptom
+        enfermedad diagnostico malaltia diagnostic malattia diagnosi doenca krankheit diagnose maladie hiv cancer
+        disability discapacidad disabilita invaliditat handicap bloodpressure cholesterol glucose bmi test result
+        religion religio religione religiao konfession faith belief creencia party vote voto partido partit partito
+        partei parti politics union sindicato sexualorientation orientation criminal conviction offence crime
+        score grade note nota
+    """,
+}
+
+_OFTEN = frozenset(
+    ["id", "identifier", "kennung", "nr", "no", "num", "number", "numero", "nummer", "code", "codigo", "key"]
+)
+"""Words that say identifier only where the values agree."""
+
+
+_OF_BODIES = frozenset("kg kgs lb lbs body birth nacer naixer nascita geburt naissance".split())
+"""Words that tell the weight of a body from that of a survey."""
+
+
+@cache
+def _table() -> Mapping[str, Role]:
+    table: dict[str, Role] = {}
+    for role, words in _ROLES.items():
+        for word in words.split():
+            table.setdefault(word, role)
+    for word in _IDENTIFIERS.split():
+        table[word] = "identifier"
+    return table
+
+
+def parts_of(name: str) -> list[str]:
+    """Split a column name into plain lower-case words: `Geburts_Datum2` → geburts, datum."""
+    flat = unicodedata.normalize("NFKD", name.replace("ß", "ss")).encode("ascii", "ignore").decode()
+    flat = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", flat)
+    return [part for part in re.split(r"[^a-z]+", flat.lower()) if part]
+
+
+def role_in_name(column: str) -> tuple[Role, str] | None:
+    """Give the role a column name suggests and the word it goes by; joined words count before single ones."""
+    found = _role(parts_of(column))
+    if found is not None and found[0] == "weight" and set(parts_of(column)) & _OF_BODIES:
+        return "sensitive", found[1]
+    return found
+
+
+def _role(parts: list[str]) -> tuple[Role, str] | None:
+    table = _table()
+    joined = ["".join(parts[i:j]) for i in range(len(parts)) for j in range(len(parts), i + 1, -1)]
+    for word in ["".join(parts), *joined]:
+        if word in table:
+            return table[word], word
+    found = [(table[part], part) for part in parts if part in table]
+    if not found:
+        return None
+    tail = set(parts) & _OFTEN
+    if tail and (household := [hit for hit in found if hit[0] in ("household", "stratum")]):
+        return household[0]
+    return found[0] if len({role for role, _ in found}) == 1 else _mixed(found)
+
+
+def _mixed(found: list[tuple[Role, str]]) -> tuple[Role, str]:
+    """Prefer what the last word says (`patient age` is an age), and anything to an identifier."""
+    return next((hit for hit in reversed(found) if hit[0] != "identifier"), found[-1])
+
+
+def says_number(column: str) -> bool:
+    """Tell whether a column name ends in a word such as id or number."""
+    parts = parts_of(column)
+    return bool(parts) and (
+        parts[-1] in _OFTEN or parts[0] in ("id",) or (parts[-1].endswith("id") and len(parts) == 1)
+    )

@@ -1,0 +1,223 @@
+"""Data out, in every format it can come in."""
+
+from __future__ import annotations
+
+import gzip
+import sys
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from discretion.data.atomic import replacing
+from discretion.data.database import Address, is_url, parse_url
+from discretion.data.dataset import Dataset
+from discretion.data.dialect import Dialect, Given
+from discretion.data.formats import Format, format_of
+from discretion.data.schema import Schema
+from discretion.errors import DataError, PlanError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_BATCH = 100_000
+
+
+def write(
+    data: Any,
+    path: str | Path,
+    *,
+    format: str | None = None,  # noqa: A002 - the public name of the option
+    delimiter: str | None = None,
+    decimal: str = ".",
+    encoding: str = "utf-8",
+    overwrite: bool = False,
+    sheet: str | None = None,
+    table: str | None = None,
+) -> None:
+    """Write a Dataset or a frame to a file, a database table, or (as CSV) to standard output with `-`.
+
+    The file appears whole or not at all. An existing one is kept unless `overwrite`. Missing values are empty
+    cells (and an empty text is read back as missing); set-valued columns are joined with `|` where the format
+    has no lists. The delimiter is a comma (a tab in `.tsv` files). Labels of variables and values stay in
+    Stata and SPSS files (in SAS transport files those of variables); value labels of a column whose values are
+    of another type by now are left out. The same data gives the same bytes in every file format: times of
+    writing in headers are replaced by a fixed one. Database files are not stable in this sense.
+
+    Examples
+    --------
+    >>> import polars as pl, discretion as dc
+    >>> dc.write(pl.DataFrame({"age": [30, 41]}), "-")
+    age
+    30
+    41
+    """
+    Given(delimiter, decimal, encoding).check()
+    frame, schema = _take(data)
+    text = str(path)
+    if delimiter is None:
+        delimiter = "\t" if text.lower().removesuffix(".gz").endswith((".tsv", ".tab")) else ","
+    style = Dialect(delimiter, decimal, encoding)  # type: ignore[arg-type]
+    if text == "-":
+        if format is not None and format_of(Path("-"), format) != "csv":
+            raise PlanError("only CSV can be written to standard output")
+        _to_stdout(frame, style)
+        return
+    target = Path(path)
+    if is_url(text):
+        address = parse_url(text, table, None)
+    else:
+        kind = format_of(target, format)
+        if kind not in ("duckdb", "sqlite"):
+            _check_options(kind, target, sheet, table)
+            with replacing(target, overwrite=overwrite) as temporary:
+                _to_file(frame, kind, temporary, schema, style, sheet)
+            return
+        address = Address(kind, path=target, table=table)
+    from discretion.data.database_write import write_database
+
+    plain = frame if address.engine == "duckdb" else _plain(frame, lists=False)
+    write_database(plain, address, overwrite=overwrite)
+
+
+def _take(data: Any) -> tuple[pl.DataFrame, Schema]:
+    """Give the frame to write: untouched columns as they came in, if they came in as polars."""
+    import polars as pl
+
+    if isinstance(data, Dataset):
+        native = data.to_native()
+        frame, schema = (native if isinstance(native, pl.DataFrame) else data.frame), data.schema
+    else:
+        from discretion.data.native import take_in
+
+        frame, schema = take_in(data)[0], Schema()
+    if not frame.width:
+        raise DataError("the data has no columns; there is nothing to write")
+    return frame, schema
+
+
+def _check_options(kind: Format, target: Path, sheet: str | None, table: str | None) -> None:
+    problems = []
+    if kind == "sas":
+        problems.append("SAS data is written as a transport file; name it .xpt")
+    if kind == "excel" and target.suffix.lower() in (".xls", ".ods"):
+        problems.append("Excel is written as .xlsx")
+    if kind == "postgresql":
+        problems.append("give the address of the PostgreSQL database: postgresql://user@host/base?table=name")
+    if sheet is not None and kind != "excel":
+        problems.append(f"sheet: only Excel files have sheets; {target.name!r} has none")
+    if table is not None:
+        problems.append(f"table: only databases have tables; {target.name!r} has none")
+    if problems:
+        raise PlanError(problems)
+
+
+def _to_file(
+    frame: pl.DataFrame, kind: Format, temporary: Path, schema: Schema, style: Dialect, sheet: str | None
+) -> None:
+    import polars as pl
+
+    try:
+        if kind == "csv":
+            with temporary.open("wb") as handle:
+                if temporary.suffix == ".gz":
+                    with gzip.GzipFile("", "wb", compresslevel=6, fileobj=handle, mtime=0) as packed:
+                        _to_text(_plain(frame, lists=False), packed, style)  # type: ignore[arg-type]
+                else:
+                    _to_text(_plain(frame, lists=False), handle, style)
+        elif kind in ("stata", "spss", "xpt"):
+            from discretion.data.labels import Labels, write_labelled
+
+            write_labelled(_simple(_plain(frame, lists=False)), kind, temporary, Labels.of(schema, frame))
+        else:
+            from discretion.data.files import write_binary
+
+            if kind == "excel":
+                frame = _simple(_plain(frame, lists=False))
+            elif kind in ("json", "jsonl"):
+                frame = _plain(frame, lists=True)
+            write_binary(frame, kind, temporary, sheet)
+    except pl.exceptions.PolarsError as error:
+        raise DataError(f"the data cannot be written as {kind} ({type(error).__name__}); try Parquet") from None
+
+
+def _to_stdout(frame: pl.DataFrame, style: Dialect) -> None:
+    plain = _plain(frame, lists=False)
+    sys.stdout.flush()
+    raw = getattr(sys.stdout, "buffer", None)
+    if raw is None:
+        sys.stdout.write(plain.write_csv(separator=style.delimiter, decimal_comma=style.decimal == ","))
+        return
+    _to_text(plain, raw, style)
+    raw.flush()
+
+
+def _to_text(frame: pl.DataFrame, handle: IO[bytes], style: Dialect) -> None:
+    """Write delimited text, some rows at a time."""
+    from codecs import lookup
+
+    is_utf8 = lookup(style.encoding).name == "utf-8"
+    if style.encoding == "utf-8-sig":
+        handle.write(b"\xef\xbb\xbf")
+        is_utf8 = True
+    for start in range(0, max(frame.height, 1), _BATCH):
+        part = frame.slice(start, _BATCH)
+        text = part.write_csv(separator=style.delimiter, decimal_comma=style.decimal == ",", include_header=start == 0)
+        try:
+            handle.write(text.encode("utf-8" if is_utf8 else style.encoding))
+        except UnicodeEncodeError:
+            raise DataError(_unfit(frame, style.encoding)) from None
+
+
+def _unfit(frame: pl.DataFrame, encoding: str) -> str:
+    """Name the columns with characters that an encoding lacks."""
+    import polars as pl
+
+    def lacks(text: str) -> bool:
+        try:
+            text.encode(encoding)
+        except UnicodeEncodeError:
+            return True
+        return False
+
+    names = [name for name in frame.columns if lacks(name)]
+    for name, kind in frame.schema.items():
+        if kind in (pl.String, pl.Categorical, pl.Enum) and any(
+            lacks(value) for value in frame[name].drop_nulls().unique().cast(pl.String)
+        ):
+            names.append(name)
+    listed = ", ".join(repr(name) for name in dict.fromkeys(names))
+    return f"the encoding {encoding} lacks characters of {listed}; write utf-8"
+
+
+def _plain(frame: pl.DataFrame, *, lists: bool) -> pl.DataFrame:
+    """Make NaN missing, and join lists with `|` unless the format has lists."""
+    import polars as pl
+    import polars.selectors as cs
+
+    odd = [name for name, kind in frame.schema.items() if kind in (pl.Object, pl.Struct, pl.Binary)]
+    if odd:
+        listed = ", ".join(repr(name) for name in odd)
+        raise DataError(f"the columns {listed} hold objects or bytes; only Parquet and Arrow can hold them")
+    frame = frame.with_columns(cs.float().fill_nan(None), cs.by_dtype(pl.Null).cast(pl.String))
+    joined = [name for name, kind in frame.schema.items() if kind in (pl.List, pl.Array)]
+    if lists or not joined:
+        return frame
+    for name in joined:
+        items = frame[name].cast(pl.List(pl.String))
+        if items.explode().str.contains("|", literal=True).any():
+            raise DataError(f"column {name!r}: items that contain '|' cannot be joined with it; write Parquet or JSON")
+        frame = frame.with_columns(items.list.join("|").alias(name))
+    return frame
+
+
+def _simple(frame: pl.DataFrame) -> pl.DataFrame:
+    """Turn types that workbooks and statistics packages lack into those they have."""
+    import polars as pl
+    import polars.selectors as cs
+
+    zoned = [name for name, kind in frame.schema.items() if isinstance(kind, pl.Datetime) and kind.time_zone]
+    return frame.with_columns(
+        (cs.categorical() | cs.enum() | cs.time()).cast(pl.String),
+        cs.duration().dt.to_string("iso"),
+        cs.decimal().cast(pl.Float64),
+        *[pl.col(name).dt.to_string("iso:strict") for name in zoned],
+    )

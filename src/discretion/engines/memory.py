@@ -1,0 +1,103 @@
+"""The engine for data in memory: polars frames and numpy arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discretion.data.codes import Classes
+from discretion.data.dataset import Dataset
+from discretion.errors import DataError
+
+if TYPE_CHECKING:
+    from discretion.context import Context
+
+Rows = NDArray[np.int64]
+RowKernel = Callable[[NDArray[np.float64], np.random.Generator], NDArray[np.float64]]
+"""From a block of rows × columns to the block that replaces it; missing values are NaN."""
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Count, mean and covariance (1/N) of some columns over their complete records."""
+
+    count: int
+    mean: NDArray[np.float64]
+    covariance: NDArray[np.float64]
+
+    @property
+    def sd(self) -> NDArray[np.float64]:
+        """Standard deviations with N−1."""
+        return np.sqrt(np.diag(self.covariance) * self.count / (self.count - 1))
+
+
+class MemoryEngine:
+    """The verbs of an engine on data in memory. Methods use these and need no change for another engine."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+
+    def counts(self, data: Dataset, columns: Sequence[str]) -> Classes:
+        """Count the records of each combination of values."""
+        return data.classes(columns)
+
+    def moments(self, data: Dataset, columns: Sequence[str]) -> Moments:
+        """Summarise numeric columns: over the values present for one column, over complete records for several."""
+        x = data.numbers(columns)
+        x = x[~np.isnan(x).any(axis=1)]
+        if len(x) < 2:
+            raise DataError(f"columns {', '.join(columns)}: fewer than two complete records")
+        mean = x.mean(axis=0)
+        if x.shape[1] == 1:
+            centered = x - mean
+            return Moments(len(x), mean, centered.T @ centered / len(x))
+        return Moments(len(x), mean, np.cov(x, rowvar=False, bias=True))
+
+    def quantiles(self, data: Dataset, column: str, shares: Sequence[float]) -> NDArray[np.float64]:
+        """Give quantiles of the values present (linear interpolation)."""
+        x = data.number(column)
+        x = x[~np.isnan(x)]
+        if not len(x):
+            raise DataError(f"column {column!r} has no values")
+        return np.asarray(np.quantile(x, np.asarray(shares)))
+
+    def map_rows(self, data: Dataset, columns: Sequence[str], kernel: RowKernel, *, integers: bool = False) -> Dataset:
+        """Rewrite numeric columns block by block, each block with its own generator."""
+        arrays = [data.number(name) for name in columns]
+        out = [np.empty(len(data)) for _ in columns]
+        for batch in self._ctx.batches(len(data)):
+            rows = slice(batch.start, batch.stop)
+            block = kernel(np.column_stack([a[rows] for a in arrays]), batch.rng)
+            for place, values in zip(out, block.T, strict=True):
+                place[rows] = values
+        return data.with_columns(dict(zip(columns, out, strict=True)), integers=integers)
+
+    def groups(self, data: Dataset, by: Sequence[str]) -> Iterator[tuple[str, Rows]]:
+        """Yield the name and the rows of each group, in order of name (row order never matters)."""
+        classes = data.classes(by)
+        order = np.argsort(classes.ids, kind="stable")
+        parts = np.split(order, np.cumsum(classes.counts)[:-1])
+        named = [
+            (", ".join(f"{k}={v}" for k, v in data.class_key(by, rows[0]).items()), rows) for rows in parts if len(rows)
+        ]
+        yield from sorted(named, key=lambda item: item[0])
+
+    def map_groups(
+        self, data: Dataset, by: Sequence[str], rewrite: Callable[[str, Dataset, Context], Dataset]
+    ) -> Dataset:
+        """Rewrite each group of rows on its own and put the rows back in their order."""
+        groups = list(self.groups(data, by))
+        results = []
+        for number, (key, rows) in enumerate(groups):
+            self._ctx.progress(number, len(groups), self._ctx.step)
+            results.append(rewrite(key, data.take(rows), self._ctx.within(key)))
+        self._ctx.progress(len(groups), len(groups), self._ctx.step)
+        return Dataset.stack(results, like=data)
+
+    def collect(self, data: Dataset) -> Any:
+        """Give the finished data in the frame library it came in."""
+        return data.to_native()

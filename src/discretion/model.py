@@ -1,0 +1,81 @@
+"""Privacy models: Boolean, they hold or they do not, with the value reached."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+from discretion.context import Context
+from discretion.data.dataset import Dataset
+from discretion.errors import DataError
+from discretion.part import Family, Part
+
+
+@dataclass(frozen=True)
+class FailingClass:
+    """A class of records that breaks a model: its generalized key and its size."""
+
+    key: Mapping[str, str | None]
+    size: float
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a model holds, the value reached, and how many classes and records break it."""
+
+    model: str
+    holds: bool
+    value: float
+    required: float
+    meaning: str = ""
+    failing_count: int = 0
+    failing_records: int = 0
+    detail: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    find_failing: Callable[[], tuple[FailingClass, ...]] = field(default=tuple, repr=False, compare=False)
+
+    @cached_property
+    def failing(self) -> tuple[FailingClass, ...]:
+        """The failing classes by key and size, smallest first (at most 100), found when first asked for."""
+        return self.find_failing()
+
+    def __bool__(self) -> bool:
+        return self.holds
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the verdict as plain data (for the internal side: it names classes)."""
+        return {
+            "model": self.model,
+            "holds": self.holds,
+            "value": self.value,
+            "required": self.required,
+            "meaning": self.meaning,
+            "failing_count": self.failing_count,
+            "failing_records": self.failing_records,
+            "failing": [{"key": dict(item.key), "size": item.size} for item in self.failing],
+            "detail": dict(self.detail),
+        }
+
+
+class PrivacyModel(Part):
+    """A condition on a release: `check(released, ctx, original=None) -> Verdict`."""
+
+    family: ClassVar[Family] = "model"
+
+    @abstractmethod
+    def check(self, released: Dataset, ctx: Context, *, original: Dataset | None = None) -> Verdict:
+        """Tell whether the release satisfies the model."""
+
+    def __call__(self, data: Any, original: Any = None) -> Verdict:
+        """Check a frame or a Dataset."""
+        before = None if original is None else Dataset.of(original)
+        return self.run(Dataset.of(data), Context(0, self.kind), original=before)
+
+    def run(self, released: Dataset, ctx: Context, *, original: Dataset | None = None) -> Verdict:
+        """Check a release that has rows."""
+        if len(released) == 0:
+            raise DataError(f"{self.kind}: the data has no rows; a model of nothing says nothing")
+        return self.check(released, ctx, original=original)

@@ -1,0 +1,232 @@
+"""What methods, measures and privacy models share: registry, validation, help text.
+
+A part is defined once, as a frozen pydantic model. `kind=` registers it; its field docstrings become the
+CLI help, the JSON schema and the documentation. Parts are found by reading the class statements in the source
+files of the packages below (no import), and loaded when first used, so that start-up stays fast.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module, metadata, resources
+from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic.fields import FieldInfo
+
+from discretion.errors import PlanError, did_you_mean, unknown
+
+Family = Literal["method", "model", "risk", "utility"]
+
+PACKAGES: Mapping[str, Family] = {
+    "protect": "method",
+    "anonymize": "method",
+    "privacy": "model",
+    "risk": "risk",
+    "utility": "utility",
+}
+"""Where parts live, and what the parts of each package are."""
+
+ENTRY_POINTS = "discretion.parts"
+
+_CLASS = re.compile(
+    r'^class (?P<name>\w+)\([^)]*?\bkind="(?P<kind>[a-z0-9-]+)"[^)]*\):[^\n]*\n\s*"""(?P<summary>[^\n]*?)(?:"""|\n)',
+    re.MULTILINE,
+)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of the index of parts."""
+
+    kind: str
+    name: str
+    family: Family | None
+    summary: str
+    module: str
+    entry_point: metadata.EntryPoint | None = None
+
+    def load(self) -> type[Part]:
+        """Import the module and give the class."""
+        found = self.entry_point.load() if self.entry_point else getattr(import_module(self.module), self.name)
+        if not (isinstance(found, type) and issubclass(found, Part)):
+            raise PlanError(f"entry point {self.kind!r} of group {ENTRY_POINTS!r} is not a discretion part")
+        if found.kind != self.kind:
+            raise PlanError(f"entry point {self.kind!r} gives a part of kind {found.kind!r}; the two must agree")
+        return found
+
+
+def _scan(package: str, family: Family) -> Iterator[Entry]:
+    root = resources.files("discretion") / package
+    stack = [(root, f"discretion.{package}")]
+    while stack:
+        folder, dotted = stack.pop()
+        if not folder.is_dir():
+            continue
+        for item in sorted(folder.iterdir(), key=lambda i: i.name):
+            if item.is_dir() and not item.name.startswith("_"):
+                stack.append((item, f"{dotted}.{item.name}"))
+            elif item.name.endswith(".py"):
+                module = f"{dotted}.{item.name[:-3]}"
+                for match in _CLASS.finditer(item.read_text(encoding="utf-8")):
+                    yield Entry(match["kind"], match["name"], family, match["summary"].strip(), module)
+
+
+@cache
+def index() -> Mapping[str, Entry]:
+    """List every part by kind, without importing it: the built-in ones and those of other packages."""
+    found = {entry.kind: entry for package, family in PACKAGES.items() for entry in _scan(package, family)}
+    for point in metadata.entry_points(group=ENTRY_POINTS):
+        if point.name in found:
+            raise PlanError(f"the package of entry point {point.value!r} redefines the kind {point.name!r}")
+        name = point.value.rpartition(":")[2]
+        found[point.name] = Entry(point.name, name, None, "", point.module, point)
+    return dict(sorted(found.items()))
+
+
+def find(kind: str) -> type[Part]:
+    """Give the class registered under `kind`."""
+    if kind in _REGISTERED:
+        return _REGISTERED[kind]
+    if kind not in index():
+        raise PlanError(unknown("part", kind, {*index(), *_REGISTERED}))
+    return index()[kind].load()
+
+
+def all_parts(*families: Family) -> list[type[Part]]:
+    """Load every part, or every part of some families, in order of kind."""
+    loaded = [find(kind) for kind in sorted({*index(), *_REGISTERED})]
+    return [part for part in loaded if not families or part.family in families]
+
+
+_REGISTERED: dict[str, type[Part]] = {}
+
+
+def _names(value: object) -> object:
+    if isinstance(value, str):
+        return (value,)
+    return value
+
+
+Columns = Annotated[tuple[str, ...], BeforeValidator(_names)]
+"""Column names; a single name may stand without a list."""
+
+
+def confidential(default: Any = ..., **constraints: Any) -> Any:
+    """Declare a field whose value is withheld from everything public."""
+    return Field(default, json_schema_extra={"confidential": True}, **constraints)
+
+
+class Part(BaseModel):
+    """Anything a plan can name. Subclassing with `kind=…` registers it."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        use_attribute_docstrings=True,
+        allow_inf_nan=False,
+        protected_namespaces=(),
+    )
+
+    kind: ClassVar[str] = ""
+    family: ClassVar[Family] = "method"
+
+    def __init_subclass__(cls, kind: str = "", **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, kind: str = "", **kwargs: Any) -> None:
+        """Register a subclass that names its kind."""
+        super().__pydantic_init_subclass__(**kwargs)
+        if not kind:
+            return
+        if kind in _REGISTERED and _REGISTERED[kind].__qualname__ != cls.__qualname__:
+            raise TypeError(f"the kind {kind!r} is already registered by {_REGISTERED[kind].__qualname__}")
+        cls.kind = kind
+        _REGISTERED[kind] = cls
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise PlanError(explain(type(self), error)) from None
+
+    @classmethod
+    def summary(cls) -> str:
+        """Give the first line of the docstring: what happens, in plain words."""
+        return (cls.__doc__ or "").strip().partition("\n")[0]
+
+    def settings(self, *, public: bool = False) -> dict[str, Any]:
+        """Give the fields that differ from their defaults; `public` leaves out the confidential ones."""
+        fields = self.model_dump(mode="json", exclude_defaults=True)
+        if public:
+            return {name: value for name, value in fields.items() if name not in self.confidential_fields()}
+        return fields
+
+    @classmethod
+    def confidential_fields(cls) -> tuple[str, ...]:
+        """Name the fields whose values never reach the public side."""
+        return tuple(name for name, field in cls.model_fields.items() if is_confidential(field))
+
+    def to_plan(self) -> dict[str, Any]:
+        """Give the part as a plan writes it: `{kind: {field: value}}`."""
+        return {self.kind: self.settings()}
+
+
+def is_confidential(field: FieldInfo) -> bool:
+    """Tell whether a field is marked `confidential`."""
+    extra = field.json_schema_extra
+    return isinstance(extra, dict) and bool(extra.get("confidential"))
+
+
+def explain(part: type[BaseModel], error: ValidationError) -> list[str]:
+    """Word each fault of a validation: where, what is wrong, what is allowed, a hint."""
+    label = getattr(part, "kind", "") or part.__name__
+    return [f"{label}: {_explain_one(part, item)}" for item in error.errors()]
+
+
+def _explain_one(part: type[BaseModel], item: Mapping[str, Any]) -> str:
+    place = ".".join(str(key) for key in item["loc"])
+    if item["type"] == "extra_forbidden":
+        return f"unknown field {place!r}{did_you_mean(place, part.model_fields)}"
+    if item["type"] == "missing":
+        return f"the field {place!r} is required"
+    message = str(item["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
+    message = message[0].lower() + message[1:]
+    if not place:
+        return message
+    shown = "" if isinstance(item["input"], dict) else f", got {item['input']!r}"
+    return f"{place}: {message}{shown}"
+
+
+def parse(spec: object, *families: Family) -> Part:
+    """Build a part from its place in a plan: `"mdav"` or `{"mdav": {"k": 3}}`."""
+    if isinstance(spec, str):
+        spec = {spec: {}}
+    if not isinstance(spec, Mapping) or len(spec) != 1:
+        raise PlanError(f"expected one part as `kind: {{fields}}`, got {_shape(spec)}")
+    ((kind, fields),) = spec.items()
+    part = find(str(kind))
+    if families and part.family not in families:
+        raise PlanError(f"{kind!r} is a {part.family}; a {' or '.join(families)} is needed here")
+    if fields is None:
+        fields = {}
+    if not isinstance(fields, Mapping):
+        raise PlanError(f"{kind}: expected a mapping of fields, got {_shape(fields)}")
+    return part(**{str(name): value for name, value in fields.items()})
+
+
+def _shape(value: object) -> str:
+    if isinstance(value, Mapping):
+        return f"a mapping of {len(value)} keys ({', '.join(map(str, list(value)[:5]))})"
+    return f"{type(value).__name__} {value!r}"
+
+
+def literal_options(annotation: object) -> tuple[str, ...]:
+    """List the options of a Literal annotation (also inside a union), or nothing."""
+    if get_origin(annotation) is Literal:
+        return tuple(str(option) for option in get_args(annotation))
+    return tuple(option for inner in get_args(annotation) for option in literal_options(inner))

@@ -1,0 +1,1 @@
+"""Privacy models: conditions a release satisfies or not."""

@@ -1,0 +1,1 @@
+"""Protection methods for microdata, one file per family."""

@@ -1,0 +1,1 @@
+"""From a plan to a checked release: plan, study, gate, journal, report."""

@@ -1,0 +1,111 @@
+"""The private journal: seed, parameters, decisions, hashes and versions, enough to repeat and to audit a release."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import json
+import platform
+from importlib import metadata
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from discretion import __version__
+from discretion.errors import PlanError
+from discretion.method import Decision
+
+if TYPE_CHECKING:
+    from discretion.release.release import Measured, Release
+
+_EXPOSED = 20
+
+
+def sha256_of(path: Path) -> str:
+    """Hash a file without loading it."""
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def write_journal(release: Release, folder: Path, output_digest: str) -> None:
+    """Write journal.json, plan.yaml, seed and decisions.json into a folder that only the owner may read."""
+    from discretion.release.plan_file import to_yaml
+
+    content = {
+        "format": "discretion-journal",
+        "version": 1,
+        "written": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        "seed": hex(release.study.seed),
+        "input": _input_facts(release),
+        "output": {"sha256": output_digest, "records": len(release.data)},
+        "steps": [
+            {"id": d.step.id, d.step.method.kind: d.step.method.model_dump(mode="json")} for d in release.study.done
+        ],
+        "scores": [_scores(item) for item in release.measured],
+        "requirements": [finding.to_dict() for finding in release.findings],
+        "versions": _versions(),
+    }
+    _write(folder / "journal.json", json.dumps(content, indent=2, ensure_ascii=False, default=_plain) + "\n")
+    _write(folder / "plan.yaml", to_yaml(json.loads(json.dumps(release.plan.to_dict(), default=_plain))))
+    _write(folder / "seed", hex(release.study.seed) + "\n")
+    saved = {step: dict(decision.values) for step, decision in release.study.decisions.items()}
+    _write(folder / "decisions.json", json.dumps(saved, indent=2, default=_plain) + "\n")
+
+
+def read_decisions(path: str | Path) -> dict[str, Decision]:
+    """Read the decisions a journal kept; `path` is the journal folder or the file."""
+    file = Path(path) / "decisions.json" if Path(path).is_dir() else Path(path)
+    if not file.is_file():
+        raise PlanError(f"no saved decisions at {str(path)!r}")
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise PlanError(f"{file.name}: not valid JSON ({error})") from None
+    return {step: Decision(MappingProxyType(values)) for step, values in content.items()}
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+    path.chmod(0o600)
+
+
+def _input_facts(release: Release) -> dict[str, Any]:
+    plan, original = release.plan, release.study.original
+    facts: dict[str, Any] = {"records": len(original), "columns": list(original.columns)}
+    path = plan.data.get("path")
+    if path and "://" not in path and (file := Path(plan.resolve(path))).is_file():
+        return {**facts, "file": path, "sha256": sha256_of(file)}
+    rows = original.frame.hash_rows(seed=0).to_numpy()
+    return {**facts, "rows_sha256": hashlib.sha256(rows.tobytes()).hexdigest()}
+
+
+def _scores(measured: Measured) -> dict[str, Any]:
+    content: dict[str, Any] = {
+        "measure": measured.measure.to_plan(),
+        "before": measured.before.to_dict() if measured.before else None,
+        "after": measured.after.to_dict(),
+    }
+    per_record = measured.after.per_record
+    if measured.measure.family == "risk" and per_record is not None:
+        worst = np.argsort(-np.nan_to_num(per_record.astype(float)), kind="stable")[:_EXPOSED]
+        content["most_exposed_rows"] = worst.tolist()
+    return content
+
+
+def _versions() -> dict[str, str]:
+    found = {"discretion": __version__, "python": platform.python_version()}
+    for name in ("numpy", "numba", "polars", "pyarrow", "scipy", "pydantic"):
+        found[name] = metadata.version(name)
+    return found
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, MappingProxyType):
+        return dict(value)
+    return str(value)

@@ -1,0 +1,120 @@
+"""Plan files: YAML, TOML or JSON to plain data, with the line of every entry so that errors can name it."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from discretion.errors import PlanError
+
+Place = tuple[str | int, ...]
+
+
+@dataclass(frozen=True)
+class PlanText:
+    """The content of a plan file and where each entry stands."""
+
+    content: Mapping[str, Any]
+    source: str = "plan"
+    lines: Mapping[Place, int] = field(default_factory=dict)
+
+    def where(self, *place: str | int) -> str:
+        """Name a place in the file: `plan.yaml, line 7 (steps.2)`."""
+        dotted = ".".join(str(item + 1) if isinstance(item, int) else item for item in place)
+        for length in range(len(place), 0, -1):
+            if place[:length] in self.lines:
+                return f"{self.source}, line {self.lines[place[:length]]} ({dotted})"
+        return f"{self.source} ({dotted})" if dotted else self.source
+
+
+def read_plan_file(path: str | Path) -> PlanText:
+    """Read a plan file; the format follows the file name."""
+    path = Path(path)
+    if not path.is_file():
+        raise PlanError(f"no plan file {str(path)!r}")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise PlanError(f"{path.name}: a plan file must be UTF-8 text") from None
+    suffix = path.suffix.lower()
+    if suffix == ".toml":
+        return _parse_toml(text, path.name)
+    if suffix in (".yaml", ".yml", ".json"):
+        return parse_yaml(text, path.name)
+    raise PlanError(f"{path.name}: a plan file ends in .yaml, .yml, .toml or .json")
+
+
+def _parse_toml(text: str, source: str) -> PlanText:
+    try:
+        return PlanText(tomllib.loads(text), source)
+    except tomllib.TOMLDecodeError as error:
+        raise PlanError(f"{source}: not valid TOML: {error}") from None
+
+
+def parse_yaml(text: str, source: str = "plan") -> PlanText:
+    """Parse YAML (or JSON, which is YAML) and keep line numbers; a key given twice is an error."""
+    import yaml
+
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f", line {mark.line + 1}" if mark else ""
+        raise PlanError(f"{source}{line}: not valid YAML: {getattr(error, 'problem', None) or error}") from None
+    if root is None:
+        raise PlanError(f"{source}: the plan is empty")
+    lines: dict[Place, int] = {}
+    problems: list[str] = []
+    loader = yaml.SafeLoader("")
+    try:
+        content = _build(root, (), lines, problems, source, loader)
+    finally:
+        loader.dispose()
+    if not isinstance(content, dict):
+        problems.append(f"{source}: a plan is a mapping with entries such as `data`, `roles` and `steps`")
+    if problems:
+        raise PlanError(problems)
+    return PlanText(content, source, lines)
+
+
+def _build(node: Any, place: Place, lines: dict[Place, int], problems: list[str], source: str, loader: Any) -> Any:
+    import yaml
+
+    lines.setdefault(place, node.start_mark.line + 1)
+    if isinstance(node, yaml.MappingNode):
+        found: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            key = str(key_node.value)
+            if key in found:
+                problems.append(f"{source}, line {key_node.start_mark.line + 1}: {key!r} is given twice")
+            lines[(*place, key)] = key_node.start_mark.line + 1
+            found[key] = _build(value_node, (*place, key), lines, problems, source, loader)
+        return found
+    if isinstance(node, yaml.SequenceNode):
+        return [_build(item, (*place, i), lines, problems, source, loader) for i, item in enumerate(node.value)]
+    return loader.construct_object(node)
+
+
+def write_plan_file(content: Mapping[str, Any], path: str | Path) -> None:
+    """Write a plan as YAML or JSON, whole or not at all."""
+    from discretion.data.atomic import write_text
+
+    path = Path(path)
+    if path.suffix.lower() == ".json":
+        text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    elif path.suffix.lower() in (".yaml", ".yml"):
+        text = to_yaml(content)
+    else:
+        raise PlanError(f"{path.name}: a plan is written as .yaml, .yml or .json")
+    write_text(path, text, overwrite=True)
+
+
+def to_yaml(content: Mapping[str, Any]) -> str:
+    """Write plain data as readable YAML."""
+    import yaml
+
+    return yaml.safe_dump(dict(content), sort_keys=False, allow_unicode=True, width=110)

@@ -1,0 +1,133 @@
+"""A study: original data, the steps so far, and what they gave."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from discretion.context import Context, Progress, ignore_progress, new_seed
+from discretion.data.dataset import Dataset
+from discretion.errors import PlanError
+from discretion.measure import Measure, Score
+from discretion.method import Decision, Method
+from discretion.model import PrivacyModel, Verdict
+from discretion.part import Part
+from discretion.release.plan import Output, Plan, Requirement, Step
+
+if TYPE_CHECKING:
+    from discretion.release.release import Release
+
+
+@dataclass(frozen=True)
+class Done:
+    """A step that was carried out: what it decided, and the data after it."""
+
+    step: Step
+    decision: Decision = field(repr=False)
+    data: Dataset
+
+
+@dataclass(frozen=True)
+class Study:
+    """Protect step by step, look at risk and utility, undo. Every call gives a new study; nothing is changed in place.
+
+    Examples
+    --------
+    >>> import discretion as dc
+    >>> study = dc.Study(dc.datasets.census(1000, seed=1), seed=7)
+    >>> study = study.apply(dc.DropIdentifiers()).apply(dc.RankSwap(columns=["income"], percent=10))
+    >>> study.undo().steps[-1].kind
+    'drop-identifiers'
+    """
+
+    original: Dataset
+    seed: int = field(default_factory=new_seed, repr=False)
+    done: tuple[Done, ...] = ()
+    progress: Progress = field(default=ignore_progress, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.original, Dataset):
+            object.__setattr__(self, "original", Dataset(self.original))
+
+    @property
+    def current(self) -> Dataset:
+        """The data after the last step."""
+        return self.done[-1].data if self.done else self.original
+
+    @property
+    def steps(self) -> tuple[Method, ...]:
+        """The methods applied so far."""
+        return tuple(item.step.method for item in self.done)
+
+    @property
+    def decisions(self) -> dict[str, Decision]:
+        """What each step learned, by step id; can be re-used on the next delivery of the data."""
+        return {item.step.id: item.decision for item in self.done if not item.step.method.by_group}
+
+    def context(self) -> Context:
+        """Give the context from which the steps draw."""
+        return Context(self.seed, "", self.progress)
+
+    def apply(self, method: Method | Step, *, decision: Decision | None = None) -> Study:
+        """Apply one more method; `decision` re-uses what it learned on another delivery."""
+        if not isinstance(method, Method | Step):
+            raise PlanError(f"expected a method, got {type(method).__name__}")
+        step = method if isinstance(method, Step) else Step(method, f"{len(self.done) + 1}-{method.kind}")
+        ctx = self.context().within(step.id)
+        if decision is None or step.method.by_group:
+            decision = step.method.decide(self.current, ctx)
+        data = step.method.perform(self.current, decision, ctx)
+        return replace(self, done=(*self.done, Done(step, decision, data)))
+
+    def undo(self, steps: int = 1) -> Study:
+        """Drop the last step (or the last few)."""
+        if not 1 <= steps <= len(self.done):
+            raise PlanError(f"there are {len(self.done)} steps to undo, {steps} were asked for")
+        return replace(self, done=self.done[:-steps])
+
+    def scores(self, *measures: Measure) -> list[Score]:
+        """Measure the current data against the original; without measures, a set chosen from roles and types."""
+        from discretion.release.measures import default_measures
+
+        chosen: Sequence[Measure] = measures or default_measures(self.original, self.current)
+        return [m.run(self.original, self.current, self.context().within(f"measure/{m.kind}")) for m in chosen]
+
+    def check(self, *models: PrivacyModel) -> list[Verdict]:
+        """Check privacy models on the current data."""
+        ctx = self.context()
+        return [model.run(self.current, ctx.within(model.kind), original=self.original) for model in models]
+
+    def plan(self, *, measures: Sequence[Measure] = (), requirements: Sequence[Part] = (), title: str = "") -> Plan:
+        """Give the plan of what was done: the script that repeats it."""
+        required = tuple(Requirement(part) for part in requirements if isinstance(part, PrivacyModel))
+        if len(required) < len(requirements):
+            raise PlanError("requirements given here are privacy models; bounds on measures are written in the plan")
+        return Plan(
+            schema=self.original.schema,
+            steps=tuple(item.step for item in self.done),
+            measures=tuple(measures),
+            requirements=required,
+            title=title,
+        )
+
+    def release(
+        self,
+        folder: str | Path | None = None,
+        journal: str | Path | None = None,
+        *,
+        plan: Plan | None = None,
+        format: str = "csv",  # noqa: A002 - the word users know
+        overwrite: bool = False,
+        **options: Any,
+    ) -> Release:
+        """Check and publish the current data: data file and report in `folder`, the journal in another folder."""
+        from discretion.release.run import conclude
+
+        chosen = plan or replace(self.plan(**options), output=Output(format=format))
+        release = conclude(chosen, self)
+        release.require()
+        if folder is not None:
+            release.write(folder, journal, overwrite=overwrite)
+        return release

@@ -1,0 +1,1 @@
+"""Attribute disclosure: can a value be learned?"""

@@ -1,0 +1,1 @@
+"""Identity disclosure: can a record be found?"""

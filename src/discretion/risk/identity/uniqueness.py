@@ -1,0 +1,91 @@
+"""Uniqueness: who is alone with a combination of values? (R10)"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from discretion.context import Context
+from discretion.data.codes import Missing
+from discretion.data.dataset import Dataset
+from discretion.data.population import Population, load_population
+from discretion.measure import Better, Measure, Score
+from discretion.part import Columns, Family
+
+
+class SampleUniqueness(Measure, kind="sample-uniqueness"):
+    """Share of records that nobody else shares the quasi-identifier values of.
+
+    Such a person is found by anybody who knows these values. Without more, the value is the share of unique records.
+    With `share` (the sampling fraction π) it is the estimated probability that a unique match is right,
+    π·S1/(π·S1 + 2(1−π)·S2), S1 and S2 the numbers of classes with one and two records; with `population` it is the
+    share of sample uniques that are unique in the population too. `per_record` is 1/(size of the record's class): the
+    probability of picking the right record. Assumes unperturbed quasi-identifiers. Time linear.
+
+    References
+    ----------
+    Skinner & Elliot (2002), JRSS B 64; catalogue R10.
+
+    Examples
+    --------
+    >>> import polars as pl, discretion as dc
+    >>> table = pl.DataFrame({"zip": ["40831", "40831", "97206"], "sex": ["F", "M", "M"]})
+    >>> dc.SampleUniqueness(columns=["zip"])(table).value
+    0.3333333333333333
+    """
+
+    columns: Columns = ()
+    """columns an intruder may know; without it, the quasi-identifiers"""
+    missing: Missing = "category"
+    """how a missing value counts: as a category of its own, as matching anything, or by leaving its record out"""
+    share: float | None = Field(None, gt=0, le=1)
+    """sampling fraction of the data; gives the probability that a unique match is right"""
+    population: Population | None = None
+    """file (or Dataset) with the same columns for the whole population"""
+
+    family: ClassVar[Family] = "risk"
+    better: ClassVar[Better] = "lower"
+    needs: ClassVar[Literal["both", "released"]] = "released"
+    limits: ClassVar[tuple[float | None, float | None]] = (0.0, 1.0)
+
+    def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:  # noqa: ARG002
+        """Count classes of one and two records."""
+        columns = released.choose(self.columns, "classes")
+        sizes = released.class_sizes(columns, self.missing)
+        counted = ~np.isnan(sizes)
+        unique = sizes == 1
+        share_unique = float(unique.sum() / max(int(counted.sum()), 1))
+        pairs = float((sizes == 2).sum() / 2)
+        detail: dict[str, Any] = {
+            "columns": list(columns),
+            "unique_records": int(unique.sum()),
+            "share_unique": share_unique,
+            "pairs": pairs,
+            "records": int(counted.sum()),
+            "mean_risk": float(np.nanmean(1.0 / sizes)) if counted.any() else 0.0,
+        }
+        value, meaning = share_unique, f"{share_unique:.2%} of the records are alone with their values."
+        if self.population is not None:
+            value = self._unique_in_population(released, columns, unique)
+            meaning = f"{value:.1%} of the records that are alone in the file are alone in the population too."
+        elif self.share is not None:
+            single = float(unique.sum())
+            value = self.share * single / max(self.share * single + 2 * (1 - self.share) * pairs, 1e-300)
+            meaning = f"A unique match with the population is right with probability {value:.1%} (estimated)."
+        return self.score(value, meaning, per_record=1.0 / sizes, **detail)
+
+    def _unique_in_population(self, released: Dataset, columns: tuple[str, ...], unique: Any) -> float:
+        """Give Σ I(F=1, f=1) / Σ I(f=1); 0 where no record is unique."""
+        import polars as pl
+
+        population = load_population(self.population)
+        population.require(columns)
+        as_text = [pl.col(name).cast(pl.String) for name in columns]
+        counts = population.frame.select(as_text).group_by(columns).len("in_population")
+        alone = released.frame.select(as_text).filter(pl.Series(unique))
+        if not len(alone):
+            return 0.0
+        found = alone.join(counts, on=list(columns), how="left", nulls_equal=True)
+        return float((found["in_population"] == 1).sum() / len(alone))

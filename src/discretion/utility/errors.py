@@ -1,0 +1,255 @@
+"""Errors between original and released numbers: on values, covariances and correlations (U1–U4)."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discretion.context import Context
+from discretion.data.dataset import Dataset
+from discretion.errors import DataError
+from discretion.measure import Better, Measure, Score
+from discretion.part import Columns
+
+Floats = NDArray[np.float64]
+
+
+class _Comparison(Measure):
+    """What measures that compare numbers value by value share."""
+
+    columns: Columns = ()
+    """numeric columns to compare; without it, all but identifiers and weights"""
+
+    better: ClassVar[Better] = "lower"
+
+    def _pairs(self, original: Dataset, released: Dataset) -> tuple[Floats, Floats, tuple[str, ...]]:
+        if self.columns:
+            columns = original.choose(self.columns, "compare-numbers")
+            released.require(columns)
+        else:
+            numeric = original.choose((), "compare-numbers")
+            columns = tuple(n for n in numeric if n in released.columns and released.is_numeric(n))
+            if not columns:
+                raise DataError(f"{self.kind}: no column is a number in both data sets; give `columns`")
+        return original.numbers(columns), released.numbers(columns), columns
+
+
+def _left_out(present: NDArray[np.bool_]) -> dict[str, int]:
+    return {"values_compared": int(present.sum()), "values_missing": int((~present).sum())}
+
+
+class _MeanError(_Comparison):
+    on: Literal["values", "covariance", "correlation"] = "values"
+    """what is compared: the values, the covariance matrices (1/N), or the correlation matrices"""
+
+    @abstractmethod
+    def _error(self, original: Floats, released: Floats) -> Floats:
+        """Give the error of each entry."""
+
+    def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:  # noqa: ARG002
+        """Average the errors."""
+        x, y, columns = self._pairs(original, released)
+        present = ~(np.isnan(x) | np.isnan(y))
+        detail: dict[str, Any] = _left_out(present)
+        if self.on == "values":
+            if not present.any():
+                raise DataError(f"{self.kind}: no value is present in both data sets")
+            errors = self._error(x[present], y[present])
+        else:
+            complete = present.all(axis=1)
+            a, b = (_matrix(data[complete], self.on, columns) for data in (x, y))
+            errors = self._error(a.ravel(), b.ravel())
+        detail["entries"] = int(np.count_nonzero(~np.isnan(errors)))
+        detail["zeros_left_out"] = int(np.count_nonzero(np.isnan(errors)))
+        if not detail["entries"]:
+            raise DataError(f"{self.kind}: every original value is zero; a relative error does not exist")
+        value = float(np.nanmean(errors))
+        return self.score(value, f"{self.summary().rstrip('.')}: {value:.6g} (on {self.on}).", **detail)
+
+
+def _matrix(x: Floats, on: str, columns: tuple[str, ...]) -> Floats:
+    if len(x) < 2:
+        raise DataError(f"fewer than two complete records for a {on} matrix")
+    covariance = np.atleast_2d(np.cov(x, rowvar=False, bias=True))
+    if on == "covariance":
+        return covariance
+    sd = np.sqrt(np.diag(covariance))
+    if flat := [name for name, s in zip(columns, sd, strict=True) if s == 0]:
+        raise DataError(f"column {flat[0]!r} is constant; it has no correlation")
+    return np.asarray(covariance / np.outer(sd, sd))
+
+
+class Mse(_MeanError, kind="mse"):
+    """Mean squared error between original and released figures.
+
+    Weighs large errors most. Depends on the units: columns of large numbers dominate. Values missing in either data
+    set are left out and counted in the detail. Time linear.
+
+    References
+    ----------
+    Catalogue U1.
+
+    Examples
+    --------
+    >>> import polars as pl, discretion as dc
+    >>> dc.Mse(columns=["x"])(pl.DataFrame({"x": [1.0, 2.0]}), pl.DataFrame({"x": [1.0, 4.0]})).value
+    2.0
+    """
+
+    def _error(self, original: Floats, released: Floats) -> Floats:
+        return np.asarray((original - released) ** 2)
+
+
+class Mae(_MeanError, kind="mae"):
+    """Mean absolute error between original and released figures.
+
+    Depends on the units. Values missing in either data set are left out and counted in the detail. Time linear.
+
+    References
+    ----------
+    Catalogue U1.
+
+    Examples
+    --------
+    >>> import polars as pl, discretion as dc
+    >>> dc.Mae(columns=["x"])(pl.DataFrame({"x": [1.0, 2.0]}), pl.DataFrame({"x": [1.0, 4.0]})).value
+    1.0
+    """
+
+    def _error(self, original: Floats, released: Floats) -> Floats:
+        return np.abs(original - released)
+
+
+class Mre(_MeanError, kind="mre"):
+    """Mean relative error between original and released figures.
+
+    Each error is divided by the original figure; original zeros are left out and counted in the detail, as are
+    values missing in either data set. Time linear.
+
+    References
+    ----------
+    Catalogue U1.
+
+    Examples
+    --------
+    >>> import polars as pl, discretion as dc
+    >>> dc.Mre(columns=["x"])(pl.DataFrame({"x": [1.0, 2.0]}), pl.DataFrame({"x": [1.0, 4.0]})).value
+    0.5
+    """
+
+    def _error(self, original: Floats, released: Floats) -> Floats:
+        size = np.where(original == 0, np.nan, np.abs(original))
+        return np.asarray(np.abs(original - released) / size)
+
+
+class Il1s(_Comparison, kind="il1s"):
+    """Sum of absolute changes, each in units of √2 standard deviations of its column.
+
+    Σ |x − x'| / (√2·σ) over all records and columns, σ the original's standard deviation. The detail has the mean over
+    the values, which can be compared between data of different size. Values missing in either data set are left out
+    and counted in the detail. A constant column has no σ and is an error. Time linear.
+
+    References
+    ----------
+    Yancey, Winkler & Creecy (2002); Mateo-Sanz, Sebé & Domingo-Ferrer (2004); catalogue U2.
+
+    Examples
+    --------
+    >>> import polars as pl, discretion as dc
+    >>> round(dc.Il1s(columns=["x"])(pl.DataFrame({"x": [1.0, 2, 3]}), pl.DataFrame({"x": [1.0, 2, 4]})).value, 4)
+    0.7071
+    """
+
+    def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:  # noqa: ARG002
+        """Sum the scaled changes."""
+        x, y, columns = self._pairs(original, released)
+        original.require_spread(columns)
+        present = ~(np.isnan(x) | np.isnan(y))
+        if not present.any():
+            raise DataError("il1s: no value is present in both data sets")
+        scale = math.sqrt(2) * np.nanstd(x, axis=0, ddof=1)
+        change = np.where(present, np.abs(x - y), 0.0) / scale
+        value, mean = float(change.sum()), float(change.sum() / present.sum())
+        per_column = {name: float(total) for name, total in zip(columns, change.sum(axis=0), strict=True)}
+        return self.score(
+            value,
+            f"Values moved by {mean:.3g} × √2 standard deviations on average.",
+            per_record=change.sum(axis=1),
+            mean=mean,
+            per_column=per_column,
+            **_left_out(present),
+        )
+
+
+class AverageDivergence(_Comparison, kind="average-divergence"):
+    """Mean of (x + x')/2 over all values, as defined in the source text.
+
+    It is not a divergence (it is not zero for identical data) and says nothing about loss: kept for reproduction and
+    teaching, and never used for tuning. The detail has the mean absolute difference. Time linear.
+
+    References
+    ----------
+    Catalogue U3.
+
+    Examples
+    --------
+    >>> import polars as pl, discretion as dc
+    >>> dc.AverageDivergence(columns=["x"])(pl.DataFrame({"x": [1.0, 3.0]}), pl.DataFrame({"x": [1.0, 5.0]})).value
+    2.5
+    """
+
+    limits: ClassVar[tuple[float | None, float | None]] = (None, None)
+
+    def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:  # noqa: ARG002
+        """Average the midpoints."""
+        x, y, _ = self._pairs(original, released)
+        present = ~(np.isnan(x) | np.isnan(y))
+        if not present.any():
+            raise DataError("average-divergence: no value is present in both data sets")
+        value = float((x[present] + y[present]).mean() / 2)
+        difference = float(np.abs(x[present] - y[present]).mean())
+        meaning = f"Mean of the midpoints {value:.6g}; the mean absolute difference is {difference:.6g}."
+        return self.score(value, meaning, None, mean_absolute_difference=difference, **_left_out(present))
+
+
+class Sse(_Comparison, kind="sse"):
+    """Sum of squared errors between original and released values.
+
+    For microaggregation: the sum of squared distances of the records to their group's mean. The detail has the share of
+    the total sum of squares, on columns divided by their standard deviation, so that units do not matter. Values
+    missing in either data set are left out and counted in the detail. Time linear.
+
+    References
+    ----------
+    Catalogue U4.
+
+    Examples
+    --------
+    >>> import polars as pl, discretion as dc
+    >>> dc.Sse(columns=["x"])(pl.DataFrame({"x": [1.0, 2, 3]}), pl.DataFrame({"x": [2.0, 2, 2]})).value
+    2.0
+    """
+
+    def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:  # noqa: ARG002
+        """Sum the squared errors."""
+        x, y, columns = self._pairs(original, released)
+        present = ~(np.isnan(x) | np.isnan(y))
+        if not present.any():
+            raise DataError("sse: no value is present in both data sets")
+        squares = np.where(present, (x - y) ** 2, 0.0)
+        centered = np.where(present, x - np.nanmean(np.where(present, x, np.nan), axis=0), 0.0)
+        total = (centered**2).sum(axis=0)
+        shares = {name: float(s / t) for name, s, t in zip(columns, squares.sum(axis=0), total, strict=True) if t > 0}
+        share = float(np.mean(list(shares.values()))) if shares else 0.0
+        return self.score(
+            float(squares.sum()),
+            f"The squared error is {share:.3%} of the total sum of squares.",
+            per_record=squares.sum(axis=1),
+            share_of_total=share,
+            per_column=shares,
+            **_left_out(present),
+        )

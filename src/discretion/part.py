@@ -12,9 +12,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module, metadata, resources
-from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin
+from types import MappingProxyType
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args, get_origin
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    ValidationError,
+)
 from pydantic.fields import FieldInfo
 
 from discretion.errors import PlanError, did_you_mean, unknown
@@ -113,6 +122,14 @@ def _names(value: object) -> object:
 
 Columns = Annotated[tuple[str, ...], BeforeValidator(_names)]
 """Column names; a single name may stand without a list."""
+
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+FrozenMapping = Annotated[
+    Mapping[_K, _V], AfterValidator(lambda given: MappingProxyType(dict(given))), PlainSerializer(dict)
+]
+"""A mapping field that cannot be changed in place."""
 
 
 def confidential(default: Any = ..., **constraints: Any) -> Any:

@@ -75,12 +75,16 @@ def encode(series: pl.Series) -> ColumnCodes:
     if kind == pl.String:
         local = pl.Categorical(pl.Categories.random())
         return _from_physical(series, series.cast(local).to_physical())
+    if kind in (pl.Int128, pl.UInt128):
+        return encode_as(series, series.cast(pl.String))
     if kind.is_integer() or kind.is_temporal():
         return _from_integers(series, series.to_physical())
     if kind.is_float():
         return _from_floats(series)
-    if isinstance(kind, pl.List):
+    if isinstance(kind, pl.List | pl.Array):
         return encode_as(series, _set_keys(series))
+    if kind == pl.Binary:
+        return encode_as(series, series.bin.encode("hex"))
     return encode_as(series, series.cast(pl.String))
 
 
@@ -91,11 +95,13 @@ def encode_as(series: pl.Series, text: pl.Series) -> ColumnCodes:
 
 
 def _set_keys(series: pl.Series) -> pl.Series:
-    """Write each set as text that no other set has: every item by its length and itself, in order."""
+    """Write each set as text that no other set has: every item once, by its length and itself, in order."""
     import polars as pl
 
+    if isinstance(series.dtype, pl.Array):
+        series = series.arr.to_list()
     item = pl.element().cast(pl.String)
-    keys = (item.str.len_bytes().cast(pl.String) + ":" + item).sort()
+    keys = (item.str.len_bytes().cast(pl.String) + ":" + item).unique().sort()
     return series.to_frame("set").select(pl.col("set").list.eval(keys).list.join("")).to_series()
 
 
@@ -120,15 +126,16 @@ def _from_integers(series: pl.Series, physical: pl.Series) -> ColumnCodes:
     span = int(cast(int, high)) - int(cast(int, low)) + 1
     if span > max(2 * len(series), 1 << 16):
         return _by_hash(series, physical.cast(pl.Int64, wrap_numerical=True), nulls)
-    shifted = (physical.cast(pl.Int64) - low).fill_null(span) if nulls else physical.cast(pl.Int64) - low
+    wide = physical if physical.dtype == pl.UInt64 else physical.cast(pl.Int64)
+    shifted = (wide - low).fill_null(span) if nulls else wide - low
     return _narrow(series, shifted.to_numpy(), span + bool(nulls), nulls)
 
 
 def _from_floats(series: pl.Series) -> ColumnCodes:
     import polars as pl
 
-    clean = (series.cast(pl.Float64) + 0.0).fill_nan(None)
-    bits = pl.Series(clean.fill_null(0.0).to_numpy().view(np.int64))
+    clean = series.cast(pl.Float64).fill_nan(None)
+    bits = pl.Series((clean.fill_null(0.0).to_numpy() + 0.0).view(np.int64))  # + 0.0 turns −0.0 into 0.0
     nulls = clean.null_count()
     if nulls:
         bits = pl.select(pl.when(clean.is_null()).then(None).otherwise(bits)).to_series()
@@ -136,10 +143,10 @@ def _from_floats(series: pl.Series) -> ColumnCodes:
 
 
 def _by_hash(series: pl.Series, integers: pl.Series, nulls: int) -> ColumnCodes:
-    from discretion.kernels.classes import class_ids
+    from discretion.kernels.hashing import dense_ids_by_hash
 
-    present = integers.drop_nulls().to_numpy()
-    ids, counts, _ = class_ids([present.view(np.uint64)], [1 << 64])
+    present = np.ascontiguousarray(integers.drop_nulls().to_numpy())
+    ids, counts, _ = dense_ids_by_hash(present.view(np.uint64))
     size = len(counts)
     if not nulls:
         return _narrow(series, ids, size, 0)

@@ -142,7 +142,7 @@ def _ask_duckdb(base: Any, query: str) -> pl.DataFrame:
     import duckdb
 
     try:
-        return base.execute(query).pl()  # type: ignore[no-any-return]
+        return base.sql(query).pl()  # type: ignore[no-any-return]
     except (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException) as error:
         raise PlanError(f"query: {str(error).partition(chr(10))[0]}") from None
     except duckdb.Error as error:
@@ -160,8 +160,8 @@ def _sqlite(address: Address) -> Iterator[_Opened]:
             tables = sqlite_tables(base)
         except sqlite3.DatabaseError:
             raise DataError(f"{address.name} is not a SQLite database") from None
-        base.set_authorizer(_only_reading)
         flags = _sqlite_flags(base, address.table) if address.table in tables else []
+        base.set_authorizer(_only_reading)
         yield tables, lambda query: _ask_sqlite(base, query, flags)
 
 
@@ -175,7 +175,7 @@ def _only_reading(action: int, *_: object) -> int:
     import sqlite3
 
     allowed = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
-    return sqlite3.SQLITE_OK if action in allowed or action == sqlite3.SQLITE_PRAGMA else sqlite3.SQLITE_DENY
+    return sqlite3.SQLITE_OK if action in allowed else sqlite3.SQLITE_DENY
 
 
 def _sqlite_flags(base: sqlite3.Connection, table: str | None) -> list[str]:

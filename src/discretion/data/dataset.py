@@ -65,9 +65,9 @@ class Dataset:
             schema = Schema.build(roles, types, hierarchies, missing_codes, orders)
         table, source = take_in(frame)
         _check_names(schema, table.columns)
-        _check_finite(table)
         self._source: Source | None = source
         self._frame = _apply_missing_codes(table, schema)
+        _check_finite(self._frame)
         self.schema = Schema(MappingProxyType({name: schema[name] for name in table.columns if name in schema.columns}))
         self._changed: frozenset[str] = frozenset()
         self._rows: NDArray[np.int64] | None = None
@@ -195,7 +195,9 @@ class Dataset:
         if not self.is_numeric(column):
             kind = "text" if self._frame.schema[column] == pl.String else str(self._frame.schema[column]).lower()
             raise DataError(f"column {column!r} is {kind}; a numeric column is needed")
-        return self._frame[column].cast(pl.Float64).to_numpy()
+        values = self._frame[column].cast(pl.Float64).to_numpy()
+        values.flags.writeable = False
+        return values
 
     def numbers(self, columns: Sequence[str], *, missing: Literal["nan", "error"] = "nan") -> NDArray[np.float64]:
         """Give numeric columns as a matrix of floats, missing as NaN or refused."""
@@ -266,7 +268,7 @@ class Dataset:
     def class_key(self, columns: Sequence[str], row: int) -> dict[str, str | None]:
         """Give the values a class is known by, from one of its rows."""
         values = self._frame.row(int(row), named=True)
-        return {name: None if values[name] is None else canonical(values[name]) for name in columns}
+        return {name: _key_text(values[name]) for name in columns}
 
     # --- hierarchies and levels ------------------------------------------------------------------------------------
 
@@ -374,13 +376,13 @@ class Dataset:
 
     @staticmethod
     def stack(parts: Sequence[Dataset], like: Dataset) -> Dataset:
-        """Put parts of a data set together again, rows in the order of their ids."""
+        """Put parts of a data set together again, rows in the order they had in `like`."""
         import polars as pl
 
         if not parts:
             return like
         rows = np.concatenate([part.row_ids for part in parts])
-        order = np.argsort(rows, kind="stable")
+        order = np.argsort(_places(rows, like), kind="stable")
         changed = frozenset().union(*(part._changed for part in parts))
         new = like._derive(pl.concat([part.frame for part in parts], how="vertical_relaxed")[order], changed, {})
         new._rows = None if len(rows) == len(like) and like._rows is None else rows[order]
@@ -438,6 +440,21 @@ def _columns_of(key: object) -> set[str]:
     return names
 
 
+def _places(rows: NDArray[np.int64], data: Dataset) -> NDArray[np.int64]:
+    """Find the position in `data` of each row id (of the first row that has it)."""
+    if data._rows is None:
+        return rows
+    order = np.argsort(data.row_ids, kind="stable")
+    return np.asarray(order[np.searchsorted(data.row_ids[order], rows)])
+
+
+def _key_text(value: object) -> str | None:
+    """Write a value as the key of a class: missing (also NaN) as None, sets in order."""
+    if value is None or value != value:  # noqa: PLR0124 - NaN differs from itself
+        return None
+    return "|".join(sorted({canonical(item) for item in value})) if isinstance(value, list) else canonical(value)
+
+
 def _stack_levels(name: str, parts: Sequence[Dataset], order: NDArray[np.int64]) -> Level:
     found = [part.levels.get(name, 0) for part in parts]
     if all(isinstance(level, int) for level in found) and len(set(found)) == 1:
@@ -477,12 +494,25 @@ def _apply_missing_codes(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
 
     recoded = []
     for name, column in schema.columns.items():
-        if column.missing_codes:
-            codes = [canonical(code) for code in column.missing_codes]
-            text = pl.col(name).cast(pl.Float64) if frame.schema[name].is_float() else pl.col(name)
-            hit = text.cast(pl.String).str.strip_suffix(".0").is_in(codes)
-            recoded.append(pl.when(hit).then(None).otherwise(pl.col(name)).alias(name))
+        if not column.missing_codes:
+            continue
+        kind = frame.schema[name]
+        if kind.is_nested():
+            raise DataError(f"column {name!r} holds sets; missing codes are for single values")
+        if kind.is_numeric():
+            codes = [number for code in column.missing_codes if (number := _as_number(code)) is not None]
+            hit = pl.col(name).cast(pl.Float64).is_in(codes)
+        else:
+            hit = pl.col(name).cast(pl.String).is_in([canonical(code) for code in column.missing_codes])
+        recoded.append(pl.when(hit).then(None).otherwise(pl.col(name)).alias(name))
     return frame.with_columns(recoded)
+
+
+def _as_number(code: object) -> float | None:
+    try:
+        return float(code)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return None
 
 
 def _count_missing(series: pl.Series) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from discretion.data.formats import need
 from discretion.data.infer import parse_dates
@@ -126,15 +126,27 @@ def _write_excel(frame: pl.DataFrame, target: Path, sheet: str) -> None:
     _check_excel(frame)
     options = {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}
     with target.open("wb") as handle:
-        book = _workbook(xlsxwriter, handle, options)
-        frame.write_excel(book, sheet, autofilter=False)
+        book = xlsxwriter.Workbook(handle, {**options, "in_memory": True})
+        book.set_properties({"created": _NEVER})
+        try:
+            page = book.add_worksheet(sheet, worksheet_class=_exact_worksheet())
+        except xlsxwriter.exceptions.XlsxWriterException:
+            raise PlanError(f"sheet: Excel does not allow the name {sheet!r}") from None
+        frame.write_excel(book, page, autofilter=False)
         book.close()
 
 
-def _workbook(xlsxwriter: Any, handle: IO[bytes], options: dict[str, bool]) -> Any:
-    book = xlsxwriter.Workbook(handle, {**options, "in_memory": True})
-    book.set_properties({"created": _NEVER})
-    return book
+def _exact_worksheet() -> Any:
+    """Give a kind of sheet that writes floats with all their digits, not sixteen."""
+    base: Any = need("xlsxwriter.worksheet", "writing Excel").Worksheet
+
+    class ExactWorksheet(base):  # type: ignore[misc]
+        def _xml_number_element(self, number: Any, attributes: Any = ()) -> None:
+            listed = "".join(f' {key}="{self._escape_attributes(value)}"' for key, value in attributes or ())
+            exact = repr(float(number)) if isinstance(number, float) else str(number)
+            self.fh.write(f"<c{listed}><v>{exact}</v></c>")
+
+    return ExactWorksheet
 
 
 def _check_excel(frame: pl.DataFrame) -> None:
@@ -149,6 +161,9 @@ def _check_excel(frame: pl.DataFrame) -> None:
         if kind.is_integer():
             if int((column.cast(pl.Int128).abs() > _EXACT).sum() or 0):
                 problems.append(f"column {name!r} has whole numbers of more than 15 digits, which Excel rounds")
+        elif kind.is_float():
+            if bool(column.is_infinite().any()):
+                problems.append(f"column {name!r} has infinite values, which Excel lacks")
         elif kind == pl.String and int((column.str.len_chars() > _EXCEL_TEXT).sum() or 0):
             problems.append(f"column {name!r} has texts of more than {_EXCEL_TEXT:,} characters")
     if problems:

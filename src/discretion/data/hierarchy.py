@@ -7,6 +7,7 @@ A `Hierarchy` is a recipe (a table, intervals, masking, dates). Bound to the val
 from __future__ import annotations
 
 import csv
+import io
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 TOP = "*"
 """The label of the highest level of built hierarchies."""
+
+_ROUNDING = 1e-9
+"""Share of an interval's width by which division may miss a bound: 0.3 / 0.1 is a little less than 3."""
 
 
 @dataclass(frozen=True)
@@ -169,7 +173,7 @@ class Hierarchy(ABC):
             text = path.read_text(encoding="cp1252")
         first = text.partition("\n")[0]
         delimiter = delimiter or (";" if first.count(";") >= first.count(",") else ",")
-        rows = [row for row in csv.reader(text.splitlines(), delimiter=delimiter) if row]
+        rows = [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row]
         if not rows:
             raise PlanError(f"the hierarchy file {str(path)!r} is empty")
         return TableHierarchy.from_rows(rows, source=str(path))
@@ -198,7 +202,7 @@ class Hierarchy(ABC):
     def groups(*levels: Mapping[str, Sequence[object]], top: bool = True) -> Hierarchy:
         """Group categories: each mapping gives a level, `{label: [members at the level below]}`; others stay."""
         return GroupHierarchy(
-            levels=tuple({str(k): tuple(str(v) for v in vs) for k, vs in level.items()} for level in levels),
+            levels=tuple({canonical(k): _members(vs) for k, vs in level.items()} for level in levels),
             top=top,
         )
 
@@ -224,6 +228,8 @@ class TableHierarchy(Hierarchy):
     @classmethod
     def from_rows(cls, rows: Sequence[Sequence[object]], source: str = "") -> TableHierarchy:
         """Take rows `(value, label at level 1, label at level 2, …)`; all must have the same length."""
+        if not rows or not all(isinstance(row, list | tuple) and row for row in rows):
+            raise PlanError("expected rows of levels, each a list `[value, label at level 1, …]`")
         width = len(rows[0])
         ragged = [number for number, row in enumerate(rows, 1) if len(row) != width]
         if ragged:
@@ -231,7 +237,7 @@ class TableHierarchy(Hierarchy):
                 f"{source or 'hierarchy'}: {len(ragged)} rows do not have {width} levels as the first row has, "
                 f"first in row {ragged[0]}"
             )
-        columns = tuple(tuple(str(row[level]).strip() for row in rows) for level in range(width))
+        columns = tuple(tuple(canonical(row[level]).strip() for row in rows) for level in range(width))
         try:
             Levels(columns)
         except DataError as error:
@@ -246,13 +252,17 @@ class TableHierarchy(Hierarchy):
         def walk(node: object, above: list[str]) -> None:
             if isinstance(node, Mapping):
                 for name, below in node.items():
-                    walk(below, [*above, str(name)])
+                    walk(below, [*above, canonical(name)])
             elif isinstance(node, list | tuple):
-                paths.extend([*above, str(leaf)] for leaf in node)
+                paths.extend([*above, canonical(leaf)] for leaf in node)
+            elif node is None:
+                paths.append(above)
             else:
-                paths.append([*above, str(node)])
+                paths.append([*above, canonical(node)])
 
         walk(tree, [])
+        if not paths:
+            raise PlanError("tree: expected nested mappings with lists of values at the bottom")
         depth = max(len(path) for path in paths)
         rows = [[path[-1]] * (depth - len(path)) + path[::-1] for path in paths]
         if len(tree) > 1:
@@ -326,15 +336,17 @@ class IntervalHierarchy(Hierarchy):
         if self.cuts is not None:
             table += [self._by_cuts(numbers, row, whole, column) for row in self.cuts]
         else:
-            widths = [float(self.width or 1) * 2**step for step in range(int(self.levels or 1) - 1)]
-            table += [self._by_width(numbers, width, whole) for width in widths]
+            table += [self._by_width(numbers, 2**step, whole) for step in range(int(self.levels or 1) - 1)]
         if len(set(table[-1])) > 1 or len(table) == 1 or self.cuts is None:
             table.append((TOP,) * len(numbers))
         return Levels(tuple(table), column)
 
-    def _by_width(self, numbers: NDArray[np.float64], width: float, whole: bool) -> tuple[str, ...]:
-        start = self.origin + np.floor((numbers - self.origin) / width) * width
-        return tuple(interval_label(low, low + width, whole) for low in start.tolist())
+    def _by_width(self, numbers: NDArray[np.float64], times: int, whole: bool) -> tuple[str, ...]:
+        """Label with intervals of `times` the width; counted in whole widths, so that levels nest exactly."""
+        width = float(self.width or 1)
+        steps = np.floor((numbers - self.origin) / width + _ROUNDING) // times * times
+        bounds = [(self.origin + step * width, self.origin + (step + times) * width) for step in steps.tolist()]
+        return tuple(interval_label(low, high, whole) for low, high in bounds)
 
     def _by_cuts(
         self, numbers: NDArray[np.float64], cuts: Sequence[float], whole: bool, column: str
@@ -436,6 +448,11 @@ def _as_date(value: object, column: str) -> dt.date:
         raise DataError(f"column {column!r}: a dates hierarchy needs dates (YYYY-MM-DD)") from None
 
 
+def _members(values: object) -> tuple[str, ...]:
+    """Give the members of a group; a single one may stand without a list."""
+    return tuple(canonical(v) for v in values) if isinstance(values, list | tuple | set) else (canonical(values),)
+
+
 _RULES = ("intervals", "masking", "groups", "tree", "dates", "table", "file")
 
 
@@ -454,7 +471,9 @@ def _build(rule: str, fields: Any) -> Hierarchy:
             return Hierarchy.dates(*(fields.get("levels", ()) if isinstance(fields, Mapping) else fields))
         build = Hierarchy.intervals if rule == "intervals" else Hierarchy.masking
         return build(**fields)
-    except (TypeError, KeyError) as error:
+    except PlanError:
+        raise
+    except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise PlanError(f"{rule}: wrong parameters ({error})") from None
 
 
@@ -471,4 +490,4 @@ def interval_label(low: float, high: float, whole: bool) -> str:
     """Name the interval from `low` (in) to `high` (out); whole numbers get closed bounds: [20, 24]."""
     if whole and float(low).is_integer() and float(high).is_integer():
         return f"[{int(low)}, {int(high) - 1}]"
-    return f"[{low:g}, {high:g})"
+    return f"[{low:.12g}, {high:.12g})"

@@ -47,13 +47,12 @@ class Reading:
         import polars as pl
 
         cell = self.text()
-        if kind is None:
-            return cell, cell.is_not_null()
-        if kind == "text":
-            return cell, pl.lit(False)
+        if kind is None or kind == "text":
+            value = pl.when(cell != "").then(cell).alias(self.name)
+            return value, value.is_not_null() if kind is None else pl.lit(False)
         trimmed = cell.str.strip_chars(" ")
         value, wrong = _PARSERS[kind](trimmed, self)
-        return value.alias(self.name), (value.is_null() & (trimmed != "")) | wrong
+        return value.alias(self.name), (trimmed != "") & (value.is_null() | wrong)
 
 
 def _boolean(cell: pl.Expr, _: Reading) -> tuple[pl.Expr, pl.Expr]:
@@ -105,7 +104,7 @@ _PARSERS: Mapping[Kind, Callable[[pl.Expr, Reading], tuple[pl.Expr, pl.Expr]]] =
 
 def kind_of(sample: pl.DataFrame, reading: Reading, tried: Sequence[Kind] = _TRIED) -> Kind | None:
     """Propose the narrowest kind that every cell of a sample fits; None if all cells are missing."""
-    if sample.select(reading.text().is_null().all()).item():
+    if sample.select(reading.parse("text")[0].is_null().all()).item():
         return None
     for kind in tried:
         value, wrong = reading.parse(kind)
@@ -144,7 +143,7 @@ def parse_columns(
             if kinds[reading.name] != "text":
                 wanted.append(wrong.alias(_BAD + reading.name))
         if last is not None and not done:
-            wanted.append(pl.col(last).is_null().alias(_LAST))
+            wanted.append(pl.col(last).is_null().alias(_LAST))  # a quoted empty cell is there, and no gap
         part = scan.select(wanted).collect(engine="streaming")
         gaps = gaps or (_LAST in part.columns and bool(part[_LAST].any()))
         again = []

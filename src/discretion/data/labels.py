@@ -27,6 +27,10 @@ _READERS: Mapping[str, str] = {
 }
 _TITLES: Mapping[str, str] = {"stata": "Stata", "spss": "SPSS", "sas": "SAS", "xpt": "SAS transport"}
 _NAME_LENGTH: Mapping[str, int] = {"stata": 32, "spss": 64, "xpt": 32}
+_RESERVED: Mapping[str, frozenset[str]] = {
+    "stata": frozenset(["byte", "double", "float", "if", "in", "int", "long", "using", "with", "strl"]),
+    "spss": frozenset(["all", "and", "by", "eq", "ge", "gt", "le", "lt", "ne", "not", "or", "to", "with"]),
+}
 _WHOLE_FORMAT = re.compile(r"%-?0?\d+\.0f|F\d+(\.0)?", re.IGNORECASE)
 _INT32 = 2**31 - 28  # the largest values of this width stand for missing in Stata
 _EXACT = 2**53
@@ -116,9 +120,9 @@ def write_labelled(frame: pl.DataFrame, format: Format, target: Path, labels: La
 
     pyreadstat = need("pyreadstat", f"writing {_TITLES[format]} files")
     _check_names(frame.columns, format)
+    frame = frame.with_columns(pl.col(pl.Boolean).cast(pl.Int32))
     whole = [name for name, kind in frame.schema.items() if kind.is_integer()]
     frame = frame.with_columns(_small_integers(frame[name]) for name in whole)
-    frame = frame.with_columns(pl.col(pl.Boolean).cast(pl.Int32))
     options: dict[str, Any] = {
         "column_labels": dict(labels.variables),
         "variable_format": _shown(frame, whole, format),
@@ -145,12 +149,17 @@ def write_labelled(frame: pl.DataFrame, format: Format, target: Path, labels: La
 def _check_names(names: Sequence[str], format: Format) -> None:  # noqa: A002
     pattern = r"[^\W\d][\w.@#$]*" if format == "spss" else r"[^\W\d]\w*"
     longest = _NAME_LENGTH[format]
-    bad = [name for name in names if not re.fullmatch(pattern, name) or len(name.encode()) > longest]
+    reserved = _RESERVED.get(format, frozenset())
+    bad = [
+        name
+        for name in names
+        if not re.fullmatch(pattern, name) or len(name.encode()) > longest or name.lower() in reserved
+    ]
     if bad:
         listed = ", ".join(repr(name) for name in bad)
         raise DataError(
             f"{_TITLES[format]} does not allow the column names {listed}; rename them: "
-            f"letters, digits and _, a letter first, at most {longest} long"
+            f"letters, digits and _, a letter first, at most {longest} long, no reserved word"
         )
 
 

@@ -31,6 +31,7 @@ def take_in(frame: Any) -> tuple[pl.DataFrame, Source]:
     if isinstance(frame, pl.LazyFrame):
         frame = frame.collect()
     if isinstance(frame, pl.DataFrame):
+        frame = frame.clone()
         return frame, Source("polars", frame)
     import narwhals as nw
 
@@ -43,6 +44,7 @@ def take_in(frame: Any) -> tuple[pl.DataFrame, Source]:
             f"expected a pandas, polars or pyarrow frame or a Dataset, got {type(frame).__name__}"
         ) from None
     if wrapped.implementation.is_pandas():
+        frame = frame.copy(deep=False)
         return _from_pandas(frame), Source("pandas", frame)
     if wrapped.implementation.is_pyarrow():
         if len(set(frame.column_names)) < len(frame.column_names):
@@ -84,20 +86,54 @@ def _to_pandas(source: Any, frame: pl.DataFrame, rows: NDArray[np.int64] | None,
         if name in changed:
             before = result[name].dtype if name in result else None
             result[name] = _pandas_column(frame[name], before, result.index)
-    return result[frame.columns]
+    result = result[frame.columns]
+    places = {str(label): place for place, label in enumerate(source.columns)}
+    if all(name in places for name in frame.columns):
+        result.columns = source.columns[[places[name] for name in frame.columns]]
+    return result
 
 
 def _pandas_column(series: pl.Series, before: Any, index: Any) -> Any:
     column = series.to_pandas()
-    column.index = index
     if before is not None and column.dtype != before:
-        same_kind = before.kind == column.dtype.kind and before.kind in "iuf"
-        if same_kind or str(before) in ("category", "string", "object", "Int64", "Float64"):
-            try:
-                return column.astype(before)
-            except (TypeError, ValueError):
-                return column
+        if str(before) == "category":
+            fits = bool((column.isin(before.categories) | column.isna()).all())
+            column = column.astype(before if fits else "category")
+        elif _kind(series.dtype) == _pandas_kind(before):
+            exact = series.to_pandas(use_pyarrow_extension_array=True) if before.kind in "iu" else column
+            with suppress(TypeError, ValueError):
+                column = exact.astype(before)
+    column.index = index
     return column
+
+
+def _kind(dtype: pl.DataType) -> str:
+    """Tell whole numbers, fractions, text and everything else apart: only within these a type is put back."""
+    import polars as pl
+
+    if dtype.is_integer():
+        return "whole"
+    if dtype.is_float():
+        return "fraction"
+    return "text" if dtype in (pl.String, pl.Categorical, pl.Enum) else "other"
+
+
+def _pandas_kind(dtype: Any) -> str:
+    if str(dtype).startswith(("str", "object")):
+        return "text"
+    return "whole" if dtype.kind in "iu" else "fraction" if dtype.kind == "f" else "other"
+
+
+def _arrow_kind(dtype: Any) -> str:
+    import pyarrow as pa
+
+    kind = dtype.value_type if pa.types.is_dictionary(dtype) else dtype
+    if pa.types.is_integer(kind):
+        return "whole"
+    if pa.types.is_floating(kind):
+        return "fraction"
+    text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    return "text" if text else "other"
 
 
 def _to_pyarrow(source: Any, frame: pl.DataFrame, rows: NDArray[np.int64] | None, changed: frozenset[str]) -> Any:
@@ -112,7 +148,7 @@ def _to_pyarrow(source: Any, frame: pl.DataFrame, rows: NDArray[np.int64] | None
         column = frame[name].to_arrow()
         if name in source.column_names:
             before = source.schema.field(name).type
-            if not (pa.types.is_integer(before) and pa.types.is_floating(column.type)):
+            if _kind(frame.schema[name]) == _arrow_kind(before):
                 with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
                     column = column.cast(before)
         elif pa.types.is_large_string(column.type):

@@ -35,6 +35,8 @@ class Column:
     """What is known about one column."""
 
     roles: tuple[Role, ...] = ("other",)
+    has_role: bool = False
+    """whether somebody gave the roles, or nobody thought about this column"""
     type: Type | None = None
     hierarchy: Hierarchy | None = None
     missing_codes: tuple[str | float, ...] = ()
@@ -66,7 +68,7 @@ class Schema:
             columns[name] = replace(columns.get(name, Column()), **changes)
 
         for name, value in (roles or {}).items():
-            update(name, roles=_parse_roles(name, value, problems))
+            update(name, roles=_parse_roles(name, value, problems), has_role=True)
         for name, value in (types or {}).items():
             if value not in TYPES:
                 problems.append(f"types.{name}: {unknown('type', str(value), TYPES)}")

@@ -26,7 +26,7 @@ _IDENTIFIERS = """
 """
 _ROLES: Mapping[Role, str] = {
     "weight": """
-        weight weights wgt wt sampleweight samplingweight pweight fweight designweight finalwt fnlwgt peso pesos pes
+        weight weights w wgt wt sampleweight samplingweight pweight fweight designweight finalwt fnlwgt peso pesos pes
         gewicht hochrechnungsfaktor poids ponderacion ponderation factorexpansion expansionfactor pondera
     """,
     "household": """
@@ -75,7 +75,7 @@ _OFTEN = frozenset(
 """Words that say identifier only where the values agree."""
 
 
-_OF_BODIES = frozenset("kg kgs lb lbs body birth nacer naixer nascita geburt naissance".split())
+_OF_BODIES = frozenset(["kg", "kgs", "lb", "lbs", "body", "birth", "nacer", "naixer", "nascita", "geburt"])
 """Words that tell the weight of a body from that of a survey."""
 
 
@@ -128,6 +128,9 @@ def _mixed(found: list[tuple[Role, str]]) -> tuple[Role, str]:
 def says_number(column: str) -> bool:
     """Tell whether a column name ends in a word such as id or number."""
     parts = parts_of(column)
-    return bool(parts) and (
-        parts[-1] in _OFTEN or parts[0] in ("id",) or (parts[-1].endswith("id") and len(parts) == 1)
-    )
+    return bool(parts) and (parts[-1] in _OFTEN or parts[0] == "id")
+
+
+def is_whole_name(column: str, word: str) -> bool:
+    """Tell whether a word is all that a column name says."""
+    return "".join(parts_of(column)) == word

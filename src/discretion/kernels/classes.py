@@ -55,9 +55,7 @@ def class_sums(ids: ArrayLike, n_classes: int, weights: ArrayLike) -> Floats:
     values = as_vector(weights)
     if members.shape != values.shape:
         raise ValueError(f"{members.size} rows but {values.size} weights")
-    sums: Floats = np.bincount(members, values, n_classes).astype(
-        np.float64, copy=False
-    )  # empty input: integers
+    sums: Floats = np.bincount(members, values, n_classes).astype(np.float64, copy=False)  # empty input: integers
     return sums
 
 
@@ -77,17 +75,25 @@ def _packed_keys(columns: Sequence[Codes], cardinalities: Sequence[int], n: int 
     n = _checked_length(columns, cardinalities, n)
     keys = np.zeros(n, np.uint64)
     radix = 1
-    packed: list[tuple[Codes, int]] = []
+    waiting: list[tuple[Codes, int]] = []
     for column, cardinality in zip(columns, cardinalities, strict=True):
-        if radix * cardinality > 2**64:
-            _pack(keys, packed, radix)
-            dense = _dense(keys, radix)
-            keys = dense.ids.astype(np.uint64)
-            packed, radix = [], dense.counts.size
-        packed.append((column, cardinality))
-        radix *= cardinality
-    _pack(keys, packed, radix)
+        codes, possible = column, cardinality
+        if radix * possible > 2**64:
+            _pack(keys, waiting, radix)
+            keys, radix = _rerank(keys, radix)
+            waiting = []
+        if radix * possible > 2**64:  # so many codes are possible that few can occur: at most n do
+            codes, possible = _rerank(codes.astype(np.uint64), possible)
+        waiting.append((codes, possible))
+        radix *= possible
+    _pack(keys, waiting, radix)
     return keys, radix
+
+
+def _rerank(keys: Keys, radix: int) -> tuple[Keys, int]:
+    """Replace keys by dense numbers; both are below 2³¹, so that two of them fit into 64 bits."""
+    dense = _dense(keys, radix)
+    return dense.ids.astype(np.uint64), dense.counts.size
 
 
 def _pack(keys: Keys, columns: list[tuple[Codes, int]], radix: int) -> None:

@@ -1,9 +1,7 @@
-"""A k-d tree that shrinks: nearest and farthest points among those not yet removed, ties by the lowest row.
+"""A k-d tree that shrinks: it is built once, and points are removed from it.
 
 The tree is perfect: node v has the children 2v+1 and 2v+2, and the leaves are the last level. Each node knows
-the box around its points and their lowest row; both are kept tight while points are removed. Bounds and
-distances add the same squares in the same order, so rounding never makes a bound wrong, and ties are found
-exactly. The lowest row prunes subtrees that could only tie, which keeps data full of duplicates fast.
+the box around its points and their lowest row; both are kept tight while points are removed.
 """
 
 from __future__ import annotations
@@ -16,8 +14,7 @@ from discretion.kernels.arrays import Floats, Index, Ints32
 from discretion.kernels.jit import helper, kernel
 
 LEAF = 24  # points; a leaf is compared column by column, several points in one instruction
-_STACK = 80  # nodes that wait in a depth-first search: at most one more than the depth
-_LOW, _HIGH = 0, 1
+LOW, HIGH = 0, 1  # sides of a box
 
 
 class Tree(NamedTuple):
@@ -31,27 +28,6 @@ class Tree(NamedTuple):
     end: Ints32  # the place after the last point that is left, for leaves
     boxes: Floats  # (nodes, 2, d): low and high
     lowest_row: Ints32  # among the points left below each node; n when there are none
-
-
-class Search(NamedTuple):
-    """Working memory of a search, and its result: the best points found so far."""
-
-    nodes: Ints32  # waiting
-    bounds: Floats  # of their distances
-    distances: Floats  # of one leaf
-    best: Floats  # squared distances, as a heap with the worst on top
-    rows: Ints32  # the rows that have them
-
-
-def new_search(k: int) -> Search:
-    """Return working memory for searches of k nearest points."""
-    return Search(
-        np.empty(_STACK, np.int32),
-        np.empty(_STACK),
-        np.empty(2 * LEAF),
-        np.empty(k),
-        np.empty(k, np.int32),
-    )
 
 
 def build(x: Floats) -> Tree:
@@ -80,7 +56,7 @@ def _cut(x: Floats, rows: Ints32, start: Ints32, stop: Ints32, boxes: Floats, lo
         if b < start.size:
             widest: Index = np.int64(0)
             for j in range(1, x.shape[1]):
-                if boxes[v, _HIGH, j] - boxes[v, _LOW, j] > boxes[v, _HIGH, widest] - boxes[v, _LOW, widest]:
+                if boxes[v, HIGH, j] - boxes[v, LOW, j] > boxes[v, HIGH, widest] - boxes[v, LOW, widest]:
                     widest = j
             middle = (start[v] + stop[v]) // 2
             _split(x, rows, start[v], stop[v], middle, widest)
@@ -92,14 +68,14 @@ def _cut(x: Floats, rows: Ints32, start: Ints32, stop: Ints32, boxes: Floats, lo
 def _box(x: Floats, rows: Ints32, start: int, stop: int, boxes: Floats, v: int) -> int:
     """Find the box around some rows; return the lowest of them."""
     for j in range(x.shape[1]):
-        boxes[v, _LOW, j], boxes[v, _HIGH, j] = np.inf, -np.inf
+        boxes[v, LOW, j], boxes[v, HIGH, j] = np.inf, -np.inf
     lowest = rows.size
     for i in range(start, stop):
         lowest = min(lowest, rows[i])
         for j in range(x.shape[1]):
             value = x[rows[i], j]
-            boxes[v, _LOW, j] = min(boxes[v, _LOW, j], value)
-            boxes[v, _HIGH, j] = max(boxes[v, _HIGH, j], value)
+            boxes[v, LOW, j] = min(boxes[v, LOW, j], value)
+            boxes[v, HIGH, j] = max(boxes[v, HIGH, j], value)
     return lowest
 
 
@@ -151,133 +127,6 @@ def _fill_leaves(x: Floats, points: Floats, rows: Ints32, place: Ints32, start: 
 
 
 @helper
-def _least(boxes: Floats, v: int, q: Floats) -> float:
-    """Bound from below the squared distance of a point to the points in a box."""
-    total = 0.0
-    for j in range(q.size):
-        gap = max(boxes[v, _LOW, j] - q[j], q[j] - boxes[v, _HIGH, j], 0.0)
-        total += gap * gap
-    return total
-
-
-@helper
-def _most(boxes: Floats, v: int, q: Floats) -> float:
-    """Bound from above the squared distance of a point to the points in a box."""
-    total = 0.0
-    for j in range(q.size):
-        gap = max(q[j] - boxes[v, _LOW, j], boxes[v, _HIGH, j] - q[j])
-        total += gap * gap
-    return total
-
-
-@helper
-def _leaf_distances(points: Floats, first: int, size: int, left: int, q: Floats, out: Floats) -> None:
-    """Compute the squared distances of the points left in a leaf, whose numbers begin at `first`."""
-    for i in range(left):
-        out[i] = 0.0
-    for j in range(q.size):
-        at = q[j]
-        column = first + j * size
-        for i in range(left):
-            gap = points[column + i] - at
-            out[i] += gap * gap
-
-
-@helper
-def farthest(tree: Tree, search: Search, q: Floats, best: float, best_row: Index) -> tuple[float, Index, int]:
-    """Find the point farthest from q, or keep the one given if none is farther (or as far with a lower row).
-
-    Return its squared distance, its row, and the number of leaves looked at.
-    """
-    start, lowest_row, nodes, bounds = tree.start, tree.lowest_row, search.nodes, search.bounds
-    n, first_leaf = tree.rows.size, start.size // 2
-    waiting, leaves = 1, 0
-    nodes[0], bounds[0] = 0, np.inf
-    while waiting > 0:
-        waiting -= 1
-        v, bound = nodes[waiting], bounds[waiting]
-        if bound < best or (bound == best and lowest_row[v] > best_row):
-            continue
-        if v < first_leaf:
-            a, b = 2 * v + 1, 2 * v + 2
-            from_a, from_b = _most(tree.boxes, a, q), _most(tree.boxes, b, q)
-            if from_b > from_a or (from_b == from_a and lowest_row[b] < lowest_row[a]):
-                a, b, from_a, from_b = b, a, from_b, from_a
-            waiting = _push(nodes, bounds, waiting, b, from_b, lowest_row[b] < n)
-            waiting = _push(nodes, bounds, waiting, a, from_a, lowest_row[a] < n)  # looked at first
-            continue
-        leaves += 1
-        left = tree.end[v] - start[v]
-        _leaf_distances(tree.points, start[v] * q.size, tree.stop[v] - start[v], left, q, search.distances)
-        for i in range(left):
-            distance = search.distances[i]
-            if distance >= best:
-                row = tree.rows[start[v] + i]
-                if distance > best or row < best_row:
-                    best, best_row = distance, row
-    return best, best_row, leaves
-
-
-@helper
-def _push(nodes: Ints32, bounds: Floats, waiting: int, v: int, bound: float, has_points: bool) -> int:
-    """Put a node on the stack unless it is empty; return the new height."""
-    if not has_points:
-        return waiting
-    nodes[waiting], bounds[waiting] = v, bound
-    return waiting + 1
-
-
-@helper
-def nearest(tree: Tree, search: Search, q: Floats) -> None:
-    """Find the k points nearest to q and leave their rows in `search.rows`; k or more must be left."""
-    start, lowest_row, nodes, bounds = tree.start, tree.lowest_row, search.nodes, search.bounds
-    best, rows = search.best, search.rows
-    n, first_leaf = tree.rows.size, start.size // 2
-    for i in range(best.size):
-        best[i], rows[i] = np.inf, n
-    waiting = 1
-    nodes[0], bounds[0] = 0, 0.0
-    while waiting > 0:
-        waiting -= 1
-        v, bound = nodes[waiting], bounds[waiting]
-        if bound > best[0] or (bound == best[0] and lowest_row[v] > rows[0]):
-            continue
-        if v < first_leaf:
-            a, b = 2 * v + 1, 2 * v + 2
-            from_a, from_b = _least(tree.boxes, a, q), _least(tree.boxes, b, q)
-            if from_b < from_a or (from_b == from_a and lowest_row[b] < lowest_row[a]):
-                a, b, from_a, from_b = b, a, from_b, from_a
-            waiting = _push(nodes, bounds, waiting, b, from_b, lowest_row[b] < n)
-            waiting = _push(nodes, bounds, waiting, a, from_a, lowest_row[a] < n)
-            continue
-        left = tree.end[v] - start[v]
-        _leaf_distances(tree.points, start[v] * q.size, tree.stop[v] - start[v], left, q, search.distances)
-        for i in range(left):
-            distance = search.distances[i]
-            if distance <= best[0]:
-                row = tree.rows[start[v] + i]
-                if distance < best[0] or row < rows[0]:
-                    _replace_worst(best, rows, distance, row)
-
-
-@helper
-def _replace_worst(best: Floats, rows: Ints32, distance: float, row: int) -> None:
-    """Replace the top of the heap (largest distance, then highest row) and restore the heap."""
-    at, child = 0, 1
-    while child < best.size:
-        other = child + 1
-        if other < best.size and (
-            best[other] > best[child] or (best[other] == best[child] and rows[other] > rows[child])
-        ):
-            child = other
-        if best[child] < distance or (best[child] == distance and rows[child] < row):
-            break
-        best[at], rows[at] = best[child], rows[child]
-        at, child = child, 2 * child + 1
-    best[at], rows[at] = distance, row
-
-
-@helper
 def remove(tree: Tree, row: int, point: Floats) -> None:
     """Take a row out of the tree; `point` is what it holds. Time O(depth·d + leaf)."""
     start, place = tree.start, tree.place[row]
@@ -303,8 +152,8 @@ def _touches(tree: Tree, v: int, row: int, point: Floats) -> bool:
     """Does the removed point lie on the box of the node, or is it its lowest row?"""
     if tree.lowest_row[v] == row:
         return True
-    for j in range(point.size):
-        if point[j] <= tree.boxes[v, _LOW, j] or point[j] >= tree.boxes[v, _HIGH, j]:
+    for j in range(point.size):  # noqa: SIM110  (no generators in kernels)
+        if point[j] <= tree.boxes[v, LOW, j] or point[j] >= tree.boxes[v, HIGH, j]:
             return True
     return False
 
@@ -322,11 +171,11 @@ def _tighten_leaf(tree: Tree, v: int) -> bool:
     tree.lowest_row[v] = lowest
     for j in range(d):
         low, high = np.inf, -np.inf
-        for i in range(left):
-            value = tree.points[start * d + j * size + i]
+        first = start * d + j * size
+        for value in tree.points[first : first + left]:
             low, high = min(low, value), max(high, value)
-        changed |= low != tree.boxes[v, _LOW, j] or high != tree.boxes[v, _HIGH, j]
-        tree.boxes[v, _LOW, j], tree.boxes[v, _HIGH, j] = low, high
+        changed |= low != tree.boxes[v, LOW, j] or high != tree.boxes[v, HIGH, j]
+        tree.boxes[v, LOW, j], tree.boxes[v, HIGH, j] = low, high
     return bool(changed)
 
 
@@ -338,8 +187,8 @@ def _tighten(tree: Tree, v: int) -> bool:
     changed = lowest != tree.lowest_row[v]
     tree.lowest_row[v] = lowest
     for j in range(boxes.shape[2]):
-        low = min(boxes[a, _LOW, j], boxes[b, _LOW, j])
-        high = max(boxes[a, _HIGH, j], boxes[b, _HIGH, j])
-        changed |= low != boxes[v, _LOW, j] or high != boxes[v, _HIGH, j]
-        boxes[v, _LOW, j], boxes[v, _HIGH, j] = low, high
+        low = min(boxes[a, LOW, j], boxes[b, LOW, j])
+        high = max(boxes[a, HIGH, j], boxes[b, HIGH, j])
+        changed |= low != boxes[v, LOW, j] or high != boxes[v, HIGH, j]
+        boxes[v, LOW, j], boxes[v, HIGH, j] = low, high
     return bool(changed)

@@ -145,10 +145,10 @@ def _tree_finder(queries: Floats, points: Floats) -> Finder:
                 distance, point = _query(tree, queries[block], wanted)
                 is_open = (distance[:, -1] <= distance[:, 0] * (1 + TIE)) & (wanted < points.shape[0])
                 tied.append(block[is_open])
-                if not is_open.all():
-                    block, distance, point = block[~is_open], distance[~is_open], point[~is_open]
-                    start = np.arange(0, point.size, wanted)
-                    yield block, Candidates(start, point.ravel(), distance.ravel())
+                done = block[~is_open]
+                if done.size:
+                    start = np.arange(0, done.size * wanted, wanted)
+                    yield done, Candidates(start, point[~is_open].ravel(), distance[~is_open].ravel())
             rows = np.concatenate(tied)
             wanted *= 8
 

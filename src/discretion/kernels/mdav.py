@@ -17,7 +17,8 @@ from numpy.typing import ArrayLike
 
 from discretion.kernels.arrays import Floats, Index, Ints, Ints32, as_integers, as_matrix
 from discretion.kernels.jit import helper, kernel
-from discretion.kernels.kdtree import Search, Tree, build, farthest, nearest, new_search, remove
+from discretion.kernels.kdsearch import Search, farthest, nearest, new_search
+from discretion.kernels.kdtree import LEAF, Tree, build, remove
 from discretion.kernels.order import sorted_with_order
 from discretion.kernels.sums import add_exactly
 
@@ -42,9 +43,7 @@ class _State(NamedTuple):
 
     labels: Ints32  # group of each row, −1 while it has none
     sums: Floats  # (d, 2): the sum of each column over the records left, and its rounding error
-    left: (
-        Ints  # [0] records left, [1] groups formed, [2] records passed in the ranking, [3] records looked at
-    )
+    left: Ints  # [0] records left, [1] groups formed, [2] records passed in the ranking, [3] records looked at
 
 
 def mdav_groups(x: ArrayLike, k: int, progress: Progress | None = None) -> Ints32:
@@ -173,9 +172,7 @@ def _distances_left(x: Floats, state: _State) -> tuple[Ints32, Floats, Floats]:
 
 
 @kernel
-def _form_groups(
-    x: Floats, k: int, tree: Tree, search: Search, ranking: _Ranking, state: _State, pairs: int
-) -> int:
+def _form_groups(x: Floats, k: int, tree: Tree, search: Search, ranking: _Ranking, state: _State, pairs: int) -> int:
     """Form groups until all is done, the ranking is too old, or `pairs` pairs of groups are formed."""
     left = state.left
     while left[0] >= 2 * k:
@@ -216,7 +213,7 @@ def _farthest_from_center(x: Floats, tree: Tree, search: Search, ranking: _Ranki
         left[3] += 1
         if i - left[2] == _LONGEST_SCAN:
             best, best_row, leaves = farthest(tree, search, center, best, best_row)
-            left[3] += leaves
+            left[3] += leaves * LEAF
             break
         row = ranking.rows[i]
         if state.labels[row] < 0:

@@ -112,9 +112,7 @@ def _counts_to_starts(counts: Ints, n: int) -> bool:
 
 
 @helper
-def _scatter(
-    keys: Keys, order: Ints32, next_keys: Keys, next_order: Ints32, starts: Ints, shift: np.uint64
-) -> None:
+def _scatter(keys: Keys, order: Ints32, next_keys: Keys, next_order: Ints32, starts: Ints, shift: np.uint64) -> None:
     mask = np.uint64((1 << _DIGIT_BITS) - 1)
     for i in range(keys.size):
         key = keys[i]

@@ -97,9 +97,7 @@ def _pairs_by_common_columns(patterns: list[Pattern]) -> Iterator[tuple[Pattern,
 
 
 @kernel
-def _add_matches(
-    scratch: Floats, from_ids: Ints32, from_values: Floats, to_ids: Ints32, to_totals: Floats
-) -> None:
+def _add_matches(scratch: Floats, from_ids: Ints32, from_values: Floats, to_ids: Ints32, to_totals: Floats) -> None:
     """Add to each total the sum of the values with the same id; `scratch` is all zero before and after."""
     for i in range(from_ids.size):
         scratch[from_ids[i]] += from_values[i]

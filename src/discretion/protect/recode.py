@@ -15,6 +15,7 @@ from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical, interval_label
 from discretion.errors import DataError, PlanError
 from discretion.method import Decision, Method
+from discretion.part import FrozenMapping
 
 
 class Generalize(Method, kind="generalize"):
@@ -36,7 +37,7 @@ class Generalize(Method, kind="generalize"):
     1
     """
 
-    levels: Mapping[str, int]
+    levels: FrozenMapping[str, int]
     """level of each column, 0 being the value itself; for example {age: 2, zip: 3}"""
 
     perturbs: ClassVar[bool] = False
@@ -44,10 +45,10 @@ class Generalize(Method, kind="generalize"):
 
     @field_validator("levels", mode="after")
     @classmethod
-    def _freeze(cls, levels: Mapping[str, int]) -> Mapping[str, int]:
+    def _not_negative(cls, levels: Mapping[str, int]) -> Mapping[str, int]:
         if not levels or any(level < 0 for level in levels.values()):
             raise ValueError("expected at least one column with a level of 0 or more")
-        return MappingProxyType(dict(levels))
+        return levels
 
     def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:  # noqa: ARG002
         """Map each distinct value once, then the rows."""

@@ -15,7 +15,7 @@ from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
 from discretion.errors import DataError
 from discretion.measure import Better, Measure, Score
-from discretion.part import Columns
+from discretion.part import Columns, FrozenMapping
 
 Floats = NDArray[np.float64]
 
@@ -102,15 +102,15 @@ class ILoss(_LevelLoss, kind="iloss"):
     0.5
     """
 
-    weights: Mapping[str, float] = Field(default_factory=lambda: MappingProxyType({}))
+    weights: FrozenMapping[str, float] = Field(default_factory=lambda: MappingProxyType({}))
     """weight of each column's loss; columns not named weigh 1"""
 
     @field_validator("weights", mode="after")
     @classmethod
-    def _freeze(cls, weights: Mapping[str, float]) -> Mapping[str, float]:
+    def _not_negative(cls, weights: Mapping[str, float]) -> Mapping[str, float]:
         if any(weight < 0 for weight in weights.values()):
             raise ValueError("weights cannot be negative")
-        return MappingProxyType(dict(weights))
+        return weights
 
     def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:  # noqa: ARG002
         """Average the weighted losses."""

@@ -1,0 +1,126 @@
+"""How correlations between numeric columns changed: released − original, rounded to two decimals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from discretion.release.report import svg
+from discretion.release.report.pairs import Floats, Sides
+from discretion.release.report.wording import shorten
+
+MOST_COLUMNS = 12
+FEWEST_COLUMNS = 3
+FEWEST_RECORDS = 100
+"""Below so many complete pairs no difference is published."""
+_FEWEST_INTERNAL = 10
+_NEGATIVE, _POSITIVE = (156, 74, 0), (23, 86, 143)
+
+
+@dataclass(frozen=True)
+class Correlations:
+    """Differences of correlations below the diagonal; None where too few records have both values."""
+
+    columns: tuple[str, ...]
+    differences: tuple[tuple[float | None, ...], ...]
+    """row i holds the differences with columns 0 … i−1"""
+
+
+def correlations_of(sides: Sides, columns: list[str], *, internal: bool) -> Correlations | None:
+    """Compare the correlation matrices of up to twelve columns, pair by pair of complete records."""
+    fewest = _FEWEST_INTERNAL if internal else FEWEST_RECORDS
+    varied = [name for name in columns if all(_varies(values) for values in sides.numbers(name))][:MOST_COLUMNS]
+    if len(varied) < FEWEST_COLUMNS:
+        return None
+    rows = tuple(
+        tuple(_difference(sides, varied[i], varied[j], fewest) for j in range(i)) for i in range(len(varied))
+    )
+    if all(value is None for row in rows for value in row):
+        return None
+    return Correlations(tuple(varied), rows)
+
+
+def _varies(values: Floats) -> bool:
+    return len(values) > 1 and bool(values.min() < values.max())
+
+
+def _difference(sides: Sides, one: str, other: str, fewest: int) -> float | None:
+    before = (sides.original.number(one), sides.original.number(other))
+    after = (sides.released.number(one), sides.released.number(other))
+    if sides.aligned:
+        present = ~np.isnan(np.array([*before, *after])).any(axis=0)
+        masks = (present, present)
+    else:
+        masks = (~np.isnan(np.array(before)).any(axis=0), ~np.isnan(np.array(after)).any(axis=0))
+    found = [_correlation(x[mask], y[mask], fewest) for (x, y), mask in zip((before, after), masks, strict=True)]
+    if found[0] is None or found[1] is None:
+        return None
+    return round(found[1] - found[0], 2) + 0.0
+
+
+def _correlation(x: Floats, y: Floats, fewest: int) -> float | None:
+    if len(x) < fewest or not (_varies(x) and _varies(y)):
+        return None
+    value = float(np.corrcoef(x, y)[0, 1])
+    return value if np.isfinite(value) else None
+
+
+def draw(found: Correlations) -> str:
+    """Draw a triangle of colored cells, rows named and columns numbered, with the color scale beside it."""
+    n = len(found.columns)
+    cell, left, top = min(44, 300 // n), 170, 30
+    largest = max((abs(v) for row in found.differences for v in row if v is not None), default=0.0)
+    bound = max(0.1, np.ceil(largest * 10) / 10)
+    body = []
+    for i, name in enumerate(found.columns):
+        y = top + i * cell
+        label = f"{i + 1}  {shorten(name, 22)}"
+        body.append(svg.text(left - 8, y + cell / 2 + 4, label, text_anchor="end", font_size=11))
+        if i < n - 1:
+            body.append(svg.text(left + (i + 0.5) * cell, top - 8, str(i + 1), text_anchor="middle", font_size=11, fill=svg.MUTED))
+        for j, value in enumerate(found.differences[i]):
+            body.append(_cell(left + j * cell, y, cell, value, bound))
+    height = top + n * cell + 52
+    body.append(_scale(left, height - 40, bound))
+    width = left + max(n * cell, 240) + 20
+    return svg.picture(width, int(height), "Change of correlations, released minus original", _describe(found), body)
+
+
+def _cell(x: float, y: float, size: float, value: float | None, bound: float) -> str:
+    if value is None:
+        return svg.rect(x, y, size - 1.5, size - 1.5, "#ffffff", stroke=svg.GRID)
+    drawn = svg.rect(x, y, size - 1.5, size - 1.5, _color(value / bound))
+    ink = "#ffffff" if abs(value) / bound > 0.55 else svg.INK
+    words = f"{value:+.2f}".replace("-", "−") if value else "0"
+    small = 11 if size >= 36 else 8.5
+    return drawn + svg.text(x + size / 2 - 0.75, y + size / 2 + 3, words, text_anchor="middle", font_size=small, fill=ink)
+
+
+def _color(share: float) -> str:
+    target = _POSITIVE if share > 0 else _NEGATIVE
+    mixed = (round(247 + (part - 247) * min(abs(share), 1.0)) for part in target)
+    return "#" + "".join(f"{part:02x}" for part in mixed)
+
+
+def _scale(x: float, y: float, bound: float) -> str:
+    steps = 21
+    wide = 200 / steps
+    drawn = [svg.rect(x + k * wide, y, wide + 0.5, 10, _color(2 * k / (steps - 1) - 1)) for k in range(steps)]
+    for place, words in ((0.0, f"−{bound:.1f}"), (100.0, "0"), (200.0, f"+{bound:.1f}")):
+        drawn.append(svg.text(x + place, y + 23, words, text_anchor="middle", font_size=11, fill=svg.MUTED))
+    drawn.append(svg.text(x + 100, y + 37, "released is lower ← → released is higher", text_anchor="middle", font_size=10, fill=svg.MUTED))
+    return "".join(drawn)
+
+
+def _describe(found: Correlations) -> str:
+    pairs = [
+        (abs(value), found.columns[j], found.columns[i], value)
+        for i, row in enumerate(found.differences)
+        for j, value in enumerate(row)
+        if value is not None
+    ]
+    size, one, other, value = max(pairs, key=lambda pair: pair[0])
+    if not size:
+        return "No correlation changed by 0.01 or more."
+    return f"The largest change is {value:+.2f}, between {one} and {other}."

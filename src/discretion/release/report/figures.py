@@ -1,0 +1,165 @@
+"""Which pictures the report shows, with their captions, and why others are missing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from discretion.release.facts import changed_columns
+from discretion.release.report import categories, class_sizes, correlation, error_curve, histogram
+from discretion.release.report.pairs import Sides, plain_columns, sides_of
+from discretion.release.report.settings import withholds
+from discretion.release.report.wording import count, counted
+
+if TYPE_CHECKING:
+    from discretion.release.release import Release
+
+MOST_COLUMNS = 8
+"""Columns of each kind that are drawn."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A picture and its caption; without a picture, the reason."""
+
+    title: str
+    svg: str
+    caption: str
+
+
+@dataclass(frozen=True)
+class FigureGroup:
+    """Pictures that answer one question."""
+
+    key: str
+    title: str
+    intro: str
+    figures: tuple[Figure, ...]
+    notes: tuple[str, ...] = ()
+
+
+def figures_of(release: Release, *, internal: bool) -> tuple[FigureGroup, ...]:
+    """Draw everything that can be drawn; groups without a picture and without a note are left out."""
+    sides = sides_of(release)
+    changed = [name for name in plain_columns(sides) if sides.changed(name)]
+    numeric = [name for name in changed if sides.is_numeric(name)]
+    other = [name for name in changed if not sides.is_numeric(name)]
+    groups = [
+        _class_sizes(release),
+        _numbers(release, sides, numeric, internal),
+        _categories(release, other),
+        _correlations(sides, numeric, internal),
+    ]
+    return tuple(group for group in groups if group.figures or group.notes)
+
+
+def _class_sizes(release: Release) -> FigureGroup:
+    found = class_sizes.class_sizes_of(release)
+    intro = (
+        "Somebody who knows the quasi-identifiers of a person finds all records with these values. The larger this class, "
+        "the better the person is hidden; a record alone in its class is unique."
+    )
+    if found is None:
+        return FigureGroup("class-sizes", "Class sizes", intro, ())
+    caption = (
+        f"Share of records in classes of each size, over {', '.join(found.columns)}. "
+        "Missing values count as a value of their own; shares are rounded to 0.1%."
+    )
+    return FigureGroup("class-sizes", "Class sizes", intro, (Figure("Class sizes", class_sizes.draw(found), caption),))
+
+
+def _numbers(release: Release, sides: Sides, columns: list[str], internal: bool) -> FigureGroup:
+    intro = (
+        f"Original and released values of numeric columns that were changed. A bar stands for at least {histogram.FEWEST} "
+        "original records; bars with fewer were merged with their neighbors and show the average over their width. The "
+        "bars at both ends hold everything beyond. Values that are missing or suppressed are left out. An error is "
+        "the distance between the released and the original value of a record."
+    )
+    figures, notes = [], []
+    for name in columns[:MOST_COLUMNS]:
+        drawn, missing = _number_figures(release, sides, name, internal)
+        figures += drawn
+        notes += missing
+    if len(columns) > MOST_COLUMNS:
+        left = counted(len(columns) - MOST_COLUMNS, "more changed numeric column is", "more changed numeric columns are")
+        notes.append(f"{left} not drawn.")
+    return FigureGroup("numbers", "Numbers that were changed", intro, tuple(figures), tuple(notes))
+
+
+def _number_figures(release: Release, sides: Sides, name: str, internal: bool) -> tuple[list[Figure], list[str]]:
+    original, released = sides.numbers(name)
+    figures, notes = [], []
+    bars = histogram.histogram_of(name, original, released)
+    if bars is not None:
+        caption = f"{name}: distribution of {counted(len(original), 'original value')} and of the released ones."
+        figures.append(Figure(f"{name}: values", histogram.draw(bars), caption))
+    else:
+        notes.append(f"{name}: no histogram, because too few records would stand behind its bars.")
+    if not sides.aligned:
+        notes.append(f"{name}: no errors, because released records do not belong to original ones.")
+        return figures, notes
+    hidden = strength_withheld(release, name)
+    curve = error_curve.error_curve_of(name, original, released, internal=internal, withhold_scale=hidden)
+    if curve is None:
+        fewest = error_curve.FEWEST_RECORDS
+        reason = f"they are drawn for {count(fewest)} records or more, where values differ"
+        notes.append(f"{name}: no errors, because {reason}.")
+    else:
+        figures.append(Figure(f"{name}: errors", error_curve.draw(curve), _curve_caption(curve)))
+    return figures, notes
+
+
+def _curve_caption(curve: error_curve.ErrorCurve) -> str:
+    words = f"{curve.column}: errors of all records sorted from the smallest to the largest, percentile by percentile"
+    if curve.scaled:
+        return f"{words}. Only the shape is shown: the size would give a withheld setting away."
+    return f"{words}, in standard deviations of the original column."
+
+
+def strength_withheld(release: Release, column: str) -> bool:
+    """Tell whether a step that changed the column keeps one of its settings from the public."""
+    before = release.study.original
+    for done in release.study.done:
+        if withholds(done.step.method, publish=done.step.publish) and column in changed_columns(before, done.data):
+            return True
+        before = done.data
+    return False
+
+
+def _categories(release: Release, columns: list[str]) -> FigureGroup:
+    intro = (
+        f"The most frequent values of changed columns, counted in the release only. Values of fewer than "
+        f"{categories.FEWEST} records are not named."
+    )
+    figures, notes = [], []
+    for name in columns[:MOST_COLUMNS]:
+        found = categories.categories_of(release.data, name)
+        if found is None:
+            notes.append(f"{name}: no picture, because no value occurs in {categories.FEWEST} records or more.")
+        else:
+            caption = f"{name}: shares of the released records, rounded to 0.1%."
+            figures.append(Figure(f"{name}: released values", categories.draw(found), caption))
+    if len(columns) > MOST_COLUMNS:
+        left = counted(len(columns) - MOST_COLUMNS, "more changed column is", "more changed columns are")
+        notes.append(f"{left} not drawn.")
+    return FigureGroup("categories", "Categories that were changed", intro, tuple(figures), tuple(notes))
+
+
+def _correlations(sides: Sides, changed: list[str], internal: bool) -> FigureGroup:
+    intro = (
+        "A correlation says how strongly two columns move together, from −1 to +1. The picture shows by how much each "
+        "one differs in the release: 0 means that the relation was kept."
+    )
+    numeric = [name for name in plain_columns(sides) if sides.is_numeric(name)]
+    empty = FigureGroup("correlations", "Relations between numbers", intro, ())
+    if not changed or len(numeric) < correlation.FEWEST_COLUMNS:
+        return empty
+    found = correlation.correlations_of(sides, numeric, internal=internal)
+    if found is None:
+        return empty
+    caption = (
+        "Correlation in the release minus correlation in the original, over records that have both values, rounded to two "
+        "decimals. Columns are numbered as the rows are."
+    )
+    figure = Figure("Change of correlations", correlation.draw(found), caption)
+    return FigureGroup("correlations", "Relations between numbers", intro, (figure,))

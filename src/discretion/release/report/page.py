@@ -1,0 +1,96 @@
+"""The page: facts are gathered, pictures drawn, and one template sets them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from discretion.release.report.columns import columns_of
+from discretion.release.report.exposure import details_of, exposed_of
+from discretion.release.report.figures import figures_of
+from discretion.release.report.range_bar import draw as draw_range
+from discretion.release.report.requirements import requirements_of
+from discretion.release.report.scores import ScoreRow, scores_of
+from discretion.release.report.steps import steps_of
+from discretion.release.report.summary import summary_of
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+    from discretion.release.release import Release
+
+_HERE = "discretion.release.report"
+
+
+def render(release: Release, *, internal: bool) -> str:
+    """Give the report as one HTML file that needs nothing else.
+
+    The public version withholds confidential settings, the numbers of requirements and the figures that would give
+    them away, and draws nothing that stands for fewer than ten original records. The internal version shows everything,
+    with failing classes and the most exposed rows, and says on every page that it is not for publication.
+    """
+    return _template().render(**content_of(release, internal=internal))
+
+
+def content_of(release: Release, *, internal: bool) -> dict[str, Any]:
+    """Gather what the template needs."""
+    from discretion import __version__
+
+    risk = scores_of(release, "risk", internal=internal)
+    utility = scores_of(release, "utility", internal=internal)
+    return {
+        "internal": internal,
+        "software": f"discretion {__version__}",
+        "summary": summary_of(release, risk, utility),
+        "requirements": requirements_of(release, internal=internal),
+        "steps": steps_of(release, internal=internal),
+        "columns": columns_of(release),
+        "families": _families(risk, utility),
+        "groups": _marked(release, internal),
+        "lost_records": release.data.lost_records,
+        "details": details_of(release) if internal else (),
+        "exposed": exposed_of(release) if internal else (),
+    }
+
+
+def _families(risk: tuple[ScoreRow, ...], utility: tuple[ScoreRow, ...]) -> list[dict[str, Any]]:
+    from markupsafe import Markup
+
+    families = [
+        {"key": "risk", "title": "Risk before and after", "rows": risk, "none": "No risk was measured."},
+        {"key": "utility", "title": "What the data is still good for", "rows": utility, "none": "No loss was measured."},
+    ]
+    for family in families:
+        family["scored"] = [(row, Markup(draw_range(row))) for row in family["rows"]]  # noqa: S704 - escaped in svg.py
+    return families
+
+
+def _marked(release: Release, internal: bool) -> list[Any]:
+    from markupsafe import Markup
+
+    return [
+        replace(group, figures=tuple(replace(one, svg=Markup(one.svg)) for one in group.figures))  # noqa: S704 - as above
+        for group in figures_of(release, internal=internal)
+    ]
+
+
+@cache
+def _template() -> Template:
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+    from markupsafe import Markup
+
+    def load(name: str) -> str:
+        return resources.files(_HERE).joinpath(name).read_text(encoding="utf-8")
+
+    environment = Environment(
+        autoescape=True,
+        undefined=StrictUndefined,
+        loader=FunctionLoader(load),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.globals["style"] = Markup(load("style.css"))  # noqa: S704 - our own file
+    return environment.get_template("template.html")

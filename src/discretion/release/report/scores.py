@@ -1,0 +1,93 @@
+"""Risk and utility before and after, in words; what a figure would give away is withheld."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from discretion.release.report.settings import Setting, settings_of
+from discretion.release.report.wording import NOTHING, WITHHELD, figure, title_of
+
+if TYPE_CHECKING:
+    from discretion.part import Family
+    from discretion.release.release import Measured, Release
+
+
+@dataclass(frozen=True)
+class Range:
+    """Where before, after and the chance level lie between the smallest and the largest possible value."""
+
+    before: float | None
+    after: float
+    chance: float | None
+    low: str
+    high: str
+
+
+@dataclass(frozen=True)
+class ScoreRow:
+    """One measure with its figures as texts."""
+
+    title: str
+    kind: str
+    what: str
+    before: str
+    after: str
+    chance: str
+    better: str
+    meaning: str
+    withheld: bool
+    settings: tuple[Setting, ...]
+    range: Range | None
+    values: tuple[float | None, float] | None
+    """the figures before and after, where they may be shown"""
+
+
+def scores_of(release: Release, family: Family, *, internal: bool) -> tuple[ScoreRow, ...]:
+    """Describe the measures of one family in their order."""
+    return tuple(_row(item, internal) for item in release.measured if item.measure.family == family)
+
+
+def _row(item: Measured, internal: bool) -> ScoreRow:
+    measure, after = item.measure, item.after
+    shown = internal or item.is_public
+    limits = measure.limits
+    chance = _chance(after.detail.get("chance"))
+    before = item.before.value if item.before else None
+    return ScoreRow(
+        title=title_of(measure.kind),
+        kind=measure.kind,
+        what=measure.summary(),
+        before=figure(before, limits) if shown else WITHHELD,
+        after=figure(after.value, limits) if shown else WITHHELD,
+        chance=figure(chance, limits) if shown else WITHHELD,
+        better=after.better,
+        meaning=after.meaning if shown else "The figure depends on a confidential setting and would give it away.",
+        withheld=not shown,
+        settings=settings_of(measure, internal=internal),
+        range=_range(before, after.value, chance, limits) if shown else None,
+        values=(before, after.value) if shown else None,
+    )
+
+
+def _chance(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _range(
+    before: float | None, after: float, chance: float | None, limits: tuple[float | None, float | None]
+) -> Range | None:
+    low, high = limits
+    if low is None or high is None or not high > low:
+        return None
+
+    def place(value: float) -> float:
+        return round(min(max((value - low) / (high - low), 0.0), 1.0), 4)
+
+    return Range(
+        before=None if before is None else place(before),
+        after=place(after),
+        chance=None if chance is None else place(chance),
+        low=figure(low, limits).replace(NOTHING, "0"),
+        high=figure(high, limits),
+    )

@@ -1,0 +1,111 @@
+"""Numbers, names and settings in the words of the report."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import Any
+
+from discretion.part import Part, is_confidential
+
+WITHHELD = "withheld"
+NOTHING = "–"
+
+
+def count(value: int) -> str:
+    """Write a whole number with thousands separators."""
+    return f"{value:,}"
+
+
+def counted(value: int, noun: str, plural: str = "") -> str:
+    """Write a number of things: `1 record`, `5,000 records`."""
+    return f"{count(value)} {noun if value == 1 else plural or noun + 's'}"
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """Write a number with at most `digits` significant digits (four above a thousand), never in powers of ten."""
+    if value is None or not math.isfinite(value):
+        return NOTHING
+    if value == 0:
+        return "0"
+    size = math.floor(math.log10(abs(value)))
+    places = max(digits, 4 if size >= 3 else digits) - 1 - size
+    text = f"{round(value, places):,.{max(places, 0)}f}"
+    text = text.rstrip("0").rstrip(".") if "." in text else text
+    return text.replace("-", "−")
+
+
+def percent(share: float | None) -> str:
+    """Write a share of one as a percentage."""
+    return NOTHING if share is None or not math.isfinite(share) else f"{number(100 * share)}%"
+
+
+def figure(value: float | None, limits: tuple[float | None, float | None]) -> str:
+    """Write a score: a percentage where the measure runs from 0 to 1."""
+    return percent(value) if limits == (0.0, 1.0) else number(value)
+
+
+def title_of(kind: str) -> str:
+    """Turn the kind of a part into a heading: `rank-swap` becomes `Rank swap`; `k-anonymity` stays as it is."""
+    special = {"il1s": "IL1s", "mse": "MSE", "mae": "MAE", "mre": "MRE", "sse": "SSE", "mdav": "MDAV", "iloss": "ILoss"}
+    if kind in special:
+        return special[kind]
+    if re.match(r"[a-z]-", kind):
+        return kind
+    return (kind[:1].upper() + kind[1:]).replace("-", " ")
+
+
+def plain(text: str) -> str:
+    """Take the code marks out of a docstring sentence."""
+    return re.sub(r"[`*]", "", text)
+
+
+def caveats(part: type[Part]) -> tuple[str, ...]:
+    """Give the sentences of a part's documentation that say what it does not do."""
+    text = re.split(r"\n\s*(?:References|Examples)\s*\n\s*-{3,}", part.__doc__ or "")[0]
+    sentences = re.split(r"(?<=[.])\s+(?=[A-Z`])", " ".join(text.split()))
+    return tuple(f"It does not {found[1]}" for s in sentences if (found := re.match(r"Does not (.*)", plain(s))))
+
+
+def setting_text(value: Any, *, reveal: bool) -> str:
+    """Write the value of a setting; parts inside it keep their confidential fields to themselves unless `reveal`."""
+    if value is None:
+        return "not set"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float):
+        return f"{value:,}" if isinstance(value, int) else f"{value:.10g}"
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Part):
+        return _part_text(value, reveal)
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}: {setting_text(item, reveal=reveal)}" for key, item in value.items()) or "none"
+    if isinstance(value, list | tuple):
+        return ", ".join(setting_text(item, reveal=reveal) for item in value) or "none"
+    if isinstance(value, set | frozenset):
+        return ", ".join(sorted(setting_text(item, reveal=reveal) for item in value)) or "none"
+    return f"({type(value).__name__})"
+
+
+def _part_text(part: Part, reveal: bool) -> str:
+    shown = []
+    for name, field in type(part).model_fields.items():
+        value = getattr(part, name)
+        if not field.is_required() and value == field.get_default(call_default_factory=True):
+            continue
+        hidden = is_confidential(field) and not reveal
+        shown.append(f"{name}: {WITHHELD if hidden else setting_text(value, reveal=reveal)}")
+    return f"{title_of(part.kind)} ({'; '.join(shown)})" if shown else title_of(part.kind)
+
+
+def file_name(path: str) -> str:
+    """Give the last part of a path, whichever way its slashes lean."""
+    return PurePath(path.replace("\\", "/")).name
+
+
+def shorten(text: str, width: int) -> str:
+    """Cut a label that is too long for a picture."""
+    return text if len(text) <= width else text[: width - 1].rstrip() + "…"

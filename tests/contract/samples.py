@@ -1,0 +1,82 @@
+"""A small data set and parameters with which every registered part can be run."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+import discretion as dc
+from discretion.part import Part
+
+RULES = {
+    "columns": ["income", "hours"],
+    "column": "income",
+    "levels": {"region": 1},
+    "k": 3,
+    "percent": 20,
+    "sd": 0.3,
+    "variance_share": 0.2,
+    "cuts": [-1e9, 0, 1e9],
+}
+"""Values for required fields, by name. A new part with other required fields gets its own entry below."""
+
+OVERRIDES: dict[str, dict[str, object]] = {
+    "additive-noise": {"columns": ["income", "hours"], "sd_share": 0.2},
+    "recode": {"column": "hours", "width": 10},
+    "top-code": {"column": "income", "quantile": 0.9},
+    "bottom-code": {"column": "income", "quantile": 0.1},
+    "drop-identifiers": {"columns": ["name"]},
+    "k-anonymity": {"k": 2, "columns": ["region", "sex"]},
+    "sample-uniqueness": {"columns": ["region", "sex"]},
+    "average-class-size": {"k": 2, "columns": ["region", "sex"]},
+    "discernibility": {"columns": ["region", "sex"]},
+    "precision": {"columns": ["region"]},
+    "iloss": {"columns": ["region"]},
+    "height": {"columns": ["region"]},
+    "non-uniform-entropy": {"columns": ["region"]},
+}
+
+HIERARCHY = dc.Hierarchy.tree({"*": {"north": ["a", "b"], "south": ["c", "d"]}})
+ROLES = {"name": "identifier", "region": "quasi", "sex": "quasi", "income": "sensitive", "hours": "sensitive"}
+
+
+def fields_for(part: type[Part], key_file: str) -> dict[str, object]:
+    """Give parameters for a part: its own, or those that its required fields ask for by name."""
+    if part.kind in OVERRIDES:
+        return dict(OVERRIDES[part.kind])
+    chosen = {name: RULES[name] for name, field in part.model_fields.items() if name in RULES and field.is_required()}
+    if "columns" in part.model_fields:
+        chosen["columns"] = RULES["columns"]
+    if "key_file" in part.model_fields:
+        chosen |= {"key_file": key_file, "columns": ["name"]}
+    lacking = [name for name, field in part.model_fields.items() if field.is_required() and name not in chosen]
+    assert not lacking, f"tests/contract/samples.py has no sample value for {part.kind}.{lacking[0]}"
+    return chosen
+
+
+def frame(rows: int = 60, seed: int = 0, missing: bool = False) -> pl.DataFrame:
+    """Give a small table without ties in its numbers."""
+    rng = np.random.default_rng(seed)
+    income = np.round(rng.lognormal(3, 0.7, rows), 6)
+    hours = rng.permutation(rows * 3)[:rows]
+    data = pl.DataFrame(
+        {
+            "name": [f"person {i}" for i in range(rows)],
+            "region": rng.choice(list("abcd"), rows),
+            "sex": rng.choice(["f", "m"], rows),
+            "income": income,
+            "hours": hours,
+        },
+        schema_overrides={"region": pl.String, "sex": pl.String, "name": pl.String},
+    )
+    if missing:
+        empty = pl.Series(np.arange(rows) % 7 == 3)
+        data = data.with_columns(
+            pl.when(empty).then(None).otherwise(pl.col(c)).alias(c) for c in ("region", "income", "hours")
+        )
+    return data
+
+
+def dataset(rows: int = 60, seed: int = 0, missing: bool = False) -> dc.Dataset:
+    """Give the table with roles and a hierarchy."""
+    return dc.Dataset(frame(rows, seed, missing), roles=ROLES, hierarchies={"region": HIERARCHY})

@@ -123,6 +123,18 @@ def test_failed_write_removes_a_new_file(tmp_path: Path) -> None:
         assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.skipif(not POSTGRES, reason="no server: set DISCRETION_TEST_POSTGRES to a postgresql:// address")
+def test_types_of_postgresql() -> None:
+    query = (
+        "select 1::numeric(9,0) as n, 1.25::numeric as x, gen_random_uuid() as u, array['a','b'] as l, "
+        "null::text as e, 1::smallint as i, '2020-01-01'::date as d, '{\"a\": 1}'::json as j"
+    )
+    frame = read(POSTGRES, query=query).frame
+    assert frame["n"].dtype == pl.Int64 and frame["x"].to_list() == [1.25]
+    assert frame["u"].dtype == frame["e"].dtype == frame["j"].dtype == pl.String
+    assert frame["l"].to_list() == [["a", "b"]] and frame["d"].dtype == pl.Date
+
+
 def test_lists(tmp_path: Path) -> None:
     frame = pl.DataFrame({"s": [["a", "b"], ["c"]]})
     write(frame, tmp_path / "a.duckdb", table="t")

@@ -116,6 +116,11 @@ def test_header_of_numbers_above_numbers_is_none(tmp_path: Path) -> None:
     assert not sniff(file).header
 
 
+def test_sniffing_needs_a_file(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no file"):
+        sniff(tmp_path / "a.csv")
+
+
 def test_impossible_settings_are_all_reported(tmp_path: Path) -> None:
     file = tmp_path / "t.csv"
     file.write_text("a\n1\n", encoding="utf-8")

@@ -51,6 +51,8 @@ def test_arrow_stream(tmp_path: Path) -> None:
     file = tmp_path / "a.arrow"
     pl.DataFrame({"a": [1, 2]}).write_ipc_stream(file)
     assert read(file).frame["a"].to_list() == [1, 2]
+    with pytest.raises(DataError, match="unknown column 'b'"):
+        read(file, columns=["b"])
 
 
 def workbook(path: Path, **sheets: list[list[object]]) -> Path:

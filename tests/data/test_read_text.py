@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -99,6 +101,15 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
         read("-")
     with pytest.raises(PlanError, match="only CSV"):
         read("-", format="parquet")
+
+
+def test_pipes(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.csv"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(b"a,b\n1,2\n",))
+    writer.start()
+    assert read(pipe).frame.row(0) == (1, 2)
+    writer.join()
 
 
 SECRET = "Secretia"

@@ -14,36 +14,32 @@ examples = settings(deadline=None, derandomize=True, max_examples=150)
 
 def mdav(x: np.ndarray, k: int) -> np.ndarray:
     """MDAV by looking at every record; ties go to the lowest row; exact sums."""
-    n, d = x.shape
-    labels = np.full(n, -1)
-    left = list(range(n))
+    labels = np.full(x.shape[0], -1)
+    left = np.arange(x.shape[0])  # ascending, so that the first of equals is the lowest row
     group = 0
 
     def center() -> np.ndarray:
-        return np.array([math.fsum(x[left, j]) / len(left) for j in range(d)])
+        return np.array([math.fsum(column) / left.size for column in x[left].T])
 
-    def squared(row: int, q: np.ndarray) -> float:
-        total = 0.0
-        for j in range(d):
-            total += (x[row, j] - q[j]) * (x[row, j] - q[j])
+    def squared(q: np.ndarray) -> np.ndarray:
+        total = np.zeros(left.size)
+        for j in range(q.size):
+            total += (x[left, j] - q[j]) ** 2
         return total
 
-    def farthest(q: np.ndarray) -> int:
-        return min(left, key=lambda row: (-squared(row, q), row))
-
     def take(q: np.ndarray) -> None:
-        nonlocal group
-        for row in sorted(left, key=lambda row: (squared(row, q), row))[:k]:
-            labels[row] = group
-            left.remove(row)
+        nonlocal group, left
+        chosen = np.argsort(squared(q), kind="stable")[:k]
+        labels[left[chosen]] = group
+        left = np.delete(left, chosen)
         group += 1
 
-    while len(left) >= 3 * k:
-        outer = farthest(center())
-        take(x[outer])
-        take(x[farthest(x[outer])])
-    if len(left) >= 2 * k:
-        take(x[farthest(center())])
+    while left.size >= 3 * k:
+        outer = x[left[np.argmax(squared(center()))]]
+        take(outer)
+        take(x[left[np.argmax(squared(outer))]])
+    if left.size >= 2 * k:
+        take(x[left[np.argmax(squared(center()))]])
     labels[left] = group
     return labels
 

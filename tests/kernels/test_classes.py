@@ -43,9 +43,9 @@ def test_cardinalities_beyond_64_bits(n: int, m: int, seed: int) -> None:
     check(columns, [2**62] * m, n)
 
 
-@pytest.mark.parametrize("radix", [2**32 - 1, 2**32, 2**32 + 1, 2**63 - 1])
+@pytest.mark.parametrize("radix", [2**32 - 1, 2**32, 2**32 + 1, 2**63, 2**64 - 1, 2**64])
 def test_borders_of_32_and_64_bits(radix: int) -> None:
-    column = np.array([0, radix - 1, 1, radix - 1, 0], dtype=np.int64)
+    column = np.array([0, radix - 1, 1, radix - 1, 0], dtype=np.uint64)
     check([column], [radix], 5)
     check([column, np.array([1, 1, 0, 1, 1], dtype=np.uint8)], [radix, 2], 5)
 

@@ -47,7 +47,7 @@ def test_like_comparing_all_on_measurements(d: int, shift: float) -> None:
 def test_more_ties_than_memory_for_one_block(d: int, monkeypatch) -> None:
     monkeypatch.setattr(linkage, "_ENTRIES", 64)
     points = np.concatenate([np.eye(d), -np.eye(d)]) * 3  # all at the same distance from the middle
-    check(np.zeros((5, d)), points, np.arange(5))
+    check(np.zeros((5, d)), points, np.arange(-1, 4))
 
 
 def test_a_microaggregated_file_gives_sets_of_k() -> None:
@@ -74,8 +74,10 @@ def test_borders() -> None:
         nearest_ties(np.zeros((1, 2)), np.zeros((0, 2)))
     with pytest.raises(ValueError, match="columns"):
         nearest_ties(np.zeros((1, 2)), np.zeros((1, 3)))
-    with pytest.raises(ValueError, match="own points"):
+    with pytest.raises(ValueError, match="1 queries but 2 own points"):
         nearest_ties(np.zeros((1, 2)), np.zeros((1, 2)), [0, 1])
+    with pytest.raises(ValueError, match="rows below 1"):
+        nearest_ties(np.zeros((1, 2)), np.zeros((1, 2)), [1])
 
 
 @pytest.mark.parametrize("d", [2, 12])

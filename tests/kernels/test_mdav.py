@@ -29,20 +29,24 @@ def test_equals_the_plain_algorithm_on_data_full_of_ties(n: int, d: int, k: int,
     np.testing.assert_array_equal(mdav_groups(x, k), reference.mdav(x, k))
 
 
-@pytest.mark.parametrize("scan", [2, 512])
-@pytest.mark.parametrize("k", [2, 3, 7])
-@pytest.mark.parametrize("kind", ["normal", "lognormal", "grid", "binary", "constant columns", "circle", "outliers"])
-def test_equals_the_plain_algorithm_on_400_records(kind: str, k: int, scan: int) -> None:
+@pytest.mark.parametrize("k", [2, 3, 10])
+@pytest.mark.parametrize(
+    "kind", ["normal", "lognormal", "grid", "binary", "constant columns", "circle", "equal", "outliers"]
+)
+def test_equals_the_plain_algorithm_on_2500_records(kind: str, k: int) -> None:
+    """Enough records for many leaves, several rankings, and scans that are given up for the tree."""
+    n = 2500
     rng = np.random.default_rng(k)
     x = {
-        "normal": rng.normal(size=(400, 3)),
-        "lognormal": rng.lognormal(0, 2, size=(400, 3)),
-        "grid": rng.integers(0, 9, (400, 3)).astype(float),
-        "binary": rng.integers(0, 2, (400, 4)).astype(float),
-        "constant columns": np.column_stack([np.ones(400), rng.normal(size=400), np.zeros(400)]),
-        "circle": np.round(20 * np.exp(2j * np.pi * rng.random(400))).view(float).reshape(400, 2),
-        "outliers": rng.standard_cauchy((400, 2)),
-    }[kind]
+        "normal": lambda: rng.normal(size=(n, 3)),
+        "lognormal": lambda: rng.lognormal(0, 2, size=(n, 3)),
+        "grid": lambda: rng.integers(0, 9, (n, 3)).astype(float),
+        "binary": lambda: rng.integers(0, 2, (n, 4)).astype(float),
+        "constant columns": lambda: np.column_stack([np.ones(n), rng.normal(size=n), np.zeros(n)]),
+        "circle": lambda: np.round(20 * np.exp(2j * np.pi * rng.random(n))).view(float).reshape(n, 2),
+        "equal": lambda: np.full((n, 2), 0.1),
+        "outliers": lambda: rng.standard_cauchy((n, 2)),
+    }[kind]()
     np.testing.assert_array_equal(mdav_groups(x, k), reference.mdav(x, k))
 
 
@@ -80,7 +84,7 @@ def test_progress_counts_up_and_may_cancel(monkeypatch) -> None:
     x = np.random.default_rng(6).normal(size=(2000, 3))
     calls: list[tuple[int, int, str]] = []
     labels = mdav_groups(x, 5, lambda *call: calls.append(call))
-    assert len(calls) > 100
+    assert len(calls) > 50
     assert calls == sorted(calls)
     assert calls[-1] == (2000, 2000, "microaggregation")
     monkeypatch.undo()

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from discretion.data.formats import existing_file
 from discretion.errors import DataError, PlanError
 
 SAMPLE_BYTES = 256 * 1024
@@ -107,7 +108,7 @@ def sniff(
     """
     given = Given(delimiter, decimal, encoding, header, quote)
     given.check()
-    return find_dialect(first_bytes(Path(path)), given)
+    return find_dialect(first_bytes(existing_file(Path(path))), given)
 
 
 def first_bytes(path: Path) -> bytes:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from discretion.data.formats import need
 from discretion.data.infer import parse_dates
-from discretion.data.text import check_unique
+from discretion.data.text import check_unique, choose_columns
 from discretion.errors import DataError, PlanError, unknown
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def read_parquet(path: Path, columns: Sequence[str] | None) -> pl.DataFrame:
 
     try:
         scan = pl.scan_parquet(path, glob=False)
-        return (scan if columns is None else scan.select(_known(path, scan, columns))).collect()
+        return scan.select(_chosen(path, scan, columns)).collect()
     except (pl.exceptions.PolarsError, OSError):
         raise DataError(f"{str(path)!r} is not a whole Parquet file; copy or download it again") from None
 
@@ -41,19 +41,16 @@ def read_arrow(path: Path, columns: Sequence[str] | None) -> pl.DataFrame:
         is_file = handle.read(6) == b"ARROW1"
     try:
         if not is_file:
-            return pl.read_ipc_stream(path, columns=None if columns is None else list(columns))
+            frame = pl.read_ipc_stream(path)
+            return frame.select(choose_columns(repr(str(path)), frame.columns, columns))
         scan = pl.scan_ipc(path, glob=False)
-        return (scan if columns is None else scan.select(_known(path, scan, columns))).collect()
+        return scan.select(_chosen(path, scan, columns)).collect()
     except (pl.exceptions.PolarsError, OSError):
         raise DataError(f"{str(path)!r} is not a whole Arrow file; copy or download it again") from None
 
 
-def _known(path: Path, scan: pl.LazyFrame, columns: Sequence[str]) -> list[str]:
-    names = scan.collect_schema().names()
-    problems = [unknown("column", name, names) for name in columns if name not in names]
-    if problems:
-        raise DataError("\n".join(f"{str(path)!r}: {problem}" for problem in problems))
-    return list(columns)
+def _chosen(path: Path, scan: pl.LazyFrame, columns: Sequence[str] | None) -> list[str]:
+    return choose_columns(repr(str(path)), scan.collect_schema().names(), columns)
 
 
 def read_excel(path: Path, sheet: str | int | None, header: bool | None) -> pl.DataFrame:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import os
 from pathlib import Path
 from types import ModuleType
 from typing import Literal, get_args
@@ -96,11 +97,8 @@ def existing_file(path: Path) -> Path:
         names = [item.name for item in folder.iterdir() if item.is_file()]
         close = difflib.get_close_matches(path.name, names, n=1, cutoff=0.6)
         raise DataError(f"no file {str(path)!r}" + (f"; did you mean {close[0]!r}?" if close else ""))
-    try:
-        with path.open("rb") as handle:
-            handle.read(1)
-    except PermissionError:
-        raise DataError(f"{str(path)!r} may not be read; ask for permission to read it") from None
+    if not os.access(path, os.R_OK):
+        raise DataError(f"{str(path)!r} may not be read; ask for permission to read it")
     if path.is_file() and path.stat().st_size == 0:
         raise DataError(f"{str(path)!r} is empty")
     return path

@@ -99,8 +99,13 @@ def read_labelled(
             tidy.append(pl.col(name).cast(pl.String))
     frame = frame.with_columns(tidy)
     variables = {n: label for n, label in found.column_names_to_labels.items() if label and n in frame.columns}
-    values = {n: dict(v) for n, v in found.variable_value_labels.items() if v and n in frame.columns}
-    return frame, Labels(variables, values)
+    values = {n: _of_type(v, frame.schema[n]) for n, v in found.variable_value_labels.items() if n in frame.columns}
+    return frame, Labels(variables, {n: v for n, v in values.items() if v})
+
+
+def _of_type(labels: Values, kind: pl.DataType) -> Values:
+    """Keep the labels of values that the column can hold, not those of kinds of missing (`.a`)."""
+    return {value: label for value, label in labels.items() if isinstance(value, str) != kind.is_numeric()}
 
 
 def _whole(column: pl.Series, shown_as: str) -> pl.Expr:

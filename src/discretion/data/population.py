@@ -7,10 +7,15 @@ from typing import Annotated, Any
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
 from discretion.data.dataset import Dataset
-from discretion.errors import PlanError
+
+
+IN_MEMORY = "(data in memory)"
+"""What a report or journal writes in place of a Dataset; a plan with it cannot be run."""
 
 
 def _accept(value: Any) -> Any:
+    if isinstance(value, str) and value == IN_MEMORY:
+        raise ValueError("this plan was made with data in memory; save that data and give the path")
     if isinstance(value, str | Dataset):
         return value
     if hasattr(value, "columns"):
@@ -19,9 +24,7 @@ def _accept(value: Any) -> Any:
 
 
 def _write(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    raise PlanError("a population in memory cannot be written to a plan; save it and give the path")
+    return value if isinstance(value, str) else IN_MEMORY
 
 
 Population = Annotated[
@@ -30,7 +33,7 @@ Population = Annotated[
     PlainSerializer(_write),
     WithJsonSchema({"type": "string", "description": "path of a file"}),
 ]
-"""A path or a Dataset; only a path can be written to a plan."""
+"""A path or a Dataset; only a path can be read back from a plan."""
 
 
 def load_population(value: Any) -> Dataset:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,24 +75,26 @@ def read(
     return Dataset(_split_sets(frame, schema), schema=labels.put_into(schema))
 
 
+@dataclass(frozen=True)
 class _Options:
     """What to read, and how."""
 
-    def __init__(
-        self,
-        source: str | Path,
-        format: str | None,  # noqa: A002
-        given: Given,
-        sheet: str | int | None,
-        table: str | None,
-        query: str | None,
-        columns: Sequence[str] | None,
-        report: Report | None,
-    ) -> None:
-        self.text = str(source)
-        self.path = Path(source)
-        self.format, self.given, self.sheet = format, given, sheet
-        self.table, self.query, self.columns, self.report = table, query, columns, report
+    source: str | Path
+    format: str | None
+    given: Given
+    sheet: str | int | None
+    table: str | None
+    query: str | None
+    columns: Sequence[str] | None
+    report: Report | None
+
+    @property
+    def text(self) -> str:
+        return str(self.source)
+
+    @property
+    def path(self) -> Path:
+        return Path(self.source)
 
     @property
     def name(self) -> str:
@@ -148,7 +151,9 @@ class _Options:
         if kind in ("stata", "spss", "sas", "xpt"):
             return read_labelled(path, kind, self.columns, self.given.encoding)
         if kind == "csv":
-            frame = self._delimited(TextSource(self.name, path), schema)
+            piped = not path.is_file()
+            source = TextSource(self.name, content=path.read_bytes()) if piped else TextSource(self.name, path)
+            frame = self._delimited(source, schema)
         elif kind == "parquet":
             frame = read_parquet(path, self.columns)
         elif kind == "arrow":

@@ -78,11 +78,11 @@ def _packed_keys(columns: Sequence[Codes], cardinalities: Sequence[int], n: int 
     waiting: list[tuple[Codes, int]] = []
     for column, cardinality in zip(columns, cardinalities, strict=True):
         codes, possible = column, cardinality
-        if radix * possible > 2**64:
+        if radix * possible >= 2**64:
             _pack(keys, waiting, radix)
             keys, radix = _rerank(keys, radix)
             waiting = []
-        if radix * possible > 2**64:  # so many codes are possible that few can occur: at most n do
+        if radix * possible >= 2**64:  # so many codes are possible that few can occur: at most n do
             codes, possible = _rerank(codes.astype(np.uint64), possible)
         waiting.append((codes, possible))
         radix *= possible
@@ -98,7 +98,7 @@ def _rerank(keys: Keys, radix: int) -> tuple[Keys, int]:
 
 def _pack(keys: Keys, columns: list[tuple[Codes, int]], radix: int) -> None:
     """Append columns to the keys, a block of rows at a time, in 32 bits as long as they suffice."""
-    narrow: type[np.uint32 | np.uint64] = np.uint32 if radix <= 2**32 else np.uint64
+    narrow: type[np.uint32 | np.uint64] = np.uint32 if radix < 2**32 else np.uint64
     for start in range(0, keys.size, _BLOCK):
         rows = slice(start, start + _BLOCK)
         block = keys[rows].astype(narrow)

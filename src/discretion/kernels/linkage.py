@@ -57,6 +57,8 @@ def nearest_ties(
     mine = np.full(q.shape[0], -1, np.int64) if own is None else as_integers(own)
     if mine.shape != (q.shape[0],):
         raise ValueError(f"{q.shape[0]} queries but {mine.size} own points")
+    if mine.size and mine.max() >= p.shape[0]:
+        raise ValueError(f"own points must be rows below {p.shape[0]}, got {mine.max()}")
     merged, equal = _merge(p, q)
     own_class = np.where(mine >= 0, merged.ids[mine], -1).astype(np.int64)  # −1 is the class of no point
     nearest = _empty(q.shape[0])

@@ -1,0 +1,55 @@
+# Everything works from a fresh clone with only python3, python3-venv and make: `.venv` is made and filled as needed.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+DOCS_STAMP := $(VENV)/.docs-installed
+JOBS ?= 2
+
+.PHONY: help install demo test test-all lint types bench docs clean
+
+help:
+	@echo "make demo      protect an invented census and write a release with a report to demo/"
+	@echo "make test      run the tests (a few minutes)"
+	@echo "make test-all  also the slow statistical and load tests"
+	@echo "make lint      ruff and mypy"
+	@echo "make bench     the benchmarks, as ratios to numpy, scipy and polars on this machine"
+	@echo "make docs      build the documentation in site/"
+
+install: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'Python 3.11 or newer is needed')"
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[io,dev]"
+	@touch $(STAMP)
+
+$(DOCS_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[docs]"
+	@touch $(DOCS_STAMP)
+
+demo: $(STAMP)
+	$(BIN)/discretion demo --out demo --force
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m "not slow"
+
+test-all: $(STAMP)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
+
+lint: $(STAMP)
+	$(BIN)/ruff check src tests benchmarks docs
+	$(BIN)/ruff format --check src tests benchmarks docs
+	$(BIN)/mypy
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+bench: $(STAMP)
+	$(BIN)/python -m benchmarks
+
+docs: $(DOCS_STAMP)
+	$(BIN)/python docs/build.py
+
+clean:
+	rm -rf $(VENV) demo site build dist

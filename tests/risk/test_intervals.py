@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+import discretion as dc
+
+
+def naive_rank_interval(true: np.ndarray, published: np.ndarray, percent: float) -> float:
+    """R1 as the catalogue writes it, ties by the widest interval."""
+    ranked = sorted(published)
+    n, hits = len(ranked), 0
+    w = int(percent * n / 200)
+    for x, y in zip(true, published, strict=True):
+        places = [i for i, v in enumerate(ranked) if v == y]
+        low, high = ranked[max(places[0] - w, 0)], ranked[min(places[-1] + w, n - 1)]
+        hits += low <= x <= high
+    return hits / n
+
+
+def test_rank_interval_against_the_definition() -> None:
+    rng = np.random.default_rng(1)
+    for percent in (2, 10, 55, 200):
+        x = rng.integers(0, 12, 80).astype(float)
+        y = x + rng.integers(-2, 3, 80)
+        got = dc.RankInterval(columns=["x"], percent=percent)(pl.DataFrame({"x": x}), pl.DataFrame({"x": y})).value
+        assert got == pytest.approx(naive_rank_interval(x, y, percent))
+
+
+def test_sd_interval_against_the_definition() -> None:
+    rng = np.random.default_rng(2)
+    x, y = rng.normal(size=(2, 300))
+    got = dc.SdInterval(columns=["x"], percent=30)(pl.DataFrame({"x": x}), pl.DataFrame({"x": y})).value
+    assert got == pytest.approx(np.mean(np.abs(x - y) <= 0.3 * x.std(ddof=1)))
+
+
+def test_interval_risk_counts_records_inside_in_all_columns() -> None:
+    rng = np.random.default_rng(3)
+    x, y = rng.normal(size=(200, 2)), rng.normal(size=(200, 2))
+    inside = np.abs(x - y) <= 0.5 * y.std(axis=0, ddof=1)
+    names = ["a", "b"]
+    score = dc.IntervalRisk(columns=names, sd_share=0.5)(pl.DataFrame(x, schema=names), pl.DataFrame(y, schema=names))
+    assert score.value == pytest.approx(inside.all(axis=1).mean())
+    assert score.detail["per_column"] == pytest.approx(dict(zip(names, inside.mean(axis=0), strict=True)))
+
+
+def test_suppressed_values_are_safe_and_unknown_ones_left_out() -> None:
+    x = pl.DataFrame({"x": [1.0, 2.0, 3.0, None, 5.0]})
+    y = pl.DataFrame({"x": [1.0, None, 9.0, 4.0, 5.0]})
+    score = dc.SdInterval(columns=["x"], percent=1)(x, y)
+    assert score.value == pytest.approx(2 / 4)
+    assert score.detail["values_tested"] == 4
+
+
+def test_chance_level_is_what_independent_values_reach() -> None:
+    rng = np.random.default_rng(4)
+    x, y = (pl.DataFrame({"x": rng.normal(size=20_000)}) for _ in range(2))
+    score = dc.IntervalRisk(columns=["x"], sd_share=0.2)(x, y)
+    assert score.value == pytest.approx(score.detail["chance"], abs=0.01)
+
+
+def test_a_column_without_values_cannot_be_attacked() -> None:
+    x = pl.DataFrame({"x": [1.0, 2.0]})
+    with pytest.raises(dc.DataError, match="has no values to attack"):
+        dc.IntervalRisk(columns=["x"])(x, pl.DataFrame({"x": [None, None]}, schema={"x": pl.Float64}))

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import discretion as dc
+
+
+def naive(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
+    """Reid_k and Reid_d by comparing everything with everything, on standardized columns."""
+    sd = np.array([s if (s := c.std(ddof=1)) > 0 else 1.0 for c in x.T])
+    x, y = x / sd, y / sd
+    reid_k = reid_d = 0.0
+    for i, row in enumerate(x):
+        distance = np.sqrt(((y - row) ** 2).sum(axis=1))
+        nearest = np.flatnonzero(distance <= distance.min() * (1 + 1e-9))
+        reid_d += nearest[0] == i
+        reid_k += (i in nearest) / len(nearest)
+    return reid_k / len(x), reid_d / len(x)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**32), n=st.integers(2, 40), d=st.integers(1, 4), values=st.sampled_from([2, 4, 1000])
+)
+def test_against_all_pairs_with_ties_and_duplicates(seed: int, n: int, d: int, values: int) -> None:
+    rng = np.random.default_rng(seed)
+    x = rng.integers(0, values, (n, d)).astype(float)
+    y = x + rng.integers(-1, 2, (n, d))
+    names = [f"v{j}" for j in range(d)]
+    score = dc.DistanceLinkage(columns=names)(pl.DataFrame(x, schema=names), pl.DataFrame(y, schema=names))
+    reid_k, reid_d = naive(x, y)
+    assert score.value == pytest.approx(reid_k)
+    assert score.detail["reid_d"] == pytest.approx(reid_d)
+
+
+def test_microaggregation_is_attacked_by_one_over_the_group_size() -> None:
+    x = np.random.default_rng(1).normal(size=(600, 2))
+    data = pl.DataFrame(x, schema=["a", "b"])
+    for k in (3, 6):
+        score = dc.DistanceLinkage(columns=["a", "b"])(data, dc.Mdav(columns=["a", "b"], k=k)(data))
+        assert score.value <= 1 / k
+
+
+def test_planted_truth() -> None:
+    """Half of the records are published as they are, half are moved far away onto each other's places."""
+    x = np.arange(100.0)
+    y = x.copy()
+    y[50:] = x[50:][::-1]
+    frame = pl.DataFrame({"x": x}), pl.DataFrame({"x": y})
+    score = dc.DistanceLinkage(columns=["x"])(*frame)
+    assert score.value == 0.5
+    assert score.detail["known_reid"] == 0.5
+    assert score.per_record is not None and score.per_record[:50].all() and not score.per_record[50:].any()
+
+
+def test_missing_values_are_linked_on_what_is_known() -> None:
+    x = pl.DataFrame({"a": [1.0, 2.0, None], "b": [1.0, None, None]})
+    y = pl.DataFrame({"a": [1.0, 2.1, 5.0], "b": [1.0, 7.0, None]})
+    score = dc.DistanceLinkage(columns=["a", "b"])(x, y)
+    assert score.per_record is not None
+    assert score.per_record.tolist() == [1.0, 1.0, 1 / 3]
+
+
+def test_generalized_columns_are_refused_in_words() -> None:
+    data = dc.datasets.census(200, seed=1)
+    released = dc.Generalize(levels={"age": 1})(data)
+    with pytest.raises(dc.DataError, match="no quasi-identifier is a number in both"):
+        dc.DistanceLinkage()(data, released)
+    with pytest.raises(dc.DataError, match="column 'age' is text"):
+        dc.DistanceLinkage(columns=["age"])(data, released)
+
+
+def test_more_than_ten_columns() -> None:
+    x = np.random.default_rng(2).normal(size=(150, 12))
+    y = x + np.random.default_rng(3).normal(size=x.shape) * 2
+    names = [f"v{j}" for j in range(12)]
+    score = dc.DistanceLinkage(columns=names)(pl.DataFrame(x, schema=names), pl.DataFrame(y, schema=names))
+    assert score.value == pytest.approx(naive(x, y)[0])

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from discretion.errors import PlanError
+
 if TYPE_CHECKING:
     from discretion.engines.memory import MemoryEngine
 
@@ -50,6 +52,10 @@ class Context:
     seed: int = field(default_factory=new_seed, repr=False)
     step: str = ""
     progress: Progress = field(default=ignore_progress, repr=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.seed, int | np.integer) or self.seed < 0:
+            raise PlanError("a seed is a whole number of at least 0")
 
     def _generator(self, *more: int) -> np.random.Generator:
         digest = hashlib.blake2b(self.step.encode(), digest_size=8).digest()

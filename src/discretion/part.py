@@ -23,6 +23,7 @@ from pydantic import (
     Field,
     PlainSerializer,
     ValidationError,
+    WithJsonSchema,
 )
 from pydantic.fields import FieldInfo
 
@@ -60,12 +61,22 @@ class Entry:
 
     def load(self) -> type[Part]:
         """Import the module and give the class."""
-        found = self.entry_point.load() if self.entry_point else getattr(import_module(self.module), self.name)
+        found = self._load_entry_point() if self.entry_point else getattr(import_module(self.module), self.name)
         if not (isinstance(found, type) and issubclass(found, Part)):
             raise PlanError(f"entry point {self.kind!r} of group {ENTRY_POINTS!r} is not a discretion part")
         if found.kind != self.kind:
             raise PlanError(f"entry point {self.kind!r} gives a part of kind {found.kind!r}; the two must agree")
         return found
+
+    def _load_entry_point(self) -> Any:
+        point = self.entry_point
+        try:
+            return point.load() if point else None
+        except Exception as error:
+            package = point.dist.name if point and point.dist else self.module
+            raise PlanError(
+                f"the part {self.kind!r} of the package {package!r} cannot be loaded: {type(error).__name__}: {error}"
+            ) from error
 
 
 def _scan(package: str, family: Family) -> Iterator[Entry]:
@@ -160,8 +171,9 @@ class Part(BaseModel):
         super().__pydantic_init_subclass__(**kwargs)
         if not kind:
             return
-        if kind in _REGISTERED and _REGISTERED[kind].__qualname__ != cls.__qualname__:
-            raise TypeError(f"the kind {kind!r} is already registered by {_REGISTERED[kind].__qualname__}")
+        known = _REGISTERED.get(kind, cls)
+        if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
+            raise TypeError(f"the kind {kind!r} is already registered by {known.__module__}.{known.__qualname__}")
         cls.kind = kind
         _REGISTERED[kind] = cls
 
@@ -191,6 +203,12 @@ class Part(BaseModel):
     def to_plan(self) -> dict[str, Any]:
         """Give the part as a plan writes it: `{kind: {field: value}}`."""
         return {self.kind: self.settings()}
+
+
+def is_path(name: str, field: FieldInfo) -> bool:
+    """Tell whether a field names a file: its name ends in `_file`, or it is a population."""
+    shapes = [item.json_schema for item in field.metadata if isinstance(item, WithJsonSchema)]
+    return name.endswith("_file") or any(shape and shape.get("format") == "path" for shape in shapes)
 
 
 def is_confidential(field: FieldInfo) -> bool:

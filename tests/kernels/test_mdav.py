@@ -118,5 +118,4 @@ def test_like_sdcmicro(k: int) -> None:
     expected = np.column_stack(list(columns(f"05_mdav_testdata_aggr{k}.csv", names).values()))
     labels = mdav_groups((x - x.mean(axis=0)) / x.std(axis=0), k)
     released = group_means(x, labels, int(labels.max()) + 1)
-    differs = ~np.isclose(released, expected, rtol=1e-9).all(axis=1)
-    assert np.count_nonzero(differs) <= 2 * k  # one exact tie
+    np.testing.assert_allclose(released, expected, rtol=1e-9)

@@ -83,8 +83,8 @@ def demo(out: str, rows: int, force: bool, as_json: bool, quiet: bool) -> None:
     plan = Plan.load(plan_file)
     with progress_bar(quiet) as progress:
         release = run_plan(plan, progress=progress)
-    report(release, as_json, {"folder": str(folder / "release"), "journal": str(folder / "private")})
     public, private = release.write(folder / "release", folder / "private", overwrite=force)
+    report(release, as_json, {"folder": str(public), "journal": str(private)})
     say(f"3/3 published in {public}: {', '.join(sorted(f.name for f in public.iterdir()))}", quiet)
     say(f"    private journal (seed, parameters, full report) in {private}", quiet)
     say(f"    open {public / 'report.html'} in a browser; change {plan_file} and `discretion run` it", quiet)

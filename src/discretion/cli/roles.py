@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,8 @@ def _write_plan(source: str, proposals: Sequence[Any], path: Path, force: bool, 
 
     if path.exists() and not force:
         raise DataError(f"{str(path)!r} exists; overwrite it with --force")
+    if "://" not in source and source != "-":
+        source = os.path.relpath(source, path.parent)
     lines = [
         "# Proposed by `discretion roles`. Read every line, correct it, then set `confirmed: true`:",
         "# a plan whose roles are not confirmed does not run.",

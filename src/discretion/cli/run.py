@@ -36,12 +36,14 @@ def run_command(plan_file: str, as_json: bool, quiet: bool, **options: Any) -> N
     from discretion.errors import PlanError
     from discretion.release.journal import read_decisions
     from discretion.release.plan import Plan
+    from discretion.release.release import check_places
 
     plan = Plan.load(plan_file)
     folder = options["out"] or (plan.resolve(plan.output.folder) if plan.output.folder else None)
     if folder is None:
         raise PlanError("the plan names no `output`; give --out FOLDER")
     journal = options["journal"] or (plan.resolve(plan.output.journal) if plan.output.journal else None)
+    check_places(plan, folder, journal, overwrite=options["force"], seed_file=options["seed_file"])
     if options["dry_run"]:
         _dry_run(plan, options["source"], as_json, quiet)
         return
@@ -65,8 +67,9 @@ def run_command(plan_file: str, as_json: bool, quiet: bool, **options: Any) -> N
 )
 @click.option("--seed-file", metavar="FILE", help="file with the seed (a secret); default: a new random seed")
 @common_options
-def check(plan_file: str, as_json: bool, quiet: bool, **options: Any) -> None:
+def check(plan_file: str, as_json: bool, quiet: bool, **options: Any) -> int:
     """Tell whether a plan's requirements hold; publish nothing. Exit code 4 if they do not."""
+    from discretion.errors import RequirementNotMet
     from discretion.release.plan import Plan
 
     plan = Plan.load(plan_file)
@@ -75,31 +78,40 @@ def check(plan_file: str, as_json: bool, quiet: bool, **options: Any) -> None:
     else:
         release = _carry_out(plan, options["source"], options["seed_file"], quiet, None)
     report(release, as_json, {})
-    release.require()
+    try:
+        release.require()
+    except RequirementNotMet as error:
+        say(f"error: {error}")
+        return error.exit_code
     say("all requirements hold" if release.findings else "the plan has no requirements", quiet)
+    return 0
 
 
 def _carry_out(plan: Plan, source: str | None, seed_file: str | None, quiet: bool, reuse: Any) -> Release:
     from discretion.release.run import read_seed, run_plan
 
-    data = plan.read(source, lambda text: say(text, quiet))
+    seed = read_seed(seed_file) if seed_file else None
     with progress_bar(quiet) as progress:
-        seed = read_seed(seed_file) if seed_file else None
-        return run_plan(plan, data, seed=seed, reuse=reuse, progress=progress)
+        return run_plan(plan, source, seed=seed, reuse=reuse, progress=progress, report=lambda text: say(text, quiet))
 
 
 def _judge_file(plan: Plan, source: str | None, released: str, id_column: str | None, quiet: bool) -> Release:
     from dataclasses import replace
 
     from discretion.cli.assess import read_pair
+    from discretion.errors import RequirementNotMet
     from discretion.method import Decision
     from discretion.release.plan import Step
-    from discretion.release.run import conclude
+    from discretion.release.run import check_data, check_plan, conclude
     from discretion.release.study import Done, Study
 
+    check_plan(plan)
     original = plan.read(source, lambda text: say(text, quiet))
-    reading = {key: value for key, value in plan.data.items() if key != "path"}
+    check_data(original)
+    reading = {key: value for key, value in plan.data.items() if key in ("delimiter", "decimal", "encoding")}
     _, data = read_pair(original, released, reading, id_column, quiet)
+    if left := [name for name in data.having("identifier") if name != id_column]:
+        raise RequirementNotMet(f"{released} holds identifiers: {', '.join(left)}")
     study = Study(original, 0)
     elsewhere = Done(Step(_Elsewhere(), "elsewhere"), Decision.EMPTY, data)
     with progress_bar(quiet) as progress:
@@ -113,11 +125,11 @@ def _Elsewhere() -> Any:  # noqa: N802 - stands for a method
 
 
 def _dry_run(plan: Plan, source: str | None, as_json: bool, quiet: bool) -> None:
-    from discretion.release.run import check_hierarchies, check_roles
+    from discretion.release.run import check_data, check_plan
 
+    check_plan(plan)
     data = plan.read(source, lambda text: say(text, quiet))
-    check_roles(data)
-    check_hierarchies(data)
+    check_data(data)
     if as_json:
         print_json({"plan": "valid", "rows": len(data), "columns": list(data.columns)})
     say(f"the plan is valid: {len(plan.steps)} steps on {len(data)} rows × {len(data.columns)} columns", quiet)

@@ -210,12 +210,23 @@ class Dataset:
     def require_spread(self, columns: Sequence[str]) -> None:
         """Raise if a numeric column has no values or only one value: nothing can be scaled by its spread."""
         for name in columns:
-            x = self.number(name)
-            low, high = (np.nan, np.nan) if not len(x) else (np.fmin.reduce(x), np.fmax.reduce(x))
+            low, high = self.extremes(name)
             if np.isnan(low):
                 raise DataError(f"column {name!r} has no values")
             if low == high:
-                raise DataError(f"column {name!r} is constant: all {len(x)} values are equal or missing")
+                raise DataError(f"column {name!r} is constant: all {len(self)} values are equal or missing")
+
+    def extremes(self, column: str) -> tuple[float, float]:
+        """Give the smallest and the largest value of a numeric column; NaN where there is none."""
+
+        def make() -> tuple[float, float]:
+            x = self.number(column)
+            if not len(x):
+                return float("nan"), float("nan")
+            low, high = x.min(), x.max()
+            return (float(np.fmin.reduce(x)), float(np.fmax.reduce(x))) if np.isnan(low) else (float(low), float(high))
+
+        return self.cached(("extremes", column), make)
 
     def count_missing(self, column: str) -> int:
         """Count the missing values of a column."""
@@ -499,20 +510,20 @@ def _apply_missing_codes(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
         kind = frame.schema[name]
         if kind.is_nested():
             raise DataError(f"column {name!r} holds sets; missing codes are for single values")
-        if kind.is_numeric():
-            codes = [number for code in column.missing_codes if (number := _as_number(code)) is not None]
-            hit = pl.col(name).cast(pl.Float64).is_in(codes)
+        codes = [_as_number(code) if kind.is_numeric() else code for code in column.missing_codes]
+        if kind.is_float():
+            hit = pl.col(name).cast(pl.Float64).is_in([float(code) for code in codes if not isinstance(code, str)])
         else:
-            hit = pl.col(name).cast(pl.String).is_in([canonical(code) for code in column.missing_codes])
+            hit = pl.col(name).cast(pl.String).is_in([canonical(code) for code in codes])
         recoded.append(pl.when(hit).then(None).otherwise(pl.col(name)).alias(name))
     return frame.with_columns(recoded)
 
 
-def _as_number(code: object) -> float | None:
+def _as_number(code: str | float) -> str | float:
     try:
-        return float(code)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        return None
+        return code if isinstance(code, int) else float(code)
+    except ValueError:
+        return code
 
 
 def _count_missing(series: pl.Series) -> int:

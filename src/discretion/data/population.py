@@ -31,7 +31,7 @@ Population = Annotated[
     Any,
     PlainValidator(_accept),
     PlainSerializer(_write),
-    WithJsonSchema({"type": "string", "description": "path of a file"}),
+    WithJsonSchema({"type": "string", "format": "path", "description": "path of a file"}),
 ]
 """A path or a Dataset; only a path can be read back from a plan."""
 

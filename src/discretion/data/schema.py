@@ -82,7 +82,10 @@ class Schema:
         for name, value in (missing_codes or {}).items():
             update(name, missing_codes=tuple(value) if isinstance(value, list | tuple) else (value,))
         for name, order in (orders or {}).items():
-            update(name, order=tuple(str(item) for item in order), type="ordinal")
+            if not isinstance(order, list | tuple):
+                problems.append(f"orders.{name}: expected the list of values from low to high")
+            else:
+                update(name, order=tuple(str(item) for item in order), type="ordinal")
         if problems:
             raise PlanError(problems)
         return cls(MappingProxyType(columns))

@@ -35,6 +35,16 @@ class Moments:
         return np.sqrt(np.diag(self.covariance) * self.count / (self.count - 1))
 
 
+def _variance(x: NDArray[np.float64], mean: float) -> float:
+    """Give the variance (1/N) in blocks that stay in the processor's cache."""
+    total = 0.0
+    for start in range(0, len(x), 65_536):
+        centered = x[start : start + 65_536] - mean
+        centered *= centered
+        total += float(centered.sum())
+    return total / len(x)
+
+
 class MemoryEngine:
     """The verbs of an engine on data in memory. Methods use these and need no change for another engine."""
 
@@ -48,13 +58,13 @@ class MemoryEngine:
     def moments(self, data: Dataset, columns: Sequence[str]) -> Moments:
         """Summarise numeric columns: over the values present for one column, over complete records for several."""
         x = data.numbers(columns)
-        x = x[~np.isnan(x).any(axis=1)]
+        if any(data.count_missing(name) for name in columns):
+            x = x[~np.isnan(x).any(axis=1)]
         if len(x) < 2:
             raise DataError(f"columns {', '.join(columns)}: fewer than two complete records")
         mean = x.mean(axis=0)
         if x.shape[1] == 1:
-            centered = x - mean
-            return Moments(len(x), mean, centered.T @ centered / len(x))
+            return Moments(len(x), mean, np.array([[_variance(x[:, 0], mean[0])]]))
         return Moments(len(x), mean, np.cov(x, rowvar=False, bias=True))
 
     def quantiles(self, data: Dataset, column: str, shares: Sequence[float]) -> NDArray[np.float64]:
@@ -71,8 +81,8 @@ class MemoryEngine:
         out = [np.empty(len(data)) for _ in columns]
         for batch in self._ctx.batches(len(data)):
             rows = slice(batch.start, batch.stop)
-            block = kernel(np.column_stack([a[rows] for a in arrays]), batch.rng)
-            for place, values in zip(out, block.T, strict=True):
+            block = arrays[0][rows, None] if len(arrays) == 1 else np.column_stack([a[rows] for a in arrays])
+            for place, values in zip(out, kernel(block, batch.rng).T, strict=True):
                 place[rows] = values
         return data.with_columns(dict(zip(columns, out, strict=True)), integers=integers)
 

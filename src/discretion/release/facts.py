@@ -56,7 +56,7 @@ def score_facts(measured: Measured) -> dict[str, Any]:
         "what": measured.measure.summary(),
         "better": after.better,
         "range": list(measured.measure.limits),
-        "settings": measured.measure.settings(public=True),
+        "settings": measured.measure.settings(public=not measured.publish),
     }
     if measured.is_public:
         facts |= {

@@ -6,6 +6,7 @@ import datetime as dt
 import hashlib
 import json
 import platform
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from types import MappingProxyType
@@ -18,6 +19,7 @@ from discretion.errors import PlanError
 from discretion.method import Decision
 
 if TYPE_CHECKING:
+    from discretion.release.plan import Plan
     from discretion.release.release import Measured, Release
 
 _EXPOSED = 20
@@ -48,7 +50,8 @@ def write_journal(release: Release, folder: Path, output_digest: str) -> None:
         "versions": _versions(),
     }
     _write(folder / "journal.json", json.dumps(content, indent=2, ensure_ascii=False, default=_plain) + "\n")
-    _write(folder / "plan.yaml", to_yaml(json.loads(json.dumps(release.plan.to_dict(), default=_plain))))
+    plan = _with_full_paths(release.plan).to_dict()
+    _write(folder / "plan.yaml", to_yaml(json.loads(json.dumps(plan, default=_plain))))
     _write(folder / "seed", hex(release.study.seed) + "\n")
     saved = {step: dict(decision.values) for step, decision in release.study.decisions.items()}
     _write(folder / "decisions.json", json.dumps(saved, indent=2, default=_plain) + "\n")
@@ -63,12 +66,24 @@ def read_decisions(path: str | Path) -> dict[str, Decision]:
         content = json.loads(file.read_text(encoding="utf-8"))
     except json.JSONDecodeError as error:
         raise PlanError(f"{file.name}: not valid JSON ({error})") from None
+    if not isinstance(content, dict) or not all(isinstance(values, dict) for values in content.values()):
+        raise PlanError(f"{file.name}: expected the decision of each step, as a journal keeps them")
     return {step: Decision(MappingProxyType(values)) for step, values in content.items()}
 
 
 def _write(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
     path.chmod(0o600)
+
+
+def _with_full_paths(plan: Plan) -> Plan:
+    """Give the plan so that it can be carried out again from another folder."""
+    data, output = dict(plan.data), plan.output
+    if "path" in data:
+        data["path"] = plan.resolve(data["path"])
+    folder, journal = (plan.resolve(place) if place else None for place in (output.folder, output.journal))
+    seed_file = plan.resolve(plan.seed_file) if plan.seed_file else None
+    return replace(plan, data=data, output=replace(output, folder=folder, journal=journal), seed_file=seed_file)
 
 
 def _input_facts(release: Release) -> dict[str, Any]:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from discretion.context import Progress, ignore_progress
-from discretion.data.schema import Schema
+from discretion.data.schema import Column, Schema
 from discretion.errors import PlanError, unknown
 from discretion.measure import Measure
 from discretion.method import Decision, Method
 from discretion.model import PrivacyModel
-from discretion.part import Family, Part, find, parse
+from discretion.part import Family, Part, find, is_path, parse
 from discretion.release.plan_file import PlanText, read_plan_file, write_plan_file
 
 if TYPE_CHECKING:
@@ -37,6 +38,12 @@ _DATA_OPTIONS = (
     "query",
     "columns",
 )
+_SCHEMA_SECTIONS = ("roles", "types", "hierarchies", "missing_codes", "orders")
+OUTPUT_FORMATS = {
+    "csv": "csv", "parquet": "parquet", "arrow": "arrow", "feather": "feather", "excel": "xlsx", "xlsx": "xlsx",
+    "jsonl": "jsonl", "stata": "dta", "dta": "dta", "spss": "sav", "sav": "sav", "sas": "xpt", "xpt": "xpt",
+}  # fmt: skip
+"""Formats of the published data file, and its extension."""
 _T = TypeVar("_T")
 
 
@@ -51,6 +58,18 @@ class Step:
     def to_plan(self) -> dict[str, Any]:
         """Give the step as a plan writes it."""
         return _with_options(self.method, publish=self.publish)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A measure whose figures the report shows; `publish` lets its confidential parameters and figures out."""
+
+    measure: Measure
+    publish: bool = False
+
+    def to_plan(self) -> dict[str, Any]:
+        """Give the measure as a plan writes it."""
+        return _with_options(self.measure, publish=self.publish)
 
 
 @dataclass(frozen=True)
@@ -96,7 +115,7 @@ class Plan:
 
     schema: Schema = field(default_factory=Schema)
     steps: tuple[Step, ...] = ()
-    measures: tuple[Measure, ...] = ()
+    measures: tuple[Shown, ...] = ()
     requirements: tuple[Requirement, ...] = ()
     data: Mapping[str, Any] = field(default_factory=dict)
     output: Output = field(default_factory=Output)
@@ -126,7 +145,7 @@ class Plan:
         content: dict[str, Any] = {
             "title": self.title,
             "data": dict(self.data) if len(self.data) > 1 else self.data.get("path"),
-            "roles": {n: c.roles[0] if len(c.roles) == 1 else list(c.roles) for n, c in columns.items()},
+            "roles": {n: c.roles[0] if len(c.roles) == 1 else list(c.roles) for n, c in columns.items() if c.has_role},
             "confirmed": None if self.confirmed else False,
             "types": {n: c.type for n, c in columns.items() if c.type and not c.order},
             "orders": {n: list(c.order) for n, c in columns.items() if c.order},
@@ -176,9 +195,20 @@ class Plan:
             release.write(folder, private, overwrite=overwrite)
         return release
 
+    def with_data(self, source: str) -> Plan:
+        """Give the plan for another delivery of the data; `source` is relative to the working folder."""
+        is_file = "://" not in source and source != "-"
+        return replace(self, data={**self.data, "path": str(Path(source).absolute()) if is_file else source})
+
     def with_output(self, **changes: Any) -> Plan:
         """Give the plan with another output."""
         return replace(self, output=replace(self.output, **changes))
+
+
+def _differing(column: Column) -> dict[str, Any]:
+    """Give the properties of a column that were set."""
+    plain = vars(Column())
+    return {name: value for name, value in vars(column).items() if value != plain[name]}
 
 
 class _Parser:
@@ -258,14 +288,29 @@ class _Parser:
         return value
 
     def _schema(self) -> Schema:
-        hierarchies = self._mapping("hierarchies")
-        for name, spec in hierarchies.items():
-            if isinstance(spec, str) and not Path(spec).is_absolute():
-                hierarchies[name] = str(self.base / spec)
-        keys = ("roles", "types", "missing_codes", "orders")
-        properties = {key: self._mapping(key) for key in keys}
-        schema = self._attempt(("roles",), lambda: Schema.build(hierarchies=hierarchies, **properties))
-        return schema or Schema()
+        """Build the schema entry by entry, so that each fault has its line."""
+        columns: dict[str, dict[str, Any]] = {}
+        for section in _SCHEMA_SECTIONS:
+            for name, value in self._mapping(section).items():
+                given = self._hierarchy(value) if section == "hierarchies" else value
+                try:
+                    found = Schema.build(**{section: {name: given}})
+                except PlanError as error:
+                    for problem in error.problems:
+                        self._fault((section, name), problem.removeprefix(f"{section}.{name}: "))
+                else:
+                    columns.setdefault(name, {}).update(_differing(found[name]))
+        return Schema(MappingProxyType({name: Column(**properties) for name, properties in columns.items()}))
+
+    def _hierarchy(self, spec: Any) -> Any:
+        """Make the file of a hierarchy relative to the plan's folder."""
+        if isinstance(spec, str):
+            return str(self.base / spec)
+        if isinstance(spec, Mapping) and isinstance(spec.get("file"), str):
+            return {**spec, "file": str(self.base / spec["file"])}
+        if isinstance(spec, Mapping) and isinstance(spec.get("file"), Mapping) and "path" in spec["file"]:
+            return {**spec, "file": {**spec["file"], "path": str(self.base / str(spec["file"]["path"]))}}
+        return spec
 
     def _data(self) -> dict[str, Any]:
         value = self.text.content.get("data")
@@ -296,6 +341,8 @@ class _Parser:
                 self._fault(("output", key), unknown("option", str(key), known))
             elif not isinstance(item, str):
                 self._fault(("output", key), "expected text")
+            elif key == "format" and item not in OUTPUT_FORMATS:
+                self._fault(("output", key), unknown("format", item, OUTPUT_FORMATS))
         return Output(**{key: value[key] for key in known if isinstance(value.get(key), str)})
 
     def _split(self, place: tuple[str | int, ...], spec: Any, options: tuple[str, ...]) -> tuple[Any, dict[str, Any]]:
@@ -315,11 +362,10 @@ class _Parser:
     def _path(self, kind: str, name: str, value: Any) -> Any:
         """Make a field that is a path relative to the plan's folder."""
         try:
-            extra = find(str(kind)).model_fields[name].json_schema_extra
+            field = find(str(kind)).model_fields[name]
         except (PlanError, KeyError):
             return value
-        is_path = isinstance(extra, dict) and extra.get("path") and isinstance(value, str)
-        return str(self.base / value) if is_path and not Path(value).is_absolute() else value
+        return str(self.base / value) if isinstance(value, str) and is_path(name, field) else value
 
     def _part(self, place: tuple[str | int, ...], spec: Any, *families: Family) -> Part | None:
         inner = (*place, next(iter(spec))) if isinstance(spec, Mapping) and len(spec) == 1 else place
@@ -333,11 +379,11 @@ class _Parser:
             return None
         return Step(method, f"{number + 1}-{method.kind}", options.get("publish", False))
 
-    def _measure(self, number: int, spec: Any) -> Measure | None:
+    def _measure(self, number: int, spec: Any) -> Shown | None:
         place = ("measures", number)
-        spec, _ = self._split(place, spec, ("publish",))
+        spec, options = self._split(place, spec, ("publish",))
         measure = self._part(place, spec, "risk", "utility")
-        return measure if isinstance(measure, Measure) else None
+        return Shown(measure, options.get("publish", False)) if isinstance(measure, Measure) else None
 
     def _requirement(self, number: int, spec: Any) -> Requirement | None:
         place = ("requirements", number)

@@ -12,6 +12,7 @@ from typing import Any
 from discretion.errors import PlanError
 
 Place = tuple[str | int, ...]
+_DEEPEST = 40
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,9 @@ def read_plan_file(path: str | Path) -> PlanText:
     suffix = path.suffix.lower()
     if suffix == ".toml":
         return _parse_toml(text, path.name)
-    if suffix in (".yaml", ".yml", ".json"):
+    if suffix == ".json":
+        return _parse_json(text, path.name)
+    if suffix in (".yaml", ".yml"):
         return parse_yaml(text, path.name)
     raise PlanError(f"{path.name}: a plan file ends in .yaml, .yml, .toml or .json")
 
@@ -55,12 +58,23 @@ def _parse_toml(text: str, source: str) -> PlanText:
         raise PlanError(f"{source}: not valid TOML: {error}") from None
 
 
+def _parse_json(text: str, source: str) -> PlanText:
+    """Parse JSON; as every JSON text is YAML too (but for tabs), that reader finds lines and keys given twice."""
+    try:
+        content = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise PlanError(f"{source}, line {error.lineno}: not valid JSON: {error.msg}") from None
+    return PlanText(content, source, parse_yaml(text.replace("\t", " "), source).lines)
+
+
 def parse_yaml(text: str, source: str = "plan") -> PlanText:
-    """Parse YAML (or JSON, which is YAML) and keep line numbers; a key given twice is an error."""
+    """Parse YAML and keep line numbers; a key given twice is an error."""
     import yaml
 
+    from discretion.release.yaml_scalars import PlanLoader
+
     try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        root = yaml.compose(text, Loader=PlanLoader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark else ""
@@ -69,7 +83,7 @@ def parse_yaml(text: str, source: str = "plan") -> PlanText:
         raise PlanError(f"{source}: the plan is empty")
     lines: dict[Place, int] = {}
     problems: list[str] = []
-    loader = yaml.SafeLoader("")
+    loader = PlanLoader("")
     try:
         content = _build(root, (), lines, problems, source, loader)
     finally:
@@ -85,6 +99,9 @@ def _build(node: Any, place: Place, lines: dict[Place, int], problems: list[str]
     import yaml
 
     lines.setdefault(place, node.start_mark.line + 1)
+    if len(place) > _DEEPEST:
+        problems.append(f"{source}, line {lines[place]}: nested too deeply")
+        return None
     if isinstance(node, yaml.MappingNode):
         found: dict[str, Any] = {}
         for key_node, value_node in node.value:
@@ -96,7 +113,11 @@ def _build(node: Any, place: Place, lines: dict[Place, int], problems: list[str]
         return found
     if isinstance(node, yaml.SequenceNode):
         return [_build(item, (*place, i), lines, problems, source, loader) for i, item in enumerate(node.value)]
-    return loader.construct_object(node)
+    try:
+        return loader.construct_object(node)
+    except (yaml.YAMLError, ValueError) as error:
+        problems.append(f"{source}, line {lines[place]}: {getattr(error, 'problem', None) or error}")
+        return None
 
 
 def write_plan_file(content: Mapping[str, Any], path: str | Path) -> None:
@@ -117,4 +138,6 @@ def to_yaml(content: Mapping[str, Any]) -> str:
     """Write plain data as readable YAML."""
     import yaml
 
-    return yaml.safe_dump(dict(content), sort_keys=False, allow_unicode=True, width=110)
+    from discretion.release.yaml_scalars import PlanDumper
+
+    return yaml.dump(dict(content), Dumper=PlanDumper, sort_keys=False, allow_unicode=True, width=110)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import shutil
 import tempfile
 from dataclasses import dataclass
@@ -10,18 +12,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discretion.data.dataset import Dataset
-from discretion.errors import DataError, PlanError, RequirementNotMet
+from discretion.errors import DataError, PlanError, RequirementNotMet, unknown
 from discretion.measure import Measure, Score
 from discretion.release.gate import Finding
+from discretion.release.plan import OUTPUT_FORMATS
 
 if TYPE_CHECKING:
     from discretion.release.plan import Plan
     from discretion.release.study import Study
 
-_EXTENSIONS = {
-    "csv": "csv", "parquet": "parquet", "arrow": "arrow", "feather": "feather", "excel": "xlsx", "xlsx": "xlsx",
-    "jsonl": "jsonl", "stata": "dta", "dta": "dta", "spss": "sav", "sav": "sav", "sas": "xpt", "xpt": "xpt",
-}  # fmt: skip
+_PUBLIC_FILES = re.compile(r"data\.\w+|report\.(?:html|json)")
+_PRIVATE_FILES = re.compile(r"journal\.json|plan\.yaml|seed|decisions\.json|report\.html")
 
 
 @dataclass(frozen=True)
@@ -31,11 +32,12 @@ class Measured:
     measure: Measure
     before: Score | None
     after: Score
+    publish: bool = False
 
     @property
     def is_public(self) -> bool:
-        """A score that depends on a confidential parameter would give it away."""
-        return not set(self.measure.confidential_fields()) & set(self.measure.settings())
+        """A score that depends on a confidential parameter would give it away, unless the plan publishes it."""
+        return self.publish or not set(self.measure.confidential_fields()) & set(self.measure.settings())
 
 
 @dataclass(frozen=True)
@@ -73,26 +75,27 @@ class Release:
 
         return public_facts(self)
 
+    def places(
+        self, folder: str | Path, journal: str | Path | None = None, *, overwrite: bool = False
+    ) -> tuple[Path, Path]:
+        """Give the folders that `write` would write, or raise where it must not."""
+        return check_places(self.plan, folder, journal, overwrite=overwrite)
+
     def write(
         self, folder: str | Path, journal: str | Path | None = None, *, overwrite: bool = False
     ) -> tuple[Path, Path]:
         """Write the public folder and the private journal, both whole or not at all; give their paths."""
         self.require()
-        public = Path(folder)
-        private = Path(journal) if journal is not None else public.with_name(public.name + "-private")
-        _check_places(public, private, overwrite)
-        self._check_seed_place(public)
-        with _Staged(public) as new_public, _Staged(private) as new_private:
-            digest = self._write_public(new_public)
-            self._write_private(new_private, digest)
-            _swap_in([(new_public, public), (new_private, private)])
+        public, private = self.places(folder, journal, overwrite=overwrite)
+        try:
+            with _Staged(public) as new_public, _Staged(private) as new_private:
+                digest = self._write_public(new_public)
+                self._write_private(new_private, digest)
+                _swap_in([(new_private, private), (new_public, public)])
+        except OSError as error:
+            reason = "the disk is full" if error.errno == errno.ENOSPC else error.strerror or type(error).__name__
+            raise DataError(f"{str(public)!r} was not written: {reason}; nothing was published") from error
         return public, private
-
-    def _check_seed_place(self, public: Path) -> None:
-        if self.plan.seed_file is not None:
-            seed = Path(self.plan.resolve(self.plan.seed_file)).resolve()
-            if seed.is_relative_to(public.resolve()):
-                raise PlanError("the seed is a secret and cannot lie in the public folder")
 
     def _write_public(self, folder: Path) -> str:
         import json
@@ -102,9 +105,9 @@ class Release:
         from discretion.release.report.page import render
 
         kind = self.plan.output.format
-        if kind not in _EXTENSIONS:
-            raise PlanError(f"output.format: {kind!r} is not one of {', '.join(_EXTENSIONS)}")
-        file = folder / f"data.{_EXTENSIONS[kind]}"
+        if kind not in OUTPUT_FORMATS:
+            raise PlanError(f"output.format: {unknown('format', kind, OUTPUT_FORMATS)}")
+        file = folder / f"data.{OUTPUT_FORMATS[kind]}"
         write(self.data, file)
         facts = {**self.facts(), "data": {"file": file.name, "sha256": sha256_of(file)}}
         (folder / "report.json").write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -117,18 +120,38 @@ class Release:
 
         folder.chmod(0o700)
         write_journal(self, folder, digest)
-        (folder / "report.html").write_text(render(self, internal=True), encoding="utf-8")
+        report = folder / "report.html"
+        report.write_text(render(self, internal=True), encoding="utf-8")
+        report.chmod(0o600)
 
 
-def _check_places(public: Path, private: Path, overwrite: bool) -> None:
+def check_places(
+    plan: Plan, folder: str | Path, journal: str | Path | None, *, overwrite: bool = False, seed_file: str | None = None
+) -> tuple[Path, Path]:
+    """Give the public and the private folder of a release, if both may be written and keep what is secret apart."""
+    public = Path(folder) if Path(folder).name not in ("", "..") else Path(folder).resolve()
+    private = Path(journal) if journal is not None else public.with_name(public.name + "-private")
     for one, other in ((public, private), (private, public)):
-        if one.resolve() == other.resolve() or one.resolve().is_relative_to(other.resolve()):
+        if one.resolve().is_relative_to(other.resolve()):
             raise PlanError("the private journal and the public folder cannot lie in each other")
-    for place in (public, private):
+    for seed in (seed_file, plan.resolve(plan.seed_file) if plan.seed_file else None):
+        if seed is not None and Path(seed).resolve().is_relative_to(public.resolve()):
+            raise PlanError("the seed is a secret and cannot lie in the public folder")
+    for place, known in ((public, _PUBLIC_FILES), (private, _PRIVATE_FILES)):
         if place.exists() and not overwrite:
             raise DataError(f"{str(place)!r} exists; overwrite it with --force, or choose another folder")
         if place.exists() and not place.is_dir():
             raise DataError(f"{str(place)!r} is a file; a release is a folder")
+        _check_replaceable(place, known)
+    return public, private
+
+
+def _check_replaceable(place: Path, known: re.Pattern[str]) -> None:
+    """Refuse to overwrite a folder that holds anything but an earlier release."""
+    others = sorted(f.name for f in place.iterdir() if not known.fullmatch(f.name)) if place.exists() else []
+    if others:
+        listed = ", ".join(others[:3]) + (", …" if len(others) > 3 else "")
+        raise DataError(f"{str(place)!r} holds more than an earlier release ({listed}); choose another folder")
 
 
 class _Staged:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from discretion.context import Context, Progress, ignore_progress, new_seed
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError, PlanError
-from discretion.measure import Measure, Score
+from discretion.measure import Score
 from discretion.method import Decision
 from discretion.release.gate import judge
 from discretion.release.measures import default_measures
-from discretion.release.plan import Plan
+from discretion.release.plan import Plan, Shown
 from discretion.release.release import Measured, Release
 from discretion.release.study import Study
 
@@ -27,12 +28,11 @@ def read_data(plan: Plan, source: str | None = None, report: Callable[[str], Non
     path = source or plan.data.get("path")
     if path is None:
         raise PlanError("the plan names no data; give `data:` or a file")
-    frame = read(path if source else plan.resolve(path), report=report, **options)
-    labelled = frame.schema
+    found = read(path if source else plan.resolve(path), report=report, **options)
     schema = plan.schema
-    for name, column in labelled.columns.items():
+    for name, column in found.schema.columns.items():
         schema = schema.with_column(name, label=column.label, value_labels=column.value_labels)
-    return Dataset(frame.frame, schema=schema)
+    return Dataset(found.frame, schema=schema)
 
 
 def run_plan(
@@ -42,17 +42,17 @@ def run_plan(
     seed: int | None = None,
     reuse: Mapping[str, Decision] | None = None,
     progress: Progress = ignore_progress,
+    report: Callable[[str], None] | None = None,
 ) -> Release:
     """Carry out a plan on its data (or on `data`) and judge the result; nothing is written."""
-    if not plan.confirmed:
-        raise PlanError(
-            "the roles of this plan are proposals (`confirmed: false`); read them, then set `confirmed: true`"
-        )
-    if not plan.schema.has_roles:
-        raise PlanError("the plan gives no roles; `discretion roles DATA` proposes some")
-    original = _with_plan_schema(plan, data)
-    check_roles(original)
-    check_hierarchies(original)
+    check_plan(plan)
+    _check_decisions(plan, reuse)
+    if isinstance(data, str | Path):
+        plan, data = plan.with_data(str(data)), None
+    original = read_data(plan, None, report) if data is None else _with_plan_schema(plan, data)
+    if data is not None:
+        plan = replace(plan, data={})  # what the plan names was not read; the journal must not say so
+    check_data(original)
     study = Study(original, seed_of(plan) if seed is None else seed, progress=progress)
     for number, step in enumerate(plan.steps):
         progress(number, len(plan.steps), f"step {number + 1} of {len(plan.steps)}: {step.method.kind}")
@@ -60,9 +60,30 @@ def run_plan(
     return conclude(plan, study)
 
 
+def check_plan(plan: Plan) -> None:
+    """Refuse a plan whose roles nobody has given or confirmed."""
+    if not plan.confirmed:
+        raise PlanError(
+            "the roles of this plan are proposals (`confirmed: false`); read them, then set `confirmed: true`"
+        )
+    if not plan.schema.has_roles:
+        raise PlanError("the plan gives no roles; `discretion roles DATA` proposes some")
+
+
+def check_data(data: Dataset) -> None:
+    """Refuse data that does not fit its roles and hierarchies, before any work is done."""
+    check_roles(data)
+    check_hierarchies(data)
+
+
+def _check_decisions(plan: Plan, reuse: Mapping[str, Decision] | None) -> None:
+    """Refuse decisions of another plan: a step without one would silently decide anew."""
+    lacking = [step.id for step in plan.steps if not step.method.by_group and step.id not in (reuse or {})]
+    if reuse is not None and lacking:
+        raise PlanError(f"the saved decisions belong to another plan: they have none for {', '.join(lacking)}")
+
+
 def _with_plan_schema(plan: Plan, data: Any) -> Dataset:
-    if data is None or isinstance(data, str | Path):
-        return read_data(plan, None if data is None else str(data))
     if isinstance(data, Dataset):
         return data if data.schema.columns == plan.schema.columns else Dataset(data.to_native(), schema=plan.schema)
     return Dataset(data, schema=plan.schema)
@@ -88,7 +109,7 @@ def check_roles(data: Dataset) -> None:
     """Refuse data in which a column without a role looks like an identifier: it would be published as it is."""
     from discretion.data.detect import looks_like_identifier
 
-    unlisted = [name for name in data.columns if name not in data.schema.columns]
+    unlisted = [name for name in data.columns if not data.schema[name].has_role]
     problems = [
         f"column {name!r} has no role and looks like an identifier ({reason}); list it under `roles`"
         for name in unlisted
@@ -120,11 +141,11 @@ def conclude(plan: Plan, study: Study) -> Release:
     left = study.current.having("identifier")
     published = study.current.drop(left) if left else study.current
     ctx = study.context()
-    measures = plan.measures or tuple(default_measures(study.original, published))
+    shown = plan.measures or tuple(Shown(measure) for measure in default_measures(study.original, published))
     measured = []
-    for number, measure in enumerate(measures):
-        study.progress(number, len(measures), f"measuring: {measure.kind}")
-        measured.append(_measure(measure, study.original, published, ctx))
+    for number, item in enumerate(shown):
+        study.progress(number, len(shown), f"measuring: {item.measure.kind}")
+        measured.append(_measure(item, study.original, published, ctx))
     findings = []
     for number, requirement in enumerate(plan.requirements):
         study.progress(number, len(plan.requirements), f"checking: {requirement.part.kind}")
@@ -132,9 +153,10 @@ def conclude(plan: Plan, study: Study) -> Release:
     return Release(plan, study, published, tuple(measured), tuple(findings))
 
 
-def _measure(measure: Measure, original: Dataset, released: Dataset, ctx: Context) -> Measured:
+def _measure(shown: Shown, original: Dataset, released: Dataset, ctx: Context) -> Measured:
+    measure = shown.measure
     inner = ctx.within(f"measure/{measure.kind}")
     before: Score | None = None
     if measure.needs == "released" or measure.family == "risk":
         before = measure.run(original, original, inner)
-    return Measured(measure, before, measure.run(original, released, inner))
+    return Measured(measure, before, measure.run(original, released, inner), shown.publish)

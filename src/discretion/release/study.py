@@ -14,7 +14,7 @@ from discretion.measure import Measure, Score
 from discretion.method import Decision, Method
 from discretion.model import PrivacyModel, Verdict
 from discretion.part import Part
-from discretion.release.plan import Output, Plan, Requirement, Step
+from discretion.release.plan import Output, Plan, Requirement, Shown, Step
 
 if TYPE_CHECKING:
     from discretion.release.release import Release
@@ -107,7 +107,7 @@ class Study:
         return Plan(
             schema=self.original.schema,
             steps=tuple(item.step for item in self.done),
-            measures=tuple(measures),
+            measures=tuple(Shown(measure) for measure in measures),
             requirements=required,
             title=title,
         )
@@ -123,9 +123,11 @@ class Study:
         **options: Any,
     ) -> Release:
         """Check and publish the current data: data file and report in `folder`, the journal in another folder."""
-        from discretion.release.run import conclude
+        from discretion.release.run import check_plan, check_roles, conclude
 
         chosen = plan or replace(self.plan(**options), output=Output(format=format))
+        check_plan(chosen)
+        check_roles(self.original)
         release = conclude(chosen, self)
         release.require()
         if folder is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from discretion.errors import DataError
@@ -46,7 +47,7 @@ def columns_of(release: Release) -> tuple[ColumnRow, ...]:
 
     original, data = release.study.original, release.data
     states = [original, *(done.data for done in release.study.done)]
-    changed = [changed_columns(before, after) for before, after in zip(states, states[1:], strict=False)]
+    changed = [changed_columns(before, after) for before, after in pairwise(states)]
     suppressed = data.suppressed_cells
     rows = []
     for name in original.columns:

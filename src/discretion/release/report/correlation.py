@@ -33,9 +33,7 @@ def correlations_of(sides: Sides, columns: list[str], *, internal: bool) -> Corr
     varied = [name for name in columns if all(_varies(values) for values in sides.numbers(name))][:MOST_COLUMNS]
     if len(varied) < FEWEST_COLUMNS:
         return None
-    rows = tuple(
-        tuple(_difference(sides, varied[i], varied[j], fewest) for j in range(i)) for i in range(len(varied))
-    )
+    rows = tuple(tuple(_difference(sides, varied[i], varied[j], fewest) for j in range(i)) for i in range(len(varied)))
     if all(value is None for row in rows for value in row):
         return None
     return Correlations(tuple(varied), rows)
@@ -69,7 +67,7 @@ def _correlation(x: Floats, y: Floats, fewest: int) -> float | None:
 def draw(found: Correlations) -> str:
     """Draw a triangle of colored cells, rows named and columns numbered, with the color scale beside it."""
     n = len(found.columns)
-    cell, left, top = min(44, 300 // n), 170, 30
+    cell, left, top = 44 if n <= 6 else 36, 170, 30
     largest = max((abs(v) for row in found.differences for v in row if v is not None), default=0.0)
     bound = max(0.1, np.ceil(largest * 10) / 10)
     body = []
@@ -78,13 +76,13 @@ def draw(found: Correlations) -> str:
         label = f"{i + 1}  {shorten(name, 22)}"
         body.append(svg.text(left - 8, y + cell / 2 + 4, label, text_anchor="end", font_size=11))
         if i < n - 1:
-            body.append(svg.text(left + (i + 0.5) * cell, top - 8, str(i + 1), text_anchor="middle", font_size=11, fill=svg.MUTED))
+            body.append(svg.note(left + (i + 0.5) * cell, top - 8, str(i + 1)))
         for j, value in enumerate(found.differences[i]):
             body.append(_cell(left + j * cell, y, cell, value, bound))
     height = top + n * cell + 52
     body.append(_scale(left, height - 40, bound))
     width = left + max(n * cell, 240) + 20
-    return svg.picture(width, int(height), "Change of correlations, released minus original", _describe(found), body)
+    return svg.picture(width, height, "Change of correlations, released minus original", _describe(found), body)
 
 
 def _cell(x: float, y: float, size: float, value: float | None, bound: float) -> str:
@@ -93,8 +91,9 @@ def _cell(x: float, y: float, size: float, value: float | None, bound: float) ->
     drawn = svg.rect(x, y, size - 1.5, size - 1.5, _color(value / bound))
     ink = "#ffffff" if abs(value) / bound > 0.55 else svg.INK
     words = f"{value:+.2f}".replace("-", "−") if value else "0"
-    small = 11 if size >= 36 else 8.5
-    return drawn + svg.text(x + size / 2 - 0.75, y + size / 2 + 3, words, text_anchor="middle", font_size=small, fill=ink)
+    small = 11 if size > 40 else 10
+    middle = (x + size / 2 - 0.75, y + size / 2 + 3)
+    return drawn + svg.text(*middle, words, text_anchor="middle", font_size=small, fill=ink)
 
 
 def _color(share: float) -> str:
@@ -108,8 +107,8 @@ def _scale(x: float, y: float, bound: float) -> str:
     wide = 200 / steps
     drawn = [svg.rect(x + k * wide, y, wide + 0.5, 10, _color(2 * k / (steps - 1) - 1)) for k in range(steps)]
     for place, words in ((0.0, f"−{bound:.1f}"), (100.0, "0"), (200.0, f"+{bound:.1f}")):
-        drawn.append(svg.text(x + place, y + 23, words, text_anchor="middle", font_size=11, fill=svg.MUTED))
-    drawn.append(svg.text(x + 100, y + 37, "released is lower ← → released is higher", text_anchor="middle", font_size=10, fill=svg.MUTED))
+        drawn.append(svg.note(x + place, y + 23, words))
+    drawn.append(svg.note(x + 100, y + 37, "released is lower ← → released is higher"))
     return "".join(drawn)
 
 

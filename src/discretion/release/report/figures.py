@@ -25,6 +25,7 @@ class Figure:
     title: str
     svg: str
     caption: str
+    wide: bool = False
 
 
 @dataclass(frozen=True)
@@ -56,8 +57,8 @@ def figures_of(release: Release, *, internal: bool) -> tuple[FigureGroup, ...]:
 def _class_sizes(release: Release) -> FigureGroup:
     found = class_sizes.class_sizes_of(release)
     intro = (
-        "Somebody who knows the quasi-identifiers of a person finds all records with these values. The larger this class, "
-        "the better the person is hidden; a record alone in its class is unique."
+        "Somebody who knows the quasi-identifiers of a person finds all records with these values. The larger this "
+        "class, the better the person is hidden; a record alone in its class is unique."
     )
     if found is None:
         return FigureGroup("class-sizes", "Class sizes", intro, ())
@@ -70,10 +71,10 @@ def _class_sizes(release: Release) -> FigureGroup:
 
 def _numbers(release: Release, sides: Sides, columns: list[str], internal: bool) -> FigureGroup:
     intro = (
-        f"Original and released values of numeric columns that were changed. A bar stands for at least {histogram.FEWEST} "
-        "original records; bars with fewer were merged with their neighbors and show the average over their width. The "
-        "bars at both ends hold everything beyond. Values that are missing or suppressed are left out. An error is "
-        "the distance between the released and the original value of a record."
+        "Original and released values of numeric columns that were changed. A bar stands for at least "
+        f"{histogram.FEWEST} original records; bars with fewer were merged with their neighbors and show the average "
+        "over their width. The bars at both ends hold everything beyond. Values that are missing or suppressed are "
+        "left out. An error is the distance between the released and the original value of a record."
     )
     figures, notes = [], []
     for name in columns[:MOST_COLUMNS]:
@@ -81,7 +82,9 @@ def _numbers(release: Release, sides: Sides, columns: list[str], internal: bool)
         figures += drawn
         notes += missing
     if len(columns) > MOST_COLUMNS:
-        left = counted(len(columns) - MOST_COLUMNS, "more changed numeric column is", "more changed numeric columns are")
+        left = counted(
+            len(columns) - MOST_COLUMNS, "more changed numeric column is", "more changed numeric columns are"
+        )
         notes.append(f"{left} not drawn.")
     return FigureGroup("numbers", "Numbers that were changed", intro, tuple(figures), tuple(notes))
 
@@ -140,8 +143,7 @@ def _categories(release: Release, columns: list[str]) -> FigureGroup:
             caption = f"{name}: shares of the released records, rounded to 0.1%."
             figures.append(Figure(f"{name}: released values", categories.draw(found), caption))
     if len(columns) > MOST_COLUMNS:
-        left = counted(len(columns) - MOST_COLUMNS, "more changed column is", "more changed columns are")
-        notes.append(f"{left} not drawn.")
+        notes.append(f"Columns that were changed and are not drawn: {len(columns) - MOST_COLUMNS}.")
     return FigureGroup("categories", "Categories that were changed", intro, tuple(figures), tuple(notes))
 
 
@@ -158,8 +160,8 @@ def _correlations(sides: Sides, changed: list[str], internal: bool) -> FigureGro
     if found is None:
         return empty
     caption = (
-        "Correlation in the release minus correlation in the original, over records that have both values, rounded to two "
-        "decimals. Columns are numbered as the rows are."
+        "Correlation in the release minus correlation in the original, over records that have both values, rounded to "
+        "two decimals. Columns are numbered as the rows are."
     )
-    figure = Figure("Change of correlations", correlation.draw(found), caption)
+    figure = Figure("Change of correlations", correlation.draw(found), caption, wide=len(found.columns) > 6)
     return FigureGroup("correlations", "Relations between numbers", intro, (figure,))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,9 +108,7 @@ def _shares(counts: NDArray[np.int64]) -> tuple[float, ...]:
 
 def draw(histogram: Histogram) -> str:
     """Draw the original as gray bars and the release as a blue outline."""
-    inner = svg.Scale(
-        histogram.edges[0], histogram.edges[-1], svg.LEFT + _TAIL + 6, svg.WIDTH - svg.RIGHT - _TAIL - 6
-    )
+    inner = svg.Scale(histogram.edges[0], histogram.edges[-1], svg.LEFT + _TAIL + 6, svg.WIDTH - svg.RIGHT - _TAIL - 6)
     before, after = _heights(histogram, histogram.original), _heights(histogram, histogram.released)
     top = max(*before, *after, 0.001)
     scale = svg.Scale(0.0, top * 1.05, svg.HEIGHT - svg.BOTTOM, svg.TOP)
@@ -136,19 +135,20 @@ def draw(histogram: Histogram) -> str:
 
 def _heights(histogram: Histogram, shares: Sequence[float]) -> list[float]:
     """Give the share per plain bar width, so that merged bars do not look too large; open bars stand for themselves."""
-    wide = [round((high - low) / histogram.width) for low, high in zip(histogram.edges, histogram.edges[1:], strict=False)]
+    wide = [round((high - low) / histogram.width) for low, high in pairwise(histogram.edges)]
     return [shares[0], *(share / max(w, 1) for share, w in zip(shares[1:-1], wide, strict=True)), shares[-1]]
 
 
 def _places(histogram: Histogram, inner: svg.Scale) -> list[tuple[float, float]]:
     edges = [inner(edge) for edge in histogram.edges]
-    between = [(low, high - low) for low, high in zip(edges, edges[1:], strict=False)]
+    between = [(low, high - low) for low, high in pairwise(edges)]
     return [(float(svg.LEFT), _TAIL), *between, (svg.WIDTH - svg.RIGHT - _TAIL, _TAIL)]
 
 
 def _outline(places: Sequence[tuple[float, float]], tops: Sequence[float], base: float) -> str:
     def steps(which: slice) -> list[tuple[float, float]]:
-        corners = [(x + side, y) for (x, width), y in zip(places[which], tops[which], strict=True) for side in (0, width)]
+        bars = zip(places[which], tops[which], strict=True)
+        corners = [(x + side, y) for (x, width), y in bars for side in (0, width)]
         return [(corners[0][0], base), *corners, (corners[-1][0], base)]
 
     pieces = [slice(0, 1), slice(1, -1), slice(-1, None)]
@@ -158,11 +158,12 @@ def _outline(places: Sequence[tuple[float, float]], tops: Sequence[float], base:
 def _x_marks(histogram: Histogram, inner: svg.Scale) -> list[tuple[float, str]]:
     """Label the open bars, and round numbers between them where there is room."""
     low, high = histogram.edges[0], histogram.edges[-1]
-    first = (svg.LEFT + _TAIL / 2, f"≤ {number(low, 4)}")
-    last = (svg.WIDTH - svg.RIGHT - _TAIL / 2 - 4, f"> {number(high, 4)}")
+    digits = max(4, 2 + round(math.log10(max(abs(low), abs(high)) / histogram.width)))
+    first = (svg.LEFT + _TAIL / 2, f"≤ {number(low, digits)}")
+    last = (svg.WIDTH - svg.RIGHT - _TAIL / 2 - 4, f"> {number(high, digits)}")
     between: list[tuple[float, str]] = []
     for mark in svg.ticks(low, high, 6):
-        label = (inner(mark), number(mark, 4))
+        label = (inner(mark), number(mark, digits))
         if svg.apart((between or [first])[-1], label) and svg.apart(label, last):
             between.append(label)
     return [first, *between, last]
@@ -170,7 +171,8 @@ def _x_marks(histogram: Histogram, inner: svg.Scale) -> list[tuple[float, str]]:
 
 def _describe(histogram: Histogram) -> str:
     peak = int(np.argmax(histogram.original))
+    before, after = histogram.original[peak], histogram.released[peak]
     return (
-        f"{len(histogram.original)} bars; the highest original bar holds {number(100 * histogram.original[peak])}% of the "
-        f"records, in the release {number(100 * histogram.released[peak])}%."
+        f"{len(histogram.original)} bars; the fullest one holds {number(100 * before)}% of the original records "
+        f"and {number(100 * after)}% of the released ones."
     )

@@ -58,20 +58,18 @@ def content_of(release: Release, *, internal: bool) -> dict[str, Any]:
 def _families(risk: tuple[ScoreRow, ...], utility: tuple[ScoreRow, ...]) -> list[dict[str, Any]]:
     from markupsafe import Markup
 
-    families = [
-        {"key": "risk", "title": "Risk before and after", "rows": risk, "none": "No risk was measured."},
-        {"key": "utility", "title": "What the data is still good for", "rows": utility, "none": "No loss was measured."},
+    named = (("risk", "Risk before and after", risk), ("utility", "Utility: what was lost", utility))
+    return [
+        {"key": key, "title": title, "rows": rows, "scored": [(row, Markup(draw_range(row))) for row in rows]}
+        for key, title, rows in named
     ]
-    for family in families:
-        family["scored"] = [(row, Markup(draw_range(row))) for row in family["rows"]]  # noqa: S704 - escaped in svg.py
-    return families
 
 
 def _marked(release: Release, internal: bool) -> list[Any]:
     from markupsafe import Markup
 
     return [
-        replace(group, figures=tuple(replace(one, svg=Markup(one.svg)) for one in group.figures))  # noqa: S704 - as above
+        replace(group, figures=tuple(replace(one, svg=Markup(one.svg)) for one in group.figures))
         for group in figures_of(release, internal=internal)
     ]
 
@@ -92,5 +90,5 @@ def _template() -> Template:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.globals["style"] = Markup(load("style.css"))  # noqa: S704 - our own file
+    environment.globals["style"] = Markup(load("style.css"))
     return environment.get_template("template.html")

@@ -35,7 +35,7 @@ class Scale:
         return self.start + (value - self.low) / span * (self.stop - self.start) if span else self.start
 
 
-def element(name: str, content: str = "", **attributes: object) -> str:
+def element(name: str, content: str = "", /, **attributes: object) -> str:
     """Write one element; `content` is already SVG, attributes are escaped (`stroke_width` becomes `stroke-width`)."""
     given = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escape(_short(value))}"' for key, value in attributes.items()
@@ -45,22 +45,26 @@ def element(name: str, content: str = "", **attributes: object) -> str:
 
 def _short(value: object) -> str:
     if isinstance(value, float):
-        text = f"{value:.1f}"
-        return text.removesuffix(".0").replace("-0", "0") if text in ("-0.0", "0.0") else text.removesuffix(".0")
+        rounded = f"{value:.1f}".removesuffix(".0")
+        return "0" if rounded == "-0" else rounded
     return str(value)
 
 
 def picture(width: int, height: int, title: str, description: str, body: Iterable[str], kind: str = "plot") -> str:
     """Put a picture together, with the words a screen reader reads."""
     words = f"<title>{escape(title)}</title><desc>{escape(description)}</desc>"
-    return element(
-        "svg", words + "".join(body), class_=kind, role="img", viewBox=f"0 0 {width} {height}", width=width, height=height
-    )
+    box = f"0 0 {width} {height}"
+    return element("svg", words + "".join(body), class_=kind, role="img", viewBox=box, width=width, height=height)
 
 
 def text(x: float, y: float, words: str, **attributes: object) -> str:
     """Write a line of text; anchored at its start unless told otherwise."""
     return element("text", escape(words), x=x, y=y, **{"fill": INK, "font_size": 12, **attributes})
+
+
+def note(x: float, y: float, words: str, anchor: str = "middle") -> str:
+    """Write a small gray label."""
+    return text(x, y, words, fill=MUTED, font_size=11, text_anchor=anchor)
 
 
 def line(x1: float, y1: float, x2: float, y2: float, color: str = GRID, **attributes: object) -> str:
@@ -99,11 +103,11 @@ def ticks(low: float, high: float, parts: int = 5) -> list[float]:
 
 def y_axis(scale: Scale, marks: Sequence[tuple[float, str]], title: str, right: float = WIDTH - RIGHT) -> str:
     """Draw grid lines with their labels, and the title above the axis."""
-    drawn = [text(6, 14, title, fill=MUTED, font_size=11)]
+    drawn = [note(6, 14, title, "start")]
     for value, label in marks:
         y = scale(value)
         drawn.append(line(LEFT, y, right, y))
-        drawn.append(text(LEFT - 7, y + 4, label, text_anchor="end", font_size=11, fill=MUTED))
+        drawn.append(note(LEFT - 7, y + 4, label, "end"))
     return "".join(drawn)
 
 
@@ -117,8 +121,8 @@ def x_axis(marks: Sequence[tuple[float, str]], title: str, y: float = HEIGHT - B
     drawn = [line(LEFT, y, WIDTH - RIGHT, y, MUTED)]
     for x, label in marks:
         drawn.append(line(x, y, x, y + 4, MUTED))
-        drawn.append(text(x, y + 17, label, text_anchor="middle", font_size=11, fill=MUTED))
-    drawn.append(text((LEFT + WIDTH - RIGHT) / 2, y + 38, title, text_anchor="middle", font_size=11, fill=MUTED))
+        drawn.append(note(x, y + 17, label))
+    drawn.append(note((LEFT + WIDTH - RIGHT) / 2, y + 38, title))
     return "".join(drawn)
 
 

@@ -82,11 +82,11 @@ def setting_text(value: Any, *, reveal: bool) -> str:
     if isinstance(value, Part):
         return _part_text(value, reveal)
     if isinstance(value, Mapping):
-        return ", ".join(f"{key}: {setting_text(item, reveal=reveal)}" for key, item in value.items()) or "none"
+        return ", ".join(f"{key}: {setting_text(item, reveal=reveal)}" for key, item in value.items()) or "not set"
     if isinstance(value, list | tuple):
-        return ", ".join(setting_text(item, reveal=reveal) for item in value) or "none"
+        return ", ".join(setting_text(item, reveal=reveal) for item in value) or "not set"
     if isinstance(value, set | frozenset):
-        return ", ".join(sorted(setting_text(item, reveal=reveal) for item in value)) or "none"
+        return ", ".join(sorted(setting_text(item, reveal=reveal) for item in value)) or "not set"
     return f"({type(value).__name__})"
 
 

@@ -114,8 +114,11 @@ def _link(known: Floats, published: Floats, ctx: Context) -> _Links:
         np.zeros(n, dtype=np.int64),
         np.zeros(n, bool),
     )
-    absent = np.isnan(known)
-    lacking = np.isnan(published)
+    absent, lacking = np.isnan(known), np.isnan(published)
+    if not absent.any() and not lacking.any():
+        everything = np.ones(known.shape[1], bool)
+        _link_pattern(links, known, published, np.arange(n), everything, np.ones(len(published), bool), ctx)
+        return links
     patterns, pattern = np.unique(absent, axis=0, return_inverse=True)
     for number, missing in enumerate(patterns):
         if not missing.all():

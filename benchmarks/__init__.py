@@ -1,0 +1,1 @@
+"""Side-by-side ratios on this machine: `make bench`."""

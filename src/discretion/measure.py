@@ -89,6 +89,11 @@ class Measure(Part):
         return Score(self.kind, float(value), self.better, self.family, meaning, detail, per_record)
 
 
+def as_percent(share: float) -> str:
+    """Write a share as a percentage with two digits that say something: 12.3%, 0.026%."""
+    return f"{share:.1%}" if share == 0 or share >= 0.0995 else f"{share * 100:.2g}%"
+
+
 def align(original: Dataset, released: Dataset, who: str = "measure") -> tuple[Dataset, Dataset]:
     """Restrict the original to the records of the release, in its order."""
     if released is original:

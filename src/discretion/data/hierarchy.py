@@ -28,7 +28,7 @@ TOP = "*"
 """The label of the highest level of built hierarchies."""
 
 _ROUNDING = 1e-9
-"""Share of an interval's width by which division may miss a bound: 0.3 / 0.1 is a little less than 3."""
+"""Share of an interval by which division may miss its bound: 0.3 / 0.1 is a little less than 3."""
 
 
 @dataclass(frozen=True)
@@ -344,7 +344,8 @@ class IntervalHierarchy(Hierarchy):
     def _by_width(self, numbers: NDArray[np.float64], times: int, whole: bool) -> tuple[str, ...]:
         """Label with intervals of `times` the width; counted in whole widths, so that levels nest exactly."""
         width = float(self.width or 1)
-        steps = np.floor((numbers - self.origin) / width + _ROUNDING) // times * times
+        rounding = np.spacing(np.maximum(np.abs(numbers), abs(self.origin))) / width + _ROUNDING
+        steps = np.floor((numbers - self.origin) / width + rounding) // times * times
         bounds = [(self.origin + step * width, self.origin + (step + times) * width) for step in steps.tolist()]
         return tuple(interval_label(low, high, whole) for low, high in bounds)
 

@@ -210,7 +210,7 @@ def _fix_time(target: Path, format: Format) -> None:  # noqa: A002
         if format == "stata":
             fixed = re.sub(rb"(<timestamp>\x11).{17}", rb"\g<1>01 Jan 2000 00:00", start, count=1, flags=re.DOTALL)
         elif format == "spss":
-            fixed = start[:84] + b"01 Jan 0000:00:00" + start[101:]
+            fixed = start[:92] + b"01 Jan 0000:00:00" + start[109:]
         else:
             fixed = start[:144] + _SAS_TIME * 2 + start[176:464] + _SAS_TIME * 2 + start[496:]
         handle.seek(0)

@@ -6,6 +6,7 @@ the box around its points and their lowest row; both are kept tight while points
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -30,8 +31,11 @@ class Tree(NamedTuple):
     lowest_row: Ints32  # among the points left below each node; n when there are none
 
 
-def build(x: Floats) -> Tree:
-    """Build a tree on the rows of a matrix by median cuts of the widest side. Time O(n·log n)."""
+def build(x: Floats, report: Callable[[], object] | None = None) -> Tree:
+    """Build a tree on the rows of a matrix by median cuts of the widest side. Time O(n·log n).
+
+    `report` is called after every level.
+    """
     n, d = x.shape
     depth = 0
     while (n >> depth) > LEAF:
@@ -40,17 +44,20 @@ def build(x: Floats) -> Tree:
     rows = np.arange(n, dtype=np.int32)
     start, stop, lowest_row = (np.zeros(n_nodes, np.int32) for _ in range(3))
     boxes = np.empty((n_nodes, 2, d))
-    _cut(x, rows, start, stop, boxes, lowest_row)
+    stop[0] = n
+    for level in range(depth + 1):
+        _cut(x, rows, start, stop, boxes, lowest_row, (1 << level) - 1)
+        if report is not None:
+            report()
     tree = Tree(np.empty(n * d), rows, np.empty_like(rows), start, stop, stop.copy(), boxes, lowest_row)
     _fill_leaves(x, tree.points, rows, tree.place, start, stop)
     return tree
 
 
 @kernel
-def _cut(x: Floats, rows: Ints32, start: Ints32, stop: Ints32, boxes: Floats, lowest_row: Ints32) -> None:
-    """Sort the rows into leaves from the root down."""
-    stop[0] = rows.size
-    for v in range(start.size):
+def _cut(x: Floats, rows: Ints32, start: Ints32, stop: Ints32, boxes: Floats, lowest_row: Ints32, first: int) -> None:
+    """Find the boxes of one level, the nodes from `first` on, and cut them in two, down to the leaves."""
+    for v in range(first, 2 * first + 1):
         lowest_row[v] = _box(x, rows, start[v], stop[v], boxes, v)
         a, b = 2 * v + 1, 2 * v + 2
         if b < start.size:

@@ -136,9 +136,13 @@ def _tree_finder(queries: Floats, points: Floats) -> Finder:
     """Search by a k-d tree: the two nearest first; more only for queries whose last one is still tied."""
     from scipy.spatial import cKDTree
 
+    if queries.shape[0] == 0:
+        return
     tree = cKDTree(points)
+    # Queries that are close together are asked one after the other, while their part of the tree is in the cache.
+    visits = cKDTree(queries, leafsize=64, compact_nodes=False).indices
     for first in range(0, queries.shape[0], _QUERIES):
-        rows = np.arange(first, min(first + _QUERIES, queries.shape[0]))
+        rows = visits[first : first + _QUERIES]
         wanted = 2
         while rows.size:
             wanted = min(wanted, points.shape[0])

@@ -68,7 +68,7 @@ def mdav_groups(x: ArrayLike, k: int, progress: Progress | None = None) -> Ints3
         raise ValueError(f"a group needs k = {k} records, got {n}")
     if n >= 2**31:
         raise ValueError(f"at most 2**31 - 1 records, got {n}")
-    tree = build(points)
+    tree = build(points, None if progress is None else lambda: progress(0, n, "microaggregation"))
     state = _State(np.full(n, -1, np.int32), _column_sums(points), np.array([n, 0, 0, 0]))
     search = new_search(k)
     ranking = _rank(points, state)

@@ -12,7 +12,7 @@ from pydantic import Field
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError
-from discretion.measure import Better, Measure, Score
+from discretion.measure import Better, Measure, Score, as_percent
 from discretion.part import Columns, Family
 
 Floats = NDArray[np.float64]
@@ -65,8 +65,8 @@ class _PerColumnInterval(_Interval):
         by_chance = float(np.mean([_share(chance[:, j], counted[:, j]) for j in range(len(columns))]))
         return self.score(
             value,
-            f"{value:.1%} of the true values lie in the interval around the published value "
-            f"({by_chance:.1%} would by chance).",
+            f"{as_percent(value)} of the true values lie in the interval around the published value "
+            f"({as_percent(by_chance)} would by chance).",
             per_record=hit.mean(axis=1),
             chance=by_chance,
             per_column=per_column,
@@ -112,8 +112,8 @@ class IntervalRisk(_Interval, kind="interval-risk"):
         per_column = {name: _share(hit[:, j], counted[:, j]) for j, name in enumerate(columns)}
         return self.score(
             value,
-            f"For {value:.1%} of the records the true values lie in the interval around the published ones "
-            f"({by_chance:.1%} would by chance).",
+            f"For {as_percent(value)} of the records the true values lie in the interval around the published ones "
+            f"({as_percent(by_chance)} would by chance).",
             per_record=inside & rows,
             chance=by_chance,
             per_column=per_column,

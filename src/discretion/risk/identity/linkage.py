@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError
-from discretion.measure import Better, Measure, Score
+from discretion.measure import Better, Measure, Score, as_percent
 from discretion.part import Columns, Family
 
 Floats = NDArray[np.float64]
@@ -73,8 +73,8 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
         rows = np.arange(len(known))
         return self.score(
             value,
-            f"An intruder who knows {', '.join(columns)} of everybody finds {value:.1%} of them "
-            f"(guessing finds {1 / len(known):.2g}).",
+            f"An intruder who knows {', '.join(columns)} of everybody finds {as_percent(value)} of them "
+            f"(guessing finds {as_percent(1 / len(known))}).",
             per_record=per_record,
             reid_d=float((links.first == rows).mean()),
             reid_k=value,

@@ -11,7 +11,7 @@ from discretion.context import Context
 from discretion.data.codes import Missing
 from discretion.data.dataset import Dataset
 from discretion.data.population import Population, load_population
-from discretion.measure import Better, Measure, Score
+from discretion.measure import Better, Measure, Score, as_percent
 from discretion.part import Columns, Family
 
 
@@ -66,14 +66,14 @@ class SampleUniqueness(Measure, kind="sample-uniqueness"):
             "records": int(counted.sum()),
             "mean_risk": float(np.nanmean(1.0 / sizes)) if counted.any() else 0.0,
         }
-        value, meaning = share_unique, f"{share_unique:.2%} of the records are alone with their values."
+        value, meaning = share_unique, f"{as_percent(share_unique)} of the records are alone with their values."
         if self.population is not None:
             value = self._unique_in_population(released, columns, unique)
-            meaning = f"{value:.1%} of the records that are alone in the file are alone in the population too."
+            meaning = f"{as_percent(value)} of the records that are alone in the file are alone in the population too."
         elif self.share is not None:
             single = float(unique.sum())
             value = self.share * single / max(self.share * single + 2 * (1 - self.share) * pairs, 1e-300)
-            meaning = f"A unique match with the population is right with probability {value:.1%} (estimated)."
+            meaning = f"A unique match with the population is right with probability {as_percent(value)} (estimated)."
         return self.score(value, meaning, per_record=1.0 / sizes, **detail)
 
     def _unique_in_population(self, released: Dataset, columns: tuple[str, ...], unique: Any) -> float:

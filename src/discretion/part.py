@@ -143,9 +143,15 @@ FrozenMapping = Annotated[
 """A mapping field that cannot be changed in place."""
 
 
-def confidential(default: Any = ..., **constraints: Any) -> Any:
-    """Declare a field whose value is withheld from everything public."""
-    return Field(default, json_schema_extra={"confidential": True}, **constraints)
+def confidential(default: Any = ..., *, path: bool = False, **constraints: Any) -> Any:
+    """Declare a field whose value is withheld from everything public; `path`: see `path_field`."""
+    extra: dict[str, Any] = {"confidential": True, **({"path": True} if path else {})}
+    return Field(default, json_schema_extra=extra, **constraints)
+
+
+def path_field(default: Any = ..., **constraints: Any) -> Any:
+    """Declare a field that names a file: in a plan it is relative to the plan's folder."""
+    return Field(default, json_schema_extra={"path": True}, **constraints)
 
 
 class Part(BaseModel):

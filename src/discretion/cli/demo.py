@@ -33,6 +33,8 @@ roles:
   hours: other
   weight: weight
 
+types: {diagnoses: set}
+
 hierarchies:
   region: hierarchies/region.csv
   age: hierarchies/age.csv

@@ -37,9 +37,9 @@ def take_in(frame: Any) -> tuple[pl.DataFrame, Source]:
 
     try:
         wrapped = nw.from_native(frame, eager_only=True)
-    except (TypeError, ValueError) as error:
-        if "uplicate" in str(error):
-            raise DataError("the data has two columns of the same name") from None
+    except nw.exceptions.DuplicateError:
+        raise DataError("the data has two columns of the same name") from None
+    except TypeError:
         raise DataError(
             f"expected a pandas, polars or pyarrow frame or a Dataset, got {type(frame).__name__}"
         ) from None

@@ -81,7 +81,7 @@ class Pseudonymize(Method, kind="pseudonymize"):
 
     columns: Columns = ()
     """columns to replace; without it, the columns whose role is `identifier`"""
-    key_file: str = confidential()
+    key_file: str = confidential(path=True)
     """file with the secret key (at least 16 bytes); keep it out of the release"""
 
     perturbs: ClassVar[bool] = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
+from itertools import pairwise
 
 VOID = {"meta", "br", "hr", "img", "input", "link"}
 
@@ -83,7 +84,7 @@ def assert_sound(html: str) -> Page:
     assert '<html lang="en">' in html
     assert page.tags.count("h1") == 1
     levels = [level for level, _ in page.headings]
-    assert all(later - earlier <= 1 for earlier, later in zip(levels, levels[1:], strict=False))
+    assert all(later - earlier <= 1 for earlier, later in pairwise(levels))
     assert page.titled == page.svgs == page.tags.count("desc")
     assert "script" not in page.tags
     assert not {"img", "link", "iframe", "object"} & set(page.tags)

@@ -63,26 +63,35 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
     def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:
         """Link every original record to the release."""
         columns = self._columns(original, released)
-        known, published = original.numbers(columns), released.numbers(columns)
-        if self.standardize:
-            sd = np.array([_sd(known[:, j]) for j in range(len(columns))])
-            known, published = known / sd, published / sd
-        links = _link(known, published, ctx)
+        links = self._links(original, released, columns, ctx)
         per_record = np.where(links.right, 1.0 / links.size, 0.0)
         value = float(per_record.mean())
-        rows = np.arange(len(known))
+        rows = np.arange(len(original))
         return self.score(
             value,
             f"An intruder who knows {', '.join(columns)} of everybody finds {as_percent(value)} of them "
-            f"(guessing finds {as_percent(1 / len(known))}).",
+            f"(guessing finds {as_percent(1 / len(released))}).",
             per_record=per_record,
             reid_d=float((links.first == rows).mean()),
             reid_k=value,
             known_reid=float((links.right & (links.size == 1) & links.exact).mean()),
-            chance=1.0 / len(published),
+            chance=1.0 / len(released),
             columns=list(columns),
             intruder="knows the original values of these columns for every record (worst case)",
         )
+
+    def _links(self, original: Dataset, released: Dataset, columns: tuple[str, ...], ctx: Context) -> _Links:
+        """Find the nearest records; kept with the release, so that a measure and a requirement share the search."""
+
+        def search() -> tuple[Dataset, _Links]:
+            known, published = original.numbers(columns), released.numbers(columns)
+            if self.standardize:
+                sd = np.array([_sd(known[:, j]) for j in range(len(columns))])
+                known, published = known / sd, published / sd
+            return original, _link(known, published, ctx)
+
+        key = (f"nearest, standardized {self.standardize}, original {id(original)}", columns)
+        return released.cached(key, search)[1]
 
     def _columns(self, original: Dataset, released: Dataset) -> tuple[str, ...]:
         if self.columns:

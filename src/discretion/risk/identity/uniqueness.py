@@ -12,7 +12,7 @@ from discretion.data.codes import Missing
 from discretion.data.dataset import Dataset
 from discretion.data.population import Population, load_population
 from discretion.measure import Better, Measure, Score, as_percent
-from discretion.part import Columns, Family
+from discretion.part import Columns, Family, path_field
 
 
 class SampleUniqueness(Measure, kind="sample-uniqueness"):
@@ -42,7 +42,7 @@ class SampleUniqueness(Measure, kind="sample-uniqueness"):
     """how a missing value counts: as a category of its own, as matching anything, or by leaving its record out"""
     share: float | None = Field(None, gt=0, le=1)
     """sampling fraction of the data; gives the probability that a unique match is right"""
-    population: Population | None = None
+    population: Population | None = path_field(None)
     """file (or Dataset) with the same columns for the whole population"""
 
     family: ClassVar[Family] = "risk"

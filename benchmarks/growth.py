@@ -1,4 +1,4 @@
-"""Growth: CPU time and memory from 10⁵ to 10⁷ rows, through the public classes."""
+"""Growth: CPU time and memory from 10⁵ to 10⁷ rows, through the public classes (Linux: reads /proc)."""
 
 from __future__ import annotations
 
@@ -23,25 +23,27 @@ JOBS = {
 MULTIVARIATE = {"Mdav(k=5), 3 columns": "dc.Mdav(columns=['x', 'y', 'z'], k=5)"}
 
 _CHILD = """
-import resource, time
+import time
 import numpy as np, polars as pl, discretion as dc
 n = {n}
+def memory(field):
+    return next(int(line.split()[1]) for line in open('/proc/self/status') if line.startswith(field)) * 1024
 def data(n):
     rng = np.random.default_rng(1)
     frame = pl.DataFrame({{'x': rng.lognormal(10, 1, n), 'y': rng.normal(size=n), 'z': rng.normal(size=n),
                           'g': rng.integers(0, 100, n).astype(np.int16), 'h': rng.integers(0, 50, n).astype(np.int16)}})
     return dc.Dataset(frame, roles={{'g': 'quasi'}}, hierarchies={{'g': dc.Hierarchy.intervals(width=5, levels=3)}})
 part = {part}
-used = {{'x', 'y', 'z', 'g', 'h'}} & set(getattr(part, 'columns', None) or getattr(part, 'levels', None) or [part.column])
+used = getattr(part, 'columns', None) or getattr(part, 'levels', None) or [part.column]
 part(data(5000))
 d = data(n)
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+open('/proc/self/clear_refs', 'w').write('5')
+before = memory('VmRSS')
 start = time.process_time()
 result = part(d)
 spent = time.process_time() - start
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 size = sum(d.frame[c].estimated_size() for c in used)
-print(spent, max(0, peak - before) * 1024 / size)
+print(spent, (memory('VmHWM') - before) / size)
 """
 
 
@@ -54,6 +56,8 @@ def rows() -> Iterator[tuple[str, list[str]]]:
 
 
 def _run(part: str, n: int) -> str:
-    done = subprocess.run([sys.executable, "-c", _CHILD.format(n=n, part=part)], check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", _CHILD.format(n=n, part=part)], check=True, capture_output=True, text=True
+    )
     seconds, memory = map(float, done.stdout.split())
     return f"{seconds:.3f} s, {memory:.1f}×"

@@ -25,14 +25,35 @@ def page(part: type[Part]) -> str:
     text = inspect.cleandoc(part.__doc__ or "")
     body, _, rest = text.partition("References\n----------\n")
     references, _, examples = rest.partition("Examples\n--------\n")
-    lines = [f"# {part.__name__}", "", f"`{part.kind}` in plans and on the command line", "", body.strip(), "", "## Fields", ""]
+    lines = [
+        f"# {part.__name__}",
+        "",
+        f"`{part.kind}` in plans and on the command line",
+        "",
+        body.strip(),
+        "",
+        "## Fields",
+        "",
+    ]
     lines += ["| field | default | meaning |", "|---|---|---|"]
     for name, field in part.model_fields.items():
         default = "required" if field.is_required() else f"`{field.get_default(call_default_factory=True)!r}`"
         secret = " *(confidential)*" if is_confidential(field) else ""
         meaning = (field.description or "").replace("|", "\\|").replace("\n", " ")
         lines.append(f"| `{name}` | {default} | {meaning}{secret} |")
-    lines += ["", "## Example", "", "```pycon", examples.strip(), "```", "", "## References", "", references.strip(), ""]
+    lines += [
+        "",
+        "## Example",
+        "",
+        "```pycon",
+        examples.strip(),
+        "```",
+        "",
+        "## References",
+        "",
+        references.strip(),
+        "",
+    ]
     return "\n".join(lines)
 
 

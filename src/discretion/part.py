@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module, metadata, resources
+from pathlib import PurePath
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args, get_origin
 
@@ -23,7 +24,6 @@ from pydantic import (
     Field,
     PlainSerializer,
     ValidationError,
-    WithJsonSchema,
 )
 from pydantic.fields import FieldInfo
 
@@ -197,9 +197,15 @@ class Part(BaseModel):
     def settings(self, *, public: bool = False) -> dict[str, Any]:
         """Give the fields that differ from their defaults; `public` leaves out the confidential ones."""
         fields = self.model_dump(mode="json", exclude_defaults=True)
-        if public:
-            return {name: value for name, value in fields.items() if name not in self.confidential_fields()}
-        return fields
+        if not public:
+            return fields
+        shown = {name: value for name, value in fields.items() if name not in self.confidential_fields()}
+        return {name: PurePath(value).name if name in self.path_fields() else value for name, value in shown.items()}
+
+    @classmethod
+    def path_fields(cls) -> tuple[str, ...]:
+        """Name the fields that name a file."""
+        return tuple(name for name, field in cls.model_fields.items() if is_path(field))
 
     @classmethod
     def confidential_fields(cls) -> tuple[str, ...]:
@@ -211,16 +217,19 @@ class Part(BaseModel):
         return {self.kind: self.settings()}
 
 
-def is_path(name: str, field: FieldInfo) -> bool:
-    """Tell whether a field names a file: its name ends in `_file`, or it is a population."""
-    shapes = [item.json_schema for item in field.metadata if isinstance(item, WithJsonSchema)]
-    return name.endswith("_file") or any(shape and shape.get("format") == "path" for shape in shapes)
-
-
 def is_confidential(field: FieldInfo) -> bool:
     """Tell whether a field is marked `confidential`."""
+    return _marked(field, "confidential")
+
+
+def is_path(field: FieldInfo) -> bool:
+    """Tell whether a field names a file; in a plan it starts at the plan's folder."""
+    return _marked(field, "path")
+
+
+def _marked(field: FieldInfo, mark: str) -> bool:
     extra = field.json_schema_extra
-    return isinstance(extra, dict) and bool(extra.get("confidential"))
+    return isinstance(extra, dict) and bool(extra.get(mark))
 
 
 def explain(part: type[BaseModel], error: ValidationError) -> list[str]:

@@ -116,7 +116,7 @@ def test_tiny_data_works_or_is_refused_in_words(method: Method, rows: int) -> No
 
 
 def test_unknown_column_is_named(method: Method) -> None:
-    fields = {name: value for name, value in method.settings().items()}
+    fields = dict(method.settings())
     if "columns" in fields:
         fields["columns"] = ["incme"]
     elif "column" in fields:

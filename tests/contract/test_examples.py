@@ -42,7 +42,9 @@ def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     people = people.filter(people["age"] < 80)
     people.drop("person_id" if page.name == "README.md" else []).write_csv("census.csv")
     regions = people["region"].unique().sort().to_list()
-    Path("region.csv").write_text("".join(f"{name};{'north' if i < 6 else 'south'};*\n" for i, name in enumerate(regions)))
+    Path("region.csv").write_text(
+        "".join(f"{name};{'north' if i < 6 else 'south'};*\n" for i, name in enumerate(regions))
+    )
     Path("plan.yaml").write_text(plan_of(ROOT / "README.md"), encoding="utf-8")
     names: dict[str, object] = {}
     for code in blocks(page):

@@ -18,20 +18,14 @@ def matrices(tables: tuple[Dataset, ...]) -> list[np.ndarray]:
 
 def test_linkage_example() -> None:
     x, mild, strong = matrices(datasets.linkage_example())
-    nearest = [
-        np.linalg.norm(x[:, None] - other[None], axis=2).argmin(axis=1) + 1 for other in (mild, strong)
-    ]
+    nearest = [np.linalg.norm(x[:, None] - other[None], axis=2).argmin(axis=1) + 1 for other in (mild, strong)]
     assert [found.tolist() for found in nearest] == [[2, 1, 3, 4, 5], [1, 1, 1, 4, 4]]
 
 
 def test_divergence_example() -> None:
     x, mild, strong = matrices(datasets.divergence_example())
-    assert [((x + other) / 2).mean() for other in (mild, strong)] == pytest.approx(
-        [2563.01, 2722.62], abs=5e-3
-    )
-    assert [np.abs(x - other).mean() for other in (mild, strong)] == pytest.approx(
-        [41.6733, 337.28], abs=5e-5
-    )
+    assert [((x + other) / 2).mean() for other in (mild, strong)] == pytest.approx([2563.01, 2722.62], abs=5e-3)
+    assert [np.abs(x - other).mean() for other in (mild, strong)] == pytest.approx([41.6733, 337.28], abs=5e-5)
 
 
 def test_error_example() -> None:
@@ -73,11 +67,7 @@ def test_rank_swap_example() -> None:
 def test_microaggregation_example() -> None:
     original, released = (data.frame["age"] for data in datasets.microaggregation_example())
     assert original.to_list() == [42, 28, 50, 23, 12, 68, 30, 46, 55, 61]
-    groups = (
-        pl.DataFrame({"age": original, "group": released})
-        .group_by("group")
-        .agg("age", mean=pl.col("age").mean())
-    )
+    groups = pl.DataFrame({"age": original, "group": released}).group_by("group").agg("age", mean=pl.col("age").mean())
     found = {mean: sorted(ages) for _, ages, mean in groups.sort("mean").rows()}
     assert list(found) == pytest.approx([21, 42, 61.33], abs=5e-3)
     assert list(found.values()) == [[12, 23, 28], [30, 42, 46, 50], [55, 61, 68]]

@@ -113,9 +113,7 @@ def test_three_anonymous() -> None:
 def test_homogeneous_classes() -> None:
     data = datasets.homogeneous_classes()
     assert classes(data) == [3, 3]
-    spans = (
-        data.frame.group_by("zip").agg(low=pl.col("income").min(), high=pl.col("income").max()).sort("zip")
-    )
+    spans = data.frame.group_by("zip").agg(low=pl.col("income").min(), high=pl.col("income").max()).sort("zip")
     assert spans.rows() == [("80100", 10000, 10000), ("97222", 23000, 28000)]
 
 
@@ -165,9 +163,7 @@ def test_adjacent_ages() -> None:
 
 def test_coin_answers() -> None:
     frame = datasets.coin_answers().frame
-    chance = {
-        (t, a): p for t, a, p in frame.group_by("truth", "answer").agg(pl.col("probability").sum()).rows()
-    }
+    chance = {(t, a): p for t, a, p in frame.group_by("truth", "answer").agg(pl.col("probability").sum()).rows()}
     assert chance == {("yes", "yes"): 0.75, ("yes", "no"): 0.25, ("no", "yes"): 0.25, ("no", "no"): 0.75}
     assert math.log(chance["yes", "yes"] / chance["no", "yes"]) == pytest.approx(math.log(3))
 

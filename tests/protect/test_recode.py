@@ -82,7 +82,9 @@ class TestGeneralize:
             dc.Generalize(levels={"zip": 1})(dc.Generalize(levels={"zip": 2})(self.data))
 
     def test_all_faults_at_once(self) -> None:
-        bare = dc.Dataset(self.data.frame, roles={"age": "quasi"}, hierarchies={"age": self.data.schema["age"].hierarchy})
+        bare = dc.Dataset(
+            self.data.frame, roles={"age": "quasi"}, hierarchies={"age": self.data.schema["age"].hierarchy}
+        )
         with pytest.raises(dc.PlanError) as error:
             dc.Generalize(levels={"age": 9, "zip": 1})(bare)
         assert len(error.value.problems) == 2

@@ -23,9 +23,7 @@ def naive(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
 
 
 @settings(max_examples=60, deadline=None)
-@given(
-    seed=st.integers(0, 2**32), n=st.integers(2, 40), d=st.integers(1, 4), values=st.sampled_from([2, 4, 1000])
-)
+@given(seed=st.integers(0, 2**32), n=st.integers(2, 40), d=st.integers(1, 4), values=st.sampled_from([2, 4, 1000]))
 def test_against_all_pairs_with_ties_and_duplicates(seed: int, n: int, d: int, values: int) -> None:
     rng = np.random.default_rng(seed)
     x = rng.integers(0, values, (n, d)).astype(float)

@@ -7,9 +7,7 @@ import pytest
 import discretion as dc
 
 ROWS = [("a", "x", "*"), ("b", "x", "*"), ("c", "y", "*"), ("d", "y", "*")]
-DATA = dc.Dataset(
-    pl.DataFrame({"v": ["a", "b", "c", None]}), roles={"v": "quasi"}, hierarchies={"v": ROWS}
-)
+DATA = dc.Dataset(pl.DataFrame({"v": ["a", "b", "c", None]}), roles={"v": "quasi"}, hierarchies={"v": ROWS})
 
 
 def test_suppressed_cells_and_records_count_as_the_top() -> None:

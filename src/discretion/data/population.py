@@ -8,7 +8,6 @@ from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
 from discretion.data.dataset import Dataset
 
-
 IN_MEMORY = "(data in memory)"
 """What a report or journal writes in place of a Dataset; a plan with it cannot be run."""
 
@@ -31,7 +30,7 @@ Population = Annotated[
     Any,
     PlainValidator(_accept),
     PlainSerializer(_write),
-    WithJsonSchema({"type": "string", "format": "path", "description": "path of a file"}),
+    WithJsonSchema({"type": "string", "description": "path of a file"}),
 ]
 """A path or a Dataset; only a path can be read back from a plan."""
 

@@ -36,12 +36,7 @@ def identified_people() -> Dataset:
 
     plain = blocks.frame(_PEOPLE)
     names = pl.Series("name", [f"person {number}" for number in range(1, 10)])
-    moved = (
-        pl.when(pl.col("occupation") == "Professor")
-        .then(pl.lit("40505"))
-        .otherwise(pl.col("zip"))
-        .alias("zip")
-    )
+    moved = pl.when(pl.col("occupation") == "Professor").then(pl.lit("40505")).otherwise(pl.col("zip")).alias("zip")
     roles = {"name": "identifier", **dict.fromkeys(plain.columns, "quasi"), **_INCOME}
     return Dataset(plain.with_columns(moved).insert_column(0, names), roles=roles)
 

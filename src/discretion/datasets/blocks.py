@@ -20,9 +20,7 @@ def frame(block: str) -> pl.DataFrame:
 
     head, *rows = [[cell.strip() for cell in line.split("|")] for line in block.strip().splitlines()]
     cells = dict(zip(head, zip(*rows, strict=True), strict=True))
-    return pl.DataFrame(
-        {name: list(found) if name in TEXTS else _numbers(found) for name, found in cells.items()}
-    )
+    return pl.DataFrame({name: list(found) if name in TEXTS else _numbers(found) for name, found in cells.items()})
 
 
 def _numbers(cells: tuple[str, ...]) -> list[int] | list[float] | list[str]:

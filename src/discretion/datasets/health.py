@@ -13,9 +13,7 @@ if TYPE_CHECKING:
 MOST = 5
 """The greatest number of diagnoses of one person."""
 
-DIAGNOSES: tuple[str, ...] = tuple(
-    f"{chapter}X{number}" for chapter in "ABCDEFGHJKLM" for number in range(1, 5)
-)
+DIAGNOSES: tuple[str, ...] = tuple(f"{chapter}X{number}" for chapter in "ABCDEFGHJKLM" for number in range(1, 5))
 """Invented codes: a chapter letter, an X, a number. Early chapters are those of the young."""
 
 
@@ -44,7 +42,5 @@ def draw_diagnoses(rng: np.random.Generator, age: NDArray[np.int64]) -> pl.Serie
     drawn = pl.DataFrame({"person": person, "code": code}).unique().sort("person", "code")
     label = pl.Series("diagnoses", DIAGNOSES).gather(drawn["code"])
     lists = drawn.with_columns(label).group_by("person", maintain_order=True).agg("diagnoses")
-    everyone = pl.DataFrame({"person": np.arange(len(age))}).join(
-        lists, on="person", how="left", maintain_order="left"
-    )
+    everyone = pl.DataFrame({"person": np.arange(len(age))}).join(lists, on="person", how="left", maintain_order="left")
     return everyone["diagnoses"].fill_null([])

@@ -80,9 +80,7 @@ def draw_people(rng: np.random.Generator, homes: Homes) -> People:
     eldest = _draw_eldest_child(rng, len(homes))
     first = _draw_first_ages(rng, homes, eldest)
     woman_first = _draw_first_women(rng, homes, first)
-    child = (homes.place >= np.where(homes.kind == _LONE_PARENT, 1, 2)[homes.of]) & homes.members(
-        _FAMILY, _LONE_PARENT
-    )
+    child = (homes.place >= np.where(homes.kind == _LONE_PARENT, 1, 2)[homes.of]) & homes.members(_FAMILY, _LONE_PARENT)
     grandparent = _draw_grandparents(rng, homes, first)
     child &= ~grandparent
     age = _fill_ages(rng, homes, (first, eldest, woman_first), partner, child, grandparent)
@@ -137,17 +135,13 @@ def _fill_ages(
     later = homes.place[child] > np.where(homes.kind[of] == _LONE_PARENT, 1, 2)
     age[child] = np.where(later, np.floor(eldest[of] * rng.random(len(of))), eldest[of])
     of = homes.of[grandparent]
-    age[grandparent] = np.clip(
-        first[of] + np.rint(27 + 4 * rng.standard_normal(len(of))), first[of] + 18, OLDEST
-    )
+    age[grandparent] = np.clip(first[of] + np.rint(27 + 4 * rng.standard_normal(len(of))), first[of] + 18, OLDEST)
     sharer = homes.members(_SHARERS) & (homes.place > 0)
     age[sharer] = np.clip(18 + np.floor(rng.exponential(8.0, int(sharer.sum()))), 18, OLDEST)
     return age
 
 
-def _draw_sexes(
-    rng: np.random.Generator, homes: Homes, woman_first: Flags, partner: Flags, grandparent: Flags
-) -> Ints:
+def _draw_sexes(rng: np.random.Generator, homes: Homes, woman_first: Flags, partner: Flags, grandparent: Flags) -> Ints:
     woman = rng.random(homes.persons) < np.where(grandparent, 0.7, 0.49)
     head = homes.place == 0
     woman[head] = woman_first
@@ -163,9 +157,7 @@ def _draw_marital(rng: np.random.Generator, homes: Homes, age: Ints, child: Flag
     divorced = widowed + 0.28 * np.clip((years - 25) / 25, 0, 1)
     separated = divorced + np.where(years > 25, 0.04, 0)
     scale = np.where(child, 0.3, 1.0)
-    alone = np.select(
-        [draw < widowed * scale, draw < divorced * scale, draw < separated * scale], [5, 4, 3], 0
-    )
+    alone = np.select([draw < widowed * scale, draw < divorced * scale, draw < separated * scale], [5, 4, 3], 0)
     union = np.select([(chance := rng.random(len(homes))) < 0.76, chance < 0.84], [1, 2], 0)[homes.of]
     together = (homes.place < 2) & homes.members(_COUPLE, _FAMILY) & (union > 0)
     status = np.where(together, union, alone)

@@ -15,13 +15,14 @@ from discretion.kernels.arrays import Floats, Index, Ints32
 from discretion.kernels.jit import helper
 from discretion.kernels.kdtree import HIGH, LEAF, LOW, Tree
 
+_SLACK = 1e-11  # of the squared radius of a ball: covers rounding
 _STACK = 80  # nodes that wait in a depth-first search: at most one more than the depth
 
 
 class Search(NamedTuple):
     """Working memory of a search, and its result: the best points found so far."""
 
-    nodes: Ints32  # waiting
+    nodes: Ints32  # waiting to be looked at
     bounds: Floats  # of their distances
     distances: Floats  # of one leaf
     best: Floats  # squared distances, as a heap with the worst on top
@@ -50,13 +51,21 @@ def _least(boxes: Floats, v: int, q: Floats) -> float:
 
 
 @helper
-def _most(boxes: Floats, v: int, q: Floats) -> float:
-    """Bound from above the squared distance of a point to the points in a box."""
-    total = 0.0
+def _most(boxes: Floats, v: int, q: Floats, direction: Floats, rim: float) -> float:
+    """Bound from above the squared distance of a point q to the points in a box, which also lie in a ball.
+
+    The corners of the box are one bound. The other: with c the center of the ball and w = q − c (`direction`),
+    |p − q|² = (|p − c|² − |w|²) + 2(q − p)·w, where the first term is at most `rim` and the second is bounded by
+    the box. In several dimensions the corners of boxes at the rim of the ball lie far outside it, and this bound
+    is much the better one.
+    """
+    corner, inside = 0.0, rim
     for j in range(q.size):
-        gap = max(q[j] - boxes[v, LOW, j], boxes[v, HIGH, j] - q[j])
-        total += gap * gap
-    return total
+        below, above = q[j] - boxes[v, LOW, j], boxes[v, HIGH, j] - q[j]
+        gap = max(below, above)
+        corner += gap * gap
+        inside += 2.0 * max(below * direction[j], -above * direction[j])
+    return min(corner, inside)
 
 
 @helper
@@ -73,13 +82,20 @@ def _leaf_distances(points: Floats, first: int, size: int, left: int, q: Floats,
 
 
 @helper
-def farthest(tree: Tree, search: Search, q: Floats, best: float, best_row: Index) -> tuple[float, Index, int]:
+def farthest(
+    tree: Tree, search: Search, q: Floats, center: Floats, reach: float, best: float, best_row: Index
+) -> tuple[float, Index, int]:
     """Find the point farthest from q, or keep the one given if none is farther (or as far with a lower row).
 
-    Return its squared distance, its row, and the number of leaves looked at.
+    All points must lie in the ball around `center` with the squared radius `reach` (infinite if unknown).
+    Return the squared distance, the row, and the number of leaves looked at.
     """
     start, lowest_row, nodes, bounds = tree.start, tree.lowest_row, search.nodes, search.bounds
     n, first_leaf = tree.rows.size, start.size // 2
+    direction = q - center
+    rim = reach * (1 + _SLACK)
+    for j in range(q.size):
+        rim -= direction[j] * direction[j]
     waiting, leaves = 1, 0
     nodes[0], bounds[0] = 0, np.inf
     while waiting > 0:
@@ -89,7 +105,8 @@ def farthest(tree: Tree, search: Search, q: Floats, best: float, best_row: Index
             continue
         if v < first_leaf:
             a, b = 2 * v + 1, 2 * v + 2
-            from_a, from_b = _most(tree.boxes, a, q), _most(tree.boxes, b, q)
+            from_a = _most(tree.boxes, a, q, direction, rim)
+            from_b = _most(tree.boxes, b, q, direction, rim)
             if from_b > from_a or (from_b == from_a and lowest_row[b] < lowest_row[a]):
                 a, b, from_a, from_b = b, a, from_b, from_a
             waiting = _push(nodes, bounds, waiting, b, from_b, lowest_row[b] < n)

@@ -182,11 +182,12 @@ def _form_groups(x: Floats, k: int, tree: Tree, search: Search, ranking: _Rankin
             return _PAUSED
         pairs -= 1
         is_pair = left[0] >= 3 * k
-        outer = _farthest_from_center(x, tree, search, ranking, state)
+        center = _center(state)
+        outer, reach = _farthest_from_center(x, center, tree, search, ranking, state)
         _take_group(x, x[outer], tree, search, state)
         if not is_pair:
             break
-        opposite = farthest(tree, search, x[outer], -1.0, np.int64(-1))[1]
+        opposite = farthest(tree, search, x[outer], center, reach, -1.0, np.int64(-1))[1]
         _take_group(x, x[opposite], tree, search, state)
     for row in range(x.shape[0]):
         if state.labels[row] < 0:
@@ -196,8 +197,10 @@ def _form_groups(x: Floats, k: int, tree: Tree, search: Search, ranking: _Rankin
 
 
 @helper
-def _farthest_from_center(x: Floats, tree: Tree, search: Search, ranking: _Ranking, state: _State) -> Index:
-    center = _center(state)
+def _farthest_from_center(
+    x: Floats, center: Floats, tree: Tree, search: Search, ranking: _Ranking, state: _State
+) -> tuple[Index, float]:
+    """Return the row that is farthest from the center of the records left, and its squared distance."""
     moved = 0.0
     for j in range(center.size):
         moved += (center[j] - ranking.center[j]) ** 2
@@ -212,7 +215,7 @@ def _farthest_from_center(x: Floats, tree: Tree, search: Search, ranking: _Ranki
             break
         left[3] += 1
         if i - left[2] == _LONGEST_SCAN:
-            best, best_row, leaves = farthest(tree, search, center, best, best_row)
+            best, best_row, leaves = farthest(tree, search, center, center, np.inf, best, best_row)
             left[3] += leaves * LEAF
             break
         row = ranking.rows[i]
@@ -220,7 +223,7 @@ def _farthest_from_center(x: Floats, tree: Tree, search: Search, ranking: _Ranki
             distance = _squared_distance(x, row, center)
             if distance > best or (distance == best and row < best_row):
                 best, best_row, reach = distance, row, np.sqrt(distance)
-    return best_row
+    return best_row, best
 
 
 @helper

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from discretion import __version__
 from discretion.data.dataset import Dataset
+from discretion.measure import Measure, align
 from discretion.release.plan import Step
 
 if TYPE_CHECKING:
     from discretion.release.release import Measured, Release
-    from discretion.release.study import Done
 
 
 def public_facts(release: Release) -> dict[str, Any]:
@@ -25,8 +26,8 @@ def public_facts(release: Release) -> dict[str, Any]:
         "cells_suppressed": dict(release.data.suppressed_cells),
         "columns": columns(release),
         "steps": [step_facts(item.step) for item in release.study.done],
-        "risk": [score_facts(item) for item in release.measured if item.measure.family == "risk"],
-        "utility": [score_facts(item) for item in release.measured if item.measure.family == "utility"],
+        "risk": [score_facts(release, item) for item in release.measured if item.measure.family == "risk"],
+        "utility": [score_facts(release, item) for item in release.measured if item.measure.family == "utility"],
         "requirements": [
             {"kind": finding.kind, "holds": finding.holds, "text": finding.explain_publicly()}
             for finding in release.findings
@@ -42,38 +43,80 @@ def step_facts(step: Step) -> dict[str, Any]:
         "what": method.summary(),
         "guarantee": method.guarantee,
         "settings": method.settings(public=not step.publish),
-        "withheld": []
-        if step.publish
-        else [name for name in method.confidential_fields() if name in method.settings()],
+        "withheld": withheld(step),
     }
 
 
-def score_facts(measured: Measured) -> dict[str, Any]:
-    """Give a measure's figures before and after; a figure that would give a confidential parameter away is withheld."""
+@dataclass(frozen=True)
+class PublicFigures:
+    """What everybody may know of a measure's result."""
+
+    before: float | None
+    after: float
+    chance: float | None
+    meaning: str
+    rounded: bool
+
+
+def public_figures(release: Release, measured: Measured) -> PublicFigures | None:
+    """Give a measure's figures as far as they are public; None where the figure itself would give a parameter away.
+
+    A figure on columns that a step changed with a withheld strength is rounded to one digit: from the exact error (or
+    the exact risk) of noise or swapping its strength could be computed. `publish: true` on the measure shows it all.
+    """
+    if not measured.is_public:
+        return None
     after = measured.after
+    before = measured.before.value if measured.before else None
+    chance = after.detail.get("chance")
+    if measured.publish or not tells_strength(release, measured.measure):
+        return PublicFigures(before, after.value, chance, after.meaning, rounded=False)
+    meaning = "Rounded to one digit: the exact figure would let one compute a withheld setting."
+    return PublicFigures(before, one_digit(after.value), chance, meaning, rounded=True)
+
+
+def tells_strength(release: Release, measure: Measure) -> bool:
+    """Tell whether a measure looks at a column whose perturbation is withheld."""
+    looked_at = getattr(measure, "columns", ()) or release.data.columns
+    return any(strength_withheld(release, name) for name in looked_at)
+
+
+def strength_withheld(release: Release, column: str) -> bool:
+    """Tell whether a step that perturbed the column keeps one of its settings from the public."""
+    return any(
+        column in changed and item.step.method.perturbs and withheld(item.step)
+        for item, changed in zip(release.study.done, release.changes, strict=True)
+    )
+
+
+def withheld(step: Step) -> list[str]:
+    """Name the settings of a step that are kept from the public."""
+    method = step.method
+    return [] if step.publish else [name for name in method.confidential_fields() if name in method.settings()]
+
+
+def one_digit(value: float) -> float:
+    """Round to one significant digit."""
+    return float(f"{value:.0e}")
+
+
+def score_facts(release: Release, measured: Measured) -> dict[str, Any]:
+    """Give a measure's public figures before and after."""
     facts: dict[str, Any] = {
         "kind": measured.measure.kind,
         "what": measured.measure.summary(),
-        "better": after.better,
+        "better": measured.after.better,
         "range": list(measured.measure.limits),
         "settings": measured.measure.settings(public=not measured.publish),
     }
-    if measured.is_public:
-        facts |= {
-            "before": measured.before.value if measured.before else None,
-            "after": after.value,
-            "chance": after.detail.get("chance"),
-            "meaning": after.meaning,
-        }
-    else:
-        facts |= {"withheld": True}
-    return facts
+    figures = public_figures(release, measured)
+    return facts | ({"withheld": True} if figures is None else asdict(figures))
 
 
 def columns(release: Release) -> list[dict[str, Any]]:
     """Describe every column of the original: role, type, and what each step did to it."""
-    original, done = release.study.original, release.study.done
-    changed = [(item, changed_columns(before, item.data)) for before, item in _with_before(original, done)]
+    original = release.study.original
+    changed = list(zip(release.study.done, release.changes, strict=True))
     described = []
     for name in original.columns:
         steps = [item.step.method.kind for item, names in changed if name in names]
@@ -90,16 +133,11 @@ def columns(release: Release) -> list[dict[str, Any]]:
     return described
 
 
-def _with_before(original: Dataset, done: tuple[Done, ...]) -> list[tuple[Dataset, Done]]:
-    before = [original, *(item.data for item in done[:-1])]
-    return list(zip(before, done, strict=False))
-
-
 def changed_columns(before: Dataset, after: Dataset) -> set[str]:
     """Name the columns that differ between two states of the data, dropped ones included."""
     gone = set(before.columns) - set(after.columns)
     if len(before) != len(after):
-        return set(before.columns)
+        before, after = align(before, after)
     kept = [name for name in after.columns if name in before.columns]
     return gone | {name for name in kept if not _same(before, after, name)}
 

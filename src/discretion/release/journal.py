@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from discretion import __version__
 from discretion.errors import PlanError
@@ -45,7 +46,7 @@ def write_journal(release: Release, folder: Path, output_digest: str) -> None:
         "steps": [
             {"id": d.step.id, d.step.method.kind: d.step.method.model_dump(mode="json")} for d in release.study.done
         ],
-        "scores": [_scores(item) for item in release.measured],
+        "scores": [_scores(item, release.data.row_ids) for item in release.measured],
         "requirements": [finding.to_dict() for finding in release.findings],
         "versions": _versions(),
     }
@@ -96,7 +97,7 @@ def _input_facts(release: Release) -> dict[str, Any]:
     return {**facts, "rows_sha256": hashlib.sha256(rows.tobytes()).hexdigest()}
 
 
-def _scores(measured: Measured) -> dict[str, Any]:
+def _scores(measured: Measured, rows: NDArray[np.int64]) -> dict[str, Any]:
     content: dict[str, Any] = {
         "measure": measured.measure.to_plan(),
         "before": measured.before.to_dict() if measured.before else None,
@@ -105,7 +106,7 @@ def _scores(measured: Measured) -> dict[str, Any]:
     per_record = measured.after.per_record
     if measured.measure.family == "risk" and per_record is not None:
         worst = np.argsort(-np.nan_to_num(per_record.astype(float)), kind="stable")[:_EXPOSED]
-        content["most_exposed_rows"] = worst.tolist()
+        content["most_exposed_original_rows"] = (rows[worst] + 1).tolist()
     return content
 
 

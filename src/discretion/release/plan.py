@@ -14,7 +14,7 @@ from discretion.errors import PlanError, unknown
 from discretion.measure import Measure
 from discretion.method import Decision, Method
 from discretion.model import PrivacyModel
-from discretion.part import Family, Part, find, is_path, parse
+from discretion.part import Family, Part, find, parse
 from discretion.release.plan_file import PlanText, read_plan_file, write_plan_file
 
 if TYPE_CHECKING:
@@ -362,10 +362,10 @@ class _Parser:
     def _path(self, kind: str, name: str, value: Any) -> Any:
         """Make a field that is a path relative to the plan's folder."""
         try:
-            field = find(str(kind)).model_fields[name]
-        except (PlanError, KeyError):
+            is_path = name in find(str(kind)).path_fields()
+        except PlanError:
             return value
-        return str(self.base / value) if isinstance(value, str) and is_path(name, field) else value
+        return str(self.base / value) if is_path and isinstance(value, str) else value
 
     def _part(self, place: tuple[str | int, ...], spec: Any, *families: Family) -> Part | None:
         inner = (*place, next(iter(spec))) if isinstance(spec, Mapping) and len(spec) == 1 else place

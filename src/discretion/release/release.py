@@ -8,6 +8,8 @@ import re
 import shutil
 import tempfile
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +55,14 @@ class Release:
     def __repr__(self) -> str:
         state = "may be published" if self.may_publish else "does not meet its requirements"
         return f"Release({len(self.data)} rows × {len(self.data.columns)} columns; {state})"
+
+    @cached_property
+    def changes(self) -> tuple[frozenset[str], ...]:
+        """For each step the columns it changed or dropped."""
+        from discretion.release.facts import changed_columns
+
+        states = [self.study.original, *(item.data for item in self.study.done)]
+        return tuple(frozenset(changed_columns(before, after)) for before, after in pairwise(states))
 
     @property
     def may_publish(self) -> bool:

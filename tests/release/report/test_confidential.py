@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -76,6 +77,15 @@ def test_scores_that_depend_on_a_secret_are_withheld() -> None:
     assert "would give it away" in public
     assert "The risk figures are withheld." in public
     assert "0.0731" not in public
+
+
+def test_scores_that_depend_on_a_secret_are_shown_when_published() -> None:
+    measure = _Secretive(columns=["income"], width=0.0731)
+    done = release([SWAP], measures=[measure])
+    shown = replace(done, measured=tuple(replace(item, publish=True) for item in done.measured))
+    page = render(shown, internal=False)
+    assert f"{done.measured[0].after.value:.1%}" in page
+    assert "would give it away" not in page
 
 
 class _Searching(Method):

@@ -17,7 +17,7 @@ values = st.one_of(
 
 
 @given(values, st.integers(0, 10))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_every_bar_stands_for_ten_original_records(x: np.ndarray, seed: int) -> None:
     y = x + np.random.default_rng(seed).normal(0, 1, len(x))
     found = histogram_of("x", x, y)
@@ -33,7 +33,7 @@ def test_every_bar_stands_for_ten_original_records(x: np.ndarray, seed: int) -> 
 
 
 @given(st.integers(100, 3000), st.integers(0, 1000))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_edges_are_round_and_say_nothing_about_extremes(n: int, seed: int) -> None:
     x = np.random.default_rng(seed).lognormal(8, 1.2, n)
     found = histogram_of("x", x, x)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from discretion.errors import DataError
@@ -43,18 +42,14 @@ class ColumnRow:
 
 def columns_of(release: Release) -> tuple[ColumnRow, ...]:
     """Describe every column of the original."""
-    from discretion.release.facts import changed_columns
-
     original, data = release.study.original, release.data
-    states = [original, *(done.data for done in release.study.done)]
-    changed = [changed_columns(before, after) for before, after in pairwise(states)]
     suppressed = data.suppressed_cells
     rows = []
     for name in original.columns:
         column = original.schema[name]
         touched = [
             (number, title_of(done.step.method.kind))
-            for number, (done, names) in enumerate(zip(release.study.done, changed, strict=True), start=1)
+            for number, (done, names) in enumerate(zip(release.study.done, release.changes, strict=True), start=1)
             if name in names
         ]
         rows.append(

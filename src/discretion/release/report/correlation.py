@@ -1,4 +1,4 @@
-"""How correlations between numeric columns changed: released − original, rounded to two decimals."""
+"""How correlations between numeric columns changed: released − original, rounded."""
 
 from __future__ import annotations
 
@@ -27,13 +27,15 @@ class Correlations:
     """row i holds the differences with columns 0 … i−1"""
 
 
-def correlations_of(sides: Sides, columns: list[str], *, internal: bool) -> Correlations | None:
+def correlations_of(sides: Sides, columns: list[str], *, internal: bool, digits: int = 2) -> Correlations | None:
     """Compare the correlation matrices of up to twelve columns, pair by pair of complete records."""
     fewest = _FEWEST_INTERNAL if internal else FEWEST_RECORDS
     varied = [name for name in columns if all(_varies(values) for values in sides.numbers(name))][:MOST_COLUMNS]
     if len(varied) < FEWEST_COLUMNS:
         return None
-    rows = tuple(tuple(_difference(sides, varied[i], varied[j], fewest) for j in range(i)) for i in range(len(varied)))
+    rows = tuple(
+        tuple(_difference(sides, varied[i], varied[j], fewest, digits) for j in range(i)) for i in range(len(varied))
+    )
     if all(value is None for row in rows for value in row):
         return None
     return Correlations(tuple(varied), rows)
@@ -43,7 +45,7 @@ def _varies(values: Floats) -> bool:
     return len(values) > 1 and bool(values.min() < values.max())
 
 
-def _difference(sides: Sides, one: str, other: str, fewest: int) -> float | None:
+def _difference(sides: Sides, one: str, other: str, fewest: int, digits: int) -> float | None:
     before = (sides.original.number(one), sides.original.number(other))
     after = (sides.released.number(one), sides.released.number(other))
     if sides.aligned:
@@ -54,7 +56,7 @@ def _difference(sides: Sides, one: str, other: str, fewest: int) -> float | None
     found = [_correlation(x[mask], y[mask], fewest) for (x, y), mask in zip((before, after), masks, strict=True)]
     if found[0] is None or found[1] is None:
         return None
-    return round(found[1] - found[0], 2) + 0.0
+    return round(found[1] - found[0], digits) + 0.0
 
 
 def _correlation(x: Floats, y: Floats, fewest: int) -> float | None:

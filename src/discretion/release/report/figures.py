@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from discretion.release.facts import changed_columns
+from discretion.release.facts import strength_withheld
 from discretion.release.report import categories, class_sizes, correlation, error_curve, histogram
 from discretion.release.report.pairs import Sides, plain_columns, sides_of
-from discretion.release.report.settings import withholds
 from discretion.release.report.wording import count, counted
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ def figures_of(release: Release, *, internal: bool) -> tuple[FigureGroup, ...]:
         _class_sizes(release),
         _numbers(release, sides, numeric, internal),
         _categories(release, other),
-        _correlations(sides, numeric, internal),
+        _correlations(release, sides, numeric, internal),
     ]
     return tuple(group for group in groups if group.figures or group.notes)
 
@@ -119,16 +118,6 @@ def _curve_caption(curve: error_curve.ErrorCurve) -> str:
     return f"{words}, in standard deviations of the original column."
 
 
-def strength_withheld(release: Release, column: str) -> bool:
-    """Tell whether a step that changed the column keeps one of its settings from the public."""
-    before = release.study.original
-    for done in release.study.done:
-        if withholds(done.step.method, publish=done.step.publish) and column in changed_columns(before, done.data):
-            return True
-        before = done.data
-    return False
-
-
 def _categories(release: Release, columns: list[str]) -> FigureGroup:
     intro = (
         f"The most frequent values of changed columns, counted in the release only. Values of fewer than "
@@ -147,7 +136,7 @@ def _categories(release: Release, columns: list[str]) -> FigureGroup:
     return FigureGroup("categories", "Categories that were changed", intro, tuple(figures), tuple(notes))
 
 
-def _correlations(sides: Sides, changed: list[str], internal: bool) -> FigureGroup:
+def _correlations(release: Release, sides: Sides, changed: list[str], internal: bool) -> FigureGroup:
     intro = (
         "A correlation says how strongly two columns move together, from −1 to +1. The picture shows by how much each "
         "one differs in the release: 0 means that the relation was kept."
@@ -156,12 +145,13 @@ def _correlations(sides: Sides, changed: list[str], internal: bool) -> FigureGro
     empty = FigureGroup("correlations", "Relations between numbers", intro, ())
     if not changed or len(numeric) < correlation.FEWEST_COLUMNS:
         return empty
-    found = correlation.correlations_of(sides, numeric, internal=internal)
+    hidden = not internal and any(strength_withheld(release, name) for name in numeric)
+    found = correlation.correlations_of(sides, numeric, internal=internal, digits=1 if hidden else 2)
     if found is None:
         return empty
     caption = (
         "Correlation in the release minus correlation in the original, over records that have both values, rounded to "
-        "two decimals. Columns are numbered as the rows are."
+        f"{'one decimal' if hidden else 'two decimals'}. Columns are numbered as the rows are."
     )
     figure = Figure("Change of correlations", correlation.draw(found), caption, wide=len(found.columns) > 6)
     return FigureGroup("correlations", "Relations between numbers", intro, (figure,))

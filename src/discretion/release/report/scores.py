@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from discretion.release.facts import PublicFigures, public_figures
 from discretion.release.report.settings import Setting, settings_of
 from discretion.release.report.wording import NOTHING, WITHHELD, figure, title_of
 
@@ -39,35 +40,40 @@ class ScoreRow:
     withheld: bool
     settings: tuple[Setting, ...]
     range: Range | None
+    rounded: bool
     values: tuple[float | None, float] | None
     """the figures before and after, where they may be shown"""
 
 
 def scores_of(release: Release, family: Family, *, internal: bool) -> tuple[ScoreRow, ...]:
     """Describe the measures of one family in their order."""
-    return tuple(_row(item, internal) for item in release.measured if item.measure.family == family)
+    return tuple(_row(release, item, internal) for item in release.measured if item.measure.family == family)
 
 
-def _row(item: Measured, internal: bool) -> ScoreRow:
-    measure, after = item.measure, item.after
-    shown = internal or item.is_public
-    limits = measure.limits
-    chance = _chance(after.detail.get("chance"))
-    before = item.before.value if item.before else None
+def _row(release: Release, item: Measured, internal: bool) -> ScoreRow:
+    measure, limits = item.measure, item.measure.limits
+    shown = _exact_figures(item) if internal else public_figures(release, item)
+    chance = None if shown is None else _chance(shown.chance)
     return ScoreRow(
         title=title_of(measure.kind),
         kind=measure.kind,
         what=measure.summary(),
-        before=figure(before, limits) if shown else WITHHELD,
-        after=figure(after.value, limits) if shown else WITHHELD,
+        before=figure(shown.before, limits) if shown else WITHHELD,
+        after=("about " if shown.rounded else "") + figure(shown.after, limits) if shown else WITHHELD,
         chance=figure(chance, limits) if shown else WITHHELD,
-        better=after.better,
-        meaning=after.meaning if shown else "The figure depends on a confidential setting and would give it away.",
-        withheld=not shown,
-        settings=settings_of(measure, internal=internal),
-        range=_range(before, after.value, chance, limits) if shown else None,
-        values=(before, after.value) if shown else None,
+        better=item.after.better,
+        meaning=shown.meaning if shown else "The figure depends on a confidential setting and would give it away.",
+        withheld=shown is None,
+        settings=settings_of(measure, internal=internal, publish=item.publish),
+        range=_range(shown.before, shown.after, chance, limits) if shown else None,
+        rounded=shown is not None and shown.rounded,
+        values=(shown.before, shown.after) if shown else None,
     )
+
+
+def _exact_figures(item: Measured) -> PublicFigures:
+    before = item.before.value if item.before else None
+    return PublicFigures(before, item.after.value, item.after.detail.get("chance"), item.after.meaning, rounded=False)
 
 
 def _chance(value: Any) -> float | None:

@@ -85,7 +85,9 @@ def _risk(rows: tuple[ScoreRow, ...]) -> list[str]:
 
 
 def _loss(release: Release, rows: tuple[ScoreRow, ...]) -> list[str]:
-    said = [row.meaning for row in rows if not row.withheld and row.meaning][:_SENTENCES]
+    said = [
+        f"{row.title} {row.after}" if row.rounded else row.meaning for row in rows if not row.withheld and row.meaning
+    ][:_SENTENCES]
     cells = sum(release.data.suppressed_cells.values())
     lost = []
     if release.data.lost_records:

@@ -1,0 +1,135 @@
+"""`discretion apply KIND IN OUT`: options from the method's fields, files and pipes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import discretion as dc
+from tests.cli.conftest import Cli, spawn
+from tests.release.survey import files_of, put_survey, survey
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    put_survey(tmp_path)
+    return tmp_path / "survey.csv"
+
+
+def test_help_shows_what_the_method_does_and_its_fields(cli: Cli) -> None:
+    done = cli("apply", "mdav", "--help")
+    assert done.code == 0 and done.err == ""
+    words = " ".join(done.out.split())
+    assert "Replace each record's values by the mean of its group of at least k similar records." in words
+    assert "--k NUMBER smallest group size [default: 3]" in words
+    assert "--columns A,B,…" in words and "--integers / --no-integers round columns of whole numbers back" in words
+    assert "Domingo-Ferrer" in words and ">>>" not in words
+
+
+def test_the_list_of_methods(cli: Cli) -> None:
+    out = cli("apply", "--help").out
+    assert "mdav" in out and "rank-swap" in out and "k-anonymity" not in out and "il1s" not in out
+
+
+def test_a_file_is_protected_as_in_python(file: Path, tmp_path: Path, cli: Cli) -> None:
+    out = tmp_path / "new.csv"
+    done = cli("apply", "mdav", file, out, "--columns", "income, savings", "--k", 7, "--json")
+    assert done.code == 0 and done.json() == {
+        "version": 1,
+        "kind": "mdav",
+        "rows": 240,
+        "columns": survey().columns,
+        "written": True,
+    }
+    expected = dc.Mdav(columns=["income", "savings"], k=7)(survey())
+    assert pl.read_csv(out).equals(expected)
+
+
+def test_mappings_lists_and_hierarchies(file: Path, tmp_path: Path, cli: Cli) -> None:
+    out = tmp_path / "new.csv"
+    rule = 'age={"intervals": {"width": 10, "levels": 4}}'
+    hierarchies = ["--hierarchy", rule, "--hierarchy", f"region={tmp_path / 'region.csv'}"]
+    assert cli("apply", "generalize", file, out, "--levels", "age=2,region=1", *hierarchies).code == 0
+    new = pl.read_csv(out)
+    assert set(new["region"]) == {"land"} and set(new["age"]) <= {"[0, 19]", "[20, 39]", "[40, 59]", "[60, 79]"}
+    options = ["--column", "age", "--cuts", "0,30,120", "--labels", "young,old", "--force"]
+    assert cli("apply", "recode", file, out, *options).code == 0
+    assert set(pl.read_csv(out)["age"]) == {"young", "old"}
+
+
+def test_roles_by_option_and_by_plan(file: Path, tmp_path: Path, cli: Cli) -> None:
+    out = tmp_path / "new.csv"
+    assert cli("apply", "drop-identifiers", file, out, "--identifier", "person_id,sex").code == 0
+    assert pl.read_csv(out).columns == ["age", "region", "income", "savings"]
+    assert cli("apply", "drop-identifiers", file, out, "--plan", tmp_path / "plan.yaml", "--force").code == 0
+    assert pl.read_csv(out).columns == ["age", "sex", "region", "income", "savings"]
+    done = cli("apply", "drop-identifiers", file, out, "--identifier", "persn_id", "--force")
+    assert done.code == 2 and "did you mean 'person_id'" in done.err
+
+
+def test_the_seed_file_decides_the_draws(file: Path, tmp_path: Path, cli: Cli) -> None:
+    (tmp_path / "seed").write_text("77")
+    noise = ["additive-noise", file]
+    options = ["--columns", "income", "--sd-share", "0.2"]
+    for name in ("a", "b"):
+        assert cli("apply", *noise, tmp_path / f"{name}.csv", *options, "--seed-file", tmp_path / "seed").code == 0
+    assert cli("apply", *noise, tmp_path / "c.csv", *options).code == 0
+    texts = files_of(tmp_path)
+    assert texts["a.csv"] == texts["b.csv"] != texts["c.csv"]
+    assert pl.read_csv(tmp_path / "a.csv").equals(dc.AdditiveNoise(columns=["income"], sd_share=0.2)(survey(), seed=77))
+
+
+def test_pipes(tmp_path: Path) -> None:
+    done = spawn("apply", "top-code", "-", "-", "--column", "age", "--at", "40", "-q", text=survey().write_csv())
+    assert done.code == 0 and done.err == ""
+    assert pl.read_csv(done.out.encode())["age"].max() == 40
+
+
+def test_dry_run_existing_files_and_force(file: Path, tmp_path: Path, cli: Cli) -> None:
+    out = tmp_path / "new.csv"
+    swap = ["apply", "rank-swap", file, out, "--columns", "income", "--percent", "5"]
+    done = cli(*swap, "--dry-run", "--json")
+    assert done.code == 0 and done.json()["written"] is False and not out.exists()
+    out.write_text("precious")
+    done = cli(*swap)
+    assert done.code == 3 and "--force" in done.err and out.read_text() == "precious"
+    assert cli(*swap, "--force").code == 0 and len(pl.read_csv(out)) == 240
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["mdaw"], 2, "did you mean 'mdav'"),
+        (["k-anonymity"], 2, "unknown method 'k-anonymity'"),
+        (["rank-swap", "--columns", "income"], 2, "--percent"),
+        (["rank-swap", "--columns", "income", "--percent", "0"], 2, "greater than 0"),
+        (["rank-swap", "--columns", "income", "--percent", "101"], 2, "less than or equal to 100"),
+        (["rank-swap", "--columns", "income", "--percent", "many"], 2, "percent"),
+        (["rank-swap", "--colums", "income", "--percent", "5"], 2, "--columns"),
+        (["additive-noise", "--columns", "income"], 2, "exactly one of"),
+        (["additive-noise", "--columns", "income", "--sd-share", "1", "--distribution", "cauchy"], 2, "laplace"),
+        (["rank-swap", "--columns", "sex", "--percent", "5"], 3, "column 'sex' is text"),
+        (["rank-swap", "--columns", "incom", "--percent", "5"], 3, "did you mean 'income'"),
+        (["rank-swap", "--percent", "5"], 2, "give `columns`"),
+        (["mdav", "--columns", "income", "--k", "500"], 3, "k = 500 is larger than the 240 records"),
+        (["generalize", "--levels", "age=1", "--hierarchy", "age"], 2, "expected COLUMN=FILE"),
+        (["generalize", "--levels", "age=1", "--hierarchy", "age={x"], 2, "not valid JSON"),
+        (["generalize", "--levels", "age=1"], 2, "column 'age' has no hierarchy"),
+    ],
+)
+def test_faults(file: Path, tmp_path: Path, cli: Cli, arguments: list[str], code: int, words: str) -> None:
+    before = files_of(tmp_path)
+    done = cli("apply", arguments[0], file, tmp_path / "new.csv", *arguments[1:])
+    assert done.code == code and words in done.err and done.out == ""
+    assert files_of(tmp_path) == before
+
+
+def test_missing_and_empty_input(tmp_path: Path, cli: Cli) -> None:
+    (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "header.csv").write_text("a,b\n")
+    for name in ("none.csv", "empty.csv", "header.csv"):
+        done = cli("apply", "mdav", tmp_path / name, tmp_path / "new.csv", "--columns", "a", "--json")
+        assert done.code == 3 and name in done.err and done.json()["error"]["kind"] == "DataError"
+    assert not (tmp_path / "new.csv").exists()

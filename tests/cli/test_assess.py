@@ -1,0 +1,85 @@
+"""`discretion assess ORIGINAL RELEASED`: the same figures as in Python, rows matched as told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import discretion as dc
+from tests.cli.conftest import Cli
+from tests.release.survey import survey
+
+MEASURES = ["--measure", "il1s:{columns: [income]}", "--measure", "interval-risk:{columns: income, sd_share: 0.2}"]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    survey().write_csv(tmp_path / "before.csv")
+    noisy().write_csv(tmp_path / "after.csv")
+    return tmp_path / "before.csv", tmp_path / "after.csv"
+
+
+def noisy() -> pl.DataFrame:
+    return dc.AdditiveNoise(columns=["income"], sd_share=0.2)(survey(), seed=1)
+
+
+def test_measures_agree_with_python(files: tuple[Path, Path], cli: Cli) -> None:
+    done = cli("assess", *files, *MEASURES, "--json")
+    assert done.code == 0 and "aligned by position" in done.err
+    content = done.json()
+    assert content["aligned_by"] == "position"
+    loss, risk = content["scores"]
+    assert loss["value"] == pytest.approx(dc.Il1s(columns=["income"])(survey(), noisy()).value)
+    expected = dc.IntervalRisk(columns=["income"], sd_share=0.2)(survey(), noisy()).value
+    assert risk["value"] == pytest.approx(expected) and risk["better"] == "lower" and risk["family"] == "risk"
+
+
+def test_roles_choose_the_measures(files: tuple[Path, Path], cli: Cli) -> None:
+    done = cli("assess", *files, "--quasi", "age,sex", "--sensitive", "income", "--quiet")
+    assert done.code == 0 and done.err == ""
+    for kind in ("sample-uniqueness", "distance-linkage", "interval-risk", "il1s"):
+        assert kind in done.out
+
+
+def test_without_roles_and_measures_there_is_nothing_to_do(tmp_path: Path, cli: Cli) -> None:
+    for name in ("a", "b"):
+        pl.DataFrame({"word": ["x", "y"]}).write_csv(tmp_path / f"{name}.csv")
+    done = cli("assess", tmp_path / "a.csv", tmp_path / "b.csv")
+    assert done.code == 2 and "--quasi" in done.err
+
+
+def test_rows_are_matched_by_an_id_column(files: tuple[Path, Path], tmp_path: Path, cli: Cli) -> None:
+    before, _ = files
+    noisy().sample(fraction=1, shuffle=True, seed=1).write_csv(tmp_path / "shuffled.csv")
+    by_id = cli("assess", before, tmp_path / "shuffled.csv", *MEASURES, "--id", "person_id", "--json").json()
+    assert by_id["aligned_by"] == "person_id"
+    assert by_id["scores"][0]["value"] == pytest.approx(dc.Il1s(columns=["income"])(survey(), noisy()).value)
+    by_place = cli("assess", before, tmp_path / "shuffled.csv", *MEASURES, "--json").json()
+    assert by_place["scores"][0]["value"] > 3 * by_id["scores"][0]["value"]
+
+
+def test_rows_that_cannot_be_matched(files: tuple[Path, Path], tmp_path: Path, cli: Cli) -> None:
+    before, _ = files
+    noisy().head(100).write_csv(tmp_path / "fewer.csv")
+    done = cli("assess", before, tmp_path / "fewer.csv", *MEASURES, "--json")
+    assert done.code == 3 and "240 rows and the release 100" in done.err and done.json()["error"]["exit_code"] == 3
+    done = cli("assess", before, tmp_path / "fewer.csv", *MEASURES, "--id", "region")
+    assert done.code == 3 and "'region' has missing or repeated values" in done.err
+    assert cli("assess", before, tmp_path / "fewer.csv", *MEASURES, "--id", "person_id").code == 0
+
+
+@pytest.mark.parametrize(
+    ("measure", "words"),
+    [
+        ("il1z", "did you mean 'il1s'"),
+        ("mdav", "'mdav' is a method; a risk or utility is needed here"),
+        ("il1s:{columns: [", "expected KIND or KIND:{field: value}"),
+        ("il1s:{colums: [income]}", "did you mean 'columns'"),
+        ("il1s:7", "expected a mapping of fields"),
+    ],
+)
+def test_wrong_measures(files: tuple[Path, Path], cli: Cli, measure: str, words: str) -> None:
+    done = cli("assess", *files, "--measure", measure)
+    assert done.code == 2 and words in done.err

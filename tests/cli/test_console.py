@@ -1,0 +1,92 @@
+"""What all commands share: help, versions, usage faults, colors, closed pipes, quick start."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import discretion
+from tests.cli.conftest import Cli, spawn
+
+
+def test_help_and_version(cli: Cli) -> None:
+    done = cli("--help")
+    assert done.code == 0 and done.err == "" and "Exit codes" in done.out
+    for command in ("demo", "run", "check", "apply", "assess", "parts", "roles"):
+        assert re.search(rf"^  {command} ", done.out, re.MULTILINE)
+        assert cli(command, "--help").code == 0
+    assert discretion.__version__ in cli("--version").out
+
+
+@pytest.mark.parametrize("arguments", [[], ["rum"], ["run"], ["run", "--no-such-option", "x"], ["demo", "--rows", "5"]])
+def test_usage_faults_exit_2_and_leave_stdout_empty(cli: Cli, arguments: list[str]) -> None:
+    done = cli(*arguments)
+    assert done.code == 2 and done.out == "" and "Usage" in done.err
+
+
+def on_a_terminal(*arguments: str, **environment: str) -> str:
+    """Run the command line with a terminal for all three streams; give all it shows."""
+    reader, writer = pty.openpty()
+    full = {**os.environ, "TERM": "xterm-256color", **environment}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "discretion", *arguments], stdin=writer, stdout=writer, stderr=writer, env=full
+    )
+    os.close(writer)
+    shown = b""
+    while True:
+        try:
+            block = os.read(reader, 65_536)
+        except OSError:  # the other end is closed
+            break
+        if not block:
+            break
+        shown += block
+    os.close(reader)
+    assert process.wait() == 0
+    return shown.decode()
+
+
+COLOR = re.compile(r"\x1b\[[0-9;]*\b(?:3[0-9]|4[0-9]|9[0-7]|10[0-7])\b[0-9;]*m")
+
+
+def test_no_color_on_request(tmp_path: Path) -> None:
+    from tests.release.survey import put_survey
+
+    shown = on_a_terminal("run", str(put_survey(tmp_path)), NO_COLOR="1")
+    assert "Risk and utility" in shown and not COLOR.search(shown)
+
+
+def test_no_escapes_without_a_terminal() -> None:
+    assert "\x1b" not in spawn("parts").out
+
+
+def test_a_closed_pipe_is_no_fault() -> None:
+    command = f"{sys.executable} -m discretion parts --json | head -c 20"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert done.stderr == "" and len(done.stdout) == 20
+
+
+# --- start-up ------------------------------------------------------------------------------------------------------
+
+
+def cpu_seconds(*arguments: str) -> float:
+    """Give the CPU time of a process and its children."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, *arguments], check=True, capture_output=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def test_start_up_costs_little_more_than_numpy() -> None:
+    commands = [("-c", "import numpy"), ("-c", "import discretion"), ("-m", "discretion", "--help")]
+    rounds = [[cpu_seconds(*command) for command in commands] for _ in range(6)]
+    numpy, imported, helped = (min(times) for times in zip(*rounds, strict=True))
+    assert imported <= 1.5 * numpy
+    assert helped <= 2.5 * numpy

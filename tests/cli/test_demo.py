@@ -1,0 +1,37 @@
+"""`discretion demo`: the main job from beginning to end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+
+from discretion.cli.demo import write_example
+from tests.cli.conftest import Cli
+from tests.release.survey import files_of
+
+
+def test_the_demo_publishes_a_checked_release(tmp_path: Path, cli: Cli) -> None:
+    done = cli("demo", "--out", tmp_path / "demo", "--json")
+    assert done.code == 0
+    assert all(found["holds"] for found in done.json()["requirements"])
+    assert sorted(files_of(tmp_path / "demo" / "release")) == ["data.csv", "report.html", "report.json"]
+    data = pl.read_csv(tmp_path / "demo" / "release" / "data.csv")
+    assert len(data) == 30_000 and not {"name", "person_id", "birth_date"} & set(data.columns)
+    assert "private journal" in done.err
+    before = files_of(tmp_path)
+    done = cli("demo", "--out", tmp_path / "demo")
+    assert done.code == 3 and "--force" in done.err and files_of(tmp_path) == before
+    done = cli("run", tmp_path / "demo" / "plan.yaml", "--force")  # what the demo tells the user to try next
+    assert done.code == 0
+
+
+def test_too_few_people_publish_nothing_and_give_one_json_document(tmp_path: Path, cli: Cli) -> None:
+    done = cli("demo", "--out", tmp_path / "demo", "--rows", 1000, "--json")
+    assert done.code == 4 and done.json()["error"]["kind"] == "RequirementNotMet"
+    assert not (tmp_path / "demo" / "release").exists() and not (tmp_path / "demo" / "private").exists()
+
+
+def test_the_example_is_valid(tmp_path: Path, cli: Cli) -> None:
+    plan = write_example(tmp_path / "x", 2000)
+    assert cli("run", plan, "--dry-run").code == 0

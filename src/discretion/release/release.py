@@ -122,13 +122,13 @@ class Release:
         facts = {**self.facts(), "data": {"file": file.name, "sha256": sha256_of(file)}}
         (folder / "report.json").write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         (folder / "report.html").write_text(render(self, internal=False), encoding="utf-8")
+        folder.chmod(0o755)
         return str(facts["data"]["sha256"])
 
     def _write_private(self, folder: Path, digest: str) -> None:
         from discretion.release.journal import write_journal
         from discretion.release.report.page import render
 
-        folder.chmod(0o700)
         write_journal(self, folder, digest)
         report = folder / "report.html"
         report.write_text(render(self, internal=True), encoding="utf-8")
@@ -165,19 +165,15 @@ def _check_replaceable(place: Path, known: re.Pattern[str]) -> None:
 
 
 class _Staged:
-    """A new folder beside its destination; removed again unless it was moved there."""
+    """A new folder beside its destination that only the owner may read; removed again unless it was moved there."""
 
     def __init__(self, destination: Path) -> None:
         self.destination = destination
 
     def __enter__(self) -> Path:
         parent = self.destination.resolve().parent
-        try:
-            parent.mkdir(parents=True, exist_ok=True)
-            self.folder = Path(tempfile.mkdtemp(prefix=f".{self.destination.name}-", dir=parent))
-        except OSError as error:
-            raise DataError(f"cannot write to {str(parent)!r}: {error.strerror}") from None
-        self.folder.chmod(0o755)
+        parent.mkdir(parents=True, exist_ok=True)
+        self.folder = Path(tempfile.mkdtemp(prefix=f".{self.destination.name}-", dir=parent))
         return self.folder
 
     def __exit__(self, *_: object) -> None:

@@ -1,0 +1,95 @@
+"""What every part shares: frozen, validated in words, found by kind and by class name."""
+
+from __future__ import annotations
+
+import pytest
+
+import discretion as dc
+from discretion import part
+from discretion.errors import PlanError
+
+
+@pytest.fixture
+def own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a test register parts that no other test sees."""
+    monkeypatch.setattr(part, "_REGISTERED", dict(part._REGISTERED))
+
+
+def test_parts_are_frozen_and_comparable() -> None:
+    swap = dc.RankSwap(columns="income", percent=10)
+    assert swap == dc.RankSwap(columns=["income"], percent=10.0) != dc.RankSwap(columns=["income"], percent=11)
+    with pytest.raises(ValueError, match="frozen"):
+        swap.percent = 5
+    levels = dc.Generalize(levels={"age": 1}).levels
+    with pytest.raises(TypeError):
+        levels["age"] = 2
+
+
+def test_every_fault_of_a_part_at_once() -> None:
+    with pytest.raises(PlanError) as caught:
+        dc.RankSwap(colums=["x"], percent="much", by=3)
+    problems = caught.value.problems
+    assert len(problems) == 3 and all(problem.startswith("rank-swap: ") for problem in problems)
+    assert any("unknown field 'colums'; did you mean 'columns'?" in problem for problem in problems)
+    assert any("percent" in problem and "'much'" in problem for problem in problems)
+    with pytest.raises(PlanError, match="the field 'percent' is required"):
+        dc.RankSwap()
+
+
+@pytest.mark.parametrize("percent", [0, -1, 100.1, float("nan"), float("inf")])
+def test_percent_has_bounds(percent: float) -> None:
+    with pytest.raises(PlanError, match="percent"):
+        dc.RankSwap(columns=["x"], percent=percent)
+
+
+def test_settings_leave_out_defaults_and_what_is_confidential() -> None:
+    swap = dc.RankSwap(columns=["income"], percent=7.31)
+    assert swap.settings() == {"columns": ["income"], "percent": 7.31}
+    assert swap.settings(public=True) == {"columns": ["income"]}
+    assert swap.to_plan() == {"rank-swap": {"columns": ["income"], "percent": 7.31}}
+    assert dc.RankSwap.confidential_fields() == ("percent",)
+
+
+@pytest.mark.parametrize("name", ["Mdaw", "KAnonimity", "RankSwapp"])
+def test_a_class_that_does_not_exist_is_suggested(name: str) -> None:
+    with pytest.raises(AttributeError, match="did you mean"):
+        getattr(dc, name)
+
+
+def test_names_are_found_and_others_are_not() -> None:
+    assert dc.Mdav is part.find("mdav") and "Mdav" in dir(dc) and "Dataset" in dir(dc)
+    assert sorted(dc.parts()) == dc.parts() and {"mdav", "k-anonymity", "il1s"} <= set(dc.parts())
+    for name in ("mdav", "_secret", "nothing"):
+        assert not hasattr(dc, name)
+    for name in dc.__all__:
+        assert getattr(dc, name) is not None
+
+
+def test_parse_takes_a_kind_or_one_mapping() -> None:
+    assert part.parse("mdav") == part.parse({"mdav": None}) == part.parse({"mdav": {"k": 3}}) == dc.Mdav()
+    for spec, words in (
+        ({"mdav": {}, "il1s": {}}, "2 keys"),
+        (7, "int 7"),
+        ({"mdav": [3]}, "mapping of fields"),
+        ("mdaw", "did you mean 'mdav'"),
+    ):
+        with pytest.raises(PlanError, match=words):
+            part.parse(spec)
+    with pytest.raises(PlanError, match="'mdav' is a method; a model or risk is needed here"):
+        part.parse("mdav", "model", "risk")
+
+
+def test_a_kind_is_registered_once(own_registry: None) -> None:
+    class Mine(dc.Method, kind="mine-alone"):
+        """A method of this test."""
+
+    assert part.find("mine-alone") is Mine
+    with pytest.raises(TypeError, match="'mine-alone' is already registered"):
+
+        class Other(dc.Method, kind="mine-alone"):
+            """Another one."""
+
+
+def test_fields_that_name_a_file_are_marked() -> None:
+    paths = {(p.kind, field) for p in part.all_parts() for field in p.path_fields()}
+    assert ("pseudonymize", "key_file") in paths and ("sample-uniqueness", "population") in paths

@@ -70,6 +70,9 @@ def test_borders() -> None:
     check(np.zeros((3, 2)), np.zeros((4, 2)), np.array([0, 3, -1]))
     check(np.empty((0, 2)), np.zeros((4, 2)), np.empty(0, np.int64))
     check(np.array([[-0.0]]), np.array([[0.0], [-0.0]]), np.array([1]))
+    check(np.empty((2, 0)), np.empty((3, 0)), np.array([0, -1]))
+    with pytest.raises(ValueError, match="finite"):
+        nearest_ties(np.array([[np.inf]]), np.zeros((1, 1)))
     with pytest.raises(ValueError, match="no points"):
         nearest_ties(np.zeros((1, 2)), np.zeros((0, 2)))
     with pytest.raises(ValueError, match="columns"):

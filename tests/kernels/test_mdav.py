@@ -77,6 +77,10 @@ def test_too_few_records_or_no_k() -> None:
         mdav_groups(np.zeros((3, 1)), 4)
     with pytest.raises(ValueError, match="two dimensions"):
         mdav_groups(np.zeros(3), 1)
+    with pytest.raises(ValueError, match="no columns"):
+        mdav_groups(np.zeros((3, 0)), 1)
+    with pytest.raises(ValueError, match="finite"):
+        mdav_groups(np.array([[1.0], [np.nan]]), 1)
 
 
 def test_progress_counts_up_and_may_cancel(monkeypatch) -> None:

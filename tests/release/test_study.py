@@ -154,9 +154,7 @@ def test_a_group_method_ignores_a_decision() -> None:
 def test_plans_run_again_with_the_decisions_of_a_journal(tmp_path: Path) -> None:
     from discretion.release.journal import read_decisions
 
-    steps = (
-        "steps:\n  - top-code: {column: income, quantile: 0.8, by: sex}\n  - rank-swap: {columns: savings, percent: 9}"
-    )
+    steps = "[{top-code: {column: income, quantile: 0.8, by: sex}}, {rank-swap: {columns: savings, percent: 9}}]"
     roles = "roles:\n" + "".join(f"  {name}: {role}\n" for name, role in ROLES.items())
     plan = dc.Plan.load(put_survey(tmp_path, f"data: survey.csv\n{roles}steps: {steps}\noutput: out\n"))
     first = plan.run(seed=1)

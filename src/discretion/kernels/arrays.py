@@ -32,6 +32,14 @@ def as_matrix(x: ArrayLike) -> Floats:
     return array
 
 
+def as_finite_matrix(x: ArrayLike) -> Floats:
+    """Return the same as `as_matrix`, and refuse NaN and infinity, which would send a search astray."""
+    array = as_matrix(x)
+    if not np.isfinite(array).all():
+        raise ValueError("the numbers must be finite (no NaN, no infinity)")
+    return array
+
+
 def as_integers(x: ArrayLike) -> Ints:
     """Return one column as contiguous, writable int64 numbers, copied only if it must be."""
     return np.require(x, dtype=np.int64, requirements=["C", "A", "W"])

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discretion.kernels.arrays import Bools, Floats, Ints, as_integers, as_matrix
+from discretion.kernels.arrays import Bools, Floats, Ints, as_finite_matrix, as_integers
 from discretion.kernels.classes import Classes, distinct_rows
 
 TIE = 1e-9  # relative difference up to which two distances are equal: only rounding separates them
@@ -49,7 +49,7 @@ def nearest_ties(
     Time about O((n + m)·log n) in few dimensions, O(n·m) above ten or when very many distinct points are
     tied; memory O(n + m).
     """
-    q, p = as_matrix(queries), as_matrix(points)
+    q, p = as_finite_matrix(queries), as_finite_matrix(points)
     if q.shape[1] != p.shape[1]:
         raise ValueError(f"queries have {q.shape[1]} columns, points have {p.shape[1]}")
     if p.shape[0] == 0:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discretion.kernels.arrays import Floats, Index, Ints, Ints32, as_integers, as_matrix
+from discretion.kernels.arrays import Floats, Index, Ints, Ints32, as_finite_matrix, as_integers, as_matrix
 from discretion.kernels.jit import helper, kernel
 from discretion.kernels.kdsearch import Search, farthest, nearest, new_search
 from discretion.kernels.kdtree import LEAF, Tree, build, remove
@@ -60,8 +60,10 @@ def mdav_groups(x: ArrayLike, k: int, progress: Progress | None = None) -> Ints3
     and may raise to cancel. Time about O(n·log n) in few dimensions; memory about twice the input and 50
     bytes a row.
     """
-    points = as_matrix(x)
+    points = as_finite_matrix(x)
     n = points.shape[0]
+    if points.shape[1] == 0:
+        raise ValueError("there are no columns to compare records by")
     if k < 1:
         raise ValueError(f"k must be at least 1, got {k}")
     if n < k:

@@ -143,8 +143,12 @@ class ClassModel(PrivacyModel):
         )
 
     def table(
-        self, data: Dataset, columns: tuple[str, ...], classes: Classes, sensitive: tuple[str, ...]
-    ) -> ClassTable:  # noqa: ARG002 - models with a population need the columns
+        self,
+        data: Dataset,
+        columns: tuple[str, ...],  # noqa: ARG002 - models with a population need them
+        classes: Classes,
+        sensitive: tuple[str, ...],
+    ) -> ClassTable:
         """Build the table of a data set; models with a population add it here."""
         counts = {name: sensitive_counts(data, name, classes) for name in sensitive}
         return ClassTable(classes.counts, MappingProxyType(counts))

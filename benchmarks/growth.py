@@ -31,7 +31,7 @@ def memory(field):
 def data(n):
     rng = np.random.default_rng(1)
     frame = pl.DataFrame({{'x': rng.lognormal(10, 1, n), 'y': rng.normal(size=n), 'z': rng.normal(size=n),
-                          'g': rng.integers(0, 100, n).astype(np.int16), 'h': rng.integers(0, 50, n).astype(np.int16)}})
+                          'g': rng.integers(0, 100, n), 'h': rng.integers(0, 50, n)}})
     return dc.Dataset(frame, roles={{'g': 'quasi'}}, hierarchies={{'g': dc.Hierarchy.intervals(width=5, levels=3)}})
 part = {part}
 used = getattr(part, 'columns', None) or getattr(part, 'levels', None) or [part.column]

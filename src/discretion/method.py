@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -91,8 +91,9 @@ class StratifiedMethod(Method):
         """Fit each group on its own."""
         if not self.by:
             return self.fit(data, ctx)
-        groups = {}
+        groups: dict[str, dict[str, Any]] = {}
         for key, rows in ctx.engine.groups(data, self._strata(data)):
+            _check_new(key, groups)
             with _naming_group(key):
                 groups[key] = dict(self.fit(data.take(rows), ctx.within(key)).values)
         return Decision(MappingProxyType({"groups": groups}))
@@ -102,7 +103,11 @@ class StratifiedMethod(Method):
         if not self.by:
             return self.rewrite(data, decision, ctx)
 
+        seen: set[str] = set()
+
         def rewrite(key: str, part: Dataset, inner: Context) -> Dataset:
+            _check_new(key, seen)
+            seen.add(key)
             if key not in decision["groups"]:
                 raise DataError(f"{self.kind}: the saved decision has no group {key!r}; fit the step anew")
             known = Decision(MappingProxyType(decision["groups"][key]))
@@ -116,6 +121,12 @@ class StratifiedMethod(Method):
         if named := set(self.by) & set(getattr(self, "columns", None) or ()):
             raise PlanError(f"{self.kind}: {min(named)!r} stands both in `columns` and in `by`")
         return self.by
+
+
+def _check_new(key: str, known: Container[str]) -> None:
+    """Refuse two groups of one name (missing, and the text "None"): one would get the decision of the other."""
+    if key in known:
+        raise DataError(f"two groups have the name {key!r}; rename the values of one of them")
 
 
 @contextmanager

@@ -118,6 +118,14 @@ def test_by_runs_each_group_on_its_own(method: dc.Method) -> None:
     assert whole.row_ids.tolist() == list(range(len(data)))
 
 
+def test_two_steps_by_group_draw_anew_in_each_group() -> None:
+    noise = dc.AdditiveNoise(columns=["income"], sd_share=0.3, by=["sex"])
+    once = dc.Study(people(), seed=7).apply(noise)
+    twice = once.apply(noise)
+    values = [np.array(income(study)) for study in (once.undo(), once, twice)]
+    assert abs(np.corrcoef(values[1] - values[0], values[2] - values[1])[0, 1]) < 0.3
+
+
 def test_by_keeps_the_order_of_rows_taken_before() -> None:
     data = people().take(np.random.default_rng(2).permutation(240)[:100])
     new = dc.Mdav(columns=["income"], k=3, by=["sex"]).apply(data, Context(1, "x"))
@@ -131,6 +139,17 @@ def test_a_fault_in_a_group_names_the_group() -> None:
         dc.Mdav(columns=["x"], k=3, by=["g"])(data)
     with pytest.raises(PlanError, match="'x' stands both in `columns` and in `by`"):
         dc.Mdav(columns=["x"], k=3, by=["x"])(data)
+
+
+def test_groups_that_cannot_be_told_apart_by_name_do_not_share_a_decision() -> None:
+    frame = pl.DataFrame({"g": ["None", "None", None, None], "x": [1.0, 2.0, 100.0, 200.0]})
+    method = dc.TopCode(column="x", quantile=0.5, by=["g"])
+    try:
+        new = method(frame)["x"].to_list()
+    except DataError as error:
+        assert "two groups have the name 'g=None'" in str(error)
+    else:
+        assert new == [1.0, 1.5, 100.0, 150.0]
 
 
 # --- decisions ---------------------------------------------------------------------------------------------------

@@ -41,3 +41,9 @@ def test_quantile_is_found_on_the_values_present() -> None:
 def test_wrong_parameters(fields: dict[str, object]) -> None:
     with pytest.raises(dc.PlanError):
         dc.TopCode(column="x", **fields)
+
+
+def test_groups_with_confusing_names_stay_apart() -> None:
+    data = pl.DataFrame({"g": ["None", "None", None, None], "h": ["a, h=b"] * 4, "x": [1.0, 2.0, 100.0, 200.0]})
+    coded = dc.TopCode(column="x", quantile=0.5, by=["g", "h"])(data)["x"]
+    assert coded.to_list() == [1.0, 1.5, 100.0, 150.0]

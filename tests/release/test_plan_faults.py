@@ -8,7 +8,7 @@ import pytest
 
 import discretion as dc
 from discretion.errors import DataError, PlanError
-from tests.release.survey import PLAN, line_of, put_survey, without
+from tests.release.survey import PLAN, line_of, put_survey, survey, without
 
 
 def faults(tmp_path: Path, plan: str, name: str = "plan.yaml") -> tuple[str, ...]:
@@ -194,3 +194,12 @@ def test_no_data_and_no_such_data(tmp_path: Path) -> None:
         run(tmp_path, without(PLAN, "data:"))
     with pytest.raises(DataError, match=r"servey\.csv"):
         run(tmp_path, PLAN.replace("data: survey", "data: servey"))
+
+
+def test_the_label_of_a_column_is_no_role(tmp_path: Path) -> None:
+    pyreadstat = pytest.importorskip("pyreadstat")
+    path = put_survey(tmp_path, without(PLAN.replace("survey.csv", "survey.sav"), "person_id:"))
+    labels = {"person_id": "Number of the person", "age": "Age in years"}
+    pyreadstat.write_sav(survey().to_pandas(), str(tmp_path / "survey.sav"), column_labels=labels)
+    with pytest.raises(PlanError, match="column 'person_id' has no role and looks like an identifier"):
+        dc.Plan.load(path).run(seed=1)

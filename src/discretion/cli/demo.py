@@ -67,7 +67,7 @@ _HIERARCHIES = ("region", "age", "education")
 
 @click.command()
 @click.option("--out", default="demo", show_default=True, metavar="FOLDER", help="where the example is written")
-@click.option("--rows", default=30_000, show_default=True, type=click.IntRange(min=1000), help="number of people")
+@click.option("--rows", default=30_000, show_default=True, type=click.IntRange(min=30_000), help="number of people")
 @click.option("--force", is_flag=True, help="write over an earlier demo")
 @common_options
 def demo(out: str, rows: int, force: bool, as_json: bool, quiet: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -122,15 +123,16 @@ def _write_excel(frame: pl.DataFrame, target: Path, sheet: str) -> None:
     xlsxwriter: Any = need("xlsxwriter", "writing Excel")
     _check_excel(frame)
     options = {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}
-    with target.open("wb") as handle:
-        book = xlsxwriter.Workbook(handle, {**options, "in_memory": True})
-        book.set_properties({"created": _NEVER})
-        try:
-            page = book.add_worksheet(sheet, worksheet_class=_exact_worksheet())
-        except xlsxwriter.exceptions.XlsxWriterException:
-            raise PlanError(f"sheet: Excel does not allow the name {sheet!r}") from None
-        frame.write_excel(book, page, autofilter=False)
-        book.close()
+    content = io.BytesIO()
+    book = xlsxwriter.Workbook(content, {**options, "in_memory": True})
+    book.set_properties({"created": _NEVER})
+    try:
+        page = book.add_worksheet(sheet, worksheet_class=_exact_worksheet())
+    except xlsxwriter.exceptions.XlsxWriterException:
+        raise PlanError(f"sheet: Excel does not allow the name {sheet!r}") from None
+    frame.write_excel(book, page, autofilter=False)
+    book.close()
+    target.write_bytes(content.getvalue())
 
 
 def _exact_worksheet() -> Any:

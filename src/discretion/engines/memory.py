@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +45,15 @@ def _variance(x: NDArray[np.float64], mean: float) -> float:
         centered *= centered
         total += float(centered.sum())
     return total / len(x)
+
+
+def _group_name(key: Mapping[str, str | None]) -> str:
+    """Name a group so that no other has the name: values that could be misread are quoted, a missing one is not."""
+    return ", ".join(f"{name}={'(missing)' if value is None else _quoted(value)}" for name, value in key.items())
+
+
+def _quoted(value: str) -> str:
+    return value if re.fullmatch(r"[\w .+-]+", value) else json.dumps(value, ensure_ascii=False)
 
 
 class MemoryEngine:
@@ -91,9 +102,7 @@ class MemoryEngine:
         classes = data.classes(by)
         order = np.argsort(classes.ids, kind="stable")
         parts = np.split(order, np.cumsum(classes.counts)[:-1])
-        named = [
-            (", ".join(f"{k}={v}" for k, v in data.class_key(by, rows[0]).items()), rows) for rows in parts if len(rows)
-        ]
+        named = [(_group_name(data.class_key(by, rows[0])), rows) for rows in parts if len(rows)]
         yield from sorted(named, key=lambda item: item[0])
 
     def map_groups(

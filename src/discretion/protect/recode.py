@@ -170,7 +170,7 @@ class Recode(Method, kind="recode"):
         names = [interval_label(low, high, whole) for low, high in pairwise(cuts)]
         if self.width is None:
             low, high = cuts[-2:]
-            names[-1] = f"[{low:g}, {high:g}]"
+            names[-1] = f"[{low:.12g}, {high:.12g}]"
         return names
 
     def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:  # noqa: ARG002

@@ -1,0 +1,205 @@
+"""Classes of a more general node of a lattice from those of a less general one.
+
+The codes of all columns of a class are packed into bit fields of one or more 64-bit words, at places that stay the
+same from the data to the top of the lattice. Going up replaces some fields by those of their parents and adds up the
+classes that have become equal: one pass with a hash table, over classes instead of records.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from discretion.kernels.arrays import Bools, Floats, Ints, Ints32, Keys
+from discretion.kernels.jit import kernel
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+def merge(
+    keys: Keys, counts: Ints, keep: Keys, moves: Ints, tables: Keys, numbers: Ints32 | None = None
+) -> tuple[Keys, Ints]:
+    """Replace fields and add up equal classes, numbered in order of first appearance.
+
+    `keys` has a row of words for each class; `keep` masks the fields that stay; each row of `moves` is (word, shift,
+    mask, offset) of a field to replace by `tables[offset + field]`, which is already shifted to its place. `numbers`
+    receives the new class of each old one. Time O(classes), memory 24 bytes a class.
+    """
+    n, words = keys.shape
+    size = 1 << max(4, (2 * n - 1).bit_length())
+    slots = np.full(size, -1, np.int32)
+    merged = np.empty((n, words), np.uint64)
+    sums = np.empty(n, np.int64)
+    if numbers is None:
+        found = _merge(keys, counts, keep, moves, tables, slots, merged, sums, _NOTHING, False)
+    else:
+        found = _merge(keys, counts, keep, moves, tables, slots, merged, sums, numbers, True)
+    return merged[:found], sums[:found]
+
+
+_NOTHING = np.empty(0, np.int32)
+
+
+@kernel
+def _merge(
+    keys: Keys,
+    counts: Ints,
+    keep: Keys,
+    moves: Ints,
+    tables: Keys,
+    slots: Ints32,
+    merged: Keys,
+    sums: Ints,
+    numbers: Ints32,
+    numbered: bool,
+) -> int:
+    mask = slots.size - 1
+    words = keys.shape[1]
+    found = 0
+    for row in range(keys.shape[0]):
+        for word in range(words):
+            merged[found, word] = keys[row, word] & keep[word]
+        for move in range(moves.shape[0]):
+            word = moves[move, 0]
+            field = (keys[row, word] >> np.uint64(moves[move, 1])) & np.uint64(moves[move, 2])
+            merged[found, word] |= tables[moves[move, 3] + np.int64(field)]
+        mixed = np.uint64(0)
+        for word in range(words):
+            mixed = (mixed ^ merged[found, word]) * _GOLDEN
+            mixed ^= mixed >> np.uint64(32)
+        place = np.int64(mixed & np.uint64(mask))
+        while True:
+            number = slots[place]
+            if number < 0:
+                slots[place] = found
+                sums[found] = counts[row]
+                number = found
+                found += 1
+                break
+            same = True
+            for word in range(words):
+                if merged[number, word] != merged[found, word]:
+                    same = False
+                    break
+            if same:
+                sums[number] += counts[row]
+                break
+            place = (place + 1) & mask
+        if numbered:
+            numbers[row] = number
+    return found
+
+
+@kernel
+def small_classes(counts: Ints, k: int) -> tuple[int, int]:
+    """Count the classes with fewer than k records, and their records."""
+    classes = 0
+    records = 0
+    for row in range(counts.size):
+        if counts[row] < k:
+            classes += 1
+            records += counts[row]
+    return classes, records
+
+
+@kernel
+def figures(counts: Ints, gone: Bools) -> tuple[int, int, int, int, float]:
+    """Describe the classes that are not gone: number, records, smallest, largest, sum of squares."""
+    classes = 0
+    records = 0
+    smallest = 0
+    largest = 0
+    squares = 0.0
+    for row in range(counts.size):
+        if gone[row] or counts[row] == 0:
+            continue
+        size = counts[row]
+        classes += 1
+        records += size
+        squares += float(size) * float(size)
+        if smallest == 0 or size < smallest:
+            smallest = size
+        largest = max(largest, size)
+    return classes, records, smallest, largest, squares
+
+
+@kernel
+def histogram(keys: Keys, counts: Ints, chosen: Bools, fields: Ints, places: int) -> Ints:
+    """Count the records of the chosen classes by the value of each field.
+
+    Each row of `fields` is (word, shift, mask, offset): the value v of the field is counted at offset + v.
+    """
+    result = np.zeros(places, np.int64)
+    for row in range(counts.size):
+        if chosen[row]:
+            for j in range(fields.shape[0]):
+                field = (keys[row, fields[j, 0]] >> np.uint64(fields[j, 1])) & np.uint64(fields[j, 2])
+                result[fields[j, 3] + np.int64(field)] += counts[row]
+    return result
+
+
+@kernel
+def sum_of_products(keys: Keys, counts: Ints, gone: Bools, fields: Ints, factors: Floats) -> float:
+    """Add up, over the classes that are not gone, records × the product of a factor for each field's value."""
+    total = 0.0
+    for row in range(counts.size):
+        if not gone[row]:
+            product = float(counts[row])
+            for j in range(fields.shape[0]):
+                field = (keys[row, fields[j, 0]] >> np.uint64(fields[j, 1])) & np.uint64(fields[j, 2])
+                product *= factors[fields[j, 3] + np.int64(field)]
+            total += product
+    return total
+
+
+def sensitive_triples(owners: Ints32, values: Ints, counts: Ints, classes: int, size: int) -> tuple[Ints, Ints, Ints]:
+    """Add up counts by class and value: starts of each class, values and counts, sorted by class, then value.
+
+    `owners` is the class of each entry, or −1 for none. Time O(entries + classes) plus a short sort in each class;
+    memory linear.
+    """
+    starts = np.zeros(classes + 1, np.int64)
+    order = _by_class(owners, starts)
+    out_values = np.empty(order.size, np.int64)
+    out_counts = np.empty(order.size, np.int64)
+    ends = np.zeros(classes + 1, np.int64)
+    found = _triples(order, starts, values, counts, np.zeros(size, np.int64), out_values, out_counts, ends)
+    return ends, out_values[:found], out_counts[:found]
+
+
+@kernel
+def _by_class(owners: Ints32, starts: Ints) -> Ints:
+    """Sort the entries by class (stable); `starts` receives where each class begins."""
+    for entry in range(owners.size):
+        if owners[entry] >= 0:
+            starts[owners[entry] + 1] += 1
+    for number in range(1, starts.size):
+        starts[number] += starts[number - 1]
+    order = np.empty(starts[-1], np.int64)
+    place = starts[:-1].copy()
+    for entry in range(owners.size):
+        owner = owners[entry]
+        if owner >= 0:
+            order[place[owner]] = entry
+            place[owner] += 1
+    return order
+
+
+@kernel
+def _triples(
+    order: Ints, starts: Ints, values: Ints, counts: Ints, tally: Ints, out_values: Ints, out_counts: Ints, ends: Ints
+) -> int:
+    found = 0
+    for number in range(starts.size - 1):
+        first = found
+        for place in range(starts[number], starts[number + 1]):
+            value = values[order[place]]
+            if tally[value] == 0:
+                out_values[found] = value
+                found += 1
+            tally[value] += counts[order[place]]
+        out_values[first:found].sort()
+        for place in range(first, found):
+            out_counts[place] = tally[out_values[place]]
+            tally[out_values[place]] = 0
+        ends[number + 1] = found
+    return found

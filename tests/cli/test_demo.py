@@ -27,7 +27,8 @@ def test_the_demo_publishes_a_checked_release(tmp_path: Path, cli: Cli) -> None:
 
 
 def test_too_few_people_publish_nothing_and_give_one_json_document(tmp_path: Path, cli: Cli) -> None:
-    done = cli("demo", "--out", tmp_path / "demo", "--rows", 1000, "--json")
+    assert cli("demo", "--out", tmp_path / "demo", "--rows", 1000).code == 2
+    done = cli("run", write_example(tmp_path / "demo", 1000), "--json")
     assert done.code == 4 and done.json()["error"]["kind"] == "RequirementNotMet"
     assert not (tmp_path / "demo" / "release").exists() and not (tmp_path / "demo" / "private").exists()
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from discretion.cli.console import common_options, print_json, print_table, progress_bar, say, shown
+from discretion.cli.console import ARROWS, DIRECTIONS, common_options, print_json, print_table, progress_bar, say, shown
 from discretion.cli.schema_options import read_with, schema_options, take_schema
 from discretion.errors import PlanError
 
@@ -42,8 +42,10 @@ def assess(original: str, released: str, id_column: str | None, measures: tuple[
     if as_json:
         print_json({"aligned_by": id_column or "position", "scores": [score.to_dict() for score in scores]})
         return
-    rows = [(s.family, s.measure, shown(s.value), f"{s.better} is better", s.meaning) for s in scores]
-    print_table(f"{released} against {original}", ("", "measure", "value", "", "meaning"), rows, numeric=(2,))
+    rows = [(s.family, s.measure, shown(s.value), ARROWS[s.better], s.meaning) for s in scores]
+    print_table(
+        f"{released} against {original} ({DIRECTIONS})", ("", "measure", "value", "", "meaning"), rows, numeric=(2,)
+    )
 
 
 def read_pair(

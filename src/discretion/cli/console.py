@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from discretion.context import Progress
 
 JSON_VERSION = 1
+ARROWS = {"lower": "↓", "higher": "↑"}
+DIRECTIONS = "↓ lower is better, ↑ higher is better"
 
 
 def say(message: str, quiet: bool = False) -> None:
@@ -39,10 +41,11 @@ def _plain(value: Any) -> Any:
 
 
 def rich_console(*, stderr: bool = False) -> Console:
-    """Give a console that respects NO_COLOR and a terminal's width (110 columns where there is none)."""
+    """Give a console that respects NO_COLOR and a terminal's width; a file gets 110 columns, or COLUMNS but 80 at least."""
     from rich.console import Console
 
-    width = None if sys.stdout.isatty() or os.environ.get("COLUMNS") else 110
+    wanted = os.environ.get("COLUMNS", "")
+    width = None if sys.stdout.isatty() else max(80, int(wanted)) if wanted.isdigit() else 110
     return Console(stderr=stderr, width=width, highlight=False)
 
 
@@ -52,8 +55,10 @@ def print_table(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]
     from rich.table import Table
 
     table = Table(title=title or None, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False)
+    last = len(headers) - 1
     for number, header in enumerate(headers):
-        table.add_column(header, justify="right" if number in numeric else "left", overflow="fold")
+        justify: Literal["left", "right"] = "right" if number in numeric else "left"
+        table.add_column(header, justify=justify, overflow="fold", no_wrap=number < last)
     for row in rows:
         table.add_row(*row)
     rich_console().print(table)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from discretion.cli.console import common_options, print_json, print_table, progress_bar, say, shown
+from discretion.cli.console import ARROWS, DIRECTIONS, common_options, print_json, print_table, progress_bar, say, shown
 
 if TYPE_CHECKING:
     from discretion.release.plan import Plan
@@ -154,10 +154,12 @@ def report(release: Release, as_json: bool, places: dict[str, str]) -> None:
         return
     rows = [
         (m.measure.family, m.measure.kind, shown(m.before.value if m.before else None), shown(m.after.value),
-         f"{m.after.better} is better", m.after.meaning)
+         ARROWS[m.after.better], m.after.meaning)
         for m in release.measured
     ]  # fmt: skip
-    print_table("Risk and utility", ("", "measure", "before", "after", "", "meaning"), rows, numeric=(2, 3))
+    print_table(
+        f"Risk and utility ({DIRECTIONS})", ("", "measure", "before", "after", "", "meaning"), rows, numeric=(2, 3)
+    )
     if release.findings:
         verdicts = [("holds" if f.holds else "FAILS", f.explain()) for f in release.findings]
         print_table("Requirements", ("", "requirement"), verdicts)

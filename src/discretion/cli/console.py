@@ -41,7 +41,7 @@ def _plain(value: Any) -> Any:
 
 
 def rich_console(*, stderr: bool = False) -> Console:
-    """Give a console that respects NO_COLOR and a terminal's width; a file gets 110 columns, or COLUMNS but 80 at least."""
+    """Give a console that respects NO_COLOR and the terminal; a file gets 110 columns, or COLUMNS but 80 at least."""
     from rich.console import Console
 
     wanted = os.environ.get("COLUMNS", "")

@@ -33,10 +33,10 @@ def roles(source: str, out: str | None, force: bool, as_json: bool, quiet: bool,
         _write_plan(source, proposals, Path(out), force, options)
         say(f"proposals written to {out}; read them, then set `confirmed: true`", quiet)
     if as_json:
-        fields = ("column", "role", "type", "reason", "confidence", "distinct", "missing")
+        fields = ("column", "role", "roles", "type", "reason", "confidence", "distinct", "missing")
         print_json({"roles": [{name: getattr(p, name) for name in fields} for p in proposals]})
         return
-    rows = [(p.column, p.role, p.type, p.confidence, p.reason) for p in proposals]
+    rows = [(p.column, ", ".join(p.roles), p.type, p.confidence, p.reason) for p in proposals]
     print_table(f"{len(data):,} rows", ("column", "role", "type", "confidence", "reason"), rows)
 
 
@@ -64,11 +64,15 @@ def _write_plan(source: str, proposals: Sequence[Any], path: Path, force: bool, 
     lines += [
         "",
         "roles:",
-        *(f"  {_quoted(p.column)}: {p.role}  # {p.confidence} confidence: {p.reason}" for p in proposals),
+        *(f"  {_quoted(p.column)}: {_listed(p.roles)}  # {p.confidence} confidence: {p.reason}" for p in proposals),
     ]
     lines += ["", "types:", *(f"  {_quoted(p.column)}: {p.type}" for p in proposals)]
     lines += ["", "steps:", "  - drop-identifiers", "", "requirements: []", "", "output: release", ""]
     write_text(path, "\n".join(lines), overwrite=True)
+
+
+def _listed(roles: Sequence[str]) -> str:
+    return roles[0] if len(roles) == 1 else f"[{', '.join(roles)}]"
 
 
 def _quoted(text: object) -> str:

@@ -32,6 +32,11 @@ class Proposal:
     missing: int
     confidence: Confidence
 
+    @property
+    def roles(self) -> tuple[Role, ...]:
+        """The roles to write into a plan; where somebody lives is also known to an intruder."""
+        return ("quasi", "geography") if self.role == "geography" else (self.role,)
+
 
 @dataclass(frozen=True)
 class _Facts:

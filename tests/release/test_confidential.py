@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 import discretion as dc
+from discretion.release.facts import public_facts
+from discretion.release.run import conclude
 from tests.release.survey import ROLES, files_of, put_survey
 
 SEED = 0xC0FFEE_5EED_0BAD_CAFE_1234_5678
@@ -129,3 +131,30 @@ def test_the_journal_has_them_all(tmp_path: Path) -> None:
 def test_paths_of_the_computer_are_not_public(tmp_path: Path) -> None:
     texts = publish(tmp_path / "home-of-the-statistician", openly=False)
     assert holders(texts, "home-of-the-statistician") == []
+
+
+def test_figures_that_tell_a_withheld_strength_are_rounded_and_others_are_exact() -> None:
+    people = dc.datasets.census(2000, seed=1)
+    noise = {"additive-noise": {"columns": ["income"], "sd_share": 0.0731}}
+    base = {
+        "roles": {
+            "name": "identifier",
+            "person_id": "identifier",
+            "age": "quasi",
+            "sex": "quasi",
+            "income": "sensitive",
+        },
+        "measures": [{"il1s": {"columns": ["income"]}}, "sample-uniqueness", {"il1s": {"columns": ["savings"]}}],
+    }
+    for publish in (False, True):
+        step = {"additive-noise": {**noise["additive-noise"], "publish": publish}}
+        plan = dc.Plan.from_dict({**base, "steps": [step]})
+        study = dc.Study(dc.Dataset(people.frame, schema=plan.schema), seed=1).apply(plan.steps[0])
+        release = conclude(plan, study)
+        facts = public_facts(release)
+        loss, other = facts["utility"]
+        exact = release.measured[0].after.value
+        assert loss["rounded"] is not publish
+        assert loss["after"] == (exact if publish else float(f"{exact:.0e}"))
+        assert str(exact) in str(facts) or not publish
+        assert other["rounded"] is False and facts["risk"][0]["rounded"] is False

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from discretion import __version__
 from discretion.data.dataset import Dataset
-from discretion.measure import Measure, align
+from discretion.measure import align
 from discretion.release.plan import Step
 
 if TYPE_CHECKING:
@@ -69,16 +69,17 @@ def public_figures(release: Release, measured: Measured) -> PublicFigures | None
     after = measured.after
     before = measured.before.value if measured.before else None
     chance = after.detail.get("chance")
-    if measured.publish or not tells_strength(release, measured.measure):
+    if measured.publish or not tells_strength(release, measured):
         return PublicFigures(before, after.value, chance, after.meaning, rounded=False)
     meaning = "Rounded to one digit: the exact figure would let one compute a withheld setting."
     return PublicFigures(before, one_digit(after.value), chance, meaning, rounded=True)
 
 
-def tells_strength(release: Release, measure: Measure) -> bool:
+def tells_strength(release: Release, measured: Measured) -> bool:
     """Tell whether a measure looks at a column whose perturbation is withheld."""
-    looked_at = getattr(measure, "columns", ()) or release.data.columns
-    return any(strength_withheld(release, name) for name in looked_at)
+    detail = measured.after.detail
+    named = getattr(measured.measure, "columns", ()) or detail.get("columns") or detail.get("per_column")
+    return any(strength_withheld(release, name) for name in named or release.data.columns)
 
 
 def strength_withheld(release: Release, column: str) -> bool:

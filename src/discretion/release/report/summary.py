@@ -85,9 +85,8 @@ def _risk(rows: tuple[ScoreRow, ...]) -> list[str]:
 
 
 def _loss(release: Release, rows: tuple[ScoreRow, ...]) -> list[str]:
-    said = [
-        f"{row.title} {row.after}" if row.rounded else row.meaning for row in rows if not row.withheld and row.meaning
-    ][:_SENTENCES]
+    told = [row for row in rows if not row.withheld and row.meaning]
+    said = [_sentence(row) for row in sorted(told, key=lambda row: row.rounded)[:_SENTENCES]]
     cells = sum(release.data.suppressed_cells.values())
     lost = []
     if release.data.lost_records:
@@ -95,5 +94,11 @@ def _loss(release: Release, rows: tuple[ScoreRow, ...]) -> list[str]:
     if cells:
         lost.append(counted(cells, "single value"))
     gone = [f"{' and '.join(lost)} {'was' if lost == ['1 record'] else 'were'} suppressed."] if lost else []
-    words = "; ".join(f"{one[:1].lower()}{one[1:]}".rstrip(".") for one in said)
+    words = "; ".join(said)
     return [*gone, f"The price in detail and accuracy: {words}."] if said else gone
+
+
+def _sentence(row: ScoreRow) -> str:
+    """Say what was lost as a part of a sentence; a rounded figure has no sentence of its own."""
+    words = f"{row.what.rstrip('.')}: {row.after}" if row.rounded else row.meaning.rstrip(".")
+    return words[:1].lower() + words[1:]

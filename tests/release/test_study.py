@@ -228,3 +228,19 @@ def test_release_of_a_study_without_roles_is_refused(tmp_path: Path) -> None:
     with pytest.raises(PlanError, match="'person_id' has no role and looks like an identifier"):
         dc.Study(half, seed=7).apply(NOISE).release(tmp_path / "out")
     assert not list(tmp_path.iterdir())
+
+
+def test_the_plan_of_a_study_on_a_file_runs_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    people = dc.datasets.census(500, seed=1).frame.select("name", "age", "region", "income")
+    people.write_csv("census.csv", separator=";")
+    regions = people["region"].unique().sort().to_list()
+    (tmp_path / "region.csv").write_text("".join(f"{name};somewhere\n" for name in regions))
+    roles = {"name": "identifier", "age": "quasi", "region": "quasi", "income": "sensitive"}
+    data = dc.read("census.csv", roles=roles, hierarchies={"region": "region.csv"}, delimiter=";")
+    study = dc.Study(data, seed=7).apply(dc.DropIdentifiers()).apply(dc.Generalize(levels={"region": 1}))
+    study.plan().save("plan.yaml")
+    assert "data:\n  path: census.csv\n  delimiter: ;" in Path("plan.yaml").read_text()
+    monkeypatch.chdir("/")
+    again = dc.Plan.load(tmp_path / "plan.yaml").run(seed=7)
+    assert again.data.frame.equals(study.current.frame)

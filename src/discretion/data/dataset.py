@@ -45,6 +45,7 @@ class Dataset:
         "_root",
         "_rows",
         "_source",
+        "came_from",
         "levels",
         "lost_records",
         "schema",
@@ -74,6 +75,7 @@ class Dataset:
         self._root: Dataset | None = None
         self._masks: Mapping[str, NDArray[np.bool_]] = MappingProxyType({})
         self._cache: dict[object, Any] = {}
+        self.came_from: Mapping[str, Any] = MappingProxyType({})
         self.levels: Mapping[str, Level] = MappingProxyType({})
         self.lost_records = 0
 
@@ -333,6 +335,7 @@ class Dataset:
         new._root = self.origin
         new._masks = self._masks
         new._cache = cache
+        new.came_from = self.came_from
         new.levels = self.levels
         new.lost_records = self.lost_records
         return new

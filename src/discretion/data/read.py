@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from discretion.data.database import Address, is_url, parse_url, read_database
@@ -72,7 +73,9 @@ def read(
     frame, labels = options.load(schema)
     if not frame.height:
         raise DataError(f"{options.name} has a header but no rows")
-    return Dataset(_split_sets(frame, schema), schema=labels.put_into(schema))
+    data = Dataset(_split_sets(frame, schema), schema=labels.put_into(schema))
+    data.came_from = options.for_plan()
+    return data
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,15 @@ class _Options:
     @property
     def path(self) -> Path:
         return Path(self.source)
+
+    def for_plan(self) -> Mapping[str, Any]:
+        """Give the `data` entry of a plan that reads the same; nothing for standard input and URLs (passwords)."""
+        if self.text == "-" or is_url(self.text):
+            return MappingProxyType({})
+        given = {field.name: getattr(self.given, field.name) for field in fields(self.given)}
+        options = {"path": str(self.path.resolve()), "format": self.format, "sheet": self.sheet, **given}
+        options["columns"] = None if self.columns is None else list(self.columns)
+        return MappingProxyType({name: value for name, value in options.items() if value is not None})
 
     @property
     def name(self) -> str:

@@ -160,8 +160,15 @@ class Plan:
         return {key: value for key, value in content.items() if value not in (None, "", {}, [])}
 
     def save(self, path: str | Path) -> None:
-        """Write the plan file. The seed is not part of it."""
-        write_plan_file(self.to_dict(), path)
+        """Write the plan file. The seed is not part of it; files beside the plan are named relative to it."""
+        content, folder = self.to_dict(), Path(path).resolve().parent
+        if "path" in self.data:
+            named = _seen_from(folder, self.resolve(self.data["path"]))
+            content["data"] = {**self.data, "path": named} if len(self.data) > 1 else named
+        for name, spec in content.get("hierarchies", {}).items():
+            if isinstance(spec, str):
+                content["hierarchies"][name] = _seen_from(folder, spec)
+        write_plan_file(content, path)
 
     def resolve(self, path: str) -> str:
         """Give a path of the plan relative to the plan's folder; URLs and absolute paths stay."""
@@ -209,6 +216,14 @@ def _differing(column: Column) -> dict[str, Any]:
     """Give the properties of a column that were set."""
     plain = vars(Column())
     return {name: value for name, value in vars(column).items() if value != plain[name]}
+
+
+def _seen_from(folder: Path, path: str) -> str:
+    """Name a file relative to a folder it lies in, otherwise by its full path; URLs stay."""
+    if "://" in path or path == "-":
+        return path
+    full = Path(path).resolve()
+    return str(full.relative_to(folder)) if full.is_relative_to(folder) else str(full)
 
 
 class _Parser:

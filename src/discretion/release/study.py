@@ -106,6 +106,7 @@ class Study:
             raise PlanError("requirements given here are privacy models; bounds on measures are written in the plan")
         return Plan(
             schema=self.original.schema,
+            data=self.original.came_from,
             steps=tuple(item.step for item in self.done),
             measures=tuple(Shown(measure) for measure in measures),
             requirements=required,

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import isfinite
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -50,7 +51,7 @@ class Verdict:
         return {
             "model": self.model,
             "holds": self.holds,
-            "value": self.value,
+            "value": self.value if isfinite(self.value) else None,
             "required": self.required,
             "meaning": self.meaning,
             "failing_count": self.failing_count,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import polars as pl
 
@@ -27,6 +29,21 @@ OVERRIDES: dict[str, dict[str, object]] = {
     "bottom-code": {"column": "income", "quantile": 0.1},
     "drop-identifiers": {"columns": ["name"]},
     "k-anonymity": {"k": 2, "columns": ["region", "sex"]},
+    "distinct-l-diversity": {"l": 2, "columns": ["region", "sex"], "sensitive": ["income", "hours"]},
+    "entropy-l-diversity": {"l": 4.5, "columns": ["region"], "sensitive": ["income"]},
+    "recursive-l-diversity": {"c": 0.2, "l": 2, "columns": ["region", "sex"], "sensitive": ["income"]},
+    "t-closeness": {"t": 0.2, "columns": ["region", "sex"], "sensitive": ["income", "hours"]},
+    "alpha-k": {"alpha": 0.5, "k": 2, "columns": ["region"], "sensitive": ["sex"]},
+    "p-sensitive": {"p": 2, "k": 2, "columns": ["region"], "sensitive": ["sex"]},
+    "beta-likeness": {"beta": 0.3, "columns": ["region"], "sensitive": ["sex"]},
+    "delta-disclosure": {"delta": 0.5, "columns": ["region"], "sensitive": ["sex"]},
+    "k-map": {"k": 3, "population_size": 600, "columns": ["region", "sex"]},
+    "average-risk": {"risk": 0.1, "columns": ["region", "sex"]},
+    "population-uniqueness-bound": {"share": 0.1, "population_size": 600, "columns": ["region", "hours"]},
+    "km-anonymity": {"k": 10, "m": 2, "columns": ["region"]},
+    "interval-protection": {"percent": 20, "share": 0.5, "columns": ["income", "hours"]},
+    "reidentification-bound": {"at_most": 0.5, "measure": {"sample-uniqueness": {"columns": ["region"]}}},
+    "optimal-generalization": {"models": [{"k-anonymity": {"k": 2}}], "columns": ["region"]},
     "sample-uniqueness": {"columns": ["region", "sex"]},
     "average-class-size": {"k": 2, "columns": ["region", "sex"]},
     "discernibility": {"columns": ["region", "sex"]},
@@ -47,11 +64,21 @@ def fields_for(part: type[Part], key_file: str) -> dict[str, object]:
     chosen = {name: RULES[name] for name, field in part.model_fields.items() if name in RULES and field.is_required()}
     if "columns" in part.model_fields:
         chosen["columns"] = RULES["columns"]
+    if part.kind == "delta-presence":
+        return {"delta_max": 0.4, "columns": ["region", "sex"], "population": population_file(key_file)}
     if "key_file" in part.model_fields:
         chosen |= {"key_file": key_file, "columns": ["name"]}
     lacking = [name for name, field in part.model_fields.items() if field.is_required() and name not in chosen]
     assert not lacking, f"tests/contract/samples.py has no sample value for {part.kind}.{lacking[0]}"
     return chosen
+
+
+def population_file(key_file: str) -> str:
+    """Write, beside the key file, a population that contains the samples: each of their people four times."""
+    path = Path(key_file).with_name("population.csv")
+    if not path.exists():
+        pl.concat([frame(), frame(missing=True)] * 4).write_csv(path)
+    return str(path)
 
 
 def frame(rows: int = 60, seed: int = 0, missing: bool = False) -> pl.DataFrame:

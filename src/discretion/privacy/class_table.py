@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal
 
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discretion.context import Context
-from discretion.data.codes import Classes
+from discretion.data.codes import Classes, ColumnCodes
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
 from discretion.errors import DataError, PlanError
@@ -29,6 +30,9 @@ Bools = NDArray[np.bool_]
 
 SHOWN = 100
 """Failing classes that a verdict lists."""
+
+TOLERANCE = 1e-12
+"""By how much rounding may miss a bound that is met exactly."""
 
 
 @dataclass(frozen=True)
@@ -46,10 +50,15 @@ class SensitiveDomain:
         """The number of values."""
         return len(self.totals)
 
-    @property
+    @cached_property
+    def records(self) -> int:
+        """The number of records of the whole table."""
+        return int(self.totals.sum())
+
+    @cached_property
     def distribution(self) -> Floats:
         """The share of each value in the whole table."""
-        return np.asarray(self.totals / self.totals.sum())
+        return np.asarray(self.totals / self.records)
 
 
 @dataclass(frozen=True)
@@ -62,10 +71,34 @@ class SensitiveCounts:
     values: Ints
     counts: Ints
 
-    @property
+    @cached_property
     def class_of(self) -> Ints:
         """The class of each triple."""
-        return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
+        return np.repeat(np.arange(len(self.starts) - 1), self.distinct)
+
+    @cached_property
+    def distinct(self) -> Ints:
+        """The number of different values in each class."""
+        return np.diff(self.starts)
+
+    def per_triple(self, of_class: NDArray[Any]) -> NDArray[Any]:
+        """Give each triple a figure of its class."""
+        return np.repeat(of_class, self.distinct)
+
+    def shares(self, sizes: Ints) -> Floats:
+        """The share of each triple's value in its class."""
+        return np.asarray(self.counts / self.per_triple(sizes))
+
+    def per_class(self, reduce: np.ufunc, figures: NDArray[Any]) -> NDArray[Any]:
+        """Reduce a figure of the triples to one per class; a class without records gets 0."""
+        begins = self.starts[:-1]
+        filled = self.distinct > 0
+        if filled.all():
+            return np.asarray(reduce.reduceat(figures, begins))
+        result = np.zeros(len(begins), dtype=figures.dtype)
+        if filled.any():
+            result[filled] = reduce.reduceat(figures, begins[filled])
+        return result
 
 
 @dataclass(frozen=True)
@@ -81,6 +114,16 @@ class ClassTable:
         return len(self.sizes)
 
 
+@dataclass(frozen=True)
+class _Judged:
+    """A data set as a model sees it under one reading of missing values."""
+
+    data: Dataset
+    classes: Classes
+    table: ClassTable
+    failing: Bools
+
+
 class ClassModel(PrivacyModel):
     """A privacy model that looks at equivalence classes only."""
 
@@ -91,6 +134,8 @@ class ClassModel(PrivacyModel):
 
     monotone: ClassVar[bool] = False
     """Further generalization never makes a record fail that did not fail before, whatever the others do."""
+    monotone_without_suppression: ClassVar[bool] = False
+    """Where all classes satisfy the model, they do so after further generalization too."""
 
     @abstractmethod
     def failing(self, table: ClassTable) -> Bools:
@@ -110,9 +155,17 @@ class ClassModel(PrivacyModel):
         """The size below which a class certainly fails; guides searches."""
         return 1
 
+    @property
+    def population_name(self) -> str | None:
+        """The name under which `ClassTable.population` holds the population the model looks at, if it needs one."""
+        return None
+
     def sensitive_columns(self, data: Dataset) -> tuple[str, ...]:  # noqa: ARG002
         """Name the sensitive columns the model looks at."""
         return ()
+
+    def refuse_impossible(self, table: ClassTable) -> None:
+        """Raise if no generalization of this data could ever satisfy the model (l above the number of values)."""
 
     def suppress(self, table: ClassTable, gone: Bools) -> Bools:
         """Give the classes that a search suppresses so that the rest satisfies the model; `gone` are out already."""
@@ -123,13 +176,8 @@ class ClassModel(PrivacyModel):
         columns = released.choose(self.columns, "classes")
         sensitive = self.sensitive_columns(released)
         _refuse_overlap(self.kind, columns, sensitive)
-        rows = complete_rows(released, columns) if self.missing == "ignore" else None
-        data = released if rows is None else released.take(rows)
-        if not len(data):
-            raise DataError(f"{self.kind}: every record has a missing quasi-identifier; nothing is left to count")
-        classes = data.classes(columns)
-        table = self.table(data, columns, classes, sensitive)
-        failing = self.failing(table)
+        judged = self._judge(released, columns, sensitive, self.missing)
+        table, failing = judged.table, judged.failing
         return Verdict(
             model=self.kind,
             holds=not failing.any(),
@@ -138,9 +186,43 @@ class ClassModel(PrivacyModel):
             meaning=self.meaning(table),
             failing_count=int(failing.sum()),
             failing_records=int(table.sizes[failing].sum()),
-            detail={"columns": list(columns), "sensitive": list(sensitive), "missing": self.missing},
-            find_failing=lambda: list_failing(data, columns, classes, failing),
+            detail={
+                "columns": list(columns),
+                "sensitive": list(sensitive),
+                "missing": self.missing,
+                **self.details(table),
+                **self._other_reading(released, columns, sensitive, judged),
+            },
+            find_failing=lambda: self.list_failing(judged.data, columns, judged.classes, failing),
         )
+
+    def _judge(self, released: Dataset, columns: tuple[str, ...], sensitive: tuple[str, ...], missing: str) -> _Judged:
+        data = released if missing == "category" else released.take(complete_rows(released, columns))
+        if not len(data):
+            raise DataError(f"{self.kind}: every record has a missing quasi-identifier; nothing is left to count")
+        classes = data.classes(columns)
+        table = self.table(data, columns, classes, sensitive)
+        self.refuse_impossible(table)
+        return _Judged(data, classes, table, self.failing(table))
+
+    def _other_reading(
+        self, released: Dataset, columns: tuple[str, ...], sensitive: tuple[str, ...], judged: _Judged
+    ) -> dict[str, Any]:
+        """Where quasi-identifiers are missing, give the figures under both readings of missing."""
+        if not any(released.count_missing(name) for name in columns):
+            return {}
+        other = "ignore" if self.missing == "category" else "category"
+        if other == "ignore" and not complete_rows(released, columns).any():
+            return {}
+        found = {self.missing: judged, other: self._judge(released, columns, sensitive, other)}
+        return {
+            f"{word}_{reading}": figure
+            for reading, one in found.items()
+            for word, figure in (
+                ("value", self.reached(one.table)),
+                ("failing_records", int(one.table.sizes[one.failing].sum())),
+            )
+        }
 
     def table(
         self,
@@ -153,16 +235,40 @@ class ClassModel(PrivacyModel):
         counts = {name: sensitive_counts(data, name, classes) for name in sensitive}
         return ClassTable(classes.counts, MappingProxyType(counts))
 
+    def details(self, table: ClassTable) -> dict[str, Any]:  # noqa: ARG002
+        """Give further figures for the verdict's detail."""
+        return {}
+
     def meaning(self, table: ClassTable) -> str:
         """Say what was reached in one sentence."""
         return f"{self.summary().rstrip('.')}: reached {self.reached(table):.4g}, required {self.required:g}."
 
+    def list_failing(
+        self, data: Dataset, columns: tuple[str, ...], classes: Classes, failing: Bools
+    ) -> tuple[FailingClass, ...]:
+        """List failing classes by key and size, smallest first."""
+        return list_failing(data, columns, classes, failing)
+
 
 class SensitiveModel(ClassModel):
-    """A class model about the values of sensitive columns in each class."""
+    """A class model about the values of sensitive columns in each class: each class has a figure, the worst decides."""
 
     sensitive: Columns = ()
-    """sensitive columns; without it, the columns whose role is `sensitive`"""
+    """sensitive columns, all of which must satisfy the model; without it, the columns whose role is `sensitive`"""
+
+    better: ClassVar[Literal["higher", "lower"]] = "higher"
+    """Whether the figure of a class must be at least or at most the required one."""
+
+    @abstractmethod
+    def values_for(self, counts: SensitiveCounts, sizes: Ints) -> NDArray[Any]:
+        """Give the figure of each class for one sensitive column."""
+
+    def failing_for(self, counts: SensitiveCounts, sizes: Ints) -> Bools:
+        """Tell which classes fail for one sensitive column."""
+        values = self.values_for(counts, sizes)
+        if self.better == "higher":
+            return np.asarray(values < self.required - TOLERANCE)
+        return np.asarray(values > self.required + TOLERANCE)
 
     def sensitive_columns(self, data: Dataset) -> tuple[str, ...]:
         """Give the named columns, or those with the role `sensitive`."""
@@ -181,12 +287,33 @@ class SensitiveModel(ClassModel):
             result |= self.failing_for(table.sensitive[name], table.sizes)
         return result
 
+    def reached(self, table: ClassTable) -> float:
+        """Give the figure of the worst class and column."""
+        worst = min if self.better == "higher" else max
+        return worst(self._per_column(table).values())
+
+    def details(self, table: ClassTable) -> dict[str, Any]:
+        """Give the figure of each sensitive column."""
+        return {"per_column": self._per_column(table)}
+
+    def _per_column(self, table: ClassTable) -> dict[str, float]:
+        worst = np.min if self.better == "higher" else np.max
+        looked_at = self._looked_at(table)
+        return {name: float(worst(self.values_for(table.sensitive[name], table.sizes))) for name in looked_at}
+
     def _looked_at(self, table: ClassTable) -> Sequence[str]:
         return [name for name in table.sensitive if not self.sensitive or name in self.sensitive]
 
-    @abstractmethod
-    def failing_for(self, counts: SensitiveCounts, sizes: Ints) -> Bools:
-        """Tell which classes fail for one sensitive column."""
+    def refuse_fewer_values(self, table: ClassTable, least: float, what: str) -> None:
+        """Raise if a sensitive column has fewer different values than the model asks of every class."""
+        for name in self._looked_at(table):
+            size = table.sensitive[name].domain.size
+            if size < least - TOLERANCE:
+                values = "value" if size == 1 else "different values"
+                raise PlanError(
+                    f"{self.kind}: {what}, but column {name!r} has only {size} {values} in the data "
+                    "(missing counted as one); no class can have more"
+                )
 
 
 def _refuse_overlap(kind: str, columns: Sequence[str], sensitive: Sequence[str]) -> None:
@@ -215,56 +342,70 @@ def sensitive_domain(data: Dataset, column: str) -> tuple[SensitiveDomain, Ints]
 
     def make() -> tuple[SensitiveDomain, Ints]:
         codes = data.codes(column)
-        values = codes.values
-        order = _in_order(data, column, values)
-        used = [code for code in order if codes.first_rows[code] >= 0]
+        occurring = np.flatnonzero(codes.first_rows >= 0)
+        used = _in_order(data, column, codes, occurring[occurring != codes.missing])
         if codes.missing >= 0:
-            used.append(codes.missing)
+            used = np.append(used, codes.missing)
         number = np.zeros(codes.size, dtype=np.int64)
         number[used] = np.arange(len(used))
         records = number[codes.codes]
         totals = np.bincount(records, minlength=len(used)).astype(np.int64)
-        texts = [None if code == codes.missing else canonical(values[code]) for code in used]
-        return SensitiveDomain(column, totals, _parents(data, column, texts)), records
+        return SensitiveDomain(column, totals, _parents(data, column, codes, used)), records
 
     return data.cached(("sensitive-domain", column), make)
 
 
-def _in_order(data: Dataset, column: str, values: list[Any]) -> list[int]:
-    present = [code for code, value in enumerate(values) if value is not None]
+def _in_order(data: Dataset, column: str, codes: ColumnCodes, present: Ints) -> Ints:
+    """Sort codes by what they stand for."""
+    import polars as pl
+
     declared = {text: place for place, text in enumerate(data.schema[column].order)}
-    if declared:
-        return sorted(
-            present, key=lambda code: (declared.get(canonical(values[code]), len(declared)), str(values[code]))
+    kind = codes.series.dtype
+    if declared or kind.is_nested() or kind == pl.Boolean:
+        texts = {code: canonical(codes.values[code]) for code in present.tolist()}
+        return np.array(
+            sorted(texts, key=lambda code: (declared.get(texts[code], len(declared)), texts[code])), dtype=np.int64
         )
-    if data.is_numeric(column) or data.type_of(column) == "date":
-        return sorted(present, key=lambda code: values[code])
-    return sorted(present, key=lambda code: str(values[code]))
+    values = codes.series.gather(codes.first_rows[present])
+    if kind == pl.Enum:
+        values = values.to_physical()
+    elif not (kind.is_numeric() or kind.is_temporal()):
+        values = values.cast(pl.String)
+    return np.asarray(present[values.arg_sort().to_numpy()])
 
 
-def _parents(data: Dataset, column: str, texts: list[str | None]) -> tuple[Ints, ...]:
-    if data.schema[column].hierarchy is None or any(text is None for text in texts):
+def _parents(data: Dataset, column: str, codes: ColumnCodes, used: Ints) -> tuple[Ints, ...]:
+    """Number the labels of the values at each level; a missing value is a branch of its own below the top."""
+    if data.schema[column].hierarchy is None:
         return ()
-    known = [text for text in texts if text is not None]
+    texts = [canonical(codes.values[code]) for code in used.tolist() if code != codes.missing]
     levels = data.hierarchy(column)
-    if any(text not in levels.leaf_index for text in known):
+    if any(text not in levels.leaf_index for text in texts):
         return ()
-    return tuple(
-        np.unique(np.array(levels.labels(known, level)), return_inverse=True)[1].astype(np.int64)
-        for level in range(1, levels.height + 1)
-    )
+    found = []
+    for level in range(1, levels.height + 1):
+        labels = np.unique(np.array(levels.labels(texts, level)), return_inverse=True)[1].astype(np.int64)
+        if codes.missing >= 0:
+            top = level == levels.height and labels.max(initial=0) == 0
+            labels = np.append(labels, 0 if top else labels.max(initial=-1) + 1)
+        found.append(labels)
+    return tuple(found)
 
 
 def sensitive_counts(data: Dataset, column: str, classes: Classes) -> SensitiveCounts:
-    """Count the values of a sensitive column in each class. Time O(n)."""
-    from discretion.kernels.classes import class_ids
-
+    """Count the values of a sensitive column in each class. Time O(n), or O(n log n) with many classes and values."""
     domain, records = sensitive_domain(data, column)
-    pairs = class_ids([classes.ids, records], [len(classes), domain.size], len(data))
-    owner, value = classes.ids[pairs.first_row], records[pairs.first_row]
-    order = np.lexsort((value, owner))
-    starts = np.searchsorted(owner[order], np.arange(len(classes) + 1))
-    return SensitiveCounts(domain, starts.astype(np.int64), value[order], pairs.counts[order])
+    keys = classes.ids * domain.size + records
+    possible = len(classes) * domain.size
+    if possible <= max(4 * len(keys), 1 << 16):
+        everything = np.bincount(keys, minlength=possible)
+        found = np.flatnonzero(everything)
+        counts = everything[found].astype(np.int64)
+    else:
+        found, counts = np.unique(keys, return_counts=True)
+    owner, value = np.divmod(found, domain.size)
+    starts = np.searchsorted(owner, np.arange(len(classes) + 1)).astype(np.int64)
+    return SensitiveCounts(domain, starts, value, counts)
 
 
 def list_failing(data: Dataset, columns: tuple[str, ...], classes: Classes, failing: Bools) -> tuple[FailingClass, ...]:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 import numpy as np
-from pydantic import Field
 
 from discretion.context import Context
 from discretion.data.codes import Missing
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError
-from discretion.model import FailingClass, PrivacyModel, Verdict
-from discretion.part import Columns, confidential
+from discretion.model import FailingClass, Verdict
+from discretion.part import confidential
+from discretion.privacy.class_table import SHOWN, Bools, ClassModel, ClassTable
 
-_SHOWN = 100
 
-
-class KAnonymity(PrivacyModel, kind="k-anonymity"):
+class KAnonymity(ClassModel, kind="k-anonymity"):
     """Every combination of quasi-identifier values that occurs, occurs in at least k records.
 
     Then nobody who knows only these values can tell a person's record from k−1 others. Does not protect against
@@ -43,10 +41,29 @@ class KAnonymity(PrivacyModel, kind="k-anonymity"):
 
     k: int = confidential(ge=1)
     """smallest allowed class size"""
-    columns: Columns = ()
-    """columns an intruder may know; without it, the quasi-identifiers"""
-    missing: Missing = Field("category")
+    missing: Missing = "category"  # type: ignore[assignment]
     """how a missing value counts: as a category of its own, as matching anything, or by leaving its record out"""
+
+    monotone: ClassVar[bool] = True  # a class only grows
+    monotone_without_suppression: ClassVar[bool] = True
+
+    @property
+    def required(self) -> float:
+        """The smallest allowed class size."""
+        return self.k
+
+    @property
+    def smallest_class(self) -> int:
+        """Smaller classes fail."""
+        return self.k
+
+    def failing(self, table: ClassTable) -> Bools:
+        """Tell which classes are too small."""
+        return np.asarray(table.sizes < self.k)
+
+    def reached(self, table: ClassTable) -> float:
+        """Give the size of the smallest class."""
+        return float(table.sizes.min())
 
     def check(self, released: Dataset, ctx: Context, *, original: Dataset | None = None) -> Verdict:  # noqa: ARG002
         """Count the classes and compare the smallest with k."""
@@ -93,5 +110,5 @@ class KAnonymity(PrivacyModel, kind="k-anonymity"):
         sizes = data.class_sizes(columns, self.missing)
         classes = data.classes(columns)
         rows = classes.first_rows[np.unique(classes.ids[sizes < self.k])]
-        rows = rows[np.argsort(sizes[rows], kind="stable")[:_SHOWN]]
+        rows = rows[np.argsort(sizes[rows], kind="stable")[:SHOWN]]
         return tuple(FailingClass(data.class_key(columns, row), float(sizes[row])) for row in rows)

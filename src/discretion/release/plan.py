@@ -367,12 +367,21 @@ class _Parser:
         ((kind, fields),) = spec.items()
         if not isinstance(fields, Mapping):
             return spec, {}
+        options = tuple(option for option in options if option not in self._own_fields(kind))
         found = {key: fields[key] for key in options if key in fields}
         if not isinstance(found.get("publish", False), bool):
             self._fault((*place, kind, "publish"), "expected true or false")
             found["publish"] = False
         rest = {key: self._path(kind, key, value) for key, value in fields.items() if key not in options}
         return {kind: rest}, found
+
+    @staticmethod
+    def _own_fields(kind: str) -> tuple[str, ...]:
+        """Name the fields of a part, none where it does not exist (which is reported when it is parsed)."""
+        try:
+            return tuple(find(str(kind)).model_fields)
+        except PlanError:
+            return ()
 
     def _path(self, kind: str, name: str, value: Any) -> Any:
         """Make a field that is a path relative to the plan's folder."""

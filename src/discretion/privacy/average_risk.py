@@ -1,0 +1,182 @@
+"""Models about the whole table rather than single classes: average risk, population uniqueness (M9)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from discretion.data.codes import Classes
+from discretion.data.dataset import Dataset
+from discretion.errors import DataError
+from discretion.part import confidential
+from discretion.privacy.class_table import TOLERANCE, Bools, ClassModel, ClassTable, Ints
+
+
+class AverageRisk(ClassModel, kind="average-risk"):
+    """On average over the records, the probability of picking the right one in its class is small.
+
+    A record in a class of size s is picked with probability 1/s; the mean over the records is the number of classes
+    over the number of records. Guarantees that an intruder who links everybody finds at most this share (the
+    "marketer"). Does not protect any single person: a few records may be unique. Ask for k-anonymity too where that
+    matters.
+
+    Where it does not hold, the failing classes are the fewest of the smallest ones whose suppression would make it
+    hold. Time linear.
+
+    References
+    ----------
+    El Emam (2013), Guide to the de-identification of personal health information; catalogue M9.
+
+    Examples
+    --------
+    >>> import discretion as dc
+    >>> round(dc.AverageRisk(risk=0.2)(dc.datasets.three_anonymous()).value, 4)
+    0.3333
+    """
+
+    risk: float = confidential(gt=0, le=1)
+    """largest allowed mean of 1/(class size) over the records"""
+
+    monotone: ClassVar[bool] = False  # which classes fail depends on all others
+    monotone_without_suppression: ClassVar[bool] = True  # generalization makes fewer classes of the same records
+
+    @property
+    def required(self) -> float:
+        """The largest allowed mean."""
+        return self.risk
+
+    def reached(self, table: ClassTable) -> float:
+        """Give classes over records."""
+        return len(table) / float(table.sizes.sum())
+
+    def failing(self, table: ClassTable) -> Bools:
+        """Give the fewest of the smallest classes without which the model holds."""
+        return self.suppress(table, np.zeros(len(table), dtype=np.bool_))
+
+    def suppress(self, table: ClassTable, gone: Bools) -> Bools:
+        """Drop the smallest classes first, as many as are needed."""
+        kept = np.flatnonzero(~gone)
+        order = kept[np.argsort(table.sizes[kept], kind="stable")]
+        sizes = table.sizes[order]
+        classes = len(sizes) - np.arange(len(sizes) + 1)
+        records = sizes.sum() - np.concatenate([[0], np.cumsum(sizes)])
+        enough = np.flatnonzero(classes <= self.risk * records * (1 + TOLERANCE))
+        result = gone.copy()
+        result[order[: enough[0]]] = True
+        return result
+
+
+Estimator = Literal["dankar", "pitman", "zayatz", "snb"]
+
+
+class PopulationUniquenessBound(ClassModel, kind="population-uniqueness-bound"):
+    """Only a small share of the records belongs to people who are unique in the population.
+
+    The number of people who are alone with their quasi-identifier values in the population is estimated from the class
+    sizes of the sample; over the population it is also the expected share among the records of a simple random sample.
+    Estimators: `pitman` (a superpopulation model, closest for small fractions), `zayatz` (Bayesian, from the class
+    sizes), `snb` (slide negative binomial) and `dankar`, the published rule that chooses among them. It is an estimate
+    with an error, not a guarantee. Does not protect people who share their values with few others.
+
+    Assumes a simple random sample and unperturbed quasi-identifiers. Where it does not hold, the failing classes are
+    the smallest ones without which the estimate stays below the bound. Time linear, plus the fit.
+
+    References
+    ----------
+    Dankar, El Emam, Neisa & Roffey (2012), BMC Med. Inform. Decis. Mak. 12:66; Hoshino (2001); Chen & Keller-McNulty
+    (1998); Zayatz (1991); catalogue M9, R10.
+
+    Examples
+    --------
+    >>> import polars as pl, discretion as dc
+    >>> ages = pl.DataFrame({"age": [20, 20, 21, 21, 22, 22, 23]})
+    >>> model = dc.PopulationUniquenessBound(share=0.05, population_size=7, columns=["age"])
+    >>> round(model(ages).value, 4)
+    0.1429
+    """
+
+    share: float = confidential(ge=0, le=1)
+    """largest allowed share of records of people who are unique in the population"""
+    population_size: int | None = Field(None, ge=1)
+    """number of people in the population"""
+    sampling_fraction: float | None = Field(None, gt=0, le=1)
+    """share of the population that is in the data, where its size is not given"""
+    estimator: Estimator = "dankar"
+    """how the uniques of the population are estimated"""
+
+    monotone: ClassVar[bool] = False  # which classes fail depends on all others
+    monotone_without_suppression: ClassVar[bool] = False  # an estimate may grow when classes are merged
+
+    @model_validator(mode="after")
+    def _one_size(self) -> PopulationUniquenessBound:
+        if (self.population_size is None) == (self.sampling_fraction is None):
+            raise ValueError("give either `population_size` or `sampling_fraction`")
+        return self
+
+    @property
+    def required(self) -> float:
+        """The largest allowed share."""
+        return self.share
+
+    def _size(self, records: int) -> int:
+        size = self.population_size or round(records / (self.sampling_fraction or 1))
+        if size < records:
+            raise DataError(f"{self.kind}: the population of {size} is smaller than the data of {records} records")
+        return size
+
+    def table(
+        self, data: Dataset, columns: tuple[str, ...], classes: Classes, sensitive: tuple[str, ...]
+    ) -> ClassTable:
+        """Refuse data that is larger than its population."""
+        self._size(len(data))
+        return super().table(data, columns, classes, sensitive)
+
+    def _estimate(self, sizes: Ints, population: int) -> float:
+        from discretion.risk.identity import population_models
+
+        if not len(sizes):
+            return 0.0
+        uniques = population_models.ESTIMATORS[self.estimator](np.bincount(sizes), population)
+        return min(uniques / population, 1.0)
+
+    def reached(self, table: ClassTable) -> float:
+        """Give the estimated share of population uniques."""
+        return self._estimate(table.sizes, self._size(int(table.sizes.sum())))
+
+    def failing(self, table: ClassTable) -> Bools:
+        """Give the smallest classes without which the estimate stays below the bound."""
+        return self.suppress(table, np.zeros(len(table), dtype=np.bool_))
+
+    def suppress(self, table: ClassTable, gone: Bools) -> Bools:
+        """Drop the smallest classes first, as many as are needed (found by halving)."""
+        population = self._size(int(table.sizes.sum()))
+        kept = np.flatnonzero(~gone)
+        order = kept[np.argsort(table.sizes[kept], kind="stable")]
+        sizes = table.sizes[order]
+
+        def holds(dropped: int) -> bool:
+            try:
+                return self._estimate(sizes[dropped:], population) <= self.share + TOLERANCE
+            except DataError:
+                return False
+
+        needed = 0
+        if not holds(0):
+            low, high = 0, len(sizes)
+            while high - low > 1:
+                middle = (low + high) // 2
+                low, high = (low, middle) if holds(middle) else (middle, high)
+            needed = high
+        result = gone.copy()
+        result[order[:needed]] = True
+        return result
+
+    def details(self, table: ClassTable) -> dict[str, Any]:
+        """Add the size of the population and the uniques of the sample."""
+        return {
+            "estimator": self.estimator,
+            "population_size": self._size(int(table.sizes.sum())),
+            "sample_uniques": int((table.sizes == 1).sum()),
+        }

@@ -1,0 +1,240 @@
+"""Models that compare a release with the population it comes from: k-map and δ-presence (M9)."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from discretion.data.codes import Classes
+from discretion.data.dataset import Dataset
+from discretion.data.population import Population, load_population
+from discretion.errors import DataError
+from discretion.model import FailingClass
+from discretion.part import confidential, path_field
+from discretion.privacy.class_table import SHOWN, TOLERANCE, Bools, ClassModel, ClassTable, list_failing
+from discretion.privacy.population_classes import PopulationCounts, count_population
+
+
+def _name(population: Any) -> str:
+    return population if isinstance(population, str) else f"data in memory {id(population)}"
+
+
+class KMap(ClassModel, kind="k-map"):
+    """Every class of the release fits at least k people of the population.
+
+    Weaker than k-anonymity where the data is a sample: a record may be unique in the file if many people outside share
+    its values. Guarantees that somebody who looks a record up in a register of the population finds at least k people.
+    Does not protect if the intruder knows who is in the file, nor against attribute disclosure.
+
+    The population is a file or Dataset with the same columns (raw values are generalized to the levels of the release;
+    `frequency` names a column that tells how many people a row stands for). Without one, give `population_size`: then a
+    class passes when it has so many records that, if it fitted only k people, a sample of this fraction would hold
+    fewer with probability 1 − `significance` (zero-truncated Poisson), or k records outright; the value reported is the
+    largest k that passes this test. A missing quasi-identifier is matched with missing ones only. Time linear in both.
+
+    References
+    ----------
+    Sweeney (2002); El Emam & Dankar (2008), JAMIA 15(5), estimator D4; catalogue M9.
+
+    Examples
+    --------
+    >>> import polars as pl, discretion as dc
+    >>> town = pl.DataFrame({"zip": ["80122"] * 4 + ["97234"] * 2})
+    >>> dc.KMap(k=3, population=town, columns=["zip"])(town[:1]).value
+    4.0
+    """
+
+    k: int = confidential(ge=1)
+    """number of people of the population that every class must fit"""
+    population: Population | None = path_field(None)
+    """file (or Dataset) with the same columns for the whole population"""
+    frequency: str = ""
+    """column of the population with the number of people each row stands for; without it, one"""
+    population_size: int | None = Field(None, ge=1)
+    """number of people in the population, where no file of it is there"""
+    significance: float = Field(0.05, gt=0, lt=1)
+    """probability of passing a class that fits only k people, where only the size of the population is known"""
+
+    monotone: ClassVar[bool] = True  # a class only grows, also in the population
+    monotone_without_suppression: ClassVar[bool] = True
+
+    @model_validator(mode="after")
+    def _one_population(self) -> KMap:
+        if (self.population is None) == (self.population_size is None):
+            raise ValueError("give either `population` or `population_size`")
+        return self
+
+    @property
+    def required(self) -> float:
+        """The number of people every class must fit."""
+        return self.k
+
+    @property
+    def population_name(self) -> str | None:
+        """The population's path, or a name for data in memory."""
+        return None if self.population is None else _name(self.population)
+
+    def table(
+        self, data: Dataset, columns: tuple[str, ...], classes: Classes, sensitive: tuple[str, ...]
+    ) -> ClassTable:
+        """Add the population's counts."""
+        plain = super().table(data, columns, classes, sensitive)
+        if self.population is None:
+            return plain
+        found = count_population(data, columns, classes, load_population(self.population), self.frequency)
+        return ClassTable(plain.sizes, plain.sensitive, MappingProxyType({_name(self.population): found.counts}))
+
+    def failing(self, table: ClassTable) -> Bools:
+        """Tell which classes fit fewer than k people."""
+        if self.population is not None:
+            return np.asarray(table.population[_name(self.population)] < self.k)
+        return np.asarray(table.sizes < self.records_needed(int(table.sizes.sum())))
+
+    def reached(self, table: ClassTable) -> float:
+        """Give the fewest people a class fits."""
+        if self.population is not None:
+            return float(table.population[_name(self.population)].min())
+        smallest, fraction = int(table.sizes.min()), self._fraction(int(table.sizes.sum()))
+        low, high = smallest, smallest + 1
+        while _records_needed(high, fraction, self.significance) <= smallest:
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            fits = _records_needed(middle, fraction, self.significance) <= smallest
+            low, high = (middle, high) if fits else (low, middle)
+        return float(low)
+
+    def records_needed(self, records: int) -> int:
+        """Give the class size at which a class of a sample of this many records passes."""
+        return _records_needed(self.k, self._fraction(records), self.significance)
+
+    def _fraction(self, records: int) -> float:
+        size = self.population_size or 0
+        if size < records:
+            raise DataError(f"k-map: the population of {size} is smaller than the data of {records} records")
+        return records / size
+
+
+def _records_needed(k: int, fraction: float, significance: float) -> int:
+    """Find the smallest class size that a class of k people has in a sample with at most the given probability."""
+    from scipy.stats import poisson
+
+    mean = k * fraction
+    # P(f ≥ s | f ≥ 1) ≤ α for the zero-truncated Poisson: the upper tail of the plain one, scaled
+    bound = significance * -np.expm1(-mean)
+    needed = int(poisson.isf(bound, mean)) + 1
+    return min(k, max(needed, 1))
+
+
+class DeltaPresence(ClassModel, kind="delta-presence"):
+    """Of the people of the population that fit a class, a share between two bounds is in the data.
+
+    Guarantees that somebody who knows a person's quasi-identifiers is neither nearly certain that the person is in the
+    file (`delta_max`) nor nearly certain that it is not (`delta_min`). It matters where being in the file is the
+    secret: a register of patients. Does not protect the other columns of those who are in the file.
+
+    The population must contain the data. A class of the population without any record in the data has the share 0, so
+    with `delta_min` above 0 it breaks the model: everybody in it is known to be absent. (A search that judges only the
+    classes of the data does not see those.) The value reported is the largest share, the smallest stands in the
+    detail. Raw values of the population are generalized to the levels of the release; a missing quasi-identifier is
+    matched with missing ones only. Time linear in both.
+
+    References
+    ----------
+    Nergiz, Atzori & Clifton (2007), SIGMOD; catalogue M9.
+
+    Examples
+    --------
+    >>> import polars as pl, discretion as dc
+    >>> town = pl.DataFrame({"zip": ["80122"] * 4 + ["97234"] * 2})
+    >>> model = dc.DeltaPresence(delta_max=0.5, population=town, columns=["zip"])
+    >>> model(town[:1]).value, model(town[:3]).holds
+    (0.25, False)
+    """
+
+    delta_min: float = confidential(0.0, ge=0, le=1)
+    """smallest allowed share of a class's people that is in the data"""
+    delta_max: float = confidential(ge=0, le=1)
+    """largest allowed share of a class's people that is in the data"""
+    population: Population = path_field()
+    """file (or Dataset) with the same columns for the whole population"""
+    frequency: str = ""
+    """column of the population with the number of people each row stands for; without it, one"""
+
+    monotone: ClassVar[bool] = False  # merging with a class outside the bounds can carry one outside them
+    monotone_without_suppression: ClassVar[bool] = True  # the share of a union lies between the shares of its parts
+
+    @model_validator(mode="after")
+    def _bounds_in_order(self) -> DeltaPresence:
+        if self.delta_min > self.delta_max:
+            raise ValueError("`delta_min` is larger than `delta_max`")
+        return self
+
+    @property
+    def required(self) -> float:
+        """The largest allowed share."""
+        return self.delta_max
+
+    @property
+    def population_name(self) -> str:
+        """The population's path, or a name for data in memory."""
+        return _name(self.population)
+
+    def _count(self, data: Dataset, columns: tuple[str, ...], classes: Classes) -> PopulationCounts:
+        return count_population(data, columns, classes, load_population(self.population), self.frequency)
+
+    def table(
+        self, data: Dataset, columns: tuple[str, ...], classes: Classes, sensitive: tuple[str, ...]
+    ) -> ClassTable:
+        """Add the population's counts; its classes without records follow where they can fail."""
+        plain = super().table(data, columns, classes, sensitive)
+        found = self._count(data, columns, classes)
+        people, sizes = found.counts, plain.sizes
+        lacking = int((people < sizes).sum())
+        if lacking:
+            raise DataError(
+                f"{self.kind}: in {lacking} of {len(sizes)} classes the population has fewer records than the data; "
+                "it must contain the data"
+            )
+        if self.delta_min > 0:
+            people = np.concatenate([people, found.others])
+            sizes = np.concatenate([sizes, np.zeros_like(found.others)])
+        return ClassTable(sizes, plain.sensitive, MappingProxyType({self.population_name: people}))
+
+    def _shares(self, table: ClassTable) -> Any:
+        return table.sizes / table.population[self.population_name]
+
+    def failing(self, table: ClassTable) -> Bools:
+        """Tell which classes have a share outside the bounds."""
+        shares = self._shares(table)
+        return np.asarray((shares < self.delta_min - TOLERANCE) | (shares > self.delta_max + TOLERANCE))
+
+    def reached(self, table: ClassTable) -> float:
+        """Give the largest share."""
+        return float(self._shares(table).max())
+
+    def details(self, table: ClassTable) -> dict[str, Any]:
+        """Add the smallest share."""
+        return {"smallest_share": float(self._shares(table).min())}
+
+    def meaning(self, table: ClassTable) -> str:
+        """Say between which bounds the shares lie."""
+        shares = self._shares(table)
+        return (
+            f"Of the people who fit a class, between {shares.min():.4g} and {shares.max():.4g} are in the data; "
+            f"allowed are {self.delta_min:g} to {self.delta_max:g}."
+        )
+
+    def list_failing(
+        self, data: Dataset, columns: tuple[str, ...], classes: Classes, failing: Bools
+    ) -> tuple[FailingClass, ...]:
+        """List the failing classes; those of the population without records have size 0 and come first."""
+        absent = failing[len(classes) :]
+        if not absent.any():
+            return list_failing(data, columns, classes, failing)
+        keys = self._count(data, columns, classes).other_keys
+        others = [FailingClass(dict(zip(columns, key, strict=True)), 0.0) for key in keys]
+        return (*others, *list_failing(data, columns, classes, failing[: len(classes)]))[:SHOWN]

@@ -34,6 +34,7 @@ _NAMES = {
     "StratifiedMethod": "method",
     "Study": "release.study",
     "Verdict": "model",
+    "anonymize": "anonymize.solutions",
     "confidential": "part",
     "propose_roles": "data.detect",
     "read": "data.read",

@@ -28,6 +28,24 @@ OVERRIDES: dict[str, dict[str, object]] = {
     "top-code": {"column": "income", "quantile": 0.9},
     "bottom-code": {"column": "income", "quantile": 0.1},
     "drop-identifiers": {"columns": ["name"]},
+    "sample": {"share": 1.0},
+    "group-categories": {"column": "region", "groups": {"north": ["a", "b"]}},
+    "outlier-noise": {"columns": ["income", "hours"], "variance_share": 0.2, "quantile": 0.6},
+    "round": {"columns": ["income", "hours"], "base": 7},
+    "detail-limits": {"min_category_size": 12, "columns": ["region", "sex"]},
+    "pram": {"columns": ["region"], "keep_share": 0.6, "invariant": True},
+    "randomized-response": {"columns": ["region", "sex"], "truth_share": 0.5},
+    "confidentiality-edit": {"geography": ["region"], "match_on": ["sex"], "share": 0.3},
+    "targeted-record-swap": {"geography": ["region"], "risk_columns": ["sex"], "k": 2, "share": 0.3},
+    "shuffle": {"columns": ["income", "hours"], "predictors": ["region"]},
+    "at-household-level": {"method": {"pram": {"columns": ["region"], "keep_share": 0.6}}, "household": "name"},
+    "local-suppression": {"columns": ["region"], "k": 2},
+    "suppress-by-risk": {
+        "at_most": 0.12,
+        "columns": ["sex"],
+        "measure": {"sample-uniqueness": {"columns": ["region", "sex"]}},
+    },
+    "suppress-records": {"columns": ["region"], "k": 2},
     "k-anonymity": {"k": 2, "columns": ["region", "sex"]},
     "distinct-l-diversity": {"l": 2, "columns": ["region", "sex"], "sensitive": ["income", "hours"]},
     "entropy-l-diversity": {"l": 4.5, "columns": ["region"], "sensitive": ["income"]},
@@ -43,6 +61,9 @@ OVERRIDES: dict[str, dict[str, object]] = {
     "km-anonymity": {"k": 10, "m": 2, "columns": ["region"]},
     "interval-protection": {"percent": 20, "share": 0.5, "columns": ["income", "hours"]},
     "reidentification-bound": {"at_most": 0.5, "measure": {"sample-uniqueness": {"columns": ["region"]}}},
+    "mondrian": {"columns": ["region", "sex", "hours"], "k": 3},
+    "local-recoding": {"columns": ["region", "sex"], "k": 3},
+    "km-generalization": {"columns": ["region"], "k": 3, "hierarchy": [[item, "*"] for item in "abcd"]},
     "optimal-generalization": {"models": [{"k-anonymity": {"k": 2}}], "columns": ["region"]},
     "sample-uniqueness": {"columns": ["region", "sex"]},
     "average-class-size": {"k": 2, "columns": ["region", "sex"]},
@@ -52,6 +73,21 @@ OVERRIDES: dict[str, dict[str, object]] = {
     "height": {"columns": ["region"]},
     "non-uniform-entropy": {"columns": ["region"]},
 }
+
+RANDOM = {
+    "additive-noise", "correlated-noise", "multiplicative-noise", "variance-preserving-noise", "orthogonal-noise",
+    "outlier-noise", "rank-swap", "block-rank-swap", "pram", "randomized-response", "confidentiality-edit",
+    "targeted-record-swap", "shuffle", "at-household-level",
+}  # fmt: skip
+"""Methods that draw: another seed gives another result, and draws follow the rows."""
+
+MISSPELLED: dict[str, dict[str, object]] = {
+    "confidentiality-edit": {"geography": ["incme"]},
+    "targeted-record-swap": {"geography": ["incme"]},
+    "at-household-level": {"method": {"pram": {"columns": ["incme"], "keep_share": 0.5}}},
+    "sample": {"by": ["incme"]},
+}
+"""Fields that name a column which does not exist, for methods without `columns`, `column` or `levels`."""
 
 HIERARCHY = dc.Hierarchy.tree({"*": {"north": ["a", "b"], "south": ["c", "d"]}})
 ROLES = {"name": "identifier", "region": "quasi", "sex": "quasi", "income": "sensitive", "hours": "sensitive"}

@@ -54,3 +54,72 @@ def test_columns_are_swapped_independently() -> None:
     data = pl.DataFrame({"x": np.arange(200.0), "y": np.arange(200.0)})
     swapped = dc.RankSwap(columns=["x", "y"], percent=20)(data, seed=1)
     assert not (swapped["x"] == swapped["y"]).all()
+
+
+LEVELS = ["none", "primary", "secondary", "tertiary"]
+
+
+def school(rows: int = 200) -> pl.DataFrame:
+    rng = np.random.default_rng(1)
+    return pl.DataFrame({"school": rng.choice(LEVELS, rows), "id": np.arange(rows)})
+
+
+@pytest.mark.parametrize("method", [dc.RankSwap, dc.BlockRankSwap])
+class TestOrdered:
+    def test_order_of_the_schema(self, method: type[dc.Method]) -> None:
+        data = dc.Dataset(school(), orders={"school": LEVELS})
+        result = method(columns=["school"], percent=10)(data, seed=1)
+        assert result.frame["school"].sort().equals(data.frame["school"].sort())
+        place = {level: number for number, level in enumerate(LEVELS)}
+        pairs = zip(data.frame["school"], result.frame["school"], strict=True)
+        moves = [abs(place[a] - place[b]) for a, b in pairs]
+        assert max(moves) == 1, "10 percent of the ranks never jump over a whole category"
+
+    def test_enum_keeps_its_type(self, method: type[dc.Method]) -> None:
+        data = school().with_columns(pl.col("school").cast(pl.Enum(LEVELS)))
+        result = method(columns=["school"], percent=50)(data, seed=1)
+        assert result.schema == data.schema
+        assert not result.equals(data)
+
+    def test_dates(self, method: type[dc.Method]) -> None:
+        days = pl.DataFrame({"born": pl.Series(range(100), dtype=pl.Int32).cast(pl.Date)})
+        result = method(columns=["born"], percent=5)(days, seed=1)
+        assert result["born"].sort().equals(days["born"])
+        assert (result["born"].to_physical() - days["born"].to_physical()).abs().max() <= 5  # type: ignore[operator]
+
+    def test_missing_categories_stay(self, method: type[dc.Method]) -> None:
+        holes = school().with_columns(
+            pl.when(pl.col("id") % 5 == 0).then(None).otherwise(pl.col("school")).alias("school")
+        )
+        result = method(columns=["school"], percent=50)(dc.Dataset(holes, orders={"school": LEVELS}), seed=1).frame
+        assert result["school"].is_null().equals(holes["school"].is_null())
+        assert result["school"].drop_nulls().sort().equals(holes["school"].drop_nulls().sort())
+
+    def test_text_without_an_order(self, method: type[dc.Method]) -> None:
+        with pytest.raises(dc.DataError, match="column 'school' is text without an order"):
+            method(columns=["school"], percent=50)(school())
+
+    def test_a_category_outside_the_order_is_named(self, method: type[dc.Method]) -> None:
+        data = dc.Dataset(school(), orders={"school": LEVELS[:3]})
+        with pytest.raises(dc.DataError, match="1 categories are not in its order: 'tertiary'"):
+            method(columns=["school"], percent=50)(data)
+
+    def test_one_category_only(self, method: type[dc.Method]) -> None:
+        data = dc.Dataset(school().with_columns(school=pl.lit("none")), orders={"school": LEVELS})
+        with pytest.raises(dc.DataError, match="column 'school' is constant"):
+            method(columns=["school"], percent=50)(data)
+
+    def test_shares_left_out_stay_where_they_are(self, method: type[dc.Method]) -> None:
+        x = np.random.default_rng(2).permutation(1000).astype(float)
+        data = pl.DataFrame({"x": x})
+        swapped = method(columns=["x"], percent=20, bottom_share=0.1, top_share=0.05)(data, seed=1)["x"].to_numpy()
+        out = (x < 100) | (x >= 950)
+        assert np.array_equal(swapped[out], x[out])
+        assert (swapped[~out] != x[~out]).mean() > 0.9
+        assert np.array_equal(np.sort(swapped), np.sort(x))
+
+    def test_shares_out_of_range(self, method: type[dc.Method]) -> None:
+        with pytest.raises(dc.PlanError, match="together must be less than 1"):
+            method(columns=["x"], percent=20, bottom_share=0.5, top_share=0.5)
+        with pytest.raises(dc.PlanError, match="top_share"):
+            method(columns=["x"], percent=20, top_share=-0.1)

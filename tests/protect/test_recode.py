@@ -2,8 +2,11 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import discretion as dc
+from discretion.method import Decision
 
 AGES = pl.DataFrame({"age": [12, 23, 28, None, 42, 68]})
 
@@ -95,3 +98,112 @@ class TestGeneralize:
         data = dc.Dataset(self.data.frame, hierarchies={"zip": rows})
         with pytest.raises(dc.DataError, match="no parent for 1 of 3 values: '70000'"):
             dc.Generalize(levels={"zip": 1})(data)
+
+
+def test_intervals_of_a_width_go_on_in_the_next_delivery() -> None:
+    method = dc.Recode(column="age", width=10)
+    ctx = dc.Context(0, "1")
+    decision = Decision.from_json(method.decide(dc.Dataset(AGES), ctx).to_json())
+    new = pl.DataFrame({"age": [3, 69, 70, 95, None]})
+    assert method.perform(dc.Dataset(new), decision, ctx).frame["age"].to_list() == [
+        "[0, 9]", "[60, 69]", "[70, 79]", "[90, 99]", None,
+    ]  # fmt: skip
+    with pytest.raises(dc.DataError, match="1 values are not whole"):
+        method.perform(dc.Dataset(pl.DataFrame({"age": [24.5, 3.0]})), decision, ctx)
+
+
+def test_decimal_widths_put_a_bound_into_the_upper_interval() -> None:
+    data = pl.DataFrame({"x": [0.1, 0.3, 0.35, 0.7]})
+    assert dc.Recode(column="x", width=0.1)(data)["x"].to_list() == ["[0.1, 0.2)", *["[0.3, 0.4)"] * 2, "[0.7, 0.8)"]
+
+
+class TestGroupCategories:
+    jobs = pl.DataFrame({"job": ["nurse"] * 5 + ["doctor"] * 3 + ["mayor"] * 2 + ["judge", None]})
+
+    def test_groups_and_the_others(self) -> None:
+        result = dc.GroupCategories(column="job", groups={"health": ["nurse", "doctor"]})(self.jobs)["job"]
+        assert result.to_list() == ["health"] * 8 + ["mayor"] * 2 + ["judge", None]
+
+    def test_small_categories_are_pooled(self) -> None:
+        result = dc.GroupCategories(column="job", smaller_than=3, label="rest")(self.jobs)["job"]
+        assert result.to_list() == ["nurse"] * 5 + ["doctor"] * 3 + ["rest"] * 3 + [None]
+
+    def test_a_small_pool_takes_the_next_category(self) -> None:
+        result = dc.GroupCategories(column="job", smaller_than=2)(self.jobs)["job"]
+        assert result.to_list() == ["nurse"] * 5 + ["doctor"] * 3 + ["other"] * 3 + [None]
+
+    @given(
+        st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=60), st.integers(2, 9), st.sampled_from(["z", "a"])
+    )
+    def test_every_category_left_is_large_enough(self, values: list[str], least: int, label: str) -> None:
+        method = dc.GroupCategories(column="x", smaller_than=least, label=label)
+        data = pl.DataFrame({"x": values})
+        if len(values) < least:
+            with pytest.raises(dc.DataError, match="fewer values than a category needs"):
+                method(data)
+            return
+        result = method(data)["x"]
+        before, after = data["x"].value_counts(), dict(result.value_counts().iter_rows())
+        assert min(after.values()) >= least
+        if before["count"].min() >= least and label not in values:  # type: ignore[operator]
+            assert result.equals(data["x"])
+
+    def test_the_next_delivery(self) -> None:
+        ctx = dc.Context(0, "1")
+        new = pl.DataFrame({"job": ["nurse", "judge", "astronaut", None]})
+        by_size = dc.GroupCategories(column="job", smaller_than=3)
+        by_name = dc.GroupCategories(column="job", groups={"health": ["nurse", "doctor"]})
+        wanted = (["nurse", "other", "other", None], ["health", "judge", "astronaut", None])
+        for method, want in zip((by_size, by_name), wanted, strict=True):
+            decision = Decision.from_json(method.decide(dc.Dataset(self.jobs), ctx).to_json())
+            assert method.perform(dc.Dataset(new), decision, ctx).frame["job"].to_list() == want
+
+    def test_numbers_and_booleans_are_categories_too(self) -> None:
+        data = pl.DataFrame({"code": [1, 2, 3], "yes": [True, False, None]})
+        assert dc.GroupCategories(column="code", groups={"low": [1, 2]})(data)["code"].to_list() == ["low", "low", "3"]
+        assert dc.GroupCategories(column="yes", groups={"any": [True]})(data)["yes"].to_list() == ["any", "false", None]
+
+    def test_the_order_follows(self) -> None:
+        levels = ["none", "primary", "secondary", "tertiary"]
+        data = dc.Dataset(pl.DataFrame({"s": ["none", "tertiary", "primary"]}), orders={"s": levels})
+        result = dc.GroupCategories(column="s", groups={"school": ["primary", "secondary"]})(data)
+        assert result.schema["s"].order == ("none", "school", "tertiary")
+        assert dc.TopCode(column="s", at="school")(result).frame["s"].to_list() == ["none", "school", "school"]
+
+    def test_categorical_stays_categorical(self) -> None:
+        data = self.jobs.with_columns(pl.col("job").cast(pl.Categorical))
+        result = dc.GroupCategories(column="job", groups={"health": ["nurse", "doctor"]})(data)
+        assert result.schema["job"] == pl.Categorical
+
+    def test_unknown_categories_are_all_named_with_a_hint(self) -> None:
+        with pytest.raises(dc.DataError) as error:
+            dc.GroupCategories(column="job", groups={"health": ["nurs", "doctr"]})(self.jobs)
+        assert "'nurs'; did you mean 'nurse'" in str(error.value) and "did you mean 'doctor'" in str(error.value)
+
+    @pytest.mark.parametrize(
+        ("fields", "message"),
+        [
+            ({}, "exactly one of `groups` and `smaller_than`"),
+            ({"groups": {"a": ["x"]}, "smaller_than": 2}, "exactly one of"),
+            ({"groups": {}}, "at least one label"),
+            ({"groups": {"a": []}}, "at least one member"),
+            ({"groups": {"a": ["x"], "b": ["x"]}}, "'x' is in two groups, 'a' and 'b'"),
+            ({"smaller_than": 1}, "smaller_than"),
+        ],
+    )
+    def test_wrong_parameters(self, fields: dict[str, object], message: str) -> None:
+        with pytest.raises(dc.PlanError, match=message):
+            dc.GroupCategories(column="job", **fields)
+
+    def test_columns_that_cannot_be_grouped(self) -> None:
+        with pytest.raises(dc.DataError, match="column 'job' has no values"):
+            dc.GroupCategories(column="job", smaller_than=2)(self.jobs.with_columns(job=pl.lit(None, dtype=pl.String)))
+        with pytest.raises(dc.DataError, match="column 'sets' holds sets"):
+            dc.GroupCategories(column="sets", smaller_than=2)(pl.DataFrame({"sets": [["a"], ["b"]]}))
+
+    def test_from_the_command_line(self) -> None:
+        from discretion.cli.apply import build_part
+
+        fields = {f"field_{name}": None for name in dc.GroupCategories.model_fields}
+        built = build_part("group-categories", fields | {"field_column": "job", "field_groups": "health=nurse|doctor"})
+        assert built == dc.GroupCategories(column="job", groups={"health": ["nurse", "doctor"]})

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import click
 
 from discretion import __version__
+from discretion.cli.anonymize import anonymize
 from discretion.cli.apply import apply
 from discretion.cli.assess import assess
 from discretion.cli.demo import demo
@@ -29,7 +30,7 @@ def app() -> None:
     """Publish data about people without giving anyone away."""
 
 
-for command in (demo, roles, run_command, check, apply, assess, parts):
+for command in (demo, roles, run_command, check, apply, anonymize, assess, parts):
     app.add_command(command)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from discretion.cli.console import common_options, print_json, progress_bar, say
 from discretion.cli.schema_options import read_with, schema_options, take_schema
+from discretion.errors import PlanError
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -34,7 +36,7 @@ class MethodCommands(click.Group):
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """Suggest a method for a name that does not exist."""
-        from discretion.errors import PlanError, unknown
+        from discretion.errors import unknown
 
         if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
             raise PlanError(unknown("method", args[0], self.list_commands(ctx)))
@@ -68,8 +70,10 @@ class LazyMethodCommand(click.Command):
         shell = click.Command(None, params=[])
         decorated = _file_options(lambda **_: None)
         self.params = [click.Argument(["source"], metavar="IN"), click.Argument(["target"], metavar="OUT")]
-        self.params += [_option(name, field) for name, field in part.model_fields.items()]
-        self.params += list(reversed(getattr(decorated, "__click_params__", shell.params)))
+        own = [_option(name, field) for name, field in part.model_fields.items()]
+        taken = {flag for option in own for flag in option.opts}
+        others = reversed(getattr(decorated, "__click_params__", shell.params))
+        self.params += [*own, *(option for option in others if not taken & set(option.opts))]
         self._loaded = True
 
 
@@ -115,10 +119,15 @@ def _metavar(field: FieldInfo) -> str | None:
 
 
 def parse_field(text: Any, annotation: Any) -> Any:
-    """Turn an option's text into what the field expects: lists by commas, mappings by `name=value`."""
+    """Turn an option's text into what the field expects: lists by commas, mappings by `name=value`, or JSON."""
     if not isinstance(text, str):
         return text
     shape = str(annotation)
+    if text.lstrip().startswith(("{", "[")):
+        try:
+            return json.loads(text)
+        except json.JSONDecodeError as error:
+            raise PlanError(f"not valid JSON: {text!r} ({error})") from None
     if "Mapping" in shape:
         pairs = [item.partition("=") for item in text.split(",") if item.strip()]
         return {name.strip(): value.strip() for name, _, value in pairs}

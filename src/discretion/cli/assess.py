@@ -13,6 +13,7 @@ from discretion.errors import PlanError
 if TYPE_CHECKING:
     from discretion.data.dataset import Dataset
     from discretion.measure import Measure
+    from discretion.part import Family, Part
 
 
 @click.command()
@@ -65,18 +66,24 @@ def read_pair(
     return original, data
 
 
-def _parse_measure(text: str) -> Measure:
+def parse_part(text: str, option: str, *families: Family) -> Part:
+    """Build a part from an option's text: KIND or KIND:{field: value}."""
     import yaml
 
-    from discretion.measure import Measure
     from discretion.part import parse
 
     kind, _, fields = text.partition(":")
     try:
         spec = yaml.safe_load(fields) if fields.strip() else {}
     except yaml.YAMLError:
-        raise PlanError(f"--measure {text!r}: expected KIND or KIND:{{field: value}}") from None
-    part = parse({kind.strip(): spec}, "risk", "utility")
+        raise PlanError(f"{option} {text!r}: expected KIND or KIND:{{field: value}}") from None
+    return parse({kind.strip(): spec}, *families)
+
+
+def _parse_measure(text: str) -> Measure:
+    from discretion.measure import Measure
+
+    part = parse_part(text, "--measure", "risk", "utility")
     if not isinstance(part, Measure):
-        raise PlanError(f"--measure {text!r}: {kind} is not a measure")
+        raise PlanError(f"--measure {text!r}: {part.kind} is not a measure")
     return part

@@ -43,7 +43,7 @@ def take_schema(options: dict[str, Any]) -> tuple[Schema, dict[str, Any]]:
 
     roles: dict[str, list[str]] = {}
     for role in _ROLES:
-        for name in _names(options.pop(role)):
+        for name in _names(options.pop(role, None)):
             roles.setdefault(name, []).append(role)
     hierarchies = dict(_hierarchy(text) for text in options.pop("hierarchy"))
     reading = {key: value for key in ("delimiter", "decimal", "encoding") if (value := options.pop(key)) is not None}

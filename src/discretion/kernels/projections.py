@@ -27,9 +27,9 @@ def small_cells(codes: Ints32, counts: Ints, parents: Ints32, sizes: Ints, k: in
     small = np.zeros((levels[0], levels[1], levels[2]), np.int64)
     big = np.zeros((levels[0], levels[1], levels[2]), np.int64)
     b, c = sizes[1, 0], sizes[2, 0]
-    first = np.zeros(sizes[0, 0] * b * c, np.int64)
+    first = np.zeros(sizes[0, 0] * b * c, np.int32)  # at most 2³¹ − 1 records
     for row in range(counts.size):
-        first[(codes[0, row] * b + codes[1, row]) * c + codes[2, row]] += counts[row]
+        first[(codes[0, row] * b + codes[1, row]) * c + codes[2, row]] += np.int32(counts[row])
     for x in range(levels[0]):
         if x > 0:
             first = _roll(first, parents[0, x - 1], 1, sizes[0, x - 1], sizes[0, x], b * c)
@@ -42,19 +42,19 @@ def small_cells(codes: Ints32, counts: Ints, parents: Ints32, sizes: Ints, k: in
                 if z > 0:
                     rows = sizes[0, x] * sizes[1, y]
                     third = _roll(third, parents[2, z - 1], rows, sizes[2, z - 1], sizes[2, z], 1)
+                records, cells = 0, 0
                 for cell in range(third.size):
                     size = third[cell]
-                    if size >= k:
-                        big[x, y, z] += 1
-                    else:
-                        small[x, y, z] += size
+                    cells += size >= k
+                    records += size if size < k else 0
+                small[x, y, z], big[x, y, z] = records, cells
     return small, big
 
 
 @helper
-def _roll(table: Ints, parent: Ints32, outer: int, before: int, after: int, inner: int) -> Ints:
+def _roll(table: Ints32, parent: Ints32, outer: int, before: int, after: int, inner: int) -> Ints32:
     """Add up the cells of one axis by their parents."""
-    result = np.zeros(outer * after * inner, np.int64)
+    result = np.zeros(outer * after * inner, np.int32)
     for o in range(outer):
         for old in range(before):
             source = (o * before + old) * inner

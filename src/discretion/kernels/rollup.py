@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from discretion.kernels.arrays import Bools, Floats, Ints, Ints32, Keys
-from discretion.kernels.jit import kernel
+from discretion.kernels.arrays import Bools, Floats, Index, Ints, Ints32, Keys
+from discretion.kernels.jit import helper, kernel
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
@@ -22,17 +22,15 @@ def merge(
 
     `keys` has a row of words for each class; `keep` masks the fields that stay; each row of `moves` is (word, shift,
     mask, offset) of a field to replace by `tables[offset + field]`, which is already shifted to its place. `numbers`
-    receives the new class of each old one. Time O(classes), memory 24 bytes a class.
+    receives the new class of each old one. Time O(classes), memory about 32 bytes a class.
     """
     n, words = keys.shape
-    size = 1 << max(4, (2 * n - 1).bit_length())
-    slots = np.full(size, -1, np.int32)
+    slots = np.full(1 << max(4, (2 * n - 1).bit_length()), -1, np.int32)
     merged = np.empty((n, words), np.uint64)
     sums = np.empty(n, np.int64)
-    if numbers is None:
-        found = _merge(keys, counts, keep, moves, tables, slots, merged, sums, _NOTHING, False)
-    else:
-        found = _merge(keys, counts, keep, moves, tables, slots, merged, sums, numbers, True)
+    wanted = _NOTHING if numbers is None else numbers
+    work = _merge_words if words > 1 else _merge
+    found = work(keys, counts, keep, moves, tables, slots, merged, sums, wanted)
     return merged[:found], sums[:found]
 
 
@@ -50,43 +48,86 @@ def _merge(
     merged: Keys,
     sums: Ints,
     numbers: Ints32,
-    numbered: bool,
 ) -> int:
-    mask = slots.size - 1
-    words = keys.shape[1]
+    """Merge keys of one word."""
+    mask = np.uint64(slots.size - 1)
+    shifts = moves[:, 1].astype(np.uint64)
+    fields = moves[:, 2].astype(np.uint64)
+    offsets = moves[:, 3].copy()
     found = 0
     for row in range(keys.shape[0]):
-        for word in range(words):
+        old = keys[row, 0]
+        key = old & keep[0]
+        for move in range(shifts.size):
+            key |= tables[offsets[move] + np.int64((old >> shifts[move]) & fields[move])]
+        mixed = key * _GOLDEN
+        place = (mixed ^ (mixed >> np.uint64(32))) & mask
+        number = slots[place]
+        while number >= 0 and merged[number, 0] != key:
+            place = (place + np.uint64(1)) & mask
+            number = slots[place]
+        if number < 0:
+            number = found
+            slots[place] = found
+            merged[found, 0] = key
+            sums[found] = counts[row]
+            found += 1
+        else:
+            sums[number] += counts[row]
+        if numbers.size > 0:
+            numbers[row] = number
+    return found
+
+
+@kernel
+def _merge_words(
+    keys: Keys,
+    counts: Ints,
+    keep: Keys,
+    moves: Ints,
+    tables: Keys,
+    slots: Ints32,
+    merged: Keys,
+    sums: Ints,
+    numbers: Ints32,
+) -> int:
+    """Merge keys of several words; the next free row of `merged` holds the key that is being looked for."""
+    mask = slots.size - 1
+    found = 0
+    for row in range(keys.shape[0]):
+        for word in range(keys.shape[1]):
             merged[found, word] = keys[row, word] & keep[word]
         for move in range(moves.shape[0]):
             word = moves[move, 0]
             field = (keys[row, word] >> np.uint64(moves[move, 1])) & np.uint64(moves[move, 2])
             merged[found, word] |= tables[moves[move, 3] + np.int64(field)]
         mixed = np.uint64(0)
-        for word in range(words):
+        for word in range(keys.shape[1]):
             mixed = (mixed ^ merged[found, word]) * _GOLDEN
             mixed ^= mixed >> np.uint64(32)
         place = np.int64(mixed & np.uint64(mask))
-        while True:
-            number = slots[place]
-            if number < 0:
-                slots[place] = found
-                sums[found] = counts[row]
-                number = found
-                found += 1
-                break
-            same = True
-            for word in range(words):
-                if merged[number, word] != merged[found, word]:
-                    same = False
-                    break
-            if same:
-                sums[number] += counts[row]
-                break
+        number = slots[place]
+        while number >= 0 and not _same(merged, number, found):
             place = (place + 1) & mask
-        if numbered:
+            number = slots[place]
+        if number < 0:
+            number = found
+            slots[place] = found
+            sums[found] = counts[row]
+            found += 1
+        else:
+            sums[number] += counts[row]
+        if numbers.size > 0:
             numbers[row] = number
     return found
+
+
+@helper
+def _same(keys: Keys, one: Index, other: Index) -> bool:
+    equal = True
+    for word in range(keys.shape[1]):
+        equal &= keys[one, word] == keys[other, word]
+    return equal
 
 
 @kernel

@@ -12,20 +12,22 @@ from pydantic import model_validator
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
-from discretion.method import Decision, StratifiedMethod
+from discretion.method import Decision
 from discretion.part import Columns, confidential
+from discretion.protect.noise_keep import NoiseMethod, factor_of, normals
 
 Floats = NDArray[np.float64]
 
 
-class AdditiveNoise(StratifiedMethod, kind="additive-noise"):
+class AdditiveNoise(NoiseMethod, kind="additive-noise"):
     """Add independent random noise of mean zero to each value.
 
     Means and covariances between columns hold in expectation; variances grow by the factor 1 + variance_share and
     correlations shrink by 1/(1 + variance_share). Give exactly one of the two strengths. Noise can give impossible
-    values (a negative age) and makes whole numbers fractional unless `integers` is set. Does not give k-anonymity,
-    and small noise does not hide outliers: the largest income stays the largest. Missing values stay missing.
-    Time and memory are linear in the number of values.
+    values (a negative age) and makes whole numbers fractional unless `integers` is set; with `keep_zeros`, `keep_sign`,
+    `lower` or `upper`, values near zero or a bound are reflected, and the moments hold only away from them. Does not
+    give k-anonymity, and small noise does not hide outliers: the largest income stays the largest. Missing values stay
+    missing. Time and memory are linear in the number of values.
 
     References
     ----------
@@ -39,16 +41,12 @@ class AdditiveNoise(StratifiedMethod, kind="additive-noise"):
     1000
     """
 
-    columns: Columns = ()
-    """numeric columns to change; without it, the numeric quasi-identifiers and sensitive columns"""
     variance_share: float | None = confidential(None, gt=0)
     """variance of the noise as a share of the column's variance (computed with 1/N)"""
     sd_share: float | None = confidential(None, gt=0)
     """standard deviation of the noise as a share of the column's standard deviation (computed with N−1)"""
     distribution: Literal["normal", "laplace"] = "normal"
     """shape of the noise; laplace has heavier tails at the same variance"""
-    integers: bool = False
-    """round columns of whole numbers back to whole numbers"""
 
     guarantee: ClassVar[str] = (
         "Random noise was added to values, so no published value is exact; extreme values may still stand out."
@@ -62,8 +60,7 @@ class AdditiveNoise(StratifiedMethod, kind="additive-noise"):
 
     def fit(self, data: Dataset, ctx: Context) -> Decision:
         """Work out the standard deviation of each column's noise."""
-        columns = data.choose(self.columns, "perturb")
-        data.require_spread(columns)
+        columns = self.choose(data)
         sds = []
         for name in columns:
             moments = ctx.engine.moments(data, [name])
@@ -71,7 +68,7 @@ class AdditiveNoise(StratifiedMethod, kind="additive-noise"):
                 sds.append(self.sd_share * float(moments.sd[0]))
             else:
                 sds.append(math.sqrt((self.variance_share or 0.0) * float(moments.covariance[0, 0])))
-        return Decision(MappingProxyType({"columns": list(columns), "sd": sds}))
+        return Decision(MappingProxyType({"columns": list(columns), "whole": self.whole(data, columns), "sd": sds}))
 
     def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:
         """Add the noise, batch by batch."""
@@ -86,16 +83,16 @@ class AdditiveNoise(StratifiedMethod, kind="additive-noise"):
             noise += block
             return noise
 
-        return ctx.engine.map_rows(data, decision["columns"], add, integers=self.integers)
+        return self.change(data, decision, ctx, add)
 
 
-class CorrelatedNoise(StratifiedMethod, kind="correlated-noise"):
+class CorrelatedNoise(NoiseMethod, kind="correlated-noise"):
     """Add noise whose correlations are those of the data.
 
     The noise is normal with mean zero and covariance variance_share · Σ, Σ the covariance of the columns (1/N):
-    means and correlations hold in expectation, variances and covariances grow by 1 + variance_share. Does not give
-    k-anonymity, and does not hide outliers. Missing values stay missing; Σ is taken from the complete records.
-    Time O(n·m²) for m columns, memory linear.
+    means and correlations hold in expectation, variances and covariances grow by 1 + variance_share (values that are
+    kept or reflected at a bound apart). Does not give k-anonymity, and does not hide outliers. Missing values stay
+    missing; Σ is taken from the complete records. Time O(n·m²) for m columns, memory linear.
 
     References
     ----------
@@ -114,8 +111,6 @@ class CorrelatedNoise(StratifiedMethod, kind="correlated-noise"):
     """numeric columns to change together; without it, the numeric quasi-identifiers and sensitive columns"""
     variance_share: float = confidential(gt=0)
     """covariance of the noise as a share of the covariance of the columns"""
-    integers: bool = False
-    """round columns of whole numbers back to whole numbers"""
 
     guarantee: ClassVar[str] = (
         "Correlated random noise was added to values, so no published value is exact; extreme values may still "
@@ -124,25 +119,25 @@ class CorrelatedNoise(StratifiedMethod, kind="correlated-noise"):
 
     def fit(self, data: Dataset, ctx: Context) -> Decision:
         """Factor the covariance of the noise."""
-        columns = data.choose(self.columns, "perturb")
-        data.require_spread(columns)
+        columns = self.choose(data)
         covariance = ctx.engine.moments(data, columns).covariance * self.variance_share
-        roots, vectors = np.linalg.eigh(covariance)
-        factor = vectors * np.sqrt(np.maximum(roots, 0.0))
-        return Decision(MappingProxyType({"columns": list(columns), "factor": factor.tolist()}))
+        factor = factor_of(covariance)
+        whole = self.whole(data, columns)
+        return Decision(MappingProxyType({"columns": list(columns), "whole": whole, "factor": factor.tolist()}))
 
     def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:
         """Add the noise, batch by batch."""
         factor = np.array(decision["factor"])
 
         def add(block: Floats, rng: np.random.Generator) -> Floats:
-            noise: Floats = block + rng.standard_normal(block.shape) @ factor.T
+            noise = normals(block.shape, factor, rng)
+            noise += block
             return noise
 
-        return ctx.engine.map_rows(data, decision["columns"], add, integers=self.integers)
+        return self.change(data, decision, ctx, add)
 
 
-class MultiplicativeNoise(StratifiedMethod, kind="multiplicative-noise"):
+class MultiplicativeNoise(NoiseMethod, kind="multiplicative-noise"):
     """Multiply each value by a random factor of mean one that is never negative.
 
     Large values change more than small ones, signs stay, and means hold in expectation; variances grow. Zeros stay
@@ -161,22 +156,17 @@ class MultiplicativeNoise(StratifiedMethod, kind="multiplicative-noise"):
     1000
     """
 
-    columns: Columns = ()
-    """numeric columns to change; without it, the numeric quasi-identifiers and sensitive columns"""
     sd: float = confidential(gt=0, le=1)
     """standard deviation of the factor"""
     distribution: Literal["normal", "lognormal"] = "normal"
     """shape of the factor; lognormal factors are positive without redrawing"""
-    integers: bool = False
-    """round columns of whole numbers back to whole numbers"""
 
     guarantee: ClassVar[str] = "Values were multiplied by random factors, so no published value except zero is exact."
 
     def fit(self, data: Dataset, ctx: Context) -> Decision:  # noqa: ARG002
         """Check the columns; there is nothing else to learn."""
-        columns = data.choose(self.columns, "perturb")
-        data.require_spread(columns)
-        return Decision(MappingProxyType({"columns": list(columns)}))
+        columns = self.choose(data)
+        return Decision(MappingProxyType({"columns": list(columns), "whole": self.whole(data, columns)}))
 
     def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:
         """Multiply, batch by batch."""
@@ -186,7 +176,7 @@ class MultiplicativeNoise(StratifiedMethod, kind="multiplicative-noise"):
             factors *= block
             return factors
 
-        return ctx.engine.map_rows(data, decision["columns"], multiply, integers=self.integers)
+        return self.change(data, decision, ctx, multiply)
 
     def _factors(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
         if self.distribution == "lognormal":

@@ -2,72 +2,116 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import model_validator
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError
 from discretion.method import Decision, StratifiedMethod
 from discretion.part import Columns, confidential
+from discretion.protect.ordered import ordered
+
+if TYPE_CHECKING:
+    import polars as pl
 
 Permute = Callable[[int, int, NDArray[np.float64]], NDArray[Any]]
 """From (number of ranks, ranks in reach, uniforms) to the rank whose value each rank takes."""
 
 
-def _swap_columns(data: Dataset, columns: Columns, percent: float, permute: Permute, ctx: Context) -> Dataset:
-    from discretion.kernels.order import stable_order
+class _Swap(StratifiedMethod):
+    """What rank swapping and its variant in blocks share."""
 
-    chosen = data.choose(columns, "perturb")
-    data.require_spread(chosen)
-    new: dict[str, Any] = {}
-    for number, name in enumerate(chosen):
-        ctx.progress(number, len(chosen), f"{ctx.step}: {name}")
-        x = data.number(name)
-        missing = data.count_missing(name)
-        present = np.flatnonzero(~np.isnan(x)) if missing else None
-        order = stable_order(x if present is None else x[present])
-        reach = int(np.floor(percent * len(order) / 100 + 1e-9))
+    columns: Columns = ()
+    """numbers, dates or ordered categories to swap; without it, numeric quasi-identifiers and sensitive columns"""
+    percent: float = confidential(gt=0, le=100)
+    """how far a value may move, in percent of the records that have one"""
+    bottom_share: float = confidential(0.0, ge=0, lt=1)
+    """share of the lowest values that are left out and stay where they are"""
+    top_share: float = confidential(0.0, ge=0, lt=1)
+    """share of the highest values that are left out and stay where they are"""
+
+    by_group: ClassVar[bool] = True
+
+    @model_validator(mode="after")
+    def _something_left(self) -> Self:
+        if self.bottom_share + self.top_share >= 1:
+            raise ValueError("`bottom_share` and `top_share` together must be less than 1")
+        return self
+
+    def _swap(self, data: Dataset, permute: Permute, ctx: Context) -> Dataset:
+        chosen = data.choose(self.columns, "perturb")
+        lines = [ordered(data, name) for name in chosen]
+        for line in lines:
+            line.require_spread()
+        new: dict[str, Any] = {}
+        for number, line in enumerate(lines):
+            ctx.progress(number, len(lines), f"{ctx.step}: {line.column}")
+            inner = ctx.within(line.column)
+            missing = data.count_missing(line.column)
+            present = np.flatnonzero(~np.isnan(line.places)) if missing else None
+            order = _random_order(line.places if present is None else line.places[present], inner)
+            reach = self._reach(line.column, len(order))
+            if present is not None:
+                order = present[order]
+            low, high = (math.floor(share * len(order) + 1e-9) for share in (self.bottom_share, self.top_share))
+            order = order[low : len(order) - high]
+            donor = permute(len(order), reach, inner.rng.random(len(order)))
+            new[line.column] = _moved(line.series, order, order[donor])
+        ctx.progress(len(lines), len(lines), ctx.step)
+        return data.with_columns(new)
+
+    def _reach(self, column: str, n: int) -> int:
+        reach = int(np.floor(self.percent * n / 100 + 1e-9))
         if reach < 1:
             raise DataError(
-                f"column {name!r}: {percent:g} percent of {len(order)} values reaches no other rank; "
-                f"at least {100 / len(order):.3g} percent is needed"
+                f"column {column!r}: {self.percent:g} percent of {n} values reaches no other rank; "
+                f"at least {100 / n:.3g} percent is needed"
             )
-        donor = permute(len(order), reach, ctx.within(name).rng.random(len(order)))
-        if present is not None:
-            order = present[order]
-        new[name] = _moved(data, name, order, order[donor])
-    ctx.progress(len(chosen), len(chosen), ctx.step)
-    return data.with_columns(new)
+        return reach
 
 
-def _moved(data: Dataset, column: str, to: NDArray[Any], origin: NDArray[Any]) -> Any:
+def _random_order(x: NDArray[np.float64], ctx: Context) -> NDArray[Any]:
+    """Sort; equal values stand in random order, or else the place in the file would say which of them may move far."""
+    from discretion.kernels.order import sorted_with_order
+
+    values, order = sorted_with_order(x)
+    if not (values[1:] == values[:-1]).any():
+        return order
+    shuffled = ctx.within("ties").rng.permutation(len(x))
+    return np.asarray(shuffled[sorted_with_order(x[shuffled])[1]])
+
+
+def _moved(series: pl.Series, to: NDArray[Any], origin: NDArray[Any]) -> pl.Series:
     """Give the column with the values of rows `origin` at rows `to`, in exactly its own type."""
     import polars as pl
 
-    series = data.frame[column]
     if series.dtype == pl.Float64 and not series.null_count():
         values = series.to_numpy()
         moved = np.empty_like(values) if len(to) == len(values) else values.copy()
         moved[to] = values[origin]
-        return pl.Series(column, moved)
+        return pl.Series(series.name, moved)
     rows = np.arange(len(series), dtype=np.uint32)
     rows[to] = origin
     return series.gather(rows)
 
 
-class RankSwap(StratifiedMethod, kind="rank-swap"):
+class RankSwap(_Swap, kind="rank-swap"):
     """Exchange each value with a value whose rank lies at most a given percentage of the records away.
 
     Ranks are visited in ascending order; each rank that was not swapped yet exchanges its value with a random
     unswapped rank in its window; a rank whose window holds none stays where it is. Every column is swapped on its
-    own. The marginal distribution (every mean, quantile and frequency of one column) stays exactly the same, also
-    its type: whole numbers stay whole. Relations between columns are weakened. Does not give k-anonymity; whoever
-    knows the percentage can narrow a value to its window (the percentage is therefore confidential). Missing values
-    stay where they are. Time O(n log n), memory linear.
+    own; equal values are ranked in random order. For numbers, dates, and categories whose order is known (from the
+    schema or an Enum). The marginal distribution (every mean, quantile and frequency of one column) stays exactly the
+    same, also its type: whole numbers stay whole. Relations between columns are weakened. Does not give k-anonymity;
+    whoever knows the percentage can narrow a value to its window (the percentage is therefore confidential). Values
+    left out by `bottom_share` and `top_share` stay where they are and are *not* protected: top-code them as well.
+    Missing values stay where they are. Time O(n log n), memory linear.
 
     References
     ----------
@@ -82,12 +126,6 @@ class RankSwap(StratifiedMethod, kind="rank-swap"):
     True
     """
 
-    columns: Columns = ()
-    """numeric columns to swap; without it, the numeric quasi-identifiers and sensitive columns"""
-    percent: float = confidential(gt=0, le=100)
-    """size of the window: how far a value may move, in percent of the records"""
-
-    by_group: ClassVar[bool] = True
     guarantee: ClassVar[str] = (
         "Values were exchanged between records of similar rank: each column's distribution is exact, but a value "
         "need not belong to its record."
@@ -97,16 +135,18 @@ class RankSwap(StratifiedMethod, kind="rank-swap"):
         """Sort, find partners, exchange."""
         from discretion.kernels.rank_swap import swap_partners
 
-        return _swap_columns(data, self.columns, self.percent, swap_partners, ctx)
+        return self._swap(data, swap_partners, ctx)
 
 
-class BlockRankSwap(StratifiedMethod, kind="block-rank-swap"):
+class BlockRankSwap(_Swap, kind="block-rank-swap"):
     """Shuffle the values inside consecutive blocks of ranks.
 
     The sorted values are cut into blocks of a given percentage of the records and shuffled inside each block. The
-    marginal distribution stays exactly the same. Weaker than rank swapping with a window of the same size: a value
-    never leaves its block, and whoever knows the block bounds knows the value's range. Missing values stay where
-    they are. Time O(n log n), memory linear.
+    marginal distribution stays exactly the same. For numbers, dates, and categories whose order is known; equal
+    values are ranked in random order. Weaker than rank swapping with a window of the same size: a value never leaves
+    its block, and whoever knows the block bounds knows the value's range. Values left out by `bottom_share` and
+    `top_share` stay where they are and are *not* protected. Missing values stay where they are. Time O(n log n),
+    memory linear.
 
     References
     ----------
@@ -121,12 +161,9 @@ class BlockRankSwap(StratifiedMethod, kind="block-rank-swap"):
     True
     """
 
-    columns: Columns = ()
-    """numeric columns to shuffle; without it, the numeric quasi-identifiers and sensitive columns"""
     percent: float = confidential(gt=0, le=100)
-    """size of the blocks, in percent of the records"""
+    """size of the blocks, in percent of the records that have a value"""
 
-    by_group: ClassVar[bool] = True
     guarantee: ClassVar[str] = (
         "Values were shuffled inside blocks of similar rank: each column's distribution is exact, but a value need "
         "not belong to its record."
@@ -136,4 +173,4 @@ class BlockRankSwap(StratifiedMethod, kind="block-rank-swap"):
         """Sort, shuffle inside blocks, put back."""
         from discretion.kernels.rank_swap import block_shuffle
 
-        return _swap_columns(data, self.columns, self.percent, block_shuffle, ctx)
+        return self._swap(data, block_shuffle, ctx)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 
 from discretion.context import Context
@@ -16,6 +18,9 @@ from discretion.data.hierarchy import canonical, interval_label
 from discretion.errors import DataError, PlanError
 from discretion.method import Decision, Method
 from discretion.part import FrozenMapping
+
+_ROUNDING = 1e-9
+"""Share of an interval by which division may miss its bound: 0.3 / 0.1 is a little less than 3."""
 
 
 class Generalize(Method, kind="generalize"):
@@ -98,7 +103,8 @@ class Recode(Method, kind="recode"):
     The intervals come from given cuts, from a width, or from quantiles of the data (about equally many records in
     each). Intervals are closed below and open above; the last one of given cuts is closed. Nothing false is said,
     only less. Does not by itself give k-anonymity. Missing values stay missing; a value outside the cuts is an
-    error. Time O(n log c) for c cuts.
+    error. The cuts that were found can be re-used on the next delivery (intervals of a width go on beyond them). Time
+    O(n log c) for c cuts.
 
     References
     ----------
@@ -152,15 +158,20 @@ class Recode(Method, kind="recode"):
         if self.cuts is not None:
             cuts = list(self.cuts)
         elif self.width is not None:
-            low = self.origin + np.floor((x.min() - self.origin) / self.width) * self.width
-            steps = int(np.floor((x.max() - low) / self.width)) + 1
-            cuts = [low + self.width * step for step in range(steps + 1)]
+            cuts = self._equal(float(x.min()), float(x.max()))
         else:
             shares = np.linspace(0, 1, int(self.quantiles or 2) + 1)
             cuts = np.unique(ctx.engine.quantiles(data, self.column, shares.tolist())).tolist()
             if len(cuts) < 2:
                 raise DataError(f"column {self.column!r} is constant; it has no quantile intervals")
-        return Decision(MappingProxyType({"cuts": cuts, "labels": self._names(cuts, whole)}))
+        return Decision(MappingProxyType({"cuts": cuts, "labels": self._names(cuts, whole), "whole": whole}))
+
+    def _equal(self, least: float, most: float) -> list[float]:
+        """Give the bounds of equal intervals that hold the values; written as in the labels, so that 0.3 is 3 × 0.1."""
+        width = self.width or 1.0
+        first = math.floor((least - self.origin) / width + _ROUNDING)
+        last = math.floor((most - self.origin) / width + _ROUNDING) + 1
+        return [float(f"{self.origin + width * step:.12g}") for step in range(first, last + 1)]
 
     def _names(self, cuts: list[float], whole: bool) -> list[str]:
         if self.labels is not None:
@@ -178,8 +189,9 @@ class Recode(Method, kind="recode"):
         import polars as pl
 
         data.require([self.column])
-        cuts = np.array(decision["cuts"], dtype=float)
         x = data.number(self.column)
+        given, names = self._for(x, decision)
+        cuts = np.array(given, dtype=float)
         place = np.searchsorted(cuts, x, side="right") - 1
         place[x == cuts[-1]] = len(cuts) - 2
         missing = np.isnan(x)
@@ -189,5 +201,22 @@ class Recode(Method, kind="recode"):
                 f"column {self.column!r}: {outside} values lie outside the cuts {cuts[0]:g} to {cuts[-1]:g}; widen them"
             )
         place[missing] = len(cuts) - 1
-        labels = pl.Series(self.column, [*decision["labels"], None], dtype=pl.String)
+        labels = pl.Series(self.column, [*names, None], dtype=pl.String)
         return data.with_columns({self.column: labels.gather(place.astype(np.uint32))})
+
+    def _for(self, x: NDArray[np.float64], decision: Decision) -> tuple[list[float], list[str]]:
+        """Give cuts and labels for these values: intervals of a width go on beyond the data they were fitted on."""
+        cuts, names = decision["cuts"], decision["labels"]
+        fractions = int((x != np.floor(x)).sum() - np.isnan(x).sum()) if decision["whole"] else 0
+        if fractions and self._names(cuts, True) != self._names(cuts, False):
+            raise DataError(
+                f"column {self.column!r}: {fractions} values are not whole, and the intervals were named for whole "
+                "numbers; fit the step anew"
+            )
+        if self.width is None or np.isnan(x).all():
+            return cuts, names
+        least, most = float(np.nanmin(x)), float(np.nanmax(x))
+        if least >= cuts[0] and most < cuts[-1]:
+            return cuts, names
+        cuts = self._equal(min(least, cuts[0]), max(most, cuts[-2]))
+        return cuts, self._names(cuts, decision["whole"])

@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import model_validator
+from pydantic import BeforeValidator, model_validator
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError
 from discretion.method import Decision, StratifiedMethod
 from discretion.part import confidential
+from discretion.protect.ordered import Ordered, ordered
+
+Bound = Annotated[float | str, BeforeValidator(lambda at: at.isoformat() if isinstance(at, dt.date) else at)]
+"""A number, a date (as ISO text) or a category."""
 
 
 class _TailCode(StratifiedMethod):
     """What top and bottom coding share."""
 
     column: str
-    """numeric column to code"""
-    at: float | None = None
-    """the bound: values beyond it are replaced"""
+    """column to code: numbers, dates, or categories with an order"""
+    at: Bound | None = None
+    """the bound: values beyond it are replaced; a number, a date (YYYY-MM-DD) or a category"""
     quantile: float | None = confidential(None, gt=0, lt=1)
-    """the bound as a quantile of the data, for example 0.99"""
+    """the bound as a quantile of the data, for example 0.99; of dates and categories the one that reaches the share"""
     replace: Literal["cut", "flag", "mean"] = "cut"
     """what stands for a value beyond the bound: the bound, a label, or the mean of all values beyond it"""
     label: str | None = None
@@ -47,46 +52,79 @@ class _TailCode(StratifiedMethod):
 
     def fit(self, data: Dataset, ctx: Context) -> Decision:
         """Find the bound and what replaces the values beyond it."""
-        data.require([self.column])
-        x = data.number(self.column)
-        if np.isnan(x).all():
+        found = ordered(data, self.column)
+        if np.isnan(found.places).all():
             raise DataError(f"column {self.column!r} has no values")
-        bound = (
-            self.at if self.at is not None else float(ctx.engine.quantiles(data, self.column, [self.quantile or 0])[0])
-        )
-        beyond = x[self._beyond(x, bound)]
+        if found.scale == "order" and self.replace == "mean":
+            raise DataError(f"column {self.column!r} has categories, and categories have no mean; use cut or flag")
+        bound = self._bound(found, data, ctx)
+        place = found.place(bound)
+        beyond = found.places[self._beyond(found.places, place)]
         value: float | str = bound
         if self.replace == "mean" and len(beyond):
-            value = float(beyond.mean())
+            value = found.name(float(beyond.mean()))
         elif self.replace == "flag":
-            value = self.label if self.label is not None else f"{self._sign} {bound:g}"
+            shown = f"{bound:g}" if isinstance(bound, float) else bound
+            value = self.label if self.label is not None else f"{self._sign} {shown}"
         return Decision(MappingProxyType({"bound": bound, "value": value}))
+
+    def _bound(self, found: Ordered, data: Dataset, ctx: Context) -> float | str:
+        if self.at is not None:
+            return found.name(found.place(self.at))
+        if found.scale == "number":
+            return float(ctx.engine.quantiles(data, self.column, [self.quantile or 0.0])[0])
+        present = found.places[~np.isnan(found.places)]
+        return found.name(float(np.quantile(present, self.quantile or 0.0, method="inverted_cdf")))
 
     def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:  # noqa: ARG002
         """Replace the values beyond the bound."""
         import polars as pl
 
-        data.require([self.column])
-        beyond = pl.Series(self._beyond(data.number(self.column), decision["bound"]))
-        series = data.frame[self.column]
+        found = ordered(data, self.column)
+        beyond = pl.Series(self._beyond(found.places, found.place(decision["bound"])))
+        series, value = found.series, decision["value"]
         if self.replace == "flag":
-            series = series.cast(pl.String)
-        value: Any = decision["value"]
-        if series.dtype.is_integer() and isinstance(value, float):
-            value = round(value) if self.replace == "mean" else value
-            if not float(value).is_integer():
-                series = series.cast(pl.Float64)
-        new = pl.select(pl.when(beyond).then(pl.lit(value, dtype=series.dtype)).otherwise(series)).to_series()
-        return data.with_columns({self.column: new.alias(self.column)})
+            series, other = series.cast(pl.String), pl.lit(value, dtype=pl.String)
+        elif found.scale == "number":
+            series, other = _room_for(series, float(value), self.replace == "mean")
+        else:
+            other = pl.lit(found.literal(value))
+        new = pl.select(pl.when(beyond).then(other).otherwise(series)).to_series()
+        result = data.with_columns({self.column: new.alias(self.column)})
+        if self.replace == "flag" and found.scale == "order":
+            return result.with_schema(
+                result.schema.with_column(self.column, order=self._new_order(found, decision), type="ordinal")
+            )
+        return result
+
+    def _new_order(self, found: Ordered, decision: Decision) -> tuple[str, ...]:
+        """Put the label where the replaced categories were."""
+        place = int(found.place(decision["bound"]))
+        if self._sign == ">":
+            return (*found.levels[: place + 1], decision["value"])
+        return (decision["value"], *found.levels[place:])
+
+
+def _room_for(series: Any, value: float, rounded: bool) -> tuple[Any, Any]:
+    """Give a numeric column in a type that can hold the value, and the value in that type."""
+    import polars as pl
+
+    if series.dtype.is_integer():
+        number = round(value) if rounded else value
+        if not float(number).is_integer():
+            series = series.cast(pl.Float64)
+        value = number
+    return series, pl.lit(value, dtype=series.dtype)
 
 
 class TopCode(_TailCode, kind="top-code"):
     """Replace all values above a bound by one value.
 
-    The largest incomes or ages are what people recognize first; after top coding they cannot be told apart. The
-    bound may be given or be a quantile; above it stands the bound, a label, or the mean of the tail (which keeps the
-    column's mean). Whole numbers stay whole. Does not protect values below the bound. Missing values stay missing.
-    Time linear.
+    The largest incomes or ages are what people recognize first; after top coding they cannot be told apart. For
+    numbers, dates, and categories whose order is known (from the schema or an Enum). The bound may be given or be a
+    quantile; above it stands the bound, a label, or the mean of the tail (which keeps the column's mean; not for
+    categories). Whole numbers stay whole. Does not protect values below the bound. Missing values stay missing. The
+    bound that was found can be re-used on the next delivery. Time linear (a quantile: O(n log n) at most).
 
     References
     ----------
@@ -97,6 +135,10 @@ class TopCode(_TailCode, kind="top-code"):
     >>> import polars as pl, discretion as dc
     >>> dc.TopCode(column="age", at=60)(pl.DataFrame({"age": [12, 61, 68]}))["age"].to_list()
     [12, 60, 60]
+    >>> people = dc.Dataset(pl.DataFrame({"school": ["none", "primary", "PhD"]}),
+    ...                     orders={"school": ["none", "primary", "secondary", "PhD"]})
+    >>> dc.TopCode(column="school", at="secondary")(people).frame["school"].to_list()
+    ['none', 'primary', 'secondary']
     """
 
     _sign: ClassVar[str] = ">"
@@ -105,8 +147,9 @@ class TopCode(_TailCode, kind="top-code"):
 class BottomCode(_TailCode, kind="bottom-code"):
     """Replace all values below a bound by one value.
 
-    The counterpart of top coding for small values. Whole numbers stay whole. Does not protect values above the
-    bound. Missing values stay missing. Time linear.
+    The counterpart of top coding for small values: numbers, dates (everybody born before 1930), and categories whose
+    order is known. Whole numbers stay whole. Does not protect values above the bound. Missing values stay missing.
+    The bound that was found can be re-used on the next delivery. Time linear.
 
     References
     ----------

@@ -1,0 +1,179 @@
+"""Evaluating nodes of a lattice, and remembering what each evaluation says about the others."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discretion.anonymize.judge import Judge
+from discretion.anonymize.losses import Loss, Outcome
+from discretion.anonymize.projections import Projections
+from discretion.anonymize.records import Records, RollUp, Steps
+from discretion.context import Progress
+from discretion.kernels.rollup import figures
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+LISTED = 20_000_000
+"""Nodes up to which a lattice is listed as a whole."""
+_AXES = 60
+"""Columns up to which a lattice is listed (arrays have at most 64 axes)."""
+_PROMPT = 1 << 20
+"""Nodes up to which the nodes below an evaluated one are told at once; in larger lattices layer by layer."""
+_SLACK = 1e-12
+"""A node must be better by this share to be worth looking for."""
+
+
+class OutOfTime(Exception):
+    """The time given is over."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node that was evaluated."""
+
+    steps: Steps
+    holds: bool
+    """whether it satisfies the models within the suppression limit"""
+    score: float
+    """its loss; NaN where the evaluation stopped early"""
+    suppressed: int
+    """suppressed records; where the evaluation stopped early, at least so many"""
+    classes: int
+    """classes that are kept"""
+    smallest: int
+    largest: int
+    exact: bool = True
+    """false where the evaluation stopped early, because more would be suppressed than allowed"""
+
+    @property
+    def rank(self) -> tuple[float, int, Steps]:
+        """The order of solutions: by score, then by height, then by levels."""
+        return self.score, sum(self.steps), self.steps
+
+
+class Explorer:
+    """Evaluates nodes and keeps the best, and bounds the others."""
+
+    def __init__(
+        self,
+        records: Records,
+        roll: RollUp,
+        judge: Judge,
+        loss: Loss,
+        allowed: int,
+        progress: Progress | None = None,
+    ) -> None:
+        self.started = time.monotonic()
+        self.records, self.judge, self.loss, self.allowed = records, judge, loss, allowed
+        self._roll = roll
+        self._progress = progress
+        self._waiting: list[tuple[Steps, int]] = []
+        self.deadline: float | None = None
+        self.evaluated: dict[Steps, Node] = {}
+        self.best: Node | None = None
+        self.top: Steps = tuple(steps - 1 for steps in records.shape)
+        self.projections = Projections(records, judge.smallest_class)
+        listed = records.nodes <= LISTED and len(records.axes) <= _AXES
+        self.least = self.projections.least_everywhere() if listed else None
+        """for each node of a listed lattice, the records it must suppress at least"""
+
+    # --- evaluating ------------------------------------------------------------------------------------------
+
+    def evaluate(self, steps: Steps) -> Node:
+        """Judge a node and compute its loss, once; stop early where too much must be suppressed."""
+        known = self.evaluated.get(steps)
+        if known is not None:
+            return known
+        self._tick()
+        node, least, dooms = self._judged(steps, self.allowed)
+        self.evaluated[steps] = node
+        if node.holds and (self.best is None or node.rank < self.best.rank):
+            self.best = node
+        self._learn(steps, max(least, 1) if dooms and self.allowed == 0 else least)
+        return node
+
+    def look_at(self, steps: Steps) -> Node:
+        """Evaluate a node to the end, whatever the time and however much it suppresses; the best stays the best."""
+        known = self.evaluated.get(steps)
+        if known is not None and known.exact:
+            return known
+        return self._judged(steps, self.records.n)[0]
+
+    def _judged(self, steps: Steps, enough: int) -> tuple[Node, int, bool]:
+        judged = self.judge.judge(steps, enough)
+        classes, kept, smallest, largest, squares = figures(judged.classes.counts, judged.gone)
+        suppressed = self.records.n - kept
+        exact = self.judge.by_size or judged.least <= enough
+        score = math.nan
+        if exact:
+            outcome = Outcome(steps, judged.classes, judged.gone, classes, suppressed, squares, self._roll)
+            score = self.loss.score(outcome)
+        holds = exact and suppressed <= self.allowed and classes > 0
+        node = Node(steps, holds, score, suppressed, classes, smallest, largest, exact)
+        return node, judged.least, judged.dooms
+
+    def _tick(self) -> None:
+        if self._progress is not None and len(self.evaluated) % 16 == 0:
+            self._progress(len(self.evaluated), self.records.nodes, "evaluating generalizations")
+        self.check_time()
+
+    def check_time(self) -> None:
+        """Raise `OutOfTime` when the time given is over."""
+        if self.deadline is not None and time.monotonic() > self.deadline:
+            raise OutOfTime
+
+    # --- what the nodes below must suppress too -------------------------------------------------------------------
+
+    def _learn(self, steps: Steps, least: int) -> None:
+        if self.least is None or least <= self.least[steps]:
+            return
+        if self.least.size <= _PROMPT:
+            _raise(self.least, steps, least)
+        else:
+            self._waiting.append((steps, least))
+
+    def tell_below(self) -> None:
+        """Let the nodes below those evaluated since the last time know what they must suppress."""
+        waiting, self._waiting = self._waiting, []
+        if self.least is None or not waiting:
+            return
+        if len(waiting) <= 2 * self.least.ndim:
+            for steps, least in waiting:
+                _raise(self.least, steps, least)
+            return
+        for steps, least in waiting:
+            self.least[steps] = max(self.least[steps], least)
+        for axis in range(self.least.ndim):
+            downward = np.flip(self.least, axis)
+            np.maximum.accumulate(downward, axis=axis, out=downward)
+
+    # --- bounds ----------------------------------------------------------------------------------------------
+
+    @property
+    def ceiling(self) -> float:
+        """What a node must stay below to matter."""
+        return math.inf if self.best is None else self.best.score - abs(self.best.score) * _SLACK
+
+    def least_suppressed(self, steps: Ints) -> Ints:
+        """Give the records that each node (a row of steps) must suppress at least, as far as is known."""
+        return self.projections.least(steps) if self.least is None else self.least[tuple(steps.T)].astype(np.int64)
+
+    def bounds(self, steps: Ints) -> Floats:
+        """Give the least loss of each node (a row of steps), infinite where too much must be suppressed."""
+        return self.bounds_given(steps, self.least_suppressed(steps))
+
+    def bounds_given(self, steps: Ints, least: Ints) -> Floats:
+        """Give the least loss of nodes that must suppress at least so many records."""
+        most = self.projections.most(steps, least) if self.loss.counts_classes else None
+        return np.where(least > self.allowed, math.inf, self.loss.floor(steps, least, most))
+
+
+def _raise(grid: NDArray[np.int32], steps: Steps, least: int) -> None:
+    below = tuple(slice(0, step + 1) for step in steps)
+    np.maximum(grid[below], least, out=grid[below])

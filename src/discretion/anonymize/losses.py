@@ -1,0 +1,309 @@
+"""What a node costs: the losses a search can minimize, and how little each could cost at least.
+
+The conventions are those of ARX, so that scores can be compared. n records, `sup` of them suppressed, c the size of a
+class, share the leaves below a value divided by all leaves of its hierarchy, g and s the weights of generalization and
+suppression (both 1 unless the factor says otherwise):
+
+- `loss`: per column (Σ_kept g·c·share + Σ_sup (share + s·(1 − share)) − g·n/leaves) / (n − g·n/leaves), cut to ten
+  digits, not below 0; geometric mean of 1 + loss, minus 1.
+- `precision-loss`: per column (g·(n − sup)·level/height + s·sup) / n; arithmetic mean.
+- `height`: the level of each column; sum. Ignores suppression.
+- `entropy`: per column −[g·Σ_v n_v·log2(n_v / n_group(v)) + s·Σ_u c_u·log2(c_u / sup)], v over the values of all
+  records, u over the generalized values among the suppressed; sum.
+- `aecs`: n / (s·classes kept + g if anything is suppressed).
+- `discernibility`: Σ_kept c² + n·sup.
+- `ambiguity`: Σ_kept c·Π leaves + sup·Π all leaves, the products over the columns: how many records of the original
+  domain a published record could stand for (Goldberger & Tassa 2010, as ARX computes it).
+
+A weight w of a column multiplies its loss inside the aggregate (in the geometric mean 1 + w·loss; in ARX the factor
+stands outside, where it changes nothing), the largest weight counting as 1. Classes do not know columns, so that
+`aecs`, `discernibility` and `ambiguity` take no weights. A missing value stays missing: it counts as one leaf.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discretion.anonymize.records import Classes, Records, RollUp, Steps
+from discretion.kernels.rollup import histogram
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+LossName = Literal["loss", "height", "precision-loss", "aecs", "discernibility", "entropy", "ambiguity"]
+AggregateName = Literal["geometric-mean", "mean", "sum", "max"]
+
+_DIGITS = 1e10
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A node with the classes that would be suppressed."""
+
+    steps: Steps
+    classes: Classes
+    gone: Bools
+    kept: int
+    suppressed: int
+    squares: float
+    roll: RollUp
+
+    def suppressed_values(self) -> list[Ints]:
+        """For each column, the suppressed records with each generalized value."""
+        fields, places = self.roll.fields(self.steps)
+        if not self.suppressed:
+            found = np.zeros(places, np.int64)
+        else:
+            found = histogram(self.classes.keys, self.classes.counts, self.gone, fields, places)
+        return np.split(found, fields[1:, 3])
+
+
+class Loss(ABC):
+    """A figure to minimize."""
+
+    counts_classes: ClassVar[bool] = False
+    """Whether the bound needs the number of classes that can be kept."""
+
+    def __init__(self, records: Records, weights: Floats, factor: float, aggregate: AggregateName) -> None:
+        self.records = records
+        self.n = records.n
+        self.weights = weights
+        self.aggregate = _AGGREGATES[aggregate]
+        self.suppression = 2 * factor if factor < 0.5 else 1.0
+        self.generalization = 1.0 if factor <= 0.5 else 1.0 - 2.0 * (factor - 0.5)
+        self.allowed = self.n
+        """the suppressed records allowed; a search sets it"""
+
+    @abstractmethod
+    def score(self, outcome: Outcome) -> float:
+        """Give the loss of a node."""
+
+    def class_costs(self, steps: Steps, classes: Classes, roll: RollUp) -> Floats | None:  # noqa: ARG002
+        """Give what each class alone loses, for models that suppress some of many equal classes; None: all the same."""
+        return None
+
+    @abstractmethod
+    def floor_everywhere(self) -> Floats:
+        """Give a lower bound of the loss of every node of the lattice, whatever is suppressed."""
+
+    @abstractmethod
+    def floor(self, steps: Ints, least: Ints, most: Floats | None = None) -> Floats:
+        """Give a lower bound for each node (a row of steps) that suppresses at least so many records.
+
+        `most`: the classes it can keep at most.
+        """
+
+
+class ColumnLoss(Loss):
+    """A loss that adds up what is lost column by column."""
+
+    @abstractmethod
+    def plain(self, place: int) -> Floats:
+        """Give what a column loses at least at each of its steps, whatever is suppressed."""
+
+    @abstractmethod
+    def exact(self, outcome: Outcome) -> Floats:
+        """Give what each column loses at a node."""
+
+    def column_floor(self, place: int, step: int, least: Ints) -> Floats:
+        """Give what a column loses at least at a step, when at least so many records are suppressed."""
+        return np.full(len(least), self.plain(place)[step])
+
+    def score(self, outcome: Outcome) -> float:
+        """Aggregate the columns' losses."""
+        return float(self.aggregate(list(self.exact(outcome) * self.weights)))
+
+    @cached_property
+    def _plain(self) -> list[Floats]:
+        return [self.plain(place) * self.weights[place] for place in range(len(self.records.axes))]
+
+    def floor_everywhere(self) -> Floats:
+        """Spread the columns' losses along the axes of the lattice."""
+        axes = len(self.records.axes)
+        spread = [
+            values.reshape([-1 if place == axis else 1 for axis in range(axes)])
+            for place, values in enumerate(self._plain)
+        ]
+        return np.broadcast_to(self.aggregate(spread), self.records.shape)
+
+    def floor(self, steps: Ints, least: Ints, most: Floats | None = None) -> Floats:  # noqa: ARG002
+        """Aggregate the columns' bounds."""
+        values = []
+        for place, axis in enumerate(self.records.axes):
+            own = np.empty(len(steps))
+            for step in range(axis.steps):
+                here = steps[:, place] == step
+                if here.any():
+                    own[here] = self.column_floor(place, step, least[here])
+            values.append(own * self.weights[place])
+        return np.asarray(self.aggregate(values))
+
+
+class LeafLoss(ColumnLoss):
+    """`loss`: the share of the domain that a value could stand for."""
+
+    def _normalized(self, place: int, total: Floats) -> Floats:
+        domain = self.records.axes[place].domain
+        low = self.generalization * self.n / domain
+        if domain == 1:
+            return np.zeros_like(total)
+        return np.floor(np.maximum((total - low) / (self.n - low), 0.0) * _DIGITS) / _DIGITS
+
+    @cached_property
+    def _leaf_sums(self) -> list[list[int]]:
+        return [
+            [int(counts @ leaves) for counts, leaves in zip(marginals, axis.leaves, strict=True)]
+            for axis, marginals in zip(self.records.axes, self.records.marginals, strict=True)
+        ]
+
+    def plain(self, place: int) -> Floats:
+        """Give the loss of each step when nothing is suppressed."""
+        sums = np.array(self._leaf_sums[place], float) / self.records.axes[place].domain
+        return self._normalized(place, self.generalization * sums)
+
+    @cached_property
+    def _extras(self) -> list[list[tuple[Floats, Floats]]]:
+        """What suppressing records adds at least: the cheapest first, as cumulated records and cumulated cost."""
+        result = []
+        for axis, marginals in zip(self.records.axes, self.records.marginals, strict=True):
+            curves = []
+            for counts, leaves in zip(marginals, axis.leaves, strict=True):
+                share = leaves / axis.domain
+                extra = share * (1 - self.generalization) + self.suppression * (1 - share)
+                order = np.argsort(extra, kind="stable")
+                cost = np.cumsum((counts * extra)[order])
+                curves.append((np.append(0.0, np.cumsum(counts[order])), np.append(0.0, cost)))
+            result.append(curves)
+        return result
+
+    def column_floor(self, place: int, step: int, least: Ints) -> Floats:
+        """Add what the cheapest suppressed records cost."""
+        total = self.generalization * self._leaf_sums[place][step] / self.records.axes[place].domain
+        return self._normalized(place, total + np.interp(least, *self._extras[place][step]))
+
+    def class_costs(self, steps: Steps, classes: Classes, roll: RollUp) -> Floats:
+        """Aggregate records × share over the columns."""
+        own = [
+            self.weights[place] * classes.counts * axis.leaves[steps[place]][values] / axis.domain
+            for place, (axis, values) in enumerate(zip(self.records.axes, roll.values(classes), strict=True))
+        ]
+        return np.round(self.aggregate(own), 12)
+
+    def exact(self, outcome: Outcome) -> Floats:
+        """Count what the suppressed records really cost."""
+        values = np.empty(len(self.records.axes))
+        for place, (axis, counts) in enumerate(zip(self.records.axes, outcome.suppressed_values(), strict=True)):
+            step = outcome.steps[place]
+            gone = int(counts @ axis.leaves[step]) / axis.domain
+            kept = self._leaf_sums[place][step] / axis.domain - gone
+            lost = gone + self.suppression * (outcome.suppressed - gone)
+            values[place] = self._normalized(place, np.array(self.generalization * kept + lost))
+        return values
+
+
+class PrecisionLoss(ColumnLoss):
+    """`precision-loss`: level divided by height, suppressed records counting as the top."""
+
+    def _raised(self, place: int, step: int) -> float:
+        axis = self.records.axes[place]
+        return self.generalization * (axis.low + step) / axis.height if axis.height else 0.0
+
+    def plain(self, place: int) -> Floats:
+        """Give the loss of each step when nothing is suppressed."""
+        none = np.zeros(1, np.int64)
+        return np.array([self.column_floor(place, step, none)[0] for step in range(self.records.shape[place])])
+
+    def column_floor(self, place: int, step: int, least: Ints) -> Floats:
+        """Add what the cheapest suppressed records cost."""
+        raised = self._raised(place, step)
+        extra = self.suppression - raised
+        gone = least if extra >= 0 else np.full(len(least), self.allowed)
+        return np.asarray((self.n * raised + gone * extra) / self.n)
+
+    def exact(self, outcome: Outcome) -> Floats:
+        """Count what the suppressed records really cost."""
+        kept = self.n - outcome.suppressed
+        return np.array(
+            [
+                (kept * self._raised(place, step) + outcome.suppressed * self.suppression) / self.n
+                for place, step in enumerate(outcome.steps)
+            ]
+        )
+
+
+class HeightLoss(ColumnLoss):
+    """`height`: the levels themselves."""
+
+    def plain(self, place: int) -> Floats:
+        """Give the loss of each step when nothing is suppressed."""
+        axis = self.records.axes[place]
+        return axis.low + np.arange(axis.steps, dtype=float)
+
+    def exact(self, outcome: Outcome) -> Floats:
+        """Count what the suppressed records really cost."""
+        return np.array([axis.low + step for axis, step in zip(self.records.axes, outcome.steps, strict=True)], float)
+
+
+class EntropyLoss(ColumnLoss):
+    """`entropy`: bits lost when values are replaced by their groups."""
+
+    @cached_property
+    def _bits(self) -> list[Floats]:
+        result = []
+        for axis, marginals in zip(self.records.axes, self.records.marginals, strict=True):
+            own = np.maximum(marginals[0], 1).astype(float)
+            bits = [
+                -float((marginals[0] * np.log2(own / np.maximum(counts[group], 1))).sum())
+                for counts, group in zip(marginals, axis.groups, strict=True)
+            ]
+            result.append(np.array(bits))
+        return result
+
+    def plain(self, place: int) -> Floats:
+        """Give the loss of each step when nothing is suppressed."""
+        return np.floor(self.generalization * self._bits[place] * _DIGITS) / _DIGITS
+
+    def exact(self, outcome: Outcome) -> Floats:
+        """Count what the suppressed records really cost."""
+        values = np.empty(len(self.records.axes))
+        for place, counts in enumerate(outcome.suppressed_values()):
+            gone = counts[counts > 0]
+            hidden = -float((gone * np.log2(gone / max(outcome.suppressed, 1))).sum())
+            values[place] = self.generalization * self._bits[place][outcome.steps[place]] + self.suppression * hidden
+        return np.floor(values * _DIGITS) / _DIGITS
+
+
+def _geometric(values: Sequence[Floats]) -> Floats:
+    total = np.log1p(values[0])
+    for value in values[1:]:
+        total = total + np.log1p(value)
+    return np.asarray(np.expm1(total / len(values)))
+
+
+def _sum(values: Sequence[Floats]) -> Floats:
+    total = values[0]
+    for value in values[1:]:
+        total = total + value
+    return np.asarray(total)
+
+
+def _largest(values: Sequence[Floats]) -> Floats:
+    total = values[0]
+    for value in values[1:]:
+        total = np.maximum(total, value)
+    return np.asarray(total)
+
+
+_AGGREGATES: dict[AggregateName, Callable[[Sequence[Floats]], Floats]] = {
+    "geometric-mean": _geometric,
+    "mean": lambda values: _sum(values) / len(values),
+    "sum": _sum,
+    "max": _largest,
+}

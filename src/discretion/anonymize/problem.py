@@ -1,0 +1,160 @@
+"""A problem for the search: data, models, loss and limits, checked and made ready."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discretion.anonymize.class_losses import make_loss
+from discretion.anonymize.explorer import Explorer, Node
+from discretion.anonymize.judge import (
+    Judge,
+    as_class_models,
+    common_columns,
+    populations,
+    sensitive_columns,
+)
+from discretion.anonymize.lattice import Bounds, check_bounds
+from discretion.anonymize.losses import AggregateName, Loss, LossName
+from discretion.anonymize.records import Records, RollUp, Steps, compress
+from discretion.context import Progress
+from discretion.data.dataset import Dataset
+from discretion.errors import DataError, Infeasible, PlanError
+from discretion.measure import as_percent
+from discretion.model import PrivacyModel
+from discretion.privacy.class_table import ClassModel
+
+_NOTHING: Mapping[str, Bounds] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is asked of a search."""
+
+    models: tuple[PrivacyModel, ...]
+    columns: tuple[str, ...] = ()
+    loss: LossName = "loss"
+    suppression_limit: float = 0.0
+    importance: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    levels: Mapping[str, Bounds] = field(default_factory=lambda: _NOTHING)
+    suppression_factor: float = 0.5
+    aggregate: AggregateName | None = None
+
+
+class Problem:
+    """Data with its lattice, models and loss, ready to be searched."""
+
+    def __init__(self, data: Dataset, settings: Settings) -> None:
+        self.data, self.settings = data, settings
+        self.models: list[ClassModel] = as_class_models(settings.models)
+        self.columns = data.choose(common_columns(self.models, settings.columns), "classes")
+        check_bounds(settings.levels, self.columns)
+        sensitive = sensitive_columns(self.models, data, self.columns)
+        if not len(data):
+            raise DataError("the data has no rows; there is nothing to generalize")
+        self.records: Records = compress(data, self.columns, settings.levels, sensitive, populations(self.models))
+        self.roll = RollUp(self.records)
+        self.allowed = math.floor(settings.suppression_limit * len(data) + 1e-9)
+        self.loss = self._loss()
+        self.judge = Judge(self.models, self.records, self.roll, self.loss)
+        if self.judge.smallest_class > len(data):
+            raise Infeasible(
+                f"the models ask for classes of at least {self.judge.smallest_class} records, but the data has "
+                f"{len(data)} in all: fully generalized, its one class has {len(data)}"
+            )
+        self.judge.refuse_impossible()
+
+    def _loss(self) -> Loss:
+        settings = self.settings
+        if unknown := [name for name in settings.importance if name not in self.columns]:
+            raise PlanError(f"importance: {unknown[0]!r} is not among the columns of the search")
+        weights = np.array([settings.importance.get(name, 1.0) for name in self.columns], float)
+        if not weights.max() > 0:
+            raise PlanError("importance: at least one column must have a weight above 0")
+        made = make_loss(settings.loss, self.records, weights, settings.suppression_factor, settings.aggregate)
+        made.allowed = self.allowed
+        return made
+
+    def explore(self, progress: Progress | None = None) -> Explorer:
+        """Get ready to evaluate nodes."""
+        return Explorer(self.records, self.roll, self.judge, self.loss, self.allowed, progress)
+
+    def steps_of(self, levels: Mapping[str, int]) -> Steps:
+        """Find the node with these levels; columns not named stay at their lowest level."""
+        if unknown := [name for name in levels if name not in self.columns]:
+            raise PlanError(f"levels: {unknown[0]!r} is not among the columns of the search")
+        steps = []
+        for axis in self.records.axes:
+            step = levels.get(axis.column, axis.low) - axis.low
+            if not 0 <= step < axis.steps:
+                raise PlanError(
+                    f"levels: column {axis.column!r} can have the levels {axis.low} to {axis.low + axis.steps - 1}"
+                )
+            steps.append(step)
+        return tuple(steps)
+
+    def suppressed_rows(self, steps: Steps) -> NDArray[np.bool_]:
+        """Tell which records a node suppresses."""
+        classes, numbers = self.roll.numbered(steps)
+        return np.asarray(self.judge.suppressed(steps, classes, numbers)[numbers][self.records.rows])
+
+    def generalized(self, steps: Steps) -> Dataset:
+        """Give the data at a node, without the records that it suppresses."""
+        from discretion.protect.recode import Generalize
+
+        levels = self.records.levels(steps)
+        raised = {name: level for name, level in levels.items() if level > 0 and self.data.levels.get(name, 0) != level}
+        data = Generalize(levels=raised)(self.data, seed=0) if raised else self.data
+        gone = self.suppressed_rows(steps)
+        return data.take(~gone, suppressed=True) if gone.any() else data
+
+    def infeasible(self, evaluated: Iterable[Node]) -> Infeasible:
+        """Say why nothing satisfies the models, and what comes closest."""
+        top = tuple(steps - 1 for steps in self.records.shape)
+        exact = [node for node in evaluated if node.exact and node.classes]
+        closest = min(exact, key=lambda node: (node.suppressed, node.rank), default=None)
+        failures = self.judge.failures(top)
+        said = [
+            f"{one.kind} fails for {one.records} of {self.records.n} records even when every column is at its highest "
+            f"level (reached {one.reached:.4g}, required {one.required:g})"
+            for one in failures
+        ]
+        limit = f"a suppression limit of {self.settings.suppression_limit:g} ({self.allowed} records)"
+        lines = [f"no generalization of {', '.join(self.columns)} satisfies the models within {limit}", *said]
+        lines.append(self._closest(closest))
+        return Infeasible("; ".join(lines))
+
+    def _closest(self, node: Node | None) -> str:
+        if node is None:
+            return "every record would have to be suppressed"
+        levels = ", ".join(f"{name}: {level}" for name, level in self.records.levels(node.steps).items())
+        share = node.suppressed / self.records.n
+        return (
+            f"the least found to be suppressed is {node.suppressed} records ({as_percent(share)}), at the levels "
+            f"{levels}; a limit of {math.ceil(share * 1e4) / 1e4:g} would allow it"
+        )
+
+
+def bounds_of(levels: Mapping[str, object] | None) -> dict[str, Bounds]:
+    """Read bounds of levels: a level, a pair `[lowest, highest]`, or a mapping with `min` and `max`."""
+    return {name: _bounds(name, given) for name, given in (levels or {}).items()}
+
+
+def _bounds(name: str, given: object) -> Bounds:
+    pair: Sequence[object]
+    if isinstance(given, Mapping) and set(given) <= {"min", "max"}:
+        pair = (given.get("min"), given.get("max"))
+    elif isinstance(given, list | tuple) and len(given) == 2:
+        pair = given
+    else:
+        pair = (given, given)
+    low, high = pair
+    for bound in (low, high):
+        if bound is not None and (isinstance(bound, bool) or not isinstance(bound, int) or bound < 0):
+            raise ValueError(f"{name}: expected a level, [lowest, highest] or {{min, max}}, levels from 0")
+    return (low if isinstance(low, int) else None, high if isinstance(high, int) else None)

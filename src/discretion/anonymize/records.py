@@ -1,0 +1,258 @@
+"""Records compressed to their distinct combinations, and the classes of any node rolled up from them."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discretion.anonymize.lattice import Axis, Bounds, code_column
+from discretion.data.dataset import Dataset
+from discretion.kernels.classes import class_ids
+from discretion.kernels.rollup import merge
+from discretion.privacy.class_table import SensitiveDomain, sensitive_domain
+
+Ints = NDArray[np.int64]
+Keys = NDArray[np.uint64]
+Steps = tuple[int, ...]
+
+_KEPT = 4_000_000
+"""Classes of hubs that are kept for re-use (24 bytes each)."""
+
+
+@dataclass(frozen=True)
+class SensitiveEntries:
+    """The values of a sensitive column: how often each occurs with each combination."""
+
+    domain: SensitiveDomain
+    combination: Ints
+    values: Ints
+    counts: Ints
+
+
+@dataclass(frozen=True)
+class Classes:
+    """The classes of a node: packed values and records of each."""
+
+    keys: Keys
+    counts: Ints
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+
+@dataclass(frozen=True)
+class Records:
+    """The distinct combinations of values over the columns of a lattice, with the records of each.
+
+    Combinations that only a population has are there too, with 0 records.
+    """
+
+    axes: tuple[Axis, ...]
+    codes: NDArray[np.int32]
+    """the code of each combination, a row per axis"""
+    counts: Ints
+    rows: NDArray[np.int32]
+    """the combination of each record"""
+    sensitive: Mapping[str, SensitiveEntries] = field(default_factory=lambda: MappingProxyType({}))
+    population: Mapping[str, Ints] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def n(self) -> int:
+        """The number of records."""
+        return len(self.rows)
+
+    @cached_property
+    def shape(self) -> Steps:
+        """The number of steps of each axis."""
+        return tuple(axis.steps for axis in self.axes)
+
+    @cached_property
+    def nodes(self) -> int:
+        """The number of nodes of the lattice."""
+        product = 1
+        for steps in self.shape:
+            product *= steps
+        return product
+
+    def levels(self, steps: Sequence[int]) -> dict[str, int]:
+        """Give the level of each column at a node."""
+        return {axis.column: axis.low + int(step) for axis, step in zip(self.axes, steps, strict=True)}
+
+    @cached_property
+    def marginals(self) -> tuple[tuple[Ints, ...], ...]:
+        """For each axis and step, the records of each group."""
+        result = []
+        for axis, codes in zip(self.axes, self.codes, strict=True):
+            own = np.bincount(codes, weights=self.counts, minlength=axis.sizes[0]).astype(np.int64)
+            result.append(
+                tuple(
+                    np.bincount(group, weights=own, minlength=size).astype(np.int64)
+                    for group, size in zip(axis.groups, axis.sizes, strict=True)
+                )
+            )
+        return tuple(result)
+
+
+def compress(
+    data: Dataset,
+    columns: Sequence[str],
+    bounds: Mapping[str, Bounds],
+    sensitive: Sequence[str] = (),
+    populations: Mapping[str, tuple[Dataset, str]] | None = None,
+) -> Records:
+    """Code the columns, and count the records of each combination. Time O(n·columns).
+
+    A population may have a column that tells how many people each of its rows stands for.
+    """
+    others = populations or {}
+    tables = [table for table, _ in others.values()]
+    coded = [code_column(data, name, bounds.get(name, (None, None)), tables) for name in columns]
+    axes = tuple(one.axis for one in coded)
+    parts = [len(data), *(len(table) for table in tables)]
+    stacked = [one.codes[0] if not others else np.concatenate(one.codes) for one in coded]
+    found = class_ids(stacked, [axis.sizes[0] for axis in axes], sum(parts))
+    size = len(found.counts)
+    rows = found.ids[: len(data)]
+    counts = found.counts if not others else np.bincount(rows, minlength=size).astype(np.int64)
+    ends = np.cumsum(parts)
+    within = {
+        name: np.bincount(found.ids[start:stop], _people(table, frequency), minlength=size).astype(np.int64)
+        for (name, (table, frequency)), start, stop in zip(others.items(), ends[:-1], ends[1:], strict=True)
+    }
+    codes = np.empty((len(axes), size), np.int32)
+    for place, column in enumerate(stacked):
+        codes[place] = column[found.first_row]
+    entries = {name: _entries(data, name, rows, size) for name in sensitive}
+    return Records(axes, codes, counts, rows, MappingProxyType(entries), MappingProxyType(within))
+
+
+def _people(population: Dataset, frequency: str) -> NDArray[np.float64] | None:
+    return population.number(frequency) if frequency else None
+
+
+def _entries(data: Dataset, name: str, rows: NDArray[np.int32], size: int) -> SensitiveEntries:
+    domain, values = sensitive_domain(data, name)
+    pairs = class_ids([rows, values], [size, domain.size], len(data))
+    first = pairs.first_row
+    return SensitiveEntries(domain, rows[first].astype(np.int64), values[first].astype(np.int64), pairs.counts)
+
+
+class RollUp:
+    """Gives the classes of any node, from the records or from a less general node that is already there.
+
+    Nodes that differ only in their last columns share a *hub*, which has the levels of the first columns (those with
+    most values) and the rest as in the data. Hubs are kept as long as memory allows.
+    """
+
+    def __init__(self, records: Records) -> None:
+        self.records = records
+        self._fields, words = _fields(records.axes)
+        self._keys = _packed(records.codes, self._fields, words)
+        self._offsets, self._tables = _tables(records.axes, self._fields)
+        order = np.argsort([-axis.sizes[0] for axis in records.axes], kind="stable")
+        third = -(-len(order) // 3)
+        self._tiers = [frozenset(order[:third].tolist()), frozenset(order[: 2 * third].tolist())]
+        self._hubs: OrderedDict[Steps, Classes] = OrderedDict()
+        self._kept = 0
+
+    @property
+    def base(self) -> Classes:
+        """The distinct combinations of the records themselves."""
+        return Classes(self._keys, self.records.counts)
+
+    def classes(self, steps: Steps) -> Classes:
+        """Give the classes of a node."""
+        origin: Steps = (0,) * len(steps)
+        source = self.base
+        for tier in self._tiers:
+            hub = tuple(step if place in tier else 0 for place, step in enumerate(steps))
+            if hub == steps:
+                break
+            if hub != origin:
+                source, origin = self._hub(hub, source, origin), hub
+        return self._merged(source, origin, steps)
+
+    def numbered(self, steps: Steps) -> tuple[Classes, NDArray[np.int32]]:
+        """Give the classes of a node, and the class of each combination."""
+        numbers = np.empty(len(self.records.counts), np.int32)
+        return self._merged(self.base, (0,) * len(steps), steps, numbers), numbers
+
+    def fields(self, steps: Steps) -> tuple[Ints, int]:
+        """Say where the value of each column stands in a key, each with a place of its own in a table of all values."""
+        fields = self._fields.copy()
+        sizes = [axis.sizes[step] for axis, step in zip(self.records.axes, steps, strict=True)]
+        fields[:, 3] = np.cumsum([0, *sizes[:-1]])
+        return fields, sum(sizes)
+
+    def values(self, classes: Classes) -> list[Ints]:
+        """Give the group of each class, column by column."""
+        return [
+            ((classes.keys[:, word] >> np.uint64(shift)) & np.uint64(mask)).astype(np.int64)
+            for word, shift, mask, _ in self._fields.tolist()
+        ]
+
+    def _hub(self, hub: Steps, source: Classes, origin: Steps) -> Classes:
+        if hub in self._hubs:
+            self._hubs.move_to_end(hub)
+            return self._hubs[hub]
+        made = self._merged(source, origin, hub)
+        self._hubs[hub] = Classes(made.keys.copy(), made.counts.copy())
+        self._kept += len(made)
+        while self._kept > _KEPT and len(self._hubs) > 1:
+            self._kept -= len(self._hubs.popitem(last=False)[1])
+        return made
+
+    def _merged(
+        self, source: Classes, origin: Steps, steps: Steps, numbers: NDArray[np.int32] | None = None
+    ) -> Classes:
+        changed = [place for place, (old, new) in enumerate(zip(origin, steps, strict=True)) if old != new]
+        keep = np.full(self._keys.shape[1], np.iinfo(np.uint64).max, np.uint64)
+        moves = self._fields[changed]
+        for row, place in enumerate(changed):
+            moves[row, 3] = self._offsets[place, origin[place], steps[place]]
+            word, shift, mask = moves[row, :3].tolist()
+            keep[word] &= np.uint64(~(mask << shift) & (1 << 64) - 1)
+        return Classes(*merge(source.keys, source.counts, keep, moves, self._tables, numbers))
+
+
+def _fields(axes: Sequence[Axis]) -> tuple[Ints, int]:
+    """Give each column a field of bits: (word, shift, mask, 0); a field does not straddle words."""
+    fields = np.zeros((len(axes), 4), np.int64)
+    word, used = 0, 0
+    for place, axis in enumerate(axes):
+        bits = max(1, (axis.sizes[0] - 1).bit_length())
+        if used + bits > 64:
+            word, used = word + 1, 0
+        fields[place, :3] = word, used, (1 << bits) - 1
+        used += bits
+    return fields, word + 1
+
+
+def _packed(codes: NDArray[np.int32], fields: Ints, words: int) -> Keys:
+    keys = np.zeros((codes.shape[1], words), np.uint64)
+    for column, (word, shift, _, _) in zip(codes, fields.tolist(), strict=True):
+        keys[:, word] |= column.astype(np.uint64) << np.uint64(shift)
+    return keys
+
+
+def _tables(axes: Sequence[Axis], fields: Ints) -> tuple[Mapping[tuple[int, int, int], int], Keys]:
+    """For each column and pair of steps, the groups of the lower step as those of the higher one, in their place."""
+    offsets: dict[tuple[int, int, int], int] = {}
+    tables: list[Keys] = []
+    used = 0
+    for place, axis in enumerate(axes):
+        shift = np.uint64(fields[place, 1])
+        for low in range(axis.steps):
+            parent = np.arange(axis.sizes[low])
+            for high in range(low + 1, axis.steps):
+                parent = axis.up[high - 1][parent]
+                offsets[place, low, high] = used
+                tables.append(parent.astype(np.uint64) << shift)
+                used += len(parent)
+    return offsets, np.concatenate(tables) if tables else np.zeros(1, np.uint64)

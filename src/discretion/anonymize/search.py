@@ -1,0 +1,208 @@
+"""The search itself: the node with the least loss among those that satisfy the models.
+
+Small and medium lattices are searched with proof. Every node has a lower bound of its loss (see `losses`) and of the
+records it must suppress (see `projections`); a first answer comes from a walk up and a few local improvements; then the
+nodes whose bound is below it are evaluated, layer by layer from the most general down. Records that an evaluated node
+suppresses because of monotone models are suppressed by every node below it too, which raises the bounds of those; most
+are never evaluated. Nothing is assumed to be monotone that is not: where models are not, only class sizes prune.
+
+Lattices too large to list, or to finish in the time given, get the best answer that local search with restarts finds,
+and the bound.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discretion.anonymize.explorer import Explorer, Node, OutOfTime
+from discretion.anonymize.records import Steps
+from discretion.anonymize.walks import climb, improve, restart
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+_PROVABLE = 1_000_000
+"""Nodes up to which a search without a time limit goes on until the proof."""
+_USUAL_SECONDS = 50.0
+"""Time for larger lattices, when none is given."""
+_WALKING = 0.25
+"""Share of the time for walks, where the proof may not be reached."""
+_SEARCHING = 0.9
+"""Share of the time for the search of a large lattice; the rest is for the bound."""
+_CHUNK = 1 << 17
+"""Nodes that are bounded together."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search has found."""
+
+    best: Node | None
+    proven: bool
+    bound: float
+
+
+def search(explorer: Explorer, seconds: float | None = None) -> Found:
+    """Find the best node; with proof where the lattice can be listed and the time suffices."""
+    large = explorer.records.nodes > _PROVABLE
+    limit = _USUAL_SECONDS if seconds is None and large else seconds
+    floor = None if explorer.least is None else explorer.loss.floor_everywhere()
+
+    def until(share: float) -> None:
+        explorer.deadline = None if limit is None else explorer.started + share * limit
+
+    last = _SEARCHING if large else 1.0
+    until(_WALKING if large and floor is not None else last)
+    done = _in_time(lambda: _walk(explorer, floor, large))
+    until(last)
+    proven = floor is not None and (done or large) and _in_time(lambda: _sweep(explorer, floor))
+    explorer.deadline = None
+    if explorer.best is None:
+        explorer.evaluate(explorer.top)  # whether anything is possible at all, whatever the time
+    return _found(explorer, floor, proven)
+
+
+def _in_time(work: Callable[[], None]) -> bool:
+    """Tell whether a piece of work was finished before the time was over."""
+    try:
+        work()
+    except OutOfTime:
+        return False
+    return True
+
+
+def _walk(explorer: Explorer, floor: Floats | None, large: bool) -> None:
+    first_answer(explorer, floor)
+    if large:
+        _walk_on(explorer)
+
+
+def _found(explorer: Explorer, floor: Floats | None, proven: bool) -> Found:
+    best = explorer.best
+    if proven:
+        return Found(best, True, math.nan if best is None else best.score)
+    bound = _partial_bound(explorer) if floor is None else _open_bound(explorer, floor)
+    return Found(best, best is not None and bound >= best.score, bound if best is None else min(bound, best.score))
+
+
+def first_answer(explorer: Explorer, floor: Floats | None) -> None:
+    """Evaluate the node that could be the best of all; if it is not, walk up from there."""
+    start: Steps = (0,) * len(explorer.top)
+    lowest = -math.inf
+    if floor is not None and explorer.least is not None:
+        open_floor = np.where(explorer.least <= explorer.allowed, floor, math.inf).ravel()
+        lowest = float(open_floor.min())
+        if math.isinf(lowest):
+            return
+        nodes = np.flatnonzero(open_floor <= lowest)
+        start = _steps(explorer, nodes[[np.argmin(_heights(explorer).ravel()[nodes])]])[0]
+    node = explorer.evaluate(start)
+    if not (node.holds and node.score <= lowest + abs(lowest) * 1e-12):
+        climb(explorer, start)
+
+
+def _walk_on(explorer: Explorer) -> None:
+    """Restart near the best node until the time for it is over; the draws are always the same."""
+    rng = np.random.default_rng(0)
+    if explorer.best is None:
+        explorer.evaluate(explorer.top)
+        improve(explorer)
+    deadline = explorer.deadline
+    while explorer.best is not None and (deadline is None or time.monotonic() < deadline):
+        restart(explorer, rng)
+        if len(explorer.evaluated) >= explorer.records.nodes:
+            return
+
+
+def _sweep(explorer: Explorer, floor: Floats) -> None:
+    """Evaluate what the bounds leave over, from the most general nodes down."""
+    for layer in _layers(explorer, floor):
+        explorer.tell_below()
+        for start in range(0, len(layer), _CHUNK):
+            explorer.check_time()
+            here = layer[start : start + _CHUNK]
+            here = here[_is_open(explorer, floor, here)]
+            if not len(here):
+                continue
+            rows = _steps(explorer, here)
+            bounds = explorer.bounds(np.array(rows))
+            for place in np.argsort(bounds, kind="stable").tolist():
+                if not bounds[place] < explorer.ceiling:
+                    break
+                explorer.evaluate(rows[place])
+
+
+def _layers(explorer: Explorer, floor: Floats) -> Iterator[Ints]:
+    """List the nodes that the bounds leave over by height, the highest first."""
+    explorer.tell_below()
+    nodes = np.flatnonzero(_is_open(explorer, floor))
+    heights = _heights(explorer).ravel()[nodes]
+    order = np.argsort(-heights, kind="stable")
+    nodes, heights = nodes[order], heights[order]
+    yield from np.split(nodes, np.flatnonzero(np.diff(heights)) + 1)
+
+
+def _is_open(explorer: Explorer, floor: Floats, nodes: Ints | None = None) -> NDArray[np.bool_]:
+    """Tell which nodes could still satisfy the models and be better than the best."""
+    least = np.zeros(1, np.int32) if explorer.least is None else explorer.least.ravel()
+    cost = floor.ravel()
+    if nodes is not None:
+        least, cost = least[nodes], cost[nodes]
+    return np.asarray((least <= explorer.allowed) & (cost < explorer.ceiling))
+
+
+def _heights(explorer: Explorer) -> NDArray[np.int16]:
+    """Give the sum of the steps of every node of a listed lattice."""
+    shape = explorer.records.shape
+    total = np.zeros([1] * len(shape), np.int16)
+    for place, steps in enumerate(shape):
+        along = np.arange(steps, dtype=np.int16)
+        total = total + along.reshape([-1 if place == axis else 1 for axis in range(len(shape))])
+    return total
+
+
+def _steps(explorer: Explorer, nodes: Ints) -> list[Steps]:
+    return list(zip(*(axis.tolist() for axis in np.unravel_index(nodes, explorer.records.shape)), strict=True))
+
+
+def _open_bound(explorer: Explorer, floor: Floats) -> float:
+    """Give the least bound of the nodes of a listed lattice that are not excluded."""
+    explorer.tell_below()
+    nodes = np.flatnonzero(_is_open(explorer, floor))
+    if len(nodes) > _PROVABLE:
+        return float(floor.ravel()[nodes].min())
+    lowest = math.inf
+    for start in range(0, len(nodes), _CHUNK):
+        rows = _steps(explorer, nodes[start : start + _CHUNK])
+        bounds = explorer.bounds(np.array(rows))
+        bounds[[place for place, row in enumerate(rows) if row in explorer.evaluated]] = math.inf
+        lowest = min(lowest, float(bounds.min()))
+    return lowest
+
+
+def _partial_bound(explorer: Explorer) -> float:
+    """Bound by some of the columns: the least loss when all the others could stay as they are."""
+    records = explorer.records
+    chosen: list[int] = []
+    nodes = 1
+    for place in np.argsort([-axis.sizes[0] for axis in records.axes], kind="stable").tolist():
+        if nodes * records.shape[place] <= _PROVABLE:
+            chosen.append(place)
+            nodes *= records.shape[place]
+    lowest = math.inf
+    for start in range(0, nodes, _CHUNK):
+        part = np.arange(start, min(start + _CHUNK, nodes))
+        low = np.zeros((len(part), len(records.axes)), np.int64)
+        high = np.tile(np.array(explorer.top), (len(part), 1))  # what these columns say alone, the others being gone
+        grids = np.unravel_index(part, [records.shape[place] for place in chosen])
+        for place, grid in zip(chosen, grids, strict=True):
+            low[:, place] = high[:, place] = grid
+        bounds = explorer.bounds_given(low, explorer.projections.least(high))
+        lowest = min(lowest, float(bounds.min()))
+    return lowest

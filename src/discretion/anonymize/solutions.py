@@ -1,0 +1,254 @@
+"""What a search gives back: the solution, and the other nodes that could be chosen instead."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from discretion.anonymize import anonymize
+from discretion.anonymize.explorer import Explorer, Node
+from discretion.anonymize.problem import Problem
+from discretion.anonymize.records import Steps
+from discretion.anonymize.search import Found, search
+from discretion.context import Progress
+from discretion.data.dataset import Dataset
+from discretion.errors import Infeasible
+from discretion.measure import as_percent
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["ClassFigures", "Solution", "SolutionSpace", "anonymize", "solve"]
+
+_LISTED = 50_000
+"""Nodes that the table of a solution space lists beside the evaluated ones."""
+
+
+@dataclass(frozen=True)
+class ClassFigures:
+    """The equivalence classes of a release."""
+
+    number: int
+    mean: float
+    smallest: int
+    largest: int
+
+
+class Solution:
+    """A node of the lattice and the release it gives. The data is made when it is first asked for."""
+
+    def __init__(self, problem: Problem, node: Node, space: SolutionSpace) -> None:
+        self._problem, self._node = problem, node
+        self.space = space
+
+    @cached_property
+    def levels(self) -> dict[str, int]:
+        """The level of each column."""
+        return self._problem.records.levels(self._node.steps)
+
+    @property
+    def score(self) -> float:
+        """The loss."""
+        return self._node.score
+
+    @property
+    def suppressed(self) -> int:
+        """The number of suppressed records."""
+        return self._node.suppressed
+
+    @property
+    def suppressed_share(self) -> float:
+        """The share of suppressed records."""
+        return self._node.suppressed / self._problem.records.n
+
+    @property
+    def holds(self) -> bool:
+        """Whether the models hold within the suppression limit."""
+        return self._node.holds
+
+    @property
+    def classes(self) -> ClassFigures:
+        """Number, mean size, smallest and largest of the classes that are kept."""
+        kept = self._problem.records.n - self._node.suppressed
+        number = self._node.classes
+        return ClassFigures(number, kept / number if number else 0.0, self._node.smallest, self._node.largest)
+
+    @property
+    def proven(self) -> bool:
+        """Whether no other node can be better."""
+        return self.space.proven and self.space.is_best(self._node)
+
+    @property
+    def bound(self) -> float:
+        """What no node can be better than; the score itself where the optimum is proven."""
+        return self.space.bound
+
+    @cached_property
+    def dataset(self) -> Dataset:
+        """The data at these levels, without the suppressed records (they count as `lost_records`)."""
+        return self._problem.generalized(self._node.steps)
+
+    @property
+    def words(self) -> str:
+        """Say in a sentence what was found."""
+        figures = self.classes
+        loss = self._problem.settings.loss
+        known = "optimal" if self.proven else f"not proven: no node can be better than {self.bound:.6g}"
+        return (
+            f"{loss} {self.score:.6g} ({known}); {as_percent(self.suppressed_share)} of the records suppressed; "
+            f"{figures.number} classes of {figures.smallest} to {figures.largest} records; "
+            f"{len(self.space)} of {self._problem.records.nodes} nodes evaluated."
+        )
+
+    def plan_step(self) -> dict[str, Any]:
+        """Give the solution as a step of a plan: these levels, the same models and limit; fits new data too."""
+        from discretion.anonymize.optimal import OptimalGeneralization
+
+        settings = self._problem.settings
+        return OptimalGeneralization(
+            models=settings.models,
+            columns=self._problem.columns,
+            loss=settings.loss,
+            suppression_limit=settings.suppression_limit,
+            levels=self.levels,
+        ).to_plan()
+
+    def __repr__(self) -> str:
+        listed = ", ".join(f"{name}: {level}" for name, level in self.levels.items())
+        return f"Solution({{{listed}}}; {self.words})"
+
+
+class SolutionSpace:
+    """The nodes of a search: those it evaluated, and bounds for those it did not need to.
+
+    Any node can be looked at (`solution`) and chosen instead of the optimum (`choose`).
+    """
+
+    def __init__(self, problem: Problem, explorer: Explorer, found: Found) -> None:
+        self._problem, self._explorer = problem, explorer
+        self.best, self.proven, self.bound = found.best, found.proven, found.bound
+        self._nodes = dict(explorer.evaluated)
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    @property
+    def nodes(self) -> int:
+        """The number of nodes of the whole lattice."""
+        return self._problem.records.nodes
+
+    def is_best(self, node: Node) -> bool:
+        """Tell whether a node has the best score."""
+        return self.best is not None and node.holds and node.score <= self.best.score
+
+    def solution(self, levels: Mapping[str, int]) -> Solution:
+        """Evaluate a node by its levels, whether it satisfies the models or not; columns not named stay lowest."""
+        node = self._explorer.look_at(self._problem.steps_of(levels))
+        return Solution(self._problem, node, self)
+
+    def choose(self, levels: Mapping[str, int]) -> Solution:
+        """Take another node; it must satisfy the models within the suppression limit."""
+        chosen = self.solution(levels)
+        if not chosen.holds:
+            failures = self._problem.judge.failures(self._problem.steps_of(levels))
+            said = "; ".join(f"{one.kind} reaches {one.reached:.4g}, required {one.required:g}" for one in failures)
+            raise Infeasible(
+                f"these levels suppress {chosen.suppressed} records ({as_percent(chosen.suppressed_share)}), more than "
+                f"the limit of {self._problem.allowed} allows: {said}"
+            )
+        return chosen
+
+    def table(self, *, everything: bool = False) -> pl.DataFrame:
+        """Give the nodes as a table: a level per column, score, bound, k reached, suppressed share and status.
+
+        Sorted by score. `everything` adds the nodes that were not evaluated, with their bounds, where the lattice has
+        at most 50,000 nodes. Status: `optimal`, `feasible`, `infeasible` (evaluated), `excluded` (its bound says that
+        it cannot satisfy the models) or `dominated` (its bound says that it cannot be better).
+        """
+        import polars as pl
+
+        rows = [self._row(node) for node in self._nodes.values()]
+        if everything and self.nodes <= _LISTED:
+            rows += self._rest()
+        names = [axis.column for axis in self._problem.records.axes]
+        kinds = dict.fromkeys(names, pl.Int64) | {
+            "score": pl.Float64,
+            "bound": pl.Float64,
+            "k": pl.Int64,
+            "classes": pl.Int64,
+            "suppressed_share": pl.Float64,
+            "status": pl.String,
+        }
+        frame = pl.DataFrame(rows, schema=kinds, orient="row")
+        return frame.sort(["score", "bound", *names], nulls_last=True)
+
+    def _row(self, node: Node) -> tuple[Any, ...]:
+        levels = self._problem.records.levels(node.steps).values()
+        score = None if math.isnan(node.score) else node.score
+        status = "infeasible"
+        if node.holds:
+            status = "optimal" if self.proven and self.is_best(node) else "feasible"
+        k = node.smallest if node.exact and node.classes else None
+        classes = node.classes if node.exact else None
+        return (*levels, score, score, k, classes, node.suppressed / self._problem.records.n, status)
+
+    def _rest(self) -> list[tuple[Any, ...]]:
+        shape = self._problem.records.shape
+        steps = np.stack(np.unravel_index(np.arange(self.nodes), shape), axis=1)
+        bounds = self._explorer.bounds(steps)
+        least = self._explorer.least_suppressed(steps) / self._problem.records.n
+        rows = []
+        for row, bound, share in zip(map(tuple, steps.tolist()), bounds.tolist(), least.tolist(), strict=True):
+            if row not in self._nodes:
+                status = "excluded" if math.isinf(bound) else "dominated"
+                shown = None if math.isinf(bound) else bound
+                levels = self._problem.records.levels(row).values()
+                rows.append((*levels, None, shown, None, None, share, status))
+        return rows
+
+    def evaluated(self) -> list[Node]:
+        """List the evaluated nodes, the best first."""
+        return sorted(self._nodes.values(), key=lambda node: (not node.holds, math.isnan(node.score), node.rank))
+
+    def levels(self, steps: Steps) -> dict[str, int]:
+        """Give the level of each column at a node."""
+        return self._problem.records.levels(steps)
+
+    @property
+    def limit(self) -> float:
+        """The suppression limit."""
+        return self._problem.settings.suppression_limit
+
+    @property
+    def records(self) -> int:
+        """The number of records."""
+        return self._problem.records.n
+
+    @property
+    def loss(self) -> str:
+        """The name of the loss."""
+        return self._problem.settings.loss
+
+    def picture(self) -> str:
+        """Draw score against suppressed share of the evaluated nodes, as SVG."""
+        from discretion.anonymize.space_picture import draw
+
+        return draw(self)
+
+    def _repr_svg_(self) -> str:
+        return self.picture()
+
+
+def solve(problem: Problem, seconds: float | None = None, progress: Progress | None = None) -> Solution:
+    """Search, and give the best solution; `Infeasible` with the reason where there is none."""
+    explorer = problem.explore(progress)
+    found = search(explorer, seconds)
+    if found.best is None:
+        explorer.evaluate(explorer.top)
+        raise problem.infeasible(explorer.evaluated.values())
+    return Solution(problem, found.best, SolutionSpace(problem, explorer, found))

@@ -1,0 +1,200 @@
+"""`discretion anonymize IN OUT`: the least lossy release that satisfies privacy models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from discretion.cli.apply import parse_field
+from discretion.cli.assess import parse_part
+from discretion.cli.console import common_options, print_json, print_table, progress_bar, say, shown
+from discretion.cli.schema_options import read_with, schema_options, take_schema
+from discretion.errors import PlanError
+
+if TYPE_CHECKING:
+    from discretion.anonymize.solutions import Solution
+    from discretion.data.dataset import Dataset
+    from discretion.model import PrivacyModel
+
+_SEARCHES = ("optimal-generalization", "mondrian", "local-recoding")
+_LOSSES = ("loss", "height", "precision-loss", "aecs", "discernibility", "entropy", "ambiguity")
+_SHORTCUTS = {"k": "k-anonymity", "l": "distinct-l-diversity", "t": "t-closeness"}
+_SHOWN = 10
+
+
+@click.command(name="anonymize")
+@click.argument("source", metavar="IN")
+@click.argument("target", metavar="OUT")
+@click.option("--k", type=int, help="k-anonymity over the quasi-identifiers")
+@click.option("--l", type=int, help="distinct l-diversity of the sensitive columns")
+@click.option("--t", type=float, help="t-closeness of the sensitive columns (ordered distance)")
+@click.option(
+    "--model",
+    "models",
+    multiple=True,
+    metavar="KIND[:FIELDS]",
+    help="any privacy model, for example 'entropy-l-diversity:{l: 3}'; may be given several times",
+)
+@click.option(
+    "--search",
+    type=click.Choice(_SEARCHES),
+    default=_SEARCHES[0],
+    show_default=True,
+    help="one level per column (proven optimal), or levels that differ between records",
+)
+@click.option("--loss", type=click.Choice(_LOSSES), default="loss", show_default=True, help="what is minimized")
+@click.option(
+    "--suppression-limit",
+    type=float,
+    default=0.0,
+    show_default=True,
+    metavar="SHARE",
+    help="largest share of the records that may be dropped",
+)
+@click.option("--importance", metavar="COLUMN=WEIGHT,…", help="weight of each column in the loss")
+@click.option("--levels", metavar="COLUMN=LEVEL,…", help="choose this node instead of the optimum")
+@click.option("--seconds", type=float, help="time limit of the search")
+@click.option("--space", metavar="FILE", help="write the nodes looked at: a table (.csv) or a picture (.svg)")
+@click.option("--step", "step_file", metavar="FILE", help="write the solution as a step of a plan (.yaml)")
+@click.option("--force", is_flag=True, help="overwrite files that exist")
+@click.option("--dry-run", is_flag=True, help="search, but write nothing")
+@schema_options
+@common_options
+def anonymize(source: str, target: str, **options: Any) -> None:  # fmt: skip
+    """Generalize the quasi-identifiers as little as privacy models allow."""
+    quiet, as_json = options.pop("quiet"), options.pop("as_json")
+    models = _models(options)
+    schema, reading = take_schema(options)
+    data = read_with(source, schema, reading, quiet)
+    if options["search"] != _SEARCHES[0]:
+        _local(data, models, options, target, as_json, quiet)
+        return
+    with progress_bar(quiet) as progress:
+        solution = _solve(data, models, options, progress)
+    written = _write(solution, target, options)
+    _report(solution, as_json, quiet)
+    for path in written:
+        say(f"written: {path}", quiet)
+
+
+def _models(options: dict[str, Any]) -> list[PrivacyModel]:
+    from discretion.model import PrivacyModel
+    from discretion.part import find
+
+    found: list[Any] = []
+    for name, kind in _SHORTCUTS.items():
+        value = options.pop(name)
+        if value is not None:
+            found.append(find(kind)(**{name: value}))
+    found += [parse_part(text, "--model", "model") for text in options.pop("models")]
+    if not found:
+        raise PlanError("give at least one privacy model: --k, --l, --t or --model")
+    return [model for model in found if isinstance(model, PrivacyModel)]
+
+
+def _solve(data: Dataset, models: list[PrivacyModel], options: dict[str, Any], progress: Any) -> Solution:
+    from discretion.anonymize import anonymize as search
+
+    importance = parse_field(options["importance"] or "", "Mapping")
+    solution = search(
+        data,
+        models,
+        loss=options["loss"],
+        suppression_limit=options["suppression_limit"],
+        importance={name: float(weight) for name, weight in importance.items()},
+        seconds=options["seconds"],
+        progress=progress,
+    )
+    if options["levels"]:
+        chosen = {name: int(level) for name, level in parse_field(options["levels"], "Mapping").items()}
+        return solution.space.choose({**solution.levels, **chosen})
+    return solution
+
+
+def _write(solution: Solution, target: str, options: dict[str, Any]) -> list[str]:
+    """Write the data, the solution space and the plan step, as far as they were asked for."""
+    if options["dry_run"]:
+        return []
+    from discretion.data.atomic import write_text
+    from discretion.data.write import write
+    from discretion.release.plan_file import to_yaml
+
+    force = options["force"]
+    write(solution.dataset, target, overwrite=force)
+    written = [target]
+    if options["space"]:
+        path = Path(options["space"])
+        if path.suffix == ".svg":
+            write_text(path, solution.space.picture(), overwrite=force)
+        else:
+            write(solution.space.table(), path, overwrite=force)
+        written.append(str(path))
+    if options["step_file"]:
+        write_text(Path(options["step_file"]), to_yaml({"steps": [solution.plan_step()]}), overwrite=force)
+        written.append(options["step_file"])
+    return written
+
+
+def _report(solution: Solution, as_json: bool, quiet: bool) -> None:
+    classes = solution.classes
+    if as_json:
+        print_json(
+            {
+                "levels": solution.levels,
+                "score": solution.score,
+                "proven": solution.proven,
+                "bound": solution.bound,
+                "suppressed": solution.suppressed,
+                "classes": {
+                    "number": classes.number, "mean": classes.mean,
+                    "smallest": classes.smallest, "largest": classes.largest,
+                },
+                "nodes": {"lattice": solution.space.nodes, "evaluated": len(solution.space)},
+            }
+        )  # fmt: skip
+        return
+    print_table("Levels", ("column", "level"), [(name, str(level)) for name, level in solution.levels.items()], (1,))
+    table = solution.space.table()
+    best = table.filter(table["status"].is_in(["optimal", "feasible"])).head(_SHOWN).iter_rows(named=True)
+    names = list(solution.levels)
+    rows = [
+        (shown(row["score"]), str(row["k"] or "–"), f"{row['suppressed_share']:.2%}", row["status"],
+         ", ".join(f"{name} {row[name]}" for name in names))
+        for row in best
+    ]  # fmt: skip
+    title = f"The best solutions ({len(solution.space):,} of {solution.space.nodes:,} nodes were evaluated)"
+    print_table(title, ("loss", "k", "suppressed", "status", "levels"), rows, (0, 1, 2))
+    say(solution.words, quiet)
+
+
+def _local(
+    data: Dataset, models: list[PrivacyModel], options: dict[str, Any], target: str, as_json: bool, quiet: bool
+) -> None:
+    from discretion.data.write import write
+    from discretion.method import Method
+    from discretion.part import find
+
+    for name in ("importance", "levels", "space", "step_file", "seconds"):
+        if options[name]:
+            raise PlanError(f"--{name.removesuffix('_file')} goes with --search {_SEARCHES[0]}")
+    kind = find(options["search"])
+    fields: dict[str, Any] = {"models": [model.to_plan() for model in models]}
+    if options["suppression_limit"] and "suppression_limit" in kind.model_fields:
+        fields["suppression_limit"] = options["suppression_limit"]
+    method = kind(**fields)
+    if not isinstance(method, Method):
+        raise PlanError(f"{options['search']} is not a method")
+    with progress_bar(quiet) as progress:
+        released = method(data, progress=progress)
+    if not options["dry_run"]:
+        write(released, target, overwrite=options["force"])
+        say(f"written: {target}", quiet)
+    verdicts = [model(released) for model in models]
+    if as_json:
+        print_json({"rows": len(released), "suppressed": released.lost_records,
+                    "models": [{"model": v.model, "holds": v.holds, "value": v.value} for v in verdicts]})  # fmt: skip
+        return
+    rows = [("holds" if v.holds else "FAILS", v.model, shown(v.value)) for v in verdicts]
+    print_table(f"{options['search']}: {len(released):,} rows", ("", "model", "reached"), rows, (2,))

@@ -1,0 +1,230 @@
+"""The greedy search of local suppression when missing is a value like any other: small classes are merged.
+
+Records of small classes are brought to a common form: the same columns missing, equal values in the others. A group
+that is still too small is filled up with records of classes that have more than they need. Groups are taken in order
+of their cost per record that is helped, in rounds of rising cost; a group that exists takes in later records.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from discretion.kernels.arrays import Floats, Ints, Ints32, Keys
+from discretion.kernels.jit import helper, kernel
+from discretion.kernels.suppress_table import Units, find, find_or_add, key_of
+
+GROUPED = -1  # key of the tables here: no pattern, the set of removed columns says all
+
+
+class Groups(NamedTuple):
+    """Classes after the search, by their final form: an open hash table of keys and numbers of records."""
+
+    keys: Keys
+    sizes: Ints
+
+
+class Assignment(NamedTuple):
+    """Where each small class goes (a set of missing columns, −1 for not yet), and what is left to give."""
+
+    targets: Ints
+    places: Ints
+    surplus: Ints
+
+
+class Gifts(NamedTuple):
+    """Records given by large classes: class, missing columns, number of records, place of the group; `total` gifts."""
+
+    givers: Ints
+    targets: Ints
+    amounts: Ints
+    places: Ints
+    total: Ints
+
+
+class Scratch(NamedTuple):
+    """The candidate groups of one set of columns."""
+
+    keys: Keys
+    records: Ints
+    costs: Floats
+    available: Ints
+    heads: Ints32
+    givers: Ints32
+    next: Ints32
+
+
+class Round(NamedTuple):
+    """One set of columns in one round: at most this cost per helped record, groups of at most this many records."""
+
+    target: int
+    at_most: float
+    most_records: int
+    k: int
+
+
+@kernel
+def settle(units: Units, small: int, groups: Groups) -> None:
+    """Count the large classes as groups that exist."""
+    for unit in range(small, units.missing.size):
+        slot = find_or_add(groups.keys, key_of(units, unit, units.missing[unit], GROUPED))
+        groups.sizes[slot] += units.weights[unit]
+
+
+@helper
+def cost_of(columns: int, costs: Floats) -> float:
+    """Add up what the columns of a set cost."""
+    total = 0.0
+    for j in range(costs.size):
+        if columns >> j & 1:
+            total += costs[j]
+    return total
+
+
+@kernel
+def merge(
+    units: Units, waiting: Ints, one: Round, costs: Floats, groups: Groups, to: Assignment, gifts: Gifts, work: Scratch
+) -> int:
+    """Form groups with one set of columns missing; give the number of small classes that found a place."""
+    _gather(units, waiting, one.target, costs, to, work)
+    wanting = 0
+    placed = 0
+    for i in range(waiting.size):
+        unit = waiting[i]
+        slot = _slot_of(units, unit, one.target, to, work)
+        if slot < 0 or work.records[slot] <= 0:
+            continue
+        there = find(groups.keys, key_of(units, unit, one.target, GROUPED))
+        have = groups.sizes[there] if there >= 0 else 0
+        need = one.k - have - work.records[slot]
+        price = work.costs[slot] + max(need, 0) * cost_of(one.target, costs)
+        too_large = need <= 0 and have == 0 and work.records[slot] > one.most_records
+        if too_large or price > one.at_most * work.records[slot]:
+            work.records[slot] = -work.records[slot]  # not in this round
+        elif need <= 0:
+            placed += _commit(units, slot, unit, one.target, groups, to, work)
+        else:
+            work.available[slot] = -need
+            wanting += 1
+    if wanting:
+        _offer(units, one.target, to, work, to.targets.size)
+        for i in range(waiting.size):
+            unit = waiting[i]
+            slot = _slot_of(units, unit, one.target, to, work)
+            if slot >= 0 and work.records[slot] > 0 and work.givers[slot] >= 0 and work.available[slot] >= 0:
+                _take(units, slot, unit, one, groups, to, gifts, work)
+                placed += _commit(units, slot, unit, one.target, groups, to, work)
+    _clear(units, waiting, one.target, work)
+    return placed
+
+
+@helper
+def _slot_of(units: Units, unit: int, target: int, to: Assignment, work: Scratch) -> int:
+    if to.targets[unit] >= 0 or units.missing[unit] & ~target:
+        return -1
+    return find(work.keys, key_of(units, unit, target, GROUPED))
+
+
+@helper
+def _gather(units: Units, waiting: Ints, target: int, costs: Floats, to: Assignment, work: Scratch) -> None:
+    for i in range(waiting.size):
+        unit = waiting[i]
+        if to.targets[unit] >= 0 or units.missing[unit] & ~target:
+            continue
+        slot = find_or_add(work.keys, key_of(units, unit, target, GROUPED))
+        work.records[slot] += units.weights[unit]
+        work.costs[slot] += units.weights[unit] * cost_of(target & ~units.missing[unit], costs)
+        work.next[unit] = work.heads[slot]
+        work.heads[slot] = unit
+
+
+@helper
+def _clear(units: Units, waiting: Ints, target: int, work: Scratch) -> None:
+    """Empty the candidate groups; slots are found again through the keys, from the last to the first."""
+    for i in range(waiting.size):
+        unit = waiting[i]
+        if units.missing[unit] & ~target:
+            continue
+        place = np.int64(key_of(units, unit, target, GROUPED) & np.uint64(work.keys.size - 1))
+        while work.keys[place] != np.uint64(0):
+            work.keys[place] = np.uint64(0)
+            work.records[place], work.costs[place], work.available[place] = 0, 0.0, 0
+            work.heads[place], work.givers[place] = -1, -1
+            place = (place + 1) & (work.keys.size - 1)
+
+
+@helper
+def _offer(units: Units, target: int, to: Assignment, work: Scratch, small: int) -> None:
+    """Let the large classes offer what they can spare to the groups that lack records."""
+    for i in range(to.surplus.size):
+        if to.surplus[i] <= 0 or units.missing[small + i] & ~target or units.missing[small + i] == target:
+            continue
+        slot = find(work.keys, key_of(units, small + i, target, GROUPED))
+        if slot >= 0 and work.records[slot] > 0 and work.available[slot] < 0:
+            work.available[slot] += to.surplus[i]
+            work.next[small + i] = work.givers[slot]
+            work.givers[slot] = small + i
+
+
+@helper
+def _take(
+    units: Units, slot: int, unit: int, one: Round, groups: Groups, to: Assignment, gifts: Gifts, work: Scratch
+) -> None:
+    """Take records of large classes into a group until it has k."""
+    small = to.targets.size
+    there = find_or_add(groups.keys, key_of(units, unit, one.target, GROUPED))
+    need = one.k - groups.sizes[there] - work.records[slot]
+    giver = work.givers[slot]
+    while giver >= 0 and need > 0:
+        amount = min(need, to.surplus[giver - small])
+        to.surplus[giver - small] -= amount
+        own = find(groups.keys, key_of(units, giver, units.missing[giver], GROUPED))
+        groups.sizes[own] -= amount
+        groups.sizes[there] += amount
+        need -= amount
+        place = gifts.total[0]
+        gifts.givers[place], gifts.targets[place] = giver, one.target
+        gifts.amounts[place], gifts.places[place] = amount, there
+        gifts.total[0] += 1
+        giver = work.next[giver]
+
+
+@helper
+def _commit(units: Units, slot: int, unit: int, target: int, groups: Groups, to: Assignment, work: Scratch) -> int:
+    there = find_or_add(groups.keys, key_of(units, unit, target, GROUPED))
+    member = work.heads[slot]
+    placed = 0
+    while member >= 0:
+        to.targets[member] = target
+        to.places[member] = there
+        groups.sizes[there] += units.weights[member]
+        member = work.next[member]
+        placed += 1
+    work.records[slot] = 0
+    return placed
+
+
+@kernel
+def improve(units: Units, sets: Ints, costs: Floats, k: int, groups: Groups, to: Assignment, gifts: Gifts) -> None:
+    """Move small classes to cheaper groups that exist, and send back given records that are not needed any more."""
+    for unit in range(to.targets.size):
+        target, weight = to.targets[unit], units.weights[unit]
+        if target < 0 or groups.sizes[to.places[unit]] - weight < k:
+            continue
+        price = cost_of(target & ~units.missing[unit], costs)
+        for s in range(sets.size):
+            new = sets[s]
+            if units.missing[unit] & ~new or cost_of(new & ~units.missing[unit], costs) >= price:
+                continue
+            there = find(groups.keys, key_of(units, unit, new, GROUPED))
+            if there >= 0 and groups.sizes[there] >= k:
+                groups.sizes[to.places[unit]] -= weight
+                groups.sizes[there] += weight
+                to.targets[unit], to.places[unit] = new, there
+                break
+    for i in range(gifts.total[0]):
+        back = min(gifts.amounts[i], groups.sizes[gifts.places[i]] - k)
+        if back > 0:
+            gifts.amounts[i] -= back
+            groups.sizes[gifts.places[i]] -= back

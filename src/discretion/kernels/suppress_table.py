@@ -1,0 +1,105 @@
+"""Counting records by parts of their key: one hash table for every choice of columns that are left out.
+
+A unit is a record, or a class of equal records. Its key has one hash per column; leaving columns out subtracts their
+hashes, so that the counts for many choices of columns need no projection. Sets of columns are bits of an integer.
+Keys are 64-bit hashes: results are checked exactly by the caller.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discretion.kernels.arrays import Ints, Ints32, Keys
+from discretion.kernels.jit import helper, kernel
+
+
+class Units(NamedTuple):
+    """Records or classes: a hash for each column, their sum, the set of missing columns, the number of records."""
+
+    hashes: NDArray[np.uint64]
+    totals: Keys
+    missing: Ints
+    weights: Ints
+
+
+class Table(NamedTuple):
+    """An open hash table: key (0 is free), records, failing records, first node of the list of failing records."""
+
+    keys: Keys
+    counts: Ints
+    failing: Ints32
+    heads: Ints32
+
+
+def make_units(codes: NDArray[np.int64], missing: Ints, weights: Ints) -> Units:
+    """Hash the columns of units; `codes` has a row for each unit."""
+    hashes = np.empty(codes.shape, np.uint64)
+    totals = np.zeros(codes.shape[0], np.uint64)
+    _hash_columns(np.ascontiguousarray(codes), hashes, totals)
+    return Units(hashes, totals, missing.copy(), weights)
+
+
+def make_table(entries: int) -> Table:
+    """Make an empty table with room for some entries."""
+    size = 1 << max(6, int(entries * 3 // 2).bit_length())
+    return Table(
+        np.zeros(size, np.uint64), np.zeros(size, np.int64), np.zeros(size, np.int32), np.full(size, -1, np.int32)
+    )
+
+
+@helper
+def mixed(x: np.uint64) -> np.uint64:
+    """Spread the bits of a number over all 64."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+@kernel
+def _hash_columns(codes: NDArray[np.int64], hashes: NDArray[np.uint64], totals: Keys) -> None:
+    for unit in range(codes.shape[0]):
+        for j in range(codes.shape[1]):
+            hashes[unit, j] = mixed((np.uint64(j + 1) << np.uint64(48)) + np.uint64(codes[unit, j] + 1))
+            totals[unit] += hashes[unit, j]
+
+
+@helper
+def key_of(units: Units, unit: int, removed: int, pattern: int) -> np.uint64:
+    """Give the key of a unit without the removed columns, for the table of units that miss `pattern`."""
+    total = units.totals[unit]
+    left = removed
+    j = 0
+    while left:
+        if left & 1:
+            total -= units.hashes[unit, j]
+        left >>= 1
+        j += 1
+    tag = mixed(np.uint64(removed) * np.uint64(0x9E3779B97F4A7C15) + mixed(np.uint64(pattern) + np.uint64(1)))
+    key = mixed(total ^ tag)
+    return key if key != np.uint64(0) else np.uint64(1)
+
+
+@helper
+def find(keys: Keys, key: np.uint64) -> int:
+    """Give the place of a key, or −1."""
+    last = keys.size - 1
+    place = np.int64(key & np.uint64(last))
+    while keys[place] != np.uint64(0):
+        if keys[place] == key:
+            return int(place)
+        place = (place + 1) & last
+    return -1
+
+
+@helper
+def find_or_add(keys: Keys, key: np.uint64) -> int:
+    """Give the place of a key, which is added if it is new."""
+    last = keys.size - 1
+    place = np.int64(key & np.uint64(last))
+    while keys[place] != np.uint64(0) and keys[place] != key:
+        place = (place + 1) & last
+    keys[place] = key
+    return int(place)

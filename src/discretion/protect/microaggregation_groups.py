@@ -1,0 +1,167 @@
+"""What the methods that aggregate groups of records share: their fields, missing values, and the released values."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from discretion.context import Context
+from discretion.data.dataset import Dataset
+from discretion.errors import DataError
+from discretion.method import Decision, StratifiedMethod
+from discretion.part import Columns
+from discretion.protect.microaggregation_columns import Encoded
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from discretion.kernels.groups import How, Members
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+Aggregate = Literal["mean", "median", "mode"]
+Replace = Literal["all", "one"]
+Grouping = Callable[[Floats], NDArray[np.signedinteger]]
+"""From a complete matrix of records to the group of each."""
+
+
+class Microaggregation(StratifiedMethod):
+    """A method that groups similar records on numeric columns and replaces values by what stands for their group."""
+
+    columns: Columns = ()
+    """numeric columns to aggregate together; without it, the numeric quasi-identifiers and sensitive columns"""
+    k: int = Field(3, ge=2)
+    """smallest group size"""
+    aggregate: Aggregate = "mean"
+    """what stands for a group: its mean, its median, or its most frequent value (the smallest of equals)"""
+    replace: Replace = "all"
+    """replace all values of a group, or one of each column, drawn at random ("blurring": no k-anonymity)"""
+    integers: bool = False
+    """round columns of whole numbers back to whole numbers"""
+
+    by_group: ClassVar[bool] = True
+
+    def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:  # noqa: ARG002
+        """Group the records and replace their values."""
+        columns = data.choose(self.columns, "perturb")
+        x = data.numbers(columns)
+        labels = labels_by_pattern(x, columns, self.k, lambda part: self._groups(part, ctx))
+        encoded = [Encoded(name, "number", data.number(name)) for name in columns]
+        values = values_of(data, encoded, labels, self.aggregate, self.replace)
+        return publish(data, values, labels, self.replace, self.integers or self.aggregate == "mode", ctx)
+
+    @abstractmethod
+    def _groups(self, x: Floats, ctx: Context) -> NDArray[np.signedinteger]:
+        """Group records without missing values; give the group of each."""
+
+
+def standardized(x: Floats) -> Floats:
+    """Divide each column by its standard deviation (1/N), constant columns by one."""
+    sd = x.std(axis=0)
+    return np.asarray(x / np.where(sd > 0, sd, 1.0))
+
+
+def require_k(rows: int, k: int, columns: Sequence[str]) -> None:
+    """Raise if there are fewer records than a group needs."""
+    if rows < k:
+        raise DataError(f"k = {k} is larger than the {rows} records with values in {', '.join(columns)}")
+
+
+def labels_by_pattern(x: Floats, columns: Sequence[str], k: int, group: Grouping) -> Members:
+    """Group records with those that miss the same values; those with a rare pattern, or without values, are in none."""
+    from discretion.kernels.groups import group_members
+
+    require_k(len(x), k, columns)
+    missing = np.isnan(x)
+    if not missing.any():
+        return group_members(group(x))
+    missing |= _hide_rare_patterns(x, missing, k)[:, None]
+    labels = np.full(len(x), -1, dtype=np.int64)
+    patterns, pattern = np.unique(missing, axis=0, return_inverse=True)
+    for number, absent in enumerate(patterns):
+        if not absent.all():
+            rows = np.flatnonzero(pattern.ravel() == number)
+            found = group(np.ascontiguousarray(x[np.ix_(rows, np.flatnonzero(~absent))]))
+            labels[rows] = found + (labels.max() + 1)
+    return group_members(labels)
+
+
+def _hide_rare_patterns(x: Floats, missing: Bools, k: int) -> Bools:
+    """Choose the records whose values must be suppressed so that every pattern of missing values has k records."""
+    _, pattern, counts = np.unique(missing, axis=0, return_inverse=True, return_counts=True)
+    pattern = pattern.ravel()
+    empty = missing.all(axis=1)
+    hidden: Bools = (counts < k)[pattern] & ~empty
+    lacking = k - int((hidden | empty).sum())
+    if not (hidden | empty).any() or lacking <= 0:
+        return hidden
+    largest = (pattern == counts.argmax()) & ~hidden & ~empty
+    if largest.sum() - lacking < k:
+        raise DataError(f"too few records with values to build groups of k = {k} beside those with missing values")
+    rows = np.flatnonzero(largest)
+    seen = ~missing[rows[0]]
+    part = x[np.ix_(rows, np.flatnonzero(seen))]
+    spread = part.std(axis=0)
+    distance = (((part - part.mean(axis=0)) / np.where(spread > 0, spread, 1.0)) ** 2).sum(axis=1)
+    hidden[rows[np.argsort(-distance, kind="stable")[:lacking]]] = True
+    return hidden
+
+
+def values_of(
+    data: Dataset, columns: Sequence[Encoded], members: Members, aggregate: Aggregate, replace: Replace
+) -> dict[str, pl.Series]:
+    """Give for each column the value of each group: numbers as asked for, the median rank, the most frequent category.
+
+    A group in which somebody misses the value has none where all values are replaced, else the value of the others.
+    """
+    from discretion.kernels.groups import group_values
+
+    how: Mapping[str, How] = {"number": aggregate, "ordinal": "low-median", "nominal": "mode"}
+    found = {}
+    for column in columns:
+        values = group_values(column.values, members, how[column.kind], skip_missing=replace == "one")
+        found[column.name] = column.decode(values, data.frame[column.name])
+    return found
+
+
+def publish(
+    data: Dataset, values: Mapping[str, pl.Series], members: Members, replace: Replace, integers: bool, ctx: Context
+) -> Dataset:
+    """Give the data with the values of groups; what is lost where nobody misses a value is marked as suppressed."""
+    import polars as pl
+
+    from discretion.kernels.groups import choose_one
+
+    new, hidden = {}, {}
+    for name, of_groups in values.items():
+        series = data.frame[name]
+        present = ~_missing(series)
+        if replace == "one":
+            chosen = choose_one(members, present, ctx.within(name).rng)
+            groups = np.flatnonzero(chosen >= 0)
+            places = np.arange(len(series))
+            places[chosen[groups]] = len(series) + groups
+            both = pl.concat([series.to_frame(name), of_groups.alias(name).to_frame()], how="vertical_relaxed")
+            new[name] = both[name].gather(places)
+            continue
+        in_group = members.labels >= 0
+        spread = of_groups.gather(np.where(in_group, members.labels, 0)) if len(of_groups) else series
+        if not in_group.all():
+            spread = pl.select(pl.when(pl.Series(in_group)).then(spread)).to_series()
+        new[name] = spread
+        lost = _missing(spread) & present
+        if lost.any():
+            hidden[name] = lost
+    changed = data.with_columns(new, integers=integers)
+    return changed.with_columns({}, suppressed=hidden) if hidden else changed
+
+
+def _missing(series: pl.Series) -> Bools:
+    absent = series.is_null()
+    return np.asarray(((absent | series.is_nan()) if series.dtype.is_float() else absent).to_numpy())

@@ -1,0 +1,331 @@
+"""Post-randomization (PRAM): categories move at random, by known probabilities (P17)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, model_validator
+
+from discretion.context import BATCH_ROWS, Context
+from discretion.data.codes import ColumnCodes
+from discretion.data.dataset import Dataset
+from discretion.data.hierarchy import canonical
+from discretion.errors import DataError, PlanError
+from discretion.method import Decision, StratifiedMethod
+from discretion.part import Columns, confidential
+
+Floats = NDArray[np.float64]
+Rows = Mapping[str, Mapping[str, float]]
+
+MOST_CATEGORIES = 1000
+"""Columns with more categories are refused: their matrix would have more than a million entries."""
+
+
+def _read_matrices(given: object) -> object:
+    """Write column and category names as text: YAML reads 1 and true as what they look like."""
+    if not isinstance(given, Mapping):
+        return given
+    return {canonical(key): _read_matrices(value) for key, value in given.items()}
+
+
+def _check_matrices(matrices: Mapping[str, Rows]) -> Mapping[str, Rows]:
+    problems = [f"{name}: {text}" for name, rows in matrices.items() for text in _row_problems(rows)]
+    if not matrices:
+        problems = ["expected at least one column"]
+    if problems:
+        raise ValueError("; ".join(problems))
+    return MappingProxyType({name: _frozen(rows) for name, rows in matrices.items()})
+
+
+def _row_problems(rows: Rows) -> list[str]:
+    problems = [] if rows else ["expected a row for each category"]
+    for category, row in rows.items():
+        if strange := [target for target in row if target not in rows]:
+            problems.append(f"category {strange[0]!r} can be moved to, but has no row of its own")
+        if any(not 0 <= share <= 1 for share in row.values()):
+            problems.append(f"the row of {category!r} has a probability outside 0 to 1")
+        elif abs(sum(row.values()) - 1) > 1e-6:
+            problems.append(f"the row of {category!r} sums to {sum(row.values()):.6g}, not to 1")
+    return problems
+
+
+def _frozen(rows: Rows) -> Rows:
+    return MappingProxyType({category: MappingProxyType(dict(row)) for category, row in rows.items()})
+
+
+def _thawed(matrices: Mapping[str, Rows] | None) -> dict[str, Any] | None:
+    if matrices is None:
+        return None
+    return {name: {category: dict(row) for category, row in rows.items()} for name, rows in matrices.items()}
+
+
+Matrices = Annotated[
+    Mapping[str, Mapping[str, Mapping[str, float]]],
+    BeforeValidator(_read_matrices),
+    AfterValidator(_check_matrices),
+]
+"""Column → category → {category: probability}."""
+
+
+class Pram(StratifiedMethod, kind="pram"):
+    """Move each category to another one at random, by the probabilities of a transition matrix.
+
+    Row k of a column's matrix holds the probabilities with which a value of category k is published as each
+    category. The matrix is given, or built from `keep_share`: a value stays with that probability, the rest is spread
+    over the other categories in proportion to their frequencies, or uniformly. `invariant` replaces the matrix P by
+    R = P·Q, where Q goes the way back (Q_jk = p_kj·t_k / Σ_l p_lj·t_l, t the frequencies): then the expected
+    frequencies are exactly those of the data, but a value moves twice and stays less often than P says.
+
+    Guarantees that no published category is certain, and that true frequencies can be estimated without bias
+    (`discretion.protect.pram.estimate_frequencies`). Does not give k-anonymity, and does not keep columns consistent
+    with each other: a child may become a widow. A column with a single category cannot move. Missing values stay
+    missing. Time O(n + K²) for K categories; 1000 categories at most.
+
+    References
+    ----------
+    Gouweleeuw, Kooiman, Willenborg & de Wolf (1998), Post randomisation for statistical disclosure control, Journal of
+    Official Statistics 14(4); catalogue P17.
+
+    Examples
+    --------
+    >>> import discretion as dc
+    >>> people = dc.datasets.census(1000, seed=1)
+    >>> moved = dc.Pram(columns=["marital_status"], keep_share=0.8, invariant=True)(people, seed=7)
+    >>> 0.6 < (moved.frame["marital_status"] == people.frame["marital_status"]).mean() < 1
+    True
+    """
+
+    columns: Columns = ()
+    """categorical columns to change; without it, those of `matrix`, or the categorical quasi and sensitive ones"""
+    keep_share: float | None = confidential(None, ge=0, lt=1)
+    """probability with which a value stays as it is, in the matrix that is built"""
+    matrix: Annotated[Matrices | None, PlainSerializer(_thawed)] = confidential(None)
+    """probabilities given: {column: {category: {category: probability}}}, each row summing to 1"""
+    spread: Literal["proportional", "uniform"] = "proportional"
+    """how values that do not stay are spread: by the frequency of the other categories, or evenly"""
+    invariant: bool = Field(False)
+    """change the matrix so that the expected frequencies are those of the data"""
+
+    guarantee: ClassVar[str] = (
+        "Categories were changed at random by known probabilities, so no published category is certain; combinations "
+        "of columns may be impossible."
+    )
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if (self.keep_share is None) == (self.matrix is None):
+            raise ValueError("give exactly one of `keep_share` and `matrix`")
+        if self.matrix is not None and (lacking := [name for name in self.columns if name not in self.matrix]):
+            raise ValueError(f"`matrix` has no entry for column {lacking[0]!r}")
+        return self
+
+    def fit(self, data: Dataset, ctx: Context) -> Decision:  # noqa: ARG002
+        """Build the transition matrix of each column."""
+        named = self.columns or tuple(self.matrix or ())
+        found = {name: self._transitions(data, name) for name in categorical_columns(data, named, self.kind)}
+        return Decision(MappingProxyType({"columns": found}))
+
+    def _transitions(self, data: Dataset, column: str) -> dict[str, Any]:
+        known = {name: found.count for name, found in categories_of(data, column).items()}
+        if self.matrix is not None:
+            rows = self.matrix[column]
+            outside = sum(count for category, count in known.items() if category not in rows)
+            if outside:
+                raise DataError(f"column {column!r}: {outside} values are of categories that `matrix` has no row for")
+            categories = sorted(rows)
+            given = np.array([[rows[a].get(b, 0.0) for b in categories] for a in categories])
+            moves = given / given.sum(axis=1, keepdims=True)
+        else:
+            categories = list(known)
+            weights = np.array([known[c] for c in categories], dtype=float) if self.spread == "proportional" else None
+            moves = keeping_matrix(len(categories), self.keep_share or 0.0, weights)
+        if self.invariant and known:
+            moves = invariant_matrix(moves, [known.get(category, 0) for category in categories])
+        return {"categories": categories, "matrix": moves.tolist()}
+
+    def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:
+        """Draw, batch by batch."""
+        return move_categories(data, decision["columns"], ctx)
+
+
+# --- matrices ----------------------------------------------------------------------------------------------------
+
+
+def keeping_matrix(size: int, keep_share: float, weights: ArrayLike | None = None) -> Floats:
+    """Build the matrix that keeps a category with `keep_share` and spreads the rest by the weights of the others."""
+    if size < 2:
+        return np.eye(size)
+    spread = np.tile(np.ones(size) if weights is None else np.asarray(weights, dtype=float), (size, 1))
+    np.fill_diagonal(spread, 0.0)
+    moves: Floats = (1.0 - keep_share) * spread / spread.sum(axis=1, keepdims=True)
+    moves[np.diag_indices(size)] = keep_share
+    return moves
+
+
+def invariant_matrix(matrix: ArrayLike, frequencies: ArrayLike) -> Floats:
+    """Turn a transition matrix P into R = P·Q with t·R = t, t the frequencies.
+
+    Q_jk = p_kj·t_k / Σ_l p_lj·t_l is the way back from a published category to the true one; a category that nobody is
+    moved to stays itself.
+    """
+    moves, counts = np.asarray(matrix, dtype=float), np.asarray(frequencies, dtype=float)
+    joint = moves * counts[:, None]
+    arriving = joint.sum(axis=0)
+    back = np.eye(len(counts))
+    reached = arriving > 0
+    back[reached] = joint.T[reached] / arriving[reached, None]
+    there_and_back: Floats = moves @ back
+    return there_and_back
+
+
+def estimate_frequencies(counts: ArrayLike, matrix: ArrayLike) -> Floats:
+    """Estimate the true frequencies from those published, without bias: t̂ solves t̂·R = counts.
+
+    Both follow the order of the categories in the step's decision. An estimate can be negative where few records are
+    published. A matrix that cannot be inverted (all rows equal, say) is a `DataError`.
+    """
+    return np.asarray(np.asarray(counts, dtype=float) @ _inverse(matrix))
+
+
+def estimate_errors(counts: ArrayLike, matrix: ArrayLike) -> Floats:
+    """Give the standard errors of `estimate_frequencies`: the spread that the random moves alone bring."""
+    moves = np.asarray(matrix, dtype=float)
+    inverse = _inverse(moves)
+    true = np.maximum(np.asarray(counts, dtype=float) @ inverse, 0.0)
+    covariance = np.diag(true @ moves) - (moves * true[:, None]).T @ moves
+    return np.asarray(np.sqrt(np.maximum(np.diag(inverse.T @ covariance @ inverse), 0.0)))
+
+
+def _inverse(matrix: ArrayLike) -> Floats:
+    moves = np.asarray(matrix, dtype=float)
+    if moves.ndim != 2 or moves.shape[0] != moves.shape[1]:
+        raise PlanError("a transition matrix has as many rows as columns")
+    if not np.linalg.cond(moves) < 1e12:
+        raise DataError("the transition matrix cannot be inverted: what it did to the frequencies cannot be undone")
+    return np.linalg.inv(moves)
+
+
+# --- columns -----------------------------------------------------------------------------------------------------
+
+
+def categorical_columns(data: Dataset, named: Sequence[str], kind: str) -> tuple[str, ...]:
+    """Give the named columns, or the categorical quasi-identifiers and sensitive ones; refuse sets."""
+    if not named:
+        roles = data.having("quasi", "sensitive")
+        named = tuple(name for name in roles if data.type_of(name) in ("nominal", "ordinal"))
+        if not named:
+            raise PlanError(f"{kind}: no column is a categorical quasi-identifier or sensitive; give `columns`")
+    chosen = data.choose(named, "classes")
+    for name in chosen:
+        if data.type_of(name) == "set":
+            raise DataError(f"column {name!r} holds sets; {kind} needs single categories")
+        if not isinstance(data.levels.get(name, 0), int):
+            raise DataError(f"column {name!r} was generalized record by record; {kind} needs one level")
+    return chosen
+
+
+@dataclass(frozen=True)
+class Category:
+    """A category of a column: the code it has, how many records have it, and one of them."""
+
+    code: int
+    count: int
+    row: int
+
+
+def categories_of(data: Dataset, column: str) -> dict[str, Category]:
+    """Give the categories of a column by name, in order of the names; missing values are left out."""
+
+    def make() -> dict[str, Category]:
+        coded = data.codes(column)
+        counts, rows = _counts_and_rows(coded)
+        present = [code for code in np.flatnonzero(counts).tolist() if code != coded.missing]
+        if len(present) > MOST_CATEGORIES:
+            raise DataError(
+                f"column {column!r} has {len(present)} different values; at most {MOST_CATEGORIES} categories can be "
+                "moved: recode it first"
+            )
+        values = coded.series.gather(rows[present].astype(np.uint32)).to_list()
+        named = sorted(zip(map(canonical, values), present, strict=True))
+        return {name: Category(code, int(counts[code]), int(rows[code])) for name, code in named}
+
+    return data.cached(("categories", column), make)
+
+
+def _counts_and_rows(coded: ColumnCodes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Count each code and find a row that has it, in blocks that stay in the processor's cache."""
+    counts = np.zeros(coded.size, np.int64)
+    rows = np.zeros(coded.size, np.int64)
+    block = max(BATCH_ROWS, coded.size)
+    for start in range(0, len(coded.codes), block):
+        codes = coded.codes[start : start + block]
+        found = np.bincount(codes, minlength=coded.size)
+        if ((counts == 0) & (found > 0)).any():
+            rows[codes] = np.arange(start, start + len(codes))
+        counts += found
+    return counts, rows
+
+
+def move_categories(data: Dataset, transitions: Mapping[str, Mapping[str, Any]], ctx: Context) -> Dataset:
+    """Draw the new categories of some columns; the same rows, seed and step give the same draws."""
+    import polars as pl
+
+    from discretion.kernels.pram import alias_tables, move
+
+    data.require(transitions)
+    jobs = []
+    for name, known in transitions.items():
+        if known["categories"]:
+            lookup = _lookup(data, name, known["categories"])
+            out = np.empty(len(data), np.uint32)
+            jobs.append((name, data.codes(name).codes, lookup, alias_tables(known["matrix"]), out))
+    for batch in ctx.batches(len(data)):
+        rows = slice(batch.start, batch.stop)
+        for _, codes, lookup, tables, out in jobs:
+            move(lookup[codes[rows]], batch.rng.random(batch.stop - batch.start), tables, out[rows])
+    return data.with_columns(
+        {name: _palette(data, name, transitions[name]["categories"]).gather(pl.Series(out)) for name, *_, out in jobs}
+    )
+
+
+def _lookup(data: Dataset, column: str, categories: Sequence[str]) -> NDArray[np.int32]:
+    """Give the place of each code among the categories; missing comes after them."""
+    places = {name: place for place, name in enumerate(categories)}
+    known = categories_of(data, column)
+    if strange := sum(category.count for name, category in known.items() if name not in places):
+        raise DataError(
+            f"column {column!r}: {strange} values are of categories without probabilities; fit the step anew"
+        )
+    lookup = np.full(data.codes(column).size, len(categories), np.int32)
+    for name, category in known.items():
+        lookup[category.code] = places[name]
+    return lookup
+
+
+def _palette(data: Dataset, column: str, categories: Sequence[str]) -> Any:
+    """Give the categories as values of the column's own type, and a missing value after them."""
+    import polars as pl
+
+    series = data.frame[column]
+    known = categories_of(data, column)
+    seen = [name for name in categories if name in known]
+    new = [name for name in categories if name not in known]
+    try:
+        text = pl.Series(column, [*new, None], dtype=pl.String)
+        made = _to_boolean(text) if series.dtype == pl.Boolean else text.cast(series.dtype)
+    except pl.exceptions.PolarsError:
+        raise DataError(f"column {column!r} ({series.dtype}) cannot hold every category of the matrix") from None
+    values = series.gather(np.array([known[name].row for name in seen], dtype=np.uint32)).extend(made)
+    order = {name: place for place, name in enumerate([*seen, *new])}
+    return values.gather(np.array([*(order[name] for name in categories), len(order)], dtype=np.uint32))
+
+
+def _to_boolean(text: Any) -> Any:
+    import polars as pl
+
+    return text.replace_strict({"false": False, "true": True, None: None}, return_dtype=pl.Boolean)

@@ -1,0 +1,94 @@
+"""The fields that the suppression methods share: models that look at classes, importance, subsets of columns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    WithJsonSchema,
+    model_validator,
+)
+
+from discretion.errors import DiscretionError
+from discretion.part import Columns, parse
+from discretion.privacy.class_table import ClassModel
+
+
+def _models(given: object) -> tuple[ClassModel, ...]:
+    """Take models as objects or as a plan writes them; one may stand without a list."""
+    if isinstance(given, ClassModel | str | Mapping):
+        given = [given]
+    if not isinstance(given, list | tuple):
+        raise ValueError("expected privacy models, for example [{k-anonymity: {k: 5}}]")
+    models = []
+    for item in given:
+        try:
+            made = item if isinstance(item, ClassModel) else parse(item, "model")
+        except DiscretionError as error:
+            raise ValueError(str(error)) from None
+        if not isinstance(made, ClassModel):
+            raise ValueError(f"{made.kind!r} does not look at classes of records; this needs a model that does")
+        models.append(made)
+    return tuple(models)
+
+
+ClassModels = Annotated[
+    tuple[Any, ...],
+    BeforeValidator(_models),
+    PlainSerializer(lambda models: [model.to_plan() for model in models]),
+    WithJsonSchema({"type": "array", "items": {"type": "object"}}),
+]
+"""Privacy models that look at classes of records; a plan writes each as `{kind: {fields}}`."""
+
+
+def _endless(given: object) -> object:
+    """Read an infinite weight as "never"."""
+    if not isinstance(given, Mapping):
+        return given
+    return {
+        name: "never" if isinstance(weight, float) and math.isinf(weight) and weight > 0 else weight
+        for name, weight in given.items()
+    }
+
+
+def _positive(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    if any(weight != "never" and not weight > 0 for weight in given.values()):
+        raise ValueError("a weight must be above 0, or `never`")
+    return MappingProxyType(dict(given))
+
+
+Importance = Annotated[
+    Mapping[str, float | Literal["never"]],
+    BeforeValidator(_endless),
+    AfterValidator(_positive),
+    PlainSerializer(dict),
+]
+"""What a suppressed cell of each column costs; `never` (or infinity): the column is not suppressed."""
+
+
+class Subset(BaseModel):
+    """Columns that an intruder may know without the others, with their own k."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    columns: Columns = ()
+    """the columns; or give `size`"""
+    size: int | None = Field(None, ge=1)
+    """every choice of this many columns"""
+    k: int = Field(ge=1)
+    """smallest allowed class size for these columns"""
+
+    @model_validator(mode="after")
+    def _one_choice(self) -> Self:
+        if bool(self.columns) == (self.size is not None):
+            raise ValueError("give exactly one of `columns` and `size`")
+        return self

@@ -1,0 +1,192 @@
+"""The search for few cells to suppress: rules about classes of records, tried one after the other until all hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from discretion.context import Context, Progress
+from discretion.data.codes import Classes
+from discretion.data.dataset import Dataset
+from discretion.errors import DataError, Infeasible
+from discretion.kernels.arrays import Bools, Codes, Floats, Ints
+from discretion.privacy.class_table import ClassModel
+from discretion.privacy.k_anonymity import KAnonymity
+
+Reading = Literal["category", "wildcard"]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A model that must hold for some columns."""
+
+    columns: tuple[str, ...]
+    model: ClassModel
+
+    @property
+    def k(self) -> int | None:
+        """The smallest class size, where the rule is k-anonymity."""
+        return self.model.k if isinstance(self.model, KAnonymity) else None
+
+
+@dataclass(frozen=True)
+class Search:
+    """The data as codes (the last code of a column stands for missing), and what a cell of each column costs."""
+
+    data: Dataset
+    columns: tuple[str, ...]
+    costs: Floats
+    missing: Reading
+    codes: tuple[Codes, ...]
+    sizes: tuple[int, ...]
+    progress: Progress
+
+    @classmethod
+    def of(cls, data: Dataset, columns: tuple[str, ...], costs: Floats, missing: Reading, progress: Progress) -> Search:
+        """Read the columns' codes; a column without missing values gets a code for them."""
+        coded = [data.codes(name) for name in columns]
+        sizes = tuple(c.size + (c.missing < 0) for c in coded)
+        codes = tuple(c.codes.astype(np.int64) for c in coded)
+        return cls(data, columns, costs, missing, codes, sizes, progress)
+
+    def run(self, rules: Sequence[Rule]) -> Ints:
+        """Give for each record the cells to suppress (bits in the order of `columns`)."""
+        for rule in rules:
+            self._refuse_impossible(rule)
+        cells = np.zeros(len(self.data), np.int64)
+        while True:
+            before = cells
+            for rule in sorted(rules, key=lambda rule: len(rule.columns)):
+                cells = cells | self._apply(rule, cells)
+            if np.array_equal(cells, before):  # also a last check: the kernels look at hashes
+                return cells
+
+    def _places(self, rule: Rule) -> list[int]:
+        return [self.columns.index(name) for name in rule.columns]
+
+    def _refuse_impossible(self, rule: Rule) -> None:
+        """Raise if even suppressing all that may be suppressed would not be enough."""
+        if rule.k is None:
+            return
+        if len(self.data) < rule.k:
+            raise DataError(
+                f"local-suppression: the data has {len(self.data)} records; classes of {rule.k} records need more"
+            )
+        kept = tuple(name for name, j in zip(rule.columns, self._places(rule), strict=True) if self.costs[j] == np.inf)
+        if not kept:
+            return
+        lacking = int((self.data.class_sizes(kept, self.missing) < rule.k).sum())
+        if lacking:
+            raise Infeasible(
+                f"local-suppression: {lacking} records agree with too few others on the columns that are never "
+                f"suppressed ({', '.join(kept)}); give one of them a finite importance, or generalize it first"
+            )
+
+    def _apply(self, rule: Rule, cells: Ints) -> Ints:
+        """Find the further cells that one rule needs."""
+        from discretion.kernels.suppress_category import suppress_category
+        from discretion.kernels.suppress_wildcard import hidden, suppress_wildcard
+
+        places = self._places(rule)
+        sizes = [self.sizes[j] for j in places]
+        codes = [hidden([self.codes[j]], [self.sizes[j]], cells >> j & 1)[0] for j in places]
+        costs = self.costs[places]
+
+        def tick(done: int, total: int) -> None:
+            self.progress(done, total, f"suppressing for {rule.model.kind}")
+
+        if rule.k is None:
+            found = _ModelSearch(self.data, rule, codes, sizes, costs, tick).run()
+        elif self.missing == "wildcard":
+            found = suppress_wildcard(codes, sizes, rule.k, costs, tick)
+        else:
+            found = suppress_category(codes, sizes, rule.k, costs, tick)
+        spread = np.zeros(len(cells), np.int64)
+        for place, j in enumerate(places):
+            spread |= (found >> place & 1) << j
+        return spread
+
+
+class _ModelSearch:
+    """Suppression for any model that judges classes: small failing classes are merged until they satisfy it."""
+
+    def __init__(
+        self,
+        data: Dataset,
+        rule: Rule,
+        codes: Sequence[Codes],
+        sizes: Sequence[int],
+        costs: Floats,
+        tick: Callable[[int, int], None],
+    ) -> None:
+        self.data, self.rule, self.codes, self.sizes, self.costs, self.tick = data, rule, codes, sizes, costs, tick
+        self.sensitive = rule.model.sensitive_columns(data)
+
+    def run(self) -> Ints:
+        """Try the sets of columns from the cheapest on: first on failing records alone, then with their neighbors."""
+        from discretion.kernels.suppress_family import column_sets
+        from discretion.kernels.suppress_wildcard import missing_bits
+
+        n = len(self.data)
+        everyone = np.arange(n)
+        allowed = np.flatnonzero(np.isfinite(self.costs))
+        spread = np.array([len(np.unique(column)) for column in self.codes])
+        cells, failing = np.zeros(n, np.int64), self._failing(np.zeros(n, np.int64))
+        sets = column_sets(self.costs, allowed, spread)[0] if len(allowed) else np.zeros(0, np.int64)
+        for number, (neighbors, columns) in enumerate((wide, chosen) for wide in (False, True) for chosen in sets):
+            if not failing.any():
+                break
+            self.tick(number, 2 * len(sets))
+            joined = self._near(cells, failing, int(columns)) if neighbors else failing
+            trial = np.where(joined, cells | columns, cells)
+            good = joined & ~self._failing(trial)
+            cells = np.where(good, trial, cells)
+            failing = self._failing(cells) if neighbors else failing & ~good
+        if failing.any():
+            raise Infeasible(
+                f"local-suppression: {int(failing.sum())} records cannot be brought to satisfy {self.rule.model.kind} "
+                "by suppressing cells of the columns that may be suppressed"
+            )
+        return cells & ~missing_bits(self.codes, self.sizes, everyone)
+
+    def _classes(self, cells: Ints, left_out: int = 0) -> Classes:
+        from discretion.kernels.classes import class_ids
+        from discretion.kernels.suppress_wildcard import hidden
+
+        found = class_ids(hidden(self.codes, self.sizes, cells | left_out), self.sizes)
+        return Classes(found.ids.astype(np.int64), found.counts, found.first_row)
+
+    def _failing(self, cells: Ints) -> Bools:
+        classes = self._classes(cells)
+        table = self.rule.model.table(self.data, self.rule.columns, classes, self.sensitive)
+        self.rule.model.refuse_impossible(table)
+        return np.asarray(self.rule.model.failing(table)[classes.ids])
+
+    def _near(self, cells: Ints, failing: Bools, columns: int) -> Bools:
+        """Tell which records agree with a failing one outside some columns."""
+        classes = self._classes(cells, columns)
+        return np.isin(classes.ids, classes.ids[failing])
+
+
+def has_value(data: Dataset, column: str) -> Bools:
+    """Tell which cells of a column are not missing."""
+    coded = data.codes(column)
+    return np.asarray(coded.codes != coded.missing)
+
+
+def verify(data: Dataset, rules: Sequence[Rule], missing: Reading, ctx: Context) -> list[dict[str, Any]]:
+    """Check the rules on the finished data, and give what each reached under every reading of missing values."""
+    figures = []
+    for rule in rules:
+        changed: dict[str, Any] = {"columns": rule.columns}
+        if rule.k is not None:
+            changed["missing"] = missing
+        verdict = rule.model.model_copy(update=changed).check(data, ctx)
+        if not verdict.holds:
+            raise Infeasible(f"local-suppression: {rule.model.kind} over {', '.join(rule.columns)} was not reached")
+        reached = {name: figure for name, figure in verdict.detail.items() if name not in {"columns", "sensitive"}}
+        figures.append({"model": rule.model.kind, "columns": list(rule.columns), "value": verdict.value, **reached})
+    return figures

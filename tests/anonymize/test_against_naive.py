@@ -1,0 +1,116 @@
+"""The search finds what trying every node finds, for every loss, limit and combination of models."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+import discretion as dc
+from discretion.anonymize import anonymize
+from discretion.anonymize.losses import LossName
+from discretion.errors import Infeasible
+
+from .naive import Evaluated, Problem
+from .small import MODELS, dataset, frame, naive, smaller_than
+
+LOSSES = get_args(LossName)
+LIMITS = (0.0, 0.02, 0.1, 0.3, 1.0)
+
+
+def agrees(problem: Problem, data: dc.Dataset, models: object, loss: str, limit: float, **more: object) -> None:
+    want = problem.best(loss, limit)
+    try:
+        got = anonymize(data, models, loss=loss, suppression_limit=limit, **more)  # type: ignore[arg-type]
+    except Infeasible:
+        assert want is None
+        return
+    assert want is not None
+    assert got.proven
+    assert got.score == pytest.approx(want.score, rel=1e-9, abs=1e-9)
+    same_node(problem.evaluate(tuple(got.levels.values()), loss), got)
+
+
+def same_node(node: Evaluated, got: object) -> None:
+    assert got.score == pytest.approx(node.score, rel=1e-9, abs=1e-9)  # type: ignore[attr-defined]
+    assert got.suppressed == node.suppressed  # type: ignore[attr-defined]
+    figures = got.classes  # type: ignore[attr-defined]
+    assert (figures.number, figures.smallest, figures.largest) == (len(node.kept), min(node.kept), max(node.kept))
+    assert len(got.dataset) == sum(node.kept)  # type: ignore[attr-defined]
+    assert got.dataset.lost_records == node.suppressed  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_optimum(loss: str, name: str, seed: int) -> None:
+    table = frame(seed)
+    models, definitions = MODELS[name]
+    problem = naive(table, [define(table) for define in definitions])
+    for limit in LIMITS:
+        agrees(problem, dataset(table), models, loss, limit)
+
+
+@pytest.mark.parametrize("loss", ["loss", "height", "ambiguity", "discernibility"])
+@pytest.mark.parametrize("limit", LIMITS)
+def test_average_risk_takes_the_smallest_classes(loss: str, limit: float) -> None:
+    for seed in range(4):
+        table = frame(seed)
+        risk = dc.AverageRisk(risk=0.25)
+        agrees(naive(table, [], average_risk=0.25), dataset(table), [risk], loss, limit)
+        both = naive(table, [smaller_than(2)(table)], average_risk=0.25)
+        agrees(both, dataset(table), [risk, dc.KAnonymity(k=2)], loss, limit)
+
+
+@pytest.mark.parametrize("factor", [0.0, 0.2, 0.5, 0.8, 1.0])
+@pytest.mark.parametrize("loss", ["loss", "precision-loss", "entropy", "aecs"])
+def test_balance_of_suppression_and_generalization(loss: str, factor: float) -> None:
+    for seed in range(3):
+        table = frame(seed)
+        problem = naive(table, [smaller_than(3)(table)], factor=factor)
+        if loss == "aecs" and factor == 0.0:
+            continue  # the number of classes does not count then: every node without suppression is infinitely bad
+        for limit in LIMITS:
+            agrees(problem, dataset(table), [dc.KAnonymity(k=3)], loss, limit, suppression_factor=factor)
+
+
+@pytest.mark.parametrize("loss", ["loss", "precision-loss", "height", "entropy"])
+def test_importance(loss: str) -> None:
+    weights = {"age": 4.0, "sex": 0.5}
+    for seed in range(3):
+        table = frame(seed)
+        problem = naive(table, [smaller_than(3)(table)], weights=weights)
+        for limit in LIMITS:
+            agrees(problem, dataset(table), [dc.KAnonymity(k=3)], loss, limit, importance=weights)
+
+
+@pytest.mark.parametrize("population", [1, 2])
+def test_population(population: int) -> None:
+    everybody = frame(population, 120)
+    for seed in range(3):
+        table = everybody[seed * 10 : seed * 10 + 35]
+        problem = naive(table, [])
+        people = naive(everybody, [])
+        for loss in ("loss", "entropy"):
+            for limit in LIMITS:
+                got = anonymize(
+                    dataset(table), [dc.KMap(k=8, population=everybody)], loss=loss, suppression_limit=limit
+                )
+                best = None
+                for node in problem.everything(loss):
+                    labels, all_labels = problem.labels(node.levels), people.labels(node.levels)
+                    fails = [all_labels.count(labels[members[0]]) < 8 for members in _classes(labels)]
+                    lookup = {tuple(m): f for m, f in zip(_classes(labels), fails, strict=True)}
+                    judged = naive(table, [lambda members, lookup=lookup: lookup[tuple(members)]])
+                    found = judged.evaluate(node.levels, loss)
+                    if found.suppressed <= int(limit * len(table) + 1e-9) and found.kept:
+                        best = found if best is None or found.score < best.score else best
+                assert best is not None
+                assert got.score == pytest.approx(best.score, rel=1e-9, abs=1e-9)
+
+
+def _classes(labels: list[tuple[str, ...]]) -> list[list[int]]:
+    found: dict[tuple[str, ...], list[int]] = {}
+    for number, label in enumerate(labels):
+        found.setdefault(label, []).append(number)
+    return list(found.values())

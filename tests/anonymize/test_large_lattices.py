@@ -1,0 +1,77 @@
+"""Lattices too large for a proof get a good answer in the time given, with a bound."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import polars as pl
+import pytest
+
+import discretion as dc
+from discretion.anonymize import anonymize, explorer, search
+
+
+def many_columns(columns: int, rows: int = 400) -> dc.Dataset:
+    rng = np.random.default_rng(0)
+    hidden = rng.normal(size=(rows, 2))
+    frame, tables = {}, {}
+    for j in range(columns):
+        score = hidden @ rng.normal(size=2) + rng.normal(size=rows)
+        frame[f"c{j}"] = np.digitize(score, [-1.5, -0.5, 0, 0.5, 1.5]).astype(str)
+        tables[f"c{j}"] = [[str(v), str(v // 2), "*"] for v in range(6)]
+    return dc.Dataset(pl.DataFrame(frame), roles=dict.fromkeys(frame, "quasi"), hierarchies=tables)
+
+
+@pytest.fixture
+def tiny_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Treat every lattice as too large to list."""
+    monkeypatch.setattr(explorer, "LISTED", 1)
+    monkeypatch.setattr(search, "_PROVABLE", 100)
+
+
+@pytest.mark.parametrize("limit", [0.0, 0.05, 1.0])
+def test_walks_find_the_optimum_of_a_small_lattice(tiny_limits: None, limit: float) -> None:
+    data = many_columns(5)
+    found = anonymize(data, [dc.KAnonymity(k=5)], suppression_limit=limit, seconds=1.0)
+    assert "not proven" in found.words or found.proven
+    assert found.bound <= found.score
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(explorer, "LISTED", 10**6)
+        patch.setattr(search, "_PROVABLE", 10**6)
+        best = anonymize(data, [dc.KAnonymity(k=5)], suppression_limit=limit)
+    assert best.proven
+    assert found.bound <= best.score + 1e-12
+    assert found.score == pytest.approx(best.score, rel=0.05)
+
+
+def test_time_limit_gives_an_answer_and_a_bound() -> None:
+    data = many_columns(14, 2000)
+    start = time.monotonic()
+    found = anonymize(data, [dc.KAnonymity(k=5)], suppression_limit=0.05, seconds=2.0)
+    assert time.monotonic() - start < 20
+    assert found.space.nodes == 3**14
+    assert dc.KAnonymity(k=5)(found.dataset).holds
+    assert found.proven or ("not proven" in found.words and found.bound < found.score)
+
+
+def test_large_lattice_that_cannot_be_listed() -> None:
+    data = many_columns(20, 500)
+    found = anonymize(data, [dc.KAnonymity(k=5)], suppression_limit=0.1, seconds=1.5)
+    assert found.space.nodes == 3**20
+    assert dc.KAnonymity(k=5)(found.dataset).holds
+    assert not found.proven and 0 <= found.bound < found.score
+    assert found.space.table().height == len(found.space)
+
+
+def test_deferred_lessons_reach_the_nodes_below(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = many_columns(6)
+    want = anonymize(data, [dc.KAnonymity(k=5)], suppression_limit=0.05)
+    monkeypatch.setattr(explorer, "_PROMPT", 1)
+    got = anonymize(data, [dc.KAnonymity(k=5)], suppression_limit=0.05)
+    assert got.proven and got.score == want.score
+
+
+def test_infeasible_large_lattice(tiny_limits: None) -> None:
+    with pytest.raises(dc.Infeasible, match="k-anonymity fails"):
+        anonymize(many_columns(5), [dc.KAnonymity(k=5)], levels={f"c{j}": [0, 1] for j in range(5)}, seconds=1.0)

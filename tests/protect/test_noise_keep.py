@@ -1,0 +1,190 @@
+"""What noise leaves as it is when it is told to: the same for every noise method."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import discretion as dc
+from discretion.part import parse
+from discretion.protect.noise_keep import NoiseMethod, reflect
+
+RNG = np.random.default_rng(3)
+X = np.round(RNG.normal(0, 30, 400), 3)
+X[:60] = 0.0
+FRAME = pl.DataFrame({"x": X, "n": np.r_[np.zeros(40, int), RNG.integers(-4, 9, 360)], "m": RNG.permutation(400)})
+
+KINDS: list[tuple[type[NoiseMethod], dict[str, object]]] = [
+    (dc.AdditiveNoise, {"sd_share": 1.5}),
+    (dc.AdditiveNoise, {"sd_share": 1.5, "distribution": "laplace"}),
+    (dc.CorrelatedNoise, {"variance_share": 1.5}),
+    (dc.MultiplicativeNoise, {"sd": 0.9}),
+    (dc.MultiplicativeNoise, {"sd": 0.9, "distribution": "lognormal"}),
+    (dc.VariancePreservingNoise, {"variance_share": 0.8}),
+    (dc.OrthogonalNoise, {"variance_share": 1.0}),
+    (dc.OutlierNoise, {"variance_share": 2.0, "quantile": 0.6}),
+    (dc.OutlierNoise, {"variance_share": 2.0, "quantile": 0.6, "joint": True}),
+]
+
+
+@pytest.fixture(params=KINDS, ids=[f"{kind.kind}-{number}" for number, (kind, _) in enumerate(KINDS)])
+def make(request: pytest.FixtureRequest):  # type: ignore[no-untyped-def]
+    kind, fields = request.param
+    return lambda **more: kind(columns=["x", "n"], **{**fields, **more})
+
+
+def run(method: NoiseMethod) -> tuple[np.ndarray, np.ndarray]:
+    noisy = method(FRAME, seed=4)
+    return noisy["x"].to_numpy(), noisy["n"].to_numpy()
+
+
+def test_without_options_nothing_is_kept() -> None:
+    x, _ = run(dc.AdditiveNoise(columns=["x", "n"], sd_share=1.5))
+    assert (x[X == 0] != 0).all()
+    assert (np.sign(x) != np.sign(X)).any()
+
+
+def test_zeros(make) -> None:  # type: ignore[no-untyped-def]
+    x, n = run(make(keep_zeros=True))
+    assert (x[X == 0] == 0).all() and (n[FRAME["n"].to_numpy() == 0] == 0).all()
+    assert (x[X != 0] != X[X != 0]).any()
+
+
+def test_signs(make) -> None:  # type: ignore[no-untyped-def]
+    x, n = run(make(keep_sign=True, integers=True))
+    before = FRAME["n"].to_numpy()
+    assert (x[X > 0] > 0).all() and (x[X < 0] < 0).all()
+    assert (n[before > 0] >= 1).all() and (n[before < 0] <= -1).all()
+
+
+def test_whole_numbers(make) -> None:  # type: ignore[no-untyped-def]
+    noisy = make(integers=True)(FRAME, seed=4)
+    assert noisy.schema["n"] == pl.Int64
+    assert (noisy["x"] != noisy["x"].round()).any(), "a column with fractions keeps them"
+
+
+def test_bounds_for_every_column_and_by_column(make) -> None:  # type: ignore[no-untyped-def]
+    low, high = float(X.min()), float(X.max())
+    x, n = run(make(lower={"*": low, "n": -4}, upper={"x": high, "n": 8.5}))
+    assert x.min() >= low and x.max() <= high
+    assert n.min() >= -4 and n.max() <= 8.5
+    x, n = run(make(lower=low, upper=high))
+    assert min(x.min(), n.min()) >= low and max(x.max(), n.max()) <= high
+
+
+def test_everything_at_once(make) -> None:  # type: ignore[no-untyped-def]
+    method = make(keep_zeros=True, keep_sign=True, integers=True, lower={"n": -4}, upper={"n": 8})
+    _, n = run(method)
+    before = FRAME["n"].to_numpy()
+    assert (np.sign(n) == np.sign(before)).all()
+    assert n.min() >= -4 and n.max() <= 8
+    assert parse(yaml.safe_load(yaml.safe_dump(method.to_plan()))) == method
+
+
+def test_values_inside_the_bounds_are_not_touched() -> None:
+    free = dc.AdditiveNoise(columns=["x"], sd_share=0.5)(FRAME, seed=4)["x"].to_numpy()
+    low, high = float(X.min()), float(X.max())
+    bound = dc.AdditiveNoise(columns=["x"], sd_share=0.5, lower=low, upper=high)(FRAME, seed=4)["x"].to_numpy()
+    inside = (free >= low) & (free <= high)
+    assert inside.any() and not inside.all()
+    assert np.array_equal(bound[inside], free[inside])
+    above = free > high
+    assert np.allclose(bound[above], 2 * high - free[above])
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    y=st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=20),
+    low=st.one_of(st.floats(-100, 100), st.just(-np.inf)),
+    width=st.one_of(st.floats(0, 50), st.just(np.inf)),
+)
+def test_reflection_ends_between_the_bounds_and_keeps_distances(y: list[float], low: float, width: float) -> None:
+    a, b = np.array([low]), np.array([low + width if np.isfinite(low) else width])
+    got = reflect(np.array(y)[:, None], a, b)[:, 0]
+    assert (got >= a).all() and (got <= b).all()
+    for before, after in zip(y, got, strict=True):
+        if a[0] <= before <= b[0]:
+            assert after == before
+        elif np.isfinite(a[0]) and not np.isfinite(b[0]):
+            assert after == pytest.approx(2 * a[0] - before)
+
+
+def test_reflection_more_than_once() -> None:
+    y = np.array([[-0.25, 1.25, 2.25, -3.5, np.nan]]).T
+    got = reflect(y, np.array([0.0]), np.array([1.0]))[:, 0]
+    assert got[:4] == pytest.approx([0.25, 0.75, 0.25, 0.5])
+    assert np.isnan(got[4])
+
+
+def test_small_integer_types_do_not_overflow() -> None:
+    data = pl.DataFrame({"n": pl.Series(np.r_[np.zeros(50), np.full(50, 255)], dtype=pl.UInt8)})
+    noisy = dc.AdditiveNoise(columns=["n"], sd_share=0.5, integers=True)(data, seed=1)["n"]
+    assert noisy.dtype == pl.UInt8 and noisy.n_unique() > 10
+
+
+def test_whole_floats_are_rounded_too() -> None:
+    data = pl.DataFrame({"n": [1.0, 2.0, None, 9.0]})
+    noisy = dc.AdditiveNoise(columns=["n"], sd_share=0.5, integers=True)(data, seed=1)["n"].drop_nulls()
+    assert noisy.dtype == pl.Float64 and (noisy == noisy.round()).all()
+
+
+def test_missing_values_stay_missing(make) -> None:  # type: ignore[no-untyped-def]
+    holes = FRAME.with_columns(pl.when(pl.col("m") < 100).then(None).otherwise(pl.col("x")).alias("x"))
+    noisy = make(keep_zeros=True, keep_sign=True, lower=-1e6, upper=1e6)(holes, seed=1)
+    assert noisy["x"].is_null().equals(holes["x"].is_null()) and noisy["n"].null_count() == 0
+    assert (noisy["n"] != holes["n"]).any()
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"lower": 3, "upper": 3}, "`lower` must be less than `upper`"),
+        ({"lower": {"x": 5}, "upper": 1}, "`lower` must be less than `upper`"),
+        ({"lower": float("nan")}, "lower"),
+        ({"upper": "many"}, "upper"),
+        ({"keep_zeros": "perhaps"}, "keep_zeros"),
+    ],
+)
+def test_wrong_parameters(fields: dict[str, object], message: str) -> None:
+    with pytest.raises(dc.PlanError, match=message):
+        dc.AdditiveNoise(columns=["x"], sd_share=0.1, **fields)
+
+
+def test_a_bound_for_another_column_is_refused() -> None:
+    with pytest.raises(dc.PlanError, match="unknown column 'y'"):
+        dc.AdditiveNoise(columns=["x"], sd_share=0.1, lower={"y": 0})(FRAME)
+
+
+def test_original_values_beyond_a_bound_are_counted_not_shown() -> None:
+    with pytest.raises(dc.DataError, match=r"column 'x': \d+ values lie below the lower bound and 0 above") as error:
+        dc.AdditiveNoise(columns=["x"], sd_share=0.1, lower=0)(FRAME)
+    assert f"{X.min():g}" not in str(error.value)
+
+
+def test_the_command_line_takes_both_forms() -> None:
+    from discretion.cli.apply import build_part
+
+    def built(lower: str) -> dc.Method:
+        fields = {f"field_{name}": None for name in dc.AdditiveNoise.model_fields}
+        return build_part(  # type: ignore[return-value]
+            "additive-noise", fields | {"field_sd_share": "0.1", "field_columns": "x,n", "field_lower": lower}
+        )
+
+    assert built("0") == dc.AdditiveNoise(columns=["x", "n"], sd_share=0.1, lower=0)
+    assert built("x=0,n=-4") == dc.AdditiveNoise(columns=["x", "n"], sd_share=0.1, lower={"x": 0, "n": -4})
+
+
+def test_decisions_are_reused_on_the_next_delivery(make) -> None:  # type: ignore[no-untyped-def]
+    method = make(integers=True)
+    if method.by_group:
+        pytest.skip("works on rows together")
+    from discretion.method import Decision
+
+    ctx = dc.Context(1, "1")
+    decision = Decision.from_json(method.decide(dc.Dataset(FRAME), ctx).to_json())
+    again = method.perform(dc.Dataset(FRAME.head(5)), decision, ctx).frame
+    assert again.height == 5 and again.schema["n"] == pl.Int64

@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+import discretion as dc
+
+ROWS = 600
+RNG = np.random.default_rng(1)
+HOMES = np.sort(RNG.integers(0, 200, ROWS))
+FRAME = pl.DataFrame(
+    {
+        "id": np.arange(ROWS),
+        "home": HOMES,
+        "area": np.array(["north", "south", "west"])[HOMES % 3],
+        "w": RNG.integers(1, 9, ROWS),
+    }
+)
+DATA = dc.Dataset(FRAME, roles={"home": "household", "area": "stratum", "w": "weight"})
+
+
+def test_share_and_size() -> None:
+    assert len(dc.Sample(share=0.1)(DATA, seed=1)) == 60
+    assert len(dc.Sample(size=7)(DATA, seed=1)) == 7
+    assert len(dc.Sample(share=0.0001)(DATA, seed=1)) == 1, "never nothing at all"
+    assert dc.Sample(share=1)(DATA, seed=1).frame.equals(FRAME)
+
+
+def test_rows_keep_their_ids_order_and_values() -> None:
+    result = dc.Sample(share=0.3)(DATA, seed=1)
+    assert np.array_equal(result.row_ids, result.frame["id"].to_numpy())
+    assert result.frame["id"].is_sorted()
+    assert result.frame.drop("w").equals(FRAME[result.row_ids].drop("w"))
+    assert result.lost_records == 0 and result.suppressed_cells == {}
+    assert result.origin is DATA
+
+
+def test_weights_are_multiplied_by_n_over_n() -> None:
+    result = dc.Sample(size=150)(DATA, seed=1)
+    assert np.allclose(result.frame["w"], FRAME["w"].to_numpy()[result.row_ids] * 4.0)
+    named = dc.Sample(size=150, weight="w")(FRAME, seed=1)
+    assert named["w"].equals(result.frame["w"])
+    assert dc.Sample(size=150)(FRAME, seed=1)["w"].dtype == pl.Int64, "without a role nothing is a weight"
+
+
+def test_weighted_totals_are_right_in_expectation() -> None:
+    truth = FRAME["w"].sum()
+    for method in (dc.Sample(share=0.2), dc.Sample(share=0.2, household=True), dc.Sample(share=0.2, by=["area"])):
+        totals = np.array([method(DATA, seed=s).frame["w"].sum() for s in range(200)])
+        assert abs(totals.mean() - truth) <= 4 * totals.std() / np.sqrt(len(totals))
+
+
+def test_strata_have_their_own_share_and_factor() -> None:
+    result = dc.Sample(share=0.25, by=["area"])(DATA, seed=1)
+    for (area,), part in result.frame.group_by("area"):
+        total = (FRAME["area"] == area).sum()
+        assert len(part) == round(total / 4)
+        assert np.allclose(part["w"], FRAME["w"].to_numpy()[part["id"].to_numpy()] * total / len(part))
+    assert dc.Sample(size=5, by=["area"])(DATA, seed=1).frame["area"].value_counts()["count"].to_list() == [5, 5, 5]
+
+
+@pytest.mark.parametrize("by", [[], ["area"]])
+def test_households_stay_whole(by: list[str]) -> None:
+    result = dc.Sample(share=0.3, household=True, by=by)(DATA, seed=1).frame
+    sizes = dict(FRAME["home"].value_counts().iter_rows())
+    for home, size in result["home"].value_counts().iter_rows():
+        assert size == sizes[home]
+    assert dc.Sample(share=0.3, household="home", by=by, weight="w")(FRAME, seed=1).equals(result)
+    if not by:
+        homes = FRAME["home"].n_unique()
+        assert result["home"].n_unique() == round(0.3 * homes)
+        assert np.allclose(result["w"], FRAME["w"].to_numpy()[result["id"]] * homes / round(0.3 * homes))
+
+
+def test_who_has_no_household_is_alone() -> None:
+    data = pl.DataFrame({"home": [1, 1, None, None, None], "x": range(5)})
+    sizes = {len(dc.Sample(size=1, household="home")(data, seed=seed)) for seed in range(40)}
+    assert sizes == {1, 2}
+    drawn = {tuple(dc.Sample(size=1, household="home")(data, seed=s)["x"].to_list()) for s in range(80)}
+    assert drawn == {(0, 1), (2,), (3,), (4,)}
+
+
+def test_every_record_has_the_same_chance() -> None:
+    drawn = np.zeros(ROWS)
+    runs = 400
+    for seed in range(runs):
+        drawn[dc.Sample(share=0.25)(DATA, seed=seed).row_ids] += 1
+    expected = runs / 4
+    assert ((drawn - expected) ** 2).sum() / (expected * 0.75) == pytest.approx(ROWS, abs=4 * np.sqrt(2 * ROWS))
+
+
+@pytest.mark.parametrize("fields", [{}, {"share": 0.1, "size": 3}, {"share": 0}, {"share": 1.2}, {"size": 0}])
+def test_wrong_parameters(fields: dict[str, float]) -> None:
+    with pytest.raises(dc.PlanError, match=r"share|size"):
+        dc.Sample(**fields)
+
+
+def test_refused_in_words() -> None:
+    with pytest.raises(dc.DataError, match="601 of 600 records cannot be drawn"):
+        dc.Sample(size=601)(DATA)
+    with pytest.raises(dc.DataError, match=r"in group area=north: sample: 199 of \d+ households cannot be drawn"):
+        dc.Sample(size=199, household=True, by=["area"])(DATA)
+    with pytest.raises(dc.DataError, match="no records to draw from"):
+        dc.Sample(share=0.5)(FRAME.head(0))
+    with pytest.raises(dc.PlanError, match="0 columns have the role `household`"):
+        dc.Sample(share=0.5, household=True)(FRAME)
+    with pytest.raises(dc.DataError, match="unknown column 'hom'; did you mean 'home'"):
+        dc.Sample(share=0.5, household="hom")(FRAME)
+    with pytest.raises(dc.DataError, match="column 'area' is text"):
+        dc.Sample(share=0.5, weight="area")(FRAME)
+    with pytest.raises(dc.DataError, match="unknown column 'aera'"):
+        dc.Sample(share=0.5, by=["aera"])(FRAME)
+
+
+def test_households_across_strata_are_refused() -> None:
+    torn = FRAME.with_columns(area=pl.Series(["a", "b"] * 300))
+    with pytest.raises(dc.DataError, match=r"sample: \d+ households have members in several strata of area"):
+        dc.Sample(share=0.5, household="home", by=["area"])(torn)
+
+
+def test_from_the_command_line() -> None:
+    from discretion.cli.apply import build_part
+
+    fields = {f"field_{name}": None for name in dc.Sample.model_fields}
+    assert build_part("sample", fields | {"field_share": "0.1", "field_household": "true"}) == dc.Sample(
+        share=0.1, household=True
+    )

@@ -88,7 +88,7 @@ def _detail() -> Iterator[Line]:
     sample = dc.Sample(share=0.1, weight="w")
     yield compare(
         f"Sample(0.1), {N:,}", lambda: sample(frame, seed=1), "frame[rng.choice(n)]",
-        lambda: frame[np.sort(rng.choice(N, N // 10, replace=False))], 3.0,
+        lambda: frame[np.sort(rng.choice(N, N // 10, replace=False))], 4.0,
     )  # fmt: skip
     strings = frame.select("job")
     count = "polars value_counts"

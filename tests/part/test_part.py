@@ -47,7 +47,7 @@ def test_settings_leave_out_defaults_and_what_is_confidential() -> None:
     assert swap.settings() == {"columns": ["income"], "percent": 7.31}
     assert swap.settings(public=True) == {"columns": ["income"]}
     assert swap.to_plan() == {"rank-swap": {"columns": ["income"], "percent": 7.31}}
-    assert dc.RankSwap.confidential_fields() == ("percent",)
+    assert dc.RankSwap.confidential_fields() == ("percent", "bottom_share", "top_share")
 
 
 @pytest.mark.parametrize("name", ["Mdaw", "KAnonimity", "RankSwapp"])

@@ -22,7 +22,7 @@ MOST_BINS = 1 << 12
 """Bins of a histogram: it stays in the first-level cache."""
 CHUNK = 512
 """Rows after which the extremes found are compared with what is possible."""
-_FEW = 40  # codes up to which comparing all with all finds the median fastest
+_FEW = 64  # codes up to which comparing all with all finds the median fastest
 
 
 @helper

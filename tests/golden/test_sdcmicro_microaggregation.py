@@ -41,7 +41,7 @@ def test_every_record_agrees(method: dc.Method, name: str) -> None:
 
 
 def test_with_missing_values_it_does_not_reach_k_and_we_do() -> None:
-    """It compares records by the columns both have, and leaves the gaps where they were, inside the groups."""
+    """It puts the gaps back where they were, also inside groups of records that have the value."""
     data = dc.Dataset(table("in_testdata_num_NA.csv"))
     theirs = dc.KAnonymity(k=3, columns=NUMBERS)(table("05_mdav_testdata_NA_aggr3.csv"))
     assert not theirs.holds and theirs.value == 1

@@ -158,7 +158,7 @@ def test_a_robust_axis_needs_records_that_differ() -> None:
     constant = pl.DataFrame({"a": np.arange(20.0), "b": [1.0] * 20})
     robust = dc.ProjectionMicroaggregation(columns=["a", "b"], k=2, axis="robust")(constant)
     assert robust["a"].to_list()[:2] == [0.5, 0.5]
-    flat = pl.DataFrame({"a": np.arange(40.0), "b": [*range(19), *[1.5] * 21]})
+    flat = pl.DataFrame({"a": np.arange(40.0), "b": [*np.arange(19.0), *[1.5] * 21]})
     with pytest.raises(dc.DataError, match="more than half of the records agree"):
         dc.ProjectionMicroaggregation(columns=["a", "b"], k=2, axis="robust")(flat)
 

@@ -70,8 +70,8 @@ class Mdav(Microaggregation, kind="mdav"):
       the least sum of distances to it is released. The center is the best of at most 64 texts of the column.
 
     For `gower`, `jaccard` and `edit` every record left is looked at for every group: time O(n²/k), memory linear
-    in n; 100,000 records of five columns take seconds, a million take minutes. Your own distance and aggregate:
-    `with_functions`.
+    in n; 100,000 records of five columns take seconds, ten times as many about a hundred times as long. Your own
+    distance and aggregate: `with_functions`.
 
     Missing values stay missing. With `euclidean` and `cosine`, records are grouped with those that miss the same
     columns; where fewer than k records share a pattern of missing values, their values in these columns are suppressed,

@@ -87,7 +87,7 @@ def _ranks(data: Dataset, name: str, kind: Kind, distinct: pl.Series) -> tuple[I
     if declared:
         texts = [canonical(value) for value in distinct.to_list()]
         unknown = [text for text in texts if text not in declared]
-        if unknown and kind == "ordinal":
+        if unknown:
             raise DataError(f"column {name!r} has {len(unknown)} values that its order does not list")
         return np.array([declared[text] for text in texts], dtype=np.int64), len(declared)
     if isinstance(dtype, pl.Enum):

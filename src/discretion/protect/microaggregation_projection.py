@@ -23,7 +23,7 @@ from discretion.protect.microaggregation_groups import (
 )
 
 _ROBUST_ROWS = 10_000
-"""Records that the robust covariance is computed on; more do not change the direction, but take minutes."""
+"""The robust covariance is computed on at most this many records, drawn at random, to bound its time."""
 
 
 class ProjectionMicroaggregation(Microaggregation, kind="projection-microaggregation"):
@@ -33,7 +33,8 @@ class ProjectionMicroaggregation(Microaggregation, kind="projection-microaggrega
     sign such that the first column counts positively) and cut into groups of k, the last of k to 2k−1. `axis: robust`
     takes the component of a robust covariance (minimum covariance determinant), which outliers do not turn, and
     `axis: z-scores` the sum of the standardized values; `sort_by` sorts by a column instead. Much faster than `Mdav`,
-    and loses more the less one axis says about all columns.
+    and loses more the less one axis says about all columns. No axis keeps apart what lies beside it: outliers that
+    project among ordinary records share groups with them and spoil their means, also with `axis: robust`.
 
     Guarantees k-anonymity over `columns` taken together (and only over these), when all values are replaced; with
     `replace: one` it does not hold. Does not protect against attribute disclosure inside a group. Means of the columns

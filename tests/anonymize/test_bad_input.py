@@ -69,7 +69,7 @@ def test_model_that_cannot_guide_a_search() -> None:
 def test_no_records_or_fewer_than_a_class() -> None:
     with pytest.raises(dc.DataError, match="no rows"):
         anonymize(dataset(frame(1)[:0]), MODELS)
-    with pytest.raises(dc.DataError, match="classes of at least 3 records, but the data has 2 in all"):
+    with pytest.raises(dc.Infeasible, match="classes of at least 3 records, but the data has 2 in all"):
         anonymize(dataset(frame(1)[:2]), MODELS)
 
 

@@ -33,7 +33,7 @@ def first_split(columns: list[SplitColumn], rows: np.ndarray, k: int) -> np.ndar
         if column.has_missing and codes.min() == 0 < codes.max() and allowed(codes == 0):
             return codes == 0
     widths = [
-        column.positions[codes.max()] - column.positions[codes.min()]
+        round(column.positions[codes.max()] - column.positions[codes.min()], 12)
         for column, codes in zip(columns, coded, strict=True)
     ]
     for j in sorted(range(len(columns)), key=lambda j: (-widths[j], j)):

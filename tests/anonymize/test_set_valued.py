@@ -53,7 +53,7 @@ def test_every_combination_is_frequent_and_every_label_is_true(
 ) -> None:
     before = sets(seed, rows, missing=missing)
     data = dc.Dataset(pl.DataFrame({"ills": before}, schema={"ills": pl.List(pl.String)}))
-    method = dc.KmGeneralization(columns=["ills"], k=k, m=m, hierarchy={"tree": TREE}, suppression_limit=limit)
+    method = dc.KmGeneralization(columns=["ills"], k=k, m=m, item_hierarchy={"tree": TREE}, suppression_limit=limit)
     found = method.solve(data)
     released = method(data)
     after = released.frame["ills"].to_list()
@@ -72,7 +72,7 @@ def test_every_combination_is_frequent_and_every_label_is_true(
 
 def test_nothing_is_changed_where_all_is_well_and_the_loss_is_told() -> None:
     data = dc.Dataset(pl.DataFrame({"ills": [["flu", "cut"], ["cut", "flu"], ["flu"], []]}))
-    method = dc.KmGeneralization(columns=["ills"], k=2, hierarchy={"tree": TREE})
+    method = dc.KmGeneralization(columns=["ills"], k=2, item_hierarchy={"tree": TREE})
     assert method.solve(data).loss == 0
     assert method(data).frame["ills"].to_list() == [["cut", "flu"], ["cut", "flu"], ["flu"], []]
 
@@ -80,7 +80,7 @@ def test_nothing_is_changed_where_all_is_well_and_the_loss_is_told() -> None:
 def test_worked_example_by_hand() -> None:
     """{burn} and {cut} stand in one record each: injury costs 2 × 1/7, and then everything stands in two."""
     data = dc.Dataset(pl.DataFrame({"ills": ["flu|burn", "flu|cut", "flu", None, ""]}))
-    method = dc.KmGeneralization(columns=["ills"], k=2, m=2, hierarchy={"tree": TREE})
+    method = dc.KmGeneralization(columns=["ills"], k=2, m=2, item_hierarchy={"tree": TREE})
     found = method.solve(data)
     assert method(data).frame["ills"].to_list() == ["flu|injury", "flu|injury", "flu", None, ""]
     assert found.levels == {"burn": 1, "cut": 1, "flu": 0}
@@ -91,8 +91,8 @@ def test_items_that_have_no_label_in_common_are_suppressed_or_it_is_infeasible()
     column = [["flu"], ["flu"], ["flu"], ["cold", "flu"], ["cut"]]
     data = dc.Dataset(pl.DataFrame({"ills": column}))
     with pytest.raises(dc.Infeasible, match="suppression limit"):
-        dc.KmGeneralization(columns=["ills"], k=2, hierarchy=FOREST)(data)
-    released = dc.KmGeneralization(columns=["ills"], k=2, hierarchy=FOREST, suppression_limit=0.4)(data)
+        dc.KmGeneralization(columns=["ills"], k=2, item_hierarchy=FOREST)(data)
+    released = dc.KmGeneralization(columns=["ills"], k=2, item_hierarchy=FOREST, suppression_limit=0.4)(data)
     assert rarest(released.frame["ills"].to_list(), 2) >= 2
     assert released.frame["ills"][4] is None and released.suppressed_cells == {"ills": 1}
 
@@ -100,10 +100,10 @@ def test_items_that_have_no_label_in_common_are_suppressed_or_it_is_infeasible()
 def test_rare_items_are_dropped_where_that_loses_less() -> None:
     column = [["flu"]] * 50 + [["cold"]] * 50 + [["cough"]]
     data = dc.Dataset(pl.DataFrame({"ills": column}))
-    assert dc.KmGeneralization(columns=["ills"], k=5, hierarchy={"tree": TREE})(data).frame["ills"][0].to_list() == [
-        "infection"
-    ]
-    dropped = dc.KmGeneralization(columns=["ills"], k=5, hierarchy={"tree": TREE}, suppression_limit=0.01)
+    assert dc.KmGeneralization(columns=["ills"], k=5, item_hierarchy={"tree": TREE})(data).frame["ills"][
+        0
+    ].to_list() == ["infection"]
+    dropped = dc.KmGeneralization(columns=["ills"], k=5, item_hierarchy={"tree": TREE}, suppression_limit=0.01)
     assert dropped(data).frame["ills"].to_list() == [*column[:-1], None]
     assert dropped.solve(data).suppressed == 1
 
@@ -112,7 +112,7 @@ def test_diagnoses_of_the_census() -> None:
     people = dc.datasets.census(3000, seed=1)
     items = sorted({item for items in people.frame["diagnoses"].to_list() for item in items})
     rows = [[item, item[0], "A to F" if item < "G" else "G to Z", "*"] for item in items]
-    method = dc.KmGeneralization(k=5, m=2, hierarchy=rows)
+    method = dc.KmGeneralization(k=5, m=2, item_hierarchy=rows)
     released = method(people)
     assert rarest(released.frame["diagnoses"].to_list(), 2) >= 5
     assert 0 < method.solve(people).loss < 1
@@ -138,12 +138,12 @@ def test_the_hierarchy_may_stand_in_the_schema_and_the_decision_serves_new_data(
 def test_what_cannot_be() -> None:
     data = dc.Dataset(pl.DataFrame({"ills": [["flu"], ["gout"]], "x": [1, 2]}))
     with pytest.raises(dc.DataError, match="'gout'"):
-        dc.KmGeneralization(columns=["ills"], k=1, hierarchy={"tree": TREE})(data)
+        dc.KmGeneralization(columns=["ills"], k=1, item_hierarchy={"tree": TREE})(data)
     with pytest.raises(dc.PlanError, match="need a hierarchy"):
         dc.KmGeneralization(columns=["ills"], k=1)(data)
     with pytest.raises(dc.PlanError, match="one set-valued column"):
-        dc.KmGeneralization(columns=["ills", "x"], k=1, hierarchy={"tree": TREE})(data)
+        dc.KmGeneralization(columns=["ills", "x"], k=1, item_hierarchy={"tree": TREE})(data)
     with pytest.raises(dc.DataError, match="larger than the 2 records"):
-        dc.KmGeneralization(columns=["ills"], k=3, hierarchy={"tree": TREE})(data)
+        dc.KmGeneralization(columns=["ills"], k=3, item_hierarchy={"tree": TREE})(data)
     with pytest.raises(dc.PlanError, match="hierarchy"):
-        dc.KmGeneralization(columns=["ills"], k=3, hierarchy={"nonsense": 1})
+        dc.KmGeneralization(columns=["ills"], k=3, item_hierarchy={"nonsense": 1})

@@ -63,7 +63,7 @@ OVERRIDES: dict[str, dict[str, object]] = {
     "reidentification-bound": {"at_most": 0.5, "measure": {"sample-uniqueness": {"columns": ["region"]}}},
     "mondrian": {"columns": ["region", "sex", "hours"], "k": 3},
     "local-recoding": {"columns": ["region", "sex"], "k": 3},
-    "km-generalization": {"columns": ["region"], "k": 3, "hierarchy": [[item, "*"] for item in "abcd"]},
+    "km-generalization": {"columns": ["region"], "k": 3, "item_hierarchy": [[item, "*"] for item in "abcd"]},
     "optimal-generalization": {"models": [{"k-anonymity": {"k": 2}}], "columns": ["region"]},
     "sample-uniqueness": {"columns": ["region", "sex"]},
     "average-class-size": {"k": 2, "columns": ["region", "sex"]},

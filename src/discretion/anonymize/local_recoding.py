@@ -35,7 +35,7 @@ class LocalRecoding(Method, kind="local-recoding"):
     than they are worth (the loss of a dropped record is that of the highest labels in every column).
 
     The search walks the lattice of levels from the least loss upwards, makes a cluster of every class that is large
-    enough, divides what is left top-down, and then (for k-anonymity) dissolves clusters and moves records as long as
+    enough, divides what is left top-down, and then dissolves clusters and moves records between them as long as
     that loses less. Equal records stay together, and the order of the records does not matter. The loss of a cell is
     (leaves below its label − 1) / (leaves − 1). Time about linear in the distinct records, with a few hundred visits
     each; memory linear. `Dataset.levels` holds the level of each cell.

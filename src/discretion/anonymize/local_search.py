@@ -43,7 +43,9 @@ _BATCH = 64
 """Nodes of the lattice between two reports of progress."""
 _VISITS = 400
 """How often, on average, a piece may be looked at while the lattice is walked."""
-_JUDGED_NODES = 4000
+_NODES = 50_000
+"""Nodes of the lattice that are walked at most."""
+_JUDGED_NODES = 20_000
 """Nodes that models other than k-anonymity are asked about."""
 _BLOCK = 1024
 """Least number of clusters among which a record looks for a better place; blocks keep the time linear."""
@@ -105,11 +107,15 @@ class LocalSearch:
         owner, count = self._walk_lattice()
         owner, count = self._divide_rest(owner, count)
         state = make_clusters(self.packed, self.pieces.leaves, self.pieces.counts, owner, count)
-        hidden = self._repair(state)
+        hidden = self._repair(state, self.allowed)
         if self.judge.by_size:
             state = self._improve(state)
             self._hide_costly(state, self.allowed - hidden)
-        return self._result(state)
+            return self._result(state)
+        found = self._result(state)
+        state = self._improve(state)
+        self._repair(state, self.allowed - hidden)  # the improvement looks at sizes only
+        return min(found, self._result(state), key=lambda clustering: clustering.loss)
 
     # --- from the bottom up -----------------------------------------------------------------------------------
 
@@ -120,10 +126,12 @@ class LocalSearch:
         owner = np.full(len(pieces.counts), -1, np.int32)
         left = np.arange(len(pieces.counts), dtype=np.int32)
         count, visits, asked = 0, _VISITS * len(left) + 10_000_000, _JUDGED_NODES
+        walked = 0
         for batch in _nodes_by_loss(losses, _BATCH if self.judge.by_size else 1):
             self.progress(len(owner) - len(left), len(owner), "local recoding: classes")
             visits -= len(left) * len(batch)
-            if not len(left) or visits < 0 or asked == 0:
+            walked += len(batch)
+            if not len(left) or visits < 0 or asked == 0 or walked > _NODES:
                 break
             if self.judge.by_size:
                 remaining, count = ripe_classes(
@@ -175,7 +183,7 @@ class LocalSearch:
         owner[left] = count + np.arange(len(left), dtype=np.int32)
         return owner, count + len(left)
 
-    def _repair(self, state: Clusters) -> int:
+    def _repair(self, state: Clusters, allowed: int) -> int:
         """Merge clusters that fail with their nearest, until none fails; give the number of records suppressed."""
         hidden = 0
         while True:
@@ -190,7 +198,7 @@ class LocalSearch:
                 return hidden
             self.progress(int((alive & ~failing).sum()), int(alive.sum()), "local recoding: leftovers")
             before = int((state.sizes > 0).sum())
-            hidden += merge_clusters(self.packed, state, failing, self.price, self.allowed - hidden)
+            hidden += merge_clusters(self.packed, state, failing, self.price, allowed - hidden)
             if int((state.sizes > 0).sum()) == before:
                 raise Infeasible(
                     f"local-recoding: {int(state.sizes[failing].sum())} records satisfy the models with no others; "

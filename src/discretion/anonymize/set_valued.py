@@ -62,7 +62,7 @@ class KmGeneralization(Method, kind="km-generalization"):
     >>> import polars as pl, discretion as dc
     >>> ills = pl.DataFrame({"ills": ["flu|burn", "cold|burn", "flu", "cold", "flu|cut", "cold|cut"]})
     >>> tree = {"tree": {"*": {"infection": ["flu", "cold"], "injury": ["burn", "cut"]}}}
-    >>> dc.KmGeneralization(columns=["ills"], k=2, m=2, hierarchy=tree)(ills)["ills"].to_list()[:3]
+    >>> dc.KmGeneralization(columns=["ills"], k=2, m=2, item_hierarchy=tree)(ills)["ills"].to_list()[:3]
     ['flu|injury', 'cold|injury', 'flu']
     """
 
@@ -72,7 +72,7 @@ class KmGeneralization(Method, kind="km-generalization"):
     """number of items that an intruder may know of a person"""
     columns: Columns = ()
     """the set-valued column; without it, the only quasi-identifier (or sensitive column) of type set"""
-    hierarchy: ItemHierarchy = None
+    item_hierarchy: ItemHierarchy = None
     """hierarchy of the items: a file, rows of levels or a rule; without it, that of the column"""
     suppression_limit: float = Field(0.0, ge=0, le=1)
     """largest share of the items of all records that may be suppressed"""
@@ -109,9 +109,9 @@ class KmGeneralization(Method, kind="km-generalization"):
             raise DataError(
                 f"{self.kind}: k = {self.k} is larger than the {with_items} records with items in {column!r}"
             )
-        recipe = self.hierarchy or data.schema[column].hierarchy
+        recipe = self.item_hierarchy or data.schema[column].hierarchy
         if recipe is None:
-            raise PlanError(f"{self.kind}: the items of {column!r} need a hierarchy; give `hierarchy`")
+            raise PlanError(f"{self.kind}: the items of {column!r} need a hierarchy; give `item_hierarchy`")
         levels = recipe.bind(sets.items, column)
         context = ctx or Context(0, self.kind)
         return ItemSearch(sets, levels, self.k, self.m, self.suppression_limit, context).run()

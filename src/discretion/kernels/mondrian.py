@@ -44,7 +44,7 @@ class Space(NamedTuple):
     facts: (
         Ints  # (columns, 3): where the tables of the column begin, any boundary may be a split, it has missing values
     )
-    positions: Floats
+    positions: Floats  # first the distance of neighbors in each column, −1 where it differs, then the tables
     boundary: NDArray[np.uint8]
 
 
@@ -81,14 +81,15 @@ def prepare(columns: Sequence[SplitColumn]) -> tuple[Work, Space]:
     for j, column in enumerate(columns):
         rows[:, j] = column.codes
     facts = np.zeros((d, 3), np.int64)
-    facts[:, 0] = np.cumsum([0, *sizes[:-1]])
+    facts[:, 0] = np.cumsum([d, *sizes[:-1]])
     facts[:, 1] = [column.boundary is None for column in columns]
     facts[:, 2] = [column.has_missing for column in columns]
-    boundary = np.zeros(sum(sizes), np.uint8)
+    boundary = np.zeros(d + sum(sizes), np.uint8)
     for start, column in zip(facts[:, 0], columns, strict=True):
         if column.boundary is not None:
             boundary[start : start + column.boundary.size] = column.boundary
-    positions = np.concatenate([column.positions for column in columns]).astype(np.float64)
+    steps = [_even_step(column.positions) for column in columns]
+    positions = np.concatenate([steps, *(column.positions for column in columns)]).astype(np.float64)
     widest = max([size for size, column in zip(sizes, columns, strict=True) if column.boundary is not None], default=0)
     work = Work(
         rows,
@@ -98,6 +99,14 @@ def prepare(columns: Sequence[SplitColumn]) -> tuple[Work, Space]:
         np.zeros(max(MOST_BINS, widest) + 1, np.int32),
     )
     return work, Space(facts, positions, boundary)
+
+
+def _even_step(positions: Floats) -> float:
+    """Return the distance of neighboring positions if it is always the same, else −1."""
+    if positions.size < 2:
+        return 0.0
+    gaps = np.diff(positions)
+    return float(gaps.mean()) if np.ptp(gaps) < 1e-9 * gaps.mean() + 1e-14 else -1.0
 
 
 def mondrian_groups(columns: Sequence[SplitColumn], k: int, strict: bool, progress: Progress | None = None) -> Ints32:

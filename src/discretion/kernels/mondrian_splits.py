@@ -18,11 +18,11 @@ Rows = NDArray[Any]
 
 LANES = 8
 """Columns whose extremes are found together; rows are padded to a multiple."""
-MOST_BINS = 1 << 12
-"""Bins of a histogram: it stays in the first-level cache."""
+MOST_BINS = 1 << 16
+"""Bins of a histogram: it stays in the second-level cache."""
 CHUNK = 512
 """Rows after which the extremes found are compared with what is possible."""
-_FEW = 64  # codes up to which comparing all with all finds the median fastest
+_FEW = 24  # codes up to which comparing all with all finds the median fastest
 
 
 @helper
@@ -99,8 +99,9 @@ def next_split(
     while True:
         widest, width = -1, 0.0
         for j in range(d):
-            table = facts[j, 0]
-            wide = positions[table + ends[1, j]] - positions[table + ends[0, j]]
+            wide = positions[j] * (np.int64(ends[1, j]) - np.int64(ends[0, j]))
+            if wide < 0:  # unevenly spaced: look it up
+                wide = positions[facts[j, 0] + ends[1, j]] - positions[facts[j, 0] + ends[0, j]]
             if wide > width and (wide < before or (wide == before and j > last)):
                 widest, width = j, wide
         if widest < 0:

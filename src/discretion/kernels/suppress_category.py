@@ -14,7 +14,8 @@ from discretion.kernels.suppress_table import Units, make_units
 from discretion.kernels.suppress_wildcard import hidden, missing_bits
 
 Tick = Callable[[int, int], None]
-_STEP = 1.15
+_STEP, _LARGE_STEP = 1.15, 1.5
+_MANY = 4_000_000
 
 
 def suppress_category(
@@ -58,6 +59,7 @@ def _search(
     gifts = Gifts(givers, targets, amounts, places, np.zeros(1, np.int64))
     work = _scratch(small, count)
     waiting = np.arange(small)
+    step = _STEP if small * len(sets) < _MANY else _LARGE_STEP
     at_most, last = float(set_costs.min()), float(set_costs.max()) * k
     while len(waiting):
         for most in (2 * k, len(units.missing) * k):
@@ -67,7 +69,7 @@ def _search(
                 tick(small - len(waiting), small)
         if at_most > last:
             break
-        at_most *= _STEP
+        at_most *= step
     improve(units, sets, costs, k, groups, to, gifts)
     return to, gifts
 

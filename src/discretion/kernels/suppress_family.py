@@ -8,14 +8,14 @@ import numpy as np
 
 from discretion.kernels.arrays import Floats, Ints
 
-_MOST_SETS = 300
+_MOST_SETS = 256
 
 
 def column_sets(costs: Floats, allowed: Ints, spread: Ints) -> tuple[Ints, Floats]:
     """Give sets of the allowed columns (bits) and what each costs, cheapest first; the last is all of them.
 
     All sets where these are few. Otherwise all small ones, and a chain that adds one column after the other (those
-    that cost little and have many values, `spread`, first), each with and without one further column.
+    that cost little and have many values, `spread`, first), as far as they are not too many with one further column.
     """
     columns = [int(j) for j in allowed]
     found: set[frozenset[int]] = set()
@@ -26,13 +26,24 @@ def column_sets(costs: Floats, allowed: Ints, spread: Ints) -> tuple[Ints, Float
             break
         found.update(more)
     chain = sorted(columns, key=lambda j: (costs[j], -spread[j], j))
-    for end in range(size, len(columns) + 1):
-        prefix = frozenset(chain[:end])
-        found.add(prefix)
-        found.update(prefix | {j} for j in columns)
+    prefixes = [frozenset(chain[:end]) for end in range(size, len(columns) + 1)]
+    found.update(prefixes)
+    for prefix in prefixes:
+        if len(found) + len(columns) <= _MOST_SETS:
+            found.update(prefix | {j} for j in columns)
     ordered = sorted(found, key=lambda chosen: (sum(costs[j] for j in chosen), len(chosen), sorted(chosen)))
     masks = np.array([sum(1 << j for j in chosen) for chosen in ordered], np.int64)
     return masks, np.array([sum(costs[j] for j in chosen) for chosen in ordered], np.float64)
+
+
+def promising(sets: Ints, costs: Floats, spread: Ints, most: int) -> Ints:
+    """Choose some of the sets: the last, and those whose columns have many values for their cost; in their order."""
+    if len(sets) <= most:
+        return np.arange(len(sets))
+    bits = sets[:, None] >> np.arange(len(spread)) & 1
+    promise = (bits * np.log(np.maximum(spread, 1))).sum(axis=1) / costs
+    promise[-1] = np.inf
+    return np.sort(np.argsort(-promise, kind="stable")[:most])
 
 
 def stages(set_costs: Floats) -> list[int]:

@@ -16,6 +16,7 @@ import numpy as np
 
 from discretion.kernels.arrays import Floats, Ints, Ints32
 from discretion.kernels.jit import helper, kernel
+from discretion.kernels.suppress_family import promising
 from discretion.kernels.suppress_patterns import (
     Nodes,
     Patterns,
@@ -30,7 +31,8 @@ from discretion.kernels.suppress_table import Table, Units, find, find_or_add, k
 _BUCKETS = 1 << 12
 _SCALE = 8.0
 _CHUNK = 2_000
-_MOST_ENTRIES = 1 << 23
+_MOST_LOOKUPS = 3e7
+_PASSES = 3
 
 
 class Work(NamedTuple):
@@ -54,15 +56,15 @@ class Choice(NamedTuple):
 
 
 def suppress_stage(
-    units: Units, failing: int, found: Ints, turn: Ints, choice: Choice, tick: Callable[[int, int], None]
+    units: Units, failing: int, found: Ints, turn: Ints, choice: Choice, spread: Ints, tick: Callable[[int, int], None]
 ) -> Ints:
     """Suppress cells in failing units by sets of the stage where one suffices; give the cells chosen (0: none).
 
     The first `failing` units fail with `found` matches; both and the units' missing columns are brought up to date.
+    Where many units fail, only the more promising sets are tried (`spread`: the number of values of each column).
     """
-    affordable = max(8, _MOST_ENTRIES // max(failing, 1))
-    if len(choice.sets) > affordable:
-        choice = Choice(choice.sets[-affordable:], choice.costs[-affordable:], choice.k)
+    few = promising(choice.sets, choice.costs, spread, max(16, int((_MOST_LOOKUPS / failing) ** 0.5)))
+    choice = Choice(choice.sets[few], choice.costs[few], choice.k)
     own = np.unique(units.missing[:failing])
     queries = np.unique(np.concatenate([own[:, None] | choice.sets[None, :], own[:, None]], axis=1))
     patterns = make_patterns(units.missing, units.missing[:failing], queries, queries)
@@ -75,7 +77,7 @@ def suppress_stage(
         np.full(_BUCKETS, -1, np.int32),
         np.array([0, int(turn.max(initial=0))], np.int64),
     )
-    while True:
+    for _ in range(_PASSES):  # what one record loses may make a smaller set sufficient for another
         done = 0
         while done < failing:  # unit by unit: who has a sufficient set?
             _enqueue(units, done, min(done + _CHUNK, failing), patterns, table, choice, work)
@@ -85,7 +87,8 @@ def suppress_stage(
         while _advance(units, patterns, table, nodes, choice, work, _CHUNK):
             tick(failing + int((work.found >= choice.k).sum()), 2 * failing)
         if before == work.state[1]:
-            return work.chosen
+            break
+    return work.chosen
 
 
 @kernel

@@ -22,6 +22,8 @@ from discretion.kernels.suppress_patterns import (
 from discretion.kernels.suppress_table import Table, Units, find, key_of
 
 _ENOUGH = 1 << 60
+_MOST_KEYS = 2e8
+_MOST_PATTERNS = 300
 
 
 class Records(NamedTuple):
@@ -38,13 +40,17 @@ def restore(units: Units, records: Records, turn: Ints, tick: Callable[[int, int
     """Put back suppressed cells of the first units while all of these still match k records; changes `units.missing`.
 
     Records with many suppressed cells come first, then those that were suppressed early. Afterwards no single
-    suppressed cell can be put back.
+    suppressed cell can be put back, unless there are so many different patterns that the search stops before its end.
     """
     n = len(records.found)
+    effort = 0
     for size in range(62, 0, -1):
         cells = np.bitwise_count((units.missing[:n] & ~records.before).astype(np.uint64))
         groups = np.unique(units.missing[:n][cells == size])
         for number, missing in enumerate(groups):
+            effort += (size + 2) * len(units.missing)
+            if effort > _MOST_KEYS:
+                return
             chosen = np.flatnonzero((units.missing[:n] == missing) & (cells == size))
             chosen = chosen[np.argsort(turn[chosen], kind="stable")]
             _restore_group(units, records, int(missing), chosen)
@@ -56,15 +62,18 @@ def _restore_group(units: Units, records: Records, missing: int, chosen: Ints) -
     before = np.unique(records.before[chosen])
     bits = 1 << np.arange(62, dtype=np.int64)
     single = np.array([missing & ~bit for bit in bits if missing & bit], np.int64)
+    known = np.unique(units.missing)
+    if len(known) > _MOST_PATTERNS:  # no new ones: counting matches takes time with their square
+        single = single[np.isin(single, known)]
     queries = np.unique(np.concatenate([[missing], before, single]).astype(np.int64))
     patterns = make_patterns(units.missing, units.missing[:n], queries, queries)
     table, nodes = make_tables(units, n, patterns, queries)
-    _restore_units(units, records, chosen, patterns, table, nodes)
+    _restore_units(units, records, chosen, queries, patterns, table, nodes)
 
 
 @kernel
 def _restore_units(
-    units: Units, records: Records, chosen: Ints, patterns: Patterns, table: Table, nodes: Nodes
+    units: Units, records: Records, chosen: Ints, queries: Ints, patterns: Patterns, table: Table, nodes: Nodes
 ) -> None:
     free = nodes.starts[nodes.starts.size - 1]
     for i in range(chosen.size):
@@ -76,9 +85,8 @@ def _restore_units(
         elif (missing & ~before) & ((missing & ~before) - 1):  # several cells: one of them
             for j in records.columns:
                 bit = np.int64(1) << j
-                if missing & ~before & bit and _can_restore(
-                    units, records, unit, missing & ~bit, patterns, table, nodes
-                ):
+                asked = missing & ~before & bit and np.any(queries == missing & ~bit)
+                if asked and _can_restore(units, records, unit, missing & ~bit, patterns, table, nodes):
                     target = missing & ~bit
                     break
         if target >= 0:

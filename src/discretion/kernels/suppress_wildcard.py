@@ -44,7 +44,7 @@ def suppress_wildcard(
         place = place[matched[place] < k]
         if not len(place):
             break
-        _run_stage(units, place, matched, turn, Choice(sets[:end], set_costs[:end], k), tick)
+        _run_stage(units, place, matched, turn, Choice(sets[:end], set_costs[:end], k), spread, tick)
     cells = result.copy()
     cells[rows] = units.missing[: len(rows)] & ~before
     now = _matched(hidden(columns, cardinalities, cells), cardinalities)[rows].astype(np.int64)
@@ -83,7 +83,7 @@ def _units(columns: Sequence[Codes], cardinalities: Sequence[int], rows: Ints, f
     return make_units(codes, missing_bits(columns, cardinalities, everyone), weights)
 
 
-def _run_stage(units: Units, place: Ints, matched: Ints, turn: Ints, choice: Choice, tick: Tick) -> None:
+def _run_stage(units: Units, place: Ints, matched: Ints, turn: Ints, choice: Choice, spread: Ints, tick: Tick) -> None:
     """Run a stage with the units that still fail in front."""
     others = np.ones(len(units.missing), np.bool_)
     others[place] = False
@@ -91,7 +91,7 @@ def _run_stage(units: Units, place: Ints, matched: Ints, turn: Ints, choice: Cho
     view = Units(*(array[order] for array in units))
     found, turns = matched[place], turn[place]
     turns[:] = turn.max(initial=0)
-    suppress_stage(view, len(place), found, turns, choice, tick)
+    suppress_stage(view, len(place), found, turns, choice, spread, tick)
     matched[place] = found
     turn[place] = turns
     units.missing[place] = view.missing[: len(place)]

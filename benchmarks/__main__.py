@@ -5,7 +5,17 @@ from __future__ import annotations
 import argparse
 import sys
 
-from benchmarks import anonymize, categorical, growth, microaggregation, microdata, mondrian, protect_values, startup
+from benchmarks import (
+    anonymize,
+    categorical,
+    growth,
+    microaggregation,
+    microdata,
+    mondrian,
+    protect_values,
+    startup,
+    suppression,
+)
 
 
 def main() -> int:
@@ -14,7 +24,7 @@ def main() -> int:
     options = parser.parse_args()
     print(f"{'job':44} {'base':28} {'CPU s':>8} {'base s':>8} {'ratio':>7} {'limit':>6}")
     failed = 0
-    for source in (startup, microdata, microaggregation, anonymize, mondrian, protect_values, categorical):
+    for source in (startup, microdata, microaggregation, anonymize, mondrian, suppression, protect_values, categorical):
         for line in source.lines():
             failed += not line.holds
             print(

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from discretion.context import Context, Progress, ignore_progress, new_seed
 from discretion.data.dataset import Dataset
-from discretion.errors import DataError, PlanError
+from discretion.errors import DataError, Infeasible, PlanError
 from discretion.part import Columns, Family, Part
 
 
@@ -133,5 +133,5 @@ def _check_new(key: str, known: Container[str]) -> None:
 def _naming_group(key: str) -> Iterator[None]:
     try:
         yield
-    except DataError as error:
-        raise DataError(f"in group {key}: {error}") from None
+    except (DataError, Infeasible) as error:
+        raise type(error)(f"in group {key}: {error}") from None

@@ -36,14 +36,24 @@ def column_sets(costs: Floats, allowed: Ints, spread: Ints) -> tuple[Ints, Float
     return masks, np.array([sum(costs[j] for j in chosen) for chosen in ordered], np.float64)
 
 
-def promising(sets: Ints, costs: Floats, spread: Ints, most: int) -> Ints:
-    """Choose some of the sets: the last, and those whose columns have many values for their cost; in their order."""
+def promising(sets: Ints, costs: Floats, spread: Ints, fresh: int, most: int) -> Ints:
+    """Choose some of the sets, in their order: those from `fresh` on before the others.
+
+    Of these, sets that contain one another come first (a record finds the smallest of them that suffices), then those
+    whose columns have many values for their cost.
+    """
     if len(sets) <= most:
         return np.arange(len(sets))
     bits = sets[:, None] >> np.arange(len(spread)) & 1
     promise = (bits * np.log(np.maximum(spread, 1))).sum(axis=1) / costs
-    promise[-1] = np.inf
-    return np.sort(np.argsort(-promise, kind="stable")[:most])
+    nested = np.zeros(len(sets), np.bool_)
+    inner = sets[-1]
+    for place in range(len(sets) - 1, -1, -1):  # from the largest set down
+        if sets[place] & ~inner == 0:
+            nested[place] = True
+            inner = sets[place]
+    order = np.lexsort((-promise, ~nested, np.arange(len(sets)) < fresh))
+    return np.sort(order[:most])
 
 
 def stages(set_costs: Floats) -> list[int]:

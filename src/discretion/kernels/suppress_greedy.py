@@ -48,10 +48,11 @@ class Work(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """The sets of columns of a stage and their costs."""
+    """The sets of columns up to a stage and their costs; those from `fresh` on are new in the stage."""
 
     sets: Ints
     costs: Floats
+    fresh: int
     k: int
 
 
@@ -63,8 +64,8 @@ def suppress_stage(
     The first `failing` units fail with `found` matches; both and the units' missing columns are brought up to date.
     Where many units fail, only the more promising sets are tried (`spread`: the number of values of each column).
     """
-    few = promising(choice.sets, choice.costs, spread, max(16, int((_MOST_LOOKUPS / failing) ** 0.5)))
-    choice = Choice(choice.sets[few], choice.costs[few], choice.k)
+    few = promising(choice.sets, choice.costs, spread, choice.fresh, max(16, int((_MOST_LOOKUPS / failing) ** 0.5)))
+    choice = Choice(choice.sets[few], choice.costs[few], choice.fresh, choice.k)
     own = np.unique(units.missing[:failing])
     queries = np.unique(np.concatenate([own[:, None] | choice.sets[None, :], own[:, None]], axis=1))
     patterns = make_patterns(units.missing, units.missing[:failing], queries, queries)

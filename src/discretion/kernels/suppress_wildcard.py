@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -40,11 +41,11 @@ def suppress_wildcard(
     matched = found[rows].astype(np.int64)
     turn = np.zeros(len(rows), np.int64)
     place = np.arange(len(rows))
-    for end in stages(set_costs):
+    for first, end in pairwise([0, *stages(set_costs)]):
         place = place[matched[place] < k]
         if not len(place):
             break
-        _run_stage(units, place, matched, turn, Choice(sets[:end], set_costs[:end], k), spread, tick)
+        _run_stage(units, place, matched, turn, Choice(sets[:end], set_costs[:end], first, k), spread, tick)
     cells = result.copy()
     cells[rows] = units.missing[: len(rows)] & ~before
     now = _matched(hidden(columns, cardinalities, cells), cardinalities)[rows].astype(np.int64)

@@ -37,8 +37,9 @@ class LocalSuppression(StratifiedMethod, kind="local-suppression"):
     `missing: wildcard` is the usual meaning in official statistics: a missing cell may be anything, so that a record
     must *match* k records. It needs far fewer cells, because one suppressed record also protects the records near it;
     an intruder who believes that complete records are the likelier match gains more than 1/k. Formally, k − 1 blank
-    records would do for a whole file; so that this does not happen, a record never loses more cells than it needs for
-    itself, and cells that nobody needs in the end are put back. The decision holds what was reached under all readings.
+    records would do for a whole file; so that this does not happen, a record loses no set of cells of which a part
+    would do for itself (among the sets that are tried: not all if there are more than eight columns), and cells that
+    nobody needs in the end are put back. The decision holds what was reached under all readings.
 
     A cell of a column costs what `importance` says (1 without it): columns of little weight are suppressed first, a
     column that weighs `never` is not suppressed. `subsets` asks for a k of their own for some columns that an intruder

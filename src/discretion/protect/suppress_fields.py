@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 from pydantic import (
     AfterValidator,
@@ -50,14 +50,18 @@ ClassModels = Annotated[
 """Privacy models that look at classes of records; a plan writes each as `{kind: {fields}}`."""
 
 
-def _endless(given: object) -> object:
-    """Read an infinite weight as "never"."""
-    if not isinstance(given, Mapping):
-        return given
-    return {
-        name: "never" if isinstance(weight, float) and math.isinf(weight) and weight > 0 else weight
-        for name, weight in given.items()
-    }
+def _weight(given: object) -> object:
+    """Read an infinite weight as "never", and text from the command line as a number."""
+    if isinstance(given, str) and given != "never":
+        try:
+            given = float(given)
+        except ValueError:
+            raise ValueError(f"expected a number above 0 or `never`, got {given!r}") from None
+    return "never" if isinstance(given, float) and given == math.inf else given
+
+
+def _weights(given: object) -> object:
+    return {name: _weight(weight) for name, weight in given.items()} if isinstance(given, Mapping) else given
 
 
 def _positive(given: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -67,10 +71,7 @@ def _positive(given: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 Importance = Annotated[
-    Mapping[str, float | Literal["never"]],
-    BeforeValidator(_endless),
-    AfterValidator(_positive),
-    PlainSerializer(dict),
+    Mapping[str, float | str], BeforeValidator(_weights), AfterValidator(_positive), PlainSerializer(dict)
 ]
 """What a suppressed cell of each column costs; `never` (or infinity): the column is not suppressed."""
 

@@ -15,7 +15,7 @@ from discretion.data.hierarchy import Hierarchy
 from discretion.errors import DataError, DiscretionError, PlanError
 from discretion.method import Decision, Method
 from discretion.part import Columns, confidential
-from discretion.privacy.km_anonymity import item_sets
+from discretion.privacy.km_anonymity import item_sets, set_column
 
 if TYPE_CHECKING:
     import polars as pl
@@ -84,7 +84,7 @@ class KmGeneralization(Method, kind="km-generalization"):
 
     def fit(self, data: Dataset, ctx: Context) -> Decision:
         """Find the label of each item."""
-        column = self._column(data)
+        column = set_column(self.kind, data, self.columns)
         found = self.solve(data, ctx)
         return Decision(
             MappingProxyType(
@@ -100,7 +100,7 @@ class KmGeneralization(Method, kind="km-generalization"):
 
     def solve(self, data: Dataset, ctx: Context | None = None) -> ItemRecoding:
         """Give the label and level chosen for each item, and the loss."""
-        column = self._column(data)
+        column = set_column(self.kind, data, self.columns)
         if not len(data):
             raise DataError(f"{self.kind}: the data has no rows; there is nothing to generalize")
         sets = item_sets(data, column)
@@ -124,17 +124,6 @@ class KmGeneralization(Method, kind="km-generalization"):
         made = _recoded(before, decision["labels"])
         gone = (made.is_null() & before.is_not_null()).to_numpy()
         return data.with_columns({column: made}, suppressed={column: gone} if gone.any() else None)
-
-    def _column(self, data: Dataset) -> str:
-        if self.columns:
-            data.require(self.columns)
-            found: tuple[str, ...] = self.columns
-        else:
-            found = tuple(name for name in data.having("quasi", "sensitive") if data.type_of(name) == "set")
-        if len(found) != 1:
-            listed = f" ({', '.join(found)})" if found else ""
-            raise PlanError(f"{self.kind}: one set-valued column is needed, found {len(found)}{listed}; name it")
-        return found[0]
 
 
 def _recoded(series: pl.Series, labels: dict[str, str | None]) -> pl.Series:

@@ -59,7 +59,7 @@ class KmAnonymity(PrivacyModel, kind="km-anonymity"):
 
     def check(self, released: Dataset, ctx: Context, *, original: Dataset | None = None) -> Verdict:  # noqa: ARG002
         """Count every combination."""
-        column = self._column(released)
+        column = set_column(self.kind, released, self.columns)
         sets = item_sets(released, column)
         value, failing, total = len(released), 0, 0
         touched = np.zeros(len(released), dtype=np.bool_)
@@ -91,16 +91,18 @@ class KmAnonymity(PrivacyModel, kind="km-anonymity"):
             ),
         )
 
-    def _column(self, data: Dataset) -> str:
-        if self.columns:
-            data.require(self.columns)
-            found: tuple[str, ...] = self.columns
-        else:
-            found = tuple(name for name in data.having("quasi", "sensitive") if data.type_of(name) == "set")
-        if len(found) != 1:
-            listed = f" ({', '.join(found)})" if found else ""
-            raise PlanError(f"{self.kind}: one set-valued column is needed, found {len(found)}{listed}; name it")
-        return found[0]
+
+def set_column(kind: str, data: Dataset, named: tuple[str, ...]) -> str:
+    """Give the one set-valued column that is named, or that its role and type make the default."""
+    if named:
+        data.require(named)
+        found = named
+    else:
+        found = tuple(name for name in data.having("quasi", "sensitive") if data.type_of(name) == "set")
+    if len(found) != 1:
+        listed = f" ({', '.join(found)})" if found else ""
+        raise PlanError(f"{kind}: one set-valued column is needed, found {len(found)}{listed}; name it")
+    return found[0]
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from discretion.context import Context
 from discretion.data.codes import Missing
 from discretion.data.dataset import Dataset
 from discretion.data.population import Population, load_population
+from discretion.data.population_classes import count_population
 from discretion.measure import Better, Measure, Score, as_percent
 from discretion.part import Columns, Family, path_field
+from discretion.risk.identity.truthful import said, warning
 
 
 class SampleUniqueness(Measure, kind="sample-uniqueness"):
@@ -21,8 +24,11 @@ class SampleUniqueness(Measure, kind="sample-uniqueness"):
     Such a person is found by anybody who knows these values. Without more, the value is the share of unique records.
     With `share` (the sampling fraction π) it is the estimated probability that a unique match is right,
     π·S1/(π·S1 + 2(1−π)·S2), S1 and S2 the numbers of classes with one and two records; with `population` it is the
-    share of sample uniques that are unique in the population too. `per_record` is 1/(size of the record's class): the
-    probability of picking the right record. Assumes unperturbed quasi-identifiers. Time linear.
+    share of sample uniques that are unique in the population too (its values are generalized to the levels of the
+    release). `per_record` is 1/(size of the record's class): the probability of picking the right record.
+
+    Assumes unperturbed quasi-identifiers, and warns (in the meaning and as `warning` in the detail) where the source of
+    the release is known and they were perturbed. Does not see what a class of several records gives away. Time linear.
 
     References
     ----------
@@ -68,24 +74,18 @@ class SampleUniqueness(Measure, kind="sample-uniqueness"):
         }
         value, meaning = share_unique, f"{as_percent(share_unique)} of the records are alone with their values."
         if self.population is not None:
-            value = self._unique_in_population(released, columns, unique)
+            in_population = self._in_population(released, columns)[unique]
+            value = float((in_population == 1).sum() / max(len(in_population), 1))
+            detail["not_in_population"] = int((in_population == 0).sum())
             meaning = f"{as_percent(value)} of the records that are alone in the file are alone in the population too."
         elif self.share is not None:
             single = float(unique.sum())
             value = self.share * single / max(self.share * single + 2 * (1 - self.share) * pairs, 1e-300)
             meaning = f"A unique match with the population is right with probability {as_percent(value)} (estimated)."
-        return self.score(value, meaning, per_record=1.0 / sizes, **detail)
+        warned = warning(original, released, columns)
+        return self.score(value, said(meaning, warned), per_record=1.0 / sizes, **detail, **warned)
 
-    def _unique_in_population(self, released: Dataset, columns: tuple[str, ...], unique: Any) -> float:
-        """Give Σ I(F=1, f=1) / Σ I(f=1); 0 where no record is unique."""
-        import polars as pl
-
-        population = load_population(self.population)
-        population.require(columns)
-        as_text = [pl.col(name).cast(pl.String) for name in columns]
-        counts = population.frame.select(as_text).group_by(columns).len("in_population")
-        alone = released.frame.select(as_text).filter(pl.Series(unique))
-        if not len(alone):
-            return 0.0
-        found = alone.join(counts, on=list(columns), how="left", nulls_equal=True)
-        return float((found["in_population"] == 1).sum() / len(alone))
+    def _in_population(self, released: Dataset, columns: tuple[str, ...]) -> NDArray[np.int64]:
+        """Give for each record the number of people of the population in its class."""
+        classes = released.classes(columns)
+        return count_population(released, columns, classes, load_population(self.population)).counts[classes.ids]

@@ -1,0 +1,274 @@
+"""Attacks on groups: what does the group give away about its members, to strangers and to members? (R8)"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from discretion.context import Context
+from discretion.data.dataset import Dataset
+from discretion.errors import DataError, PlanError
+from discretion.measure import Better, Measure, Score, as_percent
+from discretion.part import Columns, Family
+from discretion.risk.attribute.agreement import common_codes
+from discretion.risk.attribute.group_inference import (
+    ROUNDING,
+    Near,
+    bounds_from_total,
+    certainty,
+    near_categories,
+    near_numbers,
+)
+from discretion.risk.identity.truthful import said, warning
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+class _Learnt(NamedTuple):
+    """One sensitive column attacked: for each record, whether it is learnt and whether it counts."""
+
+    learnt: Bools
+    counted: Bools
+    detail: dict[str, Any]
+
+
+class GroupAttack(Measure, kind="group-attack"):
+    """Share of people whose sensitive value is learnt from the group they are known to be in.
+
+    A group is the records that agree on `columns` in the release: an equivalence class, a microaggregated cluster, a
+    cell of a table. `coalition=0` is the external attack by a stranger who knows which group the victim is in;
+    `coalition=c` the internal one, in which c other members of the group put together what they know of themselves and
+    subtract it. The coalition is the worst one for each victim; where a group has fewer others, all of them.
+
+    With `published="values"` the sensitive values of a group's members are published, but not whose is whose (classes).
+    A value is learnt when, after the coalition has taken its own values out, at least `share` of those left are the
+    true one: with share 1 and no coalition these are the homogeneous classes. Numbers also count when they lie within
+    `percent` of the true one. With `published="total"` only the sum of a group is published, or its mean and size
+    (clusters, cells of magnitude tables). Everybody's value lies between `lower` and `upper`, so the total less what
+    the coalition knows bounds the victim's value; it is learnt when a bound lies within `percent` of the true value:
+    exactly, when nobody else is left. With a coalition of one and `lower=0` this is the p percent rule, for every
+    contributor.
+
+    The detail has the share for each column, what an intruder would learn with the whole table as the only group
+    (`chance`), the share of the most frequent value (`majority`), the number of groups and of those in which everybody
+    is learnt, and for totals the number of records that nobody else is left beside and the mean width of the intervals.
+    `per_record` tells who is learnt in any column. Values missing in the original are left out; a value missing in the
+    release is never near another, and a record without it takes no part in totals.
+
+    Does not see inference across groups or tables, from several releases, or by models (`ModelDisclosure`). Time
+    O(n log n), and for totals the number of groups times the coalition; memory linear.
+
+    References
+    ----------
+    Machanavajjhala et al. (2007), l-Diversity, TKDD 1(1); Hundepool et al. (2012), Statistical Disclosure Control,
+    ch. 4; catalogue R8.
+
+    Examples
+    --------
+    >>> import discretion as dc
+    >>> table = dc.datasets.diverse_classes()
+    >>> outside, inside = dc.GroupAttack(coalition=0), dc.GroupAttack(coalition=1)
+    >>> outside(table, table).value, round(inside(table, table).value, 4)
+    (0.0, 0.3333)
+    """
+
+    columns: Columns = ()
+    """columns whose values make the groups; without it, the quasi-identifiers"""
+    sensitive: Columns = ()
+    """columns to learn; without it, the sensitive ones"""
+    coalition: int = Field(0, ge=0)
+    """members of a group who attack another one together; 0 is an attack from outside"""
+    published: Literal["values", "total"] = "values"
+    """what is published of a group: the members' values without their names, or only their total (or mean)"""
+    percent: float = Field(0.0, ge=0)
+    """a number is learnt when it is estimated within this percentage of its true value"""
+    share: float = Field(1.0, gt=0, le=1)
+    """certainty that counts as learning: share of the values left that must be near the true one (values)"""
+    lower: float | None = 0.0
+    """smallest value that everybody knows to be possible (total); none when empty"""
+    upper: float | None = None
+    """largest value that everybody knows to be possible (total); none when empty"""
+    weight: str | None = None
+    """column of weights with which values enter the total"""
+    missing: Literal["category", "ignore"] = "category"
+    """how a missing value in `columns` counts: as a category of its own, or by leaving its record out"""
+
+    family: ClassVar[Family] = "risk"
+    better: ClassVar[Better] = "lower"
+    limits: ClassVar[tuple[float | None, float | None]] = (0.0, 1.0)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> GroupAttack:
+        if self.lower is not None and self.upper is not None and self.lower >= self.upper:
+            raise ValueError("`lower` must be less than `upper`")
+        if self.weight is not None and self.published == "values":
+            raise ValueError('`weight` is for `published="total"` only')
+        return self
+
+    def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:
+        """Attack every member of every group."""
+        columns = released.choose(self.columns, "classes")
+        secrets = self._secrets(original, released, columns)
+        groups, kept = self._groups(released, columns)
+        found: dict[str, _Learnt] = {}
+        for number, name in enumerate(secrets):
+            ctx.progress(number, len(secrets), f"{self.kind}: {name}")
+            attack = self._attack_total if self.published == "total" else self._attack_values
+            found[name] = attack(original, released, name, groups, kept)
+            if not found[name].counted.any():
+                raise DataError(f"{self.kind}: column {name!r} has no values to learn")
+        learnt = np.logical_or.reduce([one.learnt & one.counted for one in found.values()])
+        counted = np.logical_or.reduce([one.counted for one in found.values()])
+        value = float(learnt[counted].mean())
+        chance = float(np.mean([one.detail["chance"] for one in found.values()]))
+        who = "a stranger learns" if self.coalition == 0 else f"{self.coalition} other members can learn"
+        warned = warning(original, released, columns) if self.published == "values" else {}
+        meaning = (
+            f"For {as_percent(value)} of the records {who} a sensitive value from the group "
+            f"({as_percent(chance)} without the groups)."
+        )
+        return self.score(
+            value,
+            said(meaning, warned),
+            per_record=learnt,
+            columns=list(columns),
+            chance=chance,
+            per_column={name: float(one.learnt[one.counted].mean()) for name, one in found.items()},
+            attacks={name: one.detail for name, one in found.items()},
+            groups=int(groups[kept].max()) + 1,
+            groups_learnt=_full_groups(groups, counted, learnt),
+            smallest_group=int(np.bincount(groups[kept]).min()),
+            records=int(counted.sum()),
+            **warned,
+        )
+
+    def _secrets(self, original: Dataset, released: Dataset, columns: tuple[str, ...]) -> tuple[str, ...]:
+        named = self.sensitive or original.having("sensitive")
+        if not named:
+            raise PlanError(f"{self.kind}: no column to learn; name `sensitive` or give a column that role")
+        original.require(named)
+        released.require(named)
+        if twice := sorted(set(named) & set(columns)):
+            raise PlanError(f"{self.kind}: {', '.join(twice)} cannot be both in `columns` and `sensitive`")
+        return tuple(named)
+
+    def _groups(self, released: Dataset, columns: tuple[str, ...]) -> tuple[Ints, Bools]:
+        """Number the groups 0, 1, … ; records left out have −1."""
+        groups = released.classes(columns).ids
+        if self.missing == "category":
+            return groups, np.ones(len(released), np.bool_)
+        coded = [released.codes(name) for name in columns]
+        kept = np.logical_and.reduce([c.codes != c.missing for c in coded])
+        if not kept.any():
+            raise DataError(f"{self.kind}: every record has a missing value in {', '.join(columns)}; none is left")
+        dense = np.full(len(released), -1, np.int64)
+        dense[kept] = np.unique(groups[kept], return_inverse=True)[1]
+        return dense, kept
+
+    def _attack_values(self, original: Dataset, released: Dataset, name: str, groups: Ints, kept: Bools) -> _Learnt:
+        if original.is_numeric(name) and released.is_numeric(name):
+            x, y = original.number(name), released.number(name)
+            counted, shown = ~np.isnan(x) & kept, ~np.isnan(y)
+        else:
+            true, published, _ = common_codes(original.codes(name), released.codes(name))
+            counted, shown = (true >= 0) & kept, published >= 0
+
+        def near(of: Ints) -> Near:
+            if original.is_numeric(name) and released.is_numeric(name):
+                return near_numbers(of, x[kept], y[kept], self.percent)
+            return near_categories(of, true[kept], published[kept])
+
+        def learnt(of: Ints) -> Bools:
+            sizes = np.bincount(of)[of]
+            return certainty(near(of), sizes, self.coalition) >= self.share - ROUNDING
+
+        inside = groups[kept]
+        result = np.zeros(len(original), np.bool_)
+        result[kept] = learnt(inside)
+        by_chance = learnt(np.zeros_like(inside))[counted[kept]]
+        codes = np.where(shown, released.codes(name).codes.astype(np.int64), -1)
+        detail = {
+            "chance": _mean(by_chance),
+            "majority": _most_frequent(original, name, counted),
+            "homogeneous_groups": _homogeneous(inside, codes[kept]),
+        }
+        return _Learnt(result & counted, counted, detail)
+
+    def _attack_total(self, original: Dataset, released: Dataset, name: str, groups: Ints, kept: Bools) -> _Learnt:
+        x, y = original.number(name), released.number(name)
+        counted = kept & ~np.isnan(x) & ~np.isnan(y)
+        weights = np.ones(len(x)) if self.weight is None else original.number(self.weight)
+        self._check_limits(name, x[counted], weights[counted])
+        x, y, w = x[counted], y[counted], weights[counted]
+
+        def learnt(of: Ints) -> tuple[Bools, Floats, Ints]:
+            dense = np.unique(of, return_inverse=True)[1] if of.size else of
+            sums: Floats = np.bincount(dense, w * y).astype(np.float64, copy=False)
+            bounds = bounds_from_total(dense, x, sums, w, self.coalition, (self.lower, self.upper))
+            slack = self.percent / 100 * np.abs(w * x) + ROUNDING * np.bincount(dense, np.abs(w * x))[dense]
+            close = (np.abs(bounds.below) <= slack) | (np.abs(bounds.above) <= slack)
+            low = -np.inf if self.lower is None else w * (self.lower - x)
+            high = np.inf if self.upper is None else w * (self.upper - x)
+            width = np.minimum(bounds.above, high) - np.maximum(bounds.below, low)
+            return close, width, bounds.rest
+
+        found, width, rest = learnt(groups[counted])
+        result = np.zeros(len(original), np.bool_)
+        result[counted] = found
+        detail = {
+            "chance": _mean(learnt(np.zeros_like(groups[counted]))[0]),
+            "majority": _most_frequent(original, name, counted),
+            "nobody_else_left": int((rest == 0).sum()),
+            "mean_interval_share": _mean_share(width, w * x),
+        }
+        return _Learnt(result, counted, detail)
+
+    def _check_limits(self, name: str, x: Floats, weights: Floats) -> None:
+        if np.isnan(weights).any() or (weights < 0).any():
+            raise DataError(f"{self.kind}: the weights {self.weight!r} have missing or negative values")
+        for limit, beyond, side in (
+            (self.lower, x < (self.lower or 0.0), "lower"),
+            (self.upper, x > (self.upper or 0.0), "upper"),
+        ):
+            if limit is not None and beyond.any():
+                raise DataError(
+                    f"{self.kind}: {int(beyond.sum())} values of {name!r} lie beyond `{side}`, which everybody is "
+                    "supposed to know; give another limit, or none"
+                )
+
+
+def _mean(flags: Bools) -> float:
+    return float(flags.mean()) if flags.size else 0.0
+
+
+def _mean_share(width: Floats, contributions: Floats) -> float | None:
+    """Give the mean width of the intervals as a share of the range of the contributions; None if it has no bound."""
+    span = float(np.ptp(contributions)) if contributions.size else 0.0
+    if span == 0 or not np.isfinite(width).all():
+        return None
+    return float(np.maximum(width, 0.0).mean() / span)
+
+
+def _most_frequent(original: Dataset, name: str, counted: Bools) -> float:
+    """Give the share of the most frequent true value."""
+    return float(np.bincount(original.codes(name).codes[counted]).max() / counted.sum()) if counted.any() else 0.0
+
+
+def _homogeneous(groups: Ints, published: Ints) -> int:
+    """Count the groups in which all members show the same value; −1 shows none."""
+    least, most = np.full((2, int(groups.max()) + 1), -1, np.int64)
+    np.maximum.at(most, groups, published)
+    least[:] = most
+    np.minimum.at(least, groups, published)
+    return int(((least == most) & (most >= 0)).sum())
+
+
+def _full_groups(groups: Ints, counted: Bools, learnt: Bools) -> int:
+    """Count the groups of which every member that counts is learnt."""
+    members = np.bincount(groups[counted])
+    return int(((members > 0) & (members == np.bincount(groups[counted & learnt], minlength=members.size))).sum())

@@ -1,0 +1,229 @@
+"""What members and strangers learn from groups: worked tables, brute force over all coalitions, planted truths."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import discretion as dc
+
+
+def attack(data: Any, released: Any = None, **fields: Any) -> dc.Score:
+    return dc.GroupAttack(**fields)(data, data if released is None else released)
+
+
+def others_in(groups: list[Any], victim: int) -> list[int]:
+    return [i for i, g in enumerate(groups) if g == groups[victim] and i != victim]
+
+
+def coalitions(others: list[int], size: int) -> list[tuple[int, ...]]:
+    return list(combinations(others, min(size, len(others))))
+
+
+def naive_values(
+    groups: list[Any], true: list[Any], published: list[Any], c: int, share: float, percent: float
+) -> list[bool]:
+    """Try every coalition of at most c others; a missing true value is never learnt."""
+
+    def near(value: Any, wanted: Any) -> bool:
+        if value is None or isinstance(wanted, str):
+            return bool(value == wanted)
+        return bool(abs(value - wanted) <= percent / 100 * abs(wanted))
+
+    result = []
+    for i, value in enumerate(true):
+        others = others_in(groups, i)
+        best = 0.0
+        for size in range(c + 1):
+            for members in coalitions(others, size):
+                left = [i, *(j for j in others if j not in members)]
+                best = max(best, np.mean([value is not None and near(published[j], value) for j in left]))
+        result.append(bool(best >= share - 1e-9))
+    return result
+
+
+@pytest.mark.parametrize("c", [0, 1, 2, 5])
+@pytest.mark.parametrize(("share", "percent"), [(1.0, 0.0), (0.6, 0.0), (1.0, 40.0), (0.5, 40.0)])
+def test_values_against_all_coalitions(c: int, share: float, percent: float) -> None:
+    rng = np.random.default_rng(c)
+    for kind in ("number", "text"):
+        for _ in range(4):
+            groups = rng.integers(0, 5, 24).tolist()
+            true: list[Any] = rng.integers(1, 5, 24).tolist()
+            published = [v if rng.random() < 0.8 else int(rng.integers(1, 5)) for v in true]
+            true[3], published[5] = None, None
+            if kind == "text":
+                true, published = ([None if v is None else f"v{v}" for v in side] for side in (true, published))
+            want = naive_values(groups, true, published, c, share, percent)
+            frames = (pl.DataFrame({"g": groups, "s": side}) for side in (true, published))
+            score = attack(*frames, columns=["g"], sensitive=["s"], coalition=c, share=share, percent=percent)
+            assert score.per_record is not None and score.per_record.tolist() == want
+            assert score.value == pytest.approx(sum(want) / 23)
+
+
+def naive_total(
+    groups: list[int], x: list[float], c: int, percent: float, lower: float | None, upper: float | None, w: list[float]
+) -> list[bool]:
+    result = []
+    for i in range(len(x)):
+        others = others_in(groups, i)
+        own, learnt = w[i] * x[i], False
+        for members in coalitions(others, c):
+            rest = [j for j in others if j not in members]
+            left = own + sum(w[j] * x[j] for j in rest)  # the total less what the coalition knows
+            limits = [limit for limit in (lower, upper) if limit is not None]
+            bounds = [left - sum(w[j] * limit for j in rest) for limit in limits] if rest else [left]
+            learnt |= any(abs(bound - own) <= percent / 100 * abs(own) + 1e-9 for bound in bounds)
+        result.append(learnt)
+    return result
+
+
+@pytest.mark.parametrize("c", [0, 1, 2, 6])
+@pytest.mark.parametrize("limits", [(0.0, None), (None, None), (0.0, 130.0), (None, 130.0)])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_totals_against_all_coalitions(c: int, limits: tuple[float | None, float | None], weighted: bool) -> None:
+    rng = np.random.default_rng(c + 10)
+    lower, upper = limits
+    for percent in (0.0, 15.0, 60.0):
+        groups = rng.integers(0, 5, 22).tolist()
+        x = np.round(np.minimum(rng.lognormal(3, 1, 22), 130), 2).tolist()
+        x[4] = x[5] = 0.0
+        w = rng.integers(1, 5, 22).astype(float).tolist() if weighted else [1.0] * 22
+        table = pl.DataFrame({"g": groups, "x": x, "w": w})
+        fields: dict[str, Any] = {"weight": "w"} if weighted else {}
+        score = attack(
+            table, columns=["g"], sensitive=["x"], published="total", coalition=c, percent=percent, lower=lower,
+            upper=upper, **fields,
+        )  # fmt: skip
+        assert score.per_record is not None
+        assert score.per_record.tolist() == naive_total(groups, x, c, percent, lower, upper, w)
+
+
+def test_homogeneous_classes_of_the_literature() -> None:
+    """Table 5: everybody in 80100 has 10000; the writers' incomes lie between 23000 and 28000."""
+    table = dc.datasets.homogeneous_classes()
+    score = attack(table)
+    assert score.value == 0.5 and score.per_record is not None
+    assert score.per_record.tolist() == [True] * 3 + [False] * 3
+    assert score.detail["attacks"]["income"]["homogeneous_groups"] == 1
+    assert score.detail["groups_learnt"] == 1
+    assert attack(table, percent=12).value == pytest.approx(4 / 6)  # 25000 ± 12 % covers 23000 and 28000
+    assert attack(table, percent=22).value == 1.0
+    assert attack(table, coalition=2).value == 1.0
+
+
+def test_diverse_classes_of_the_literature() -> None:
+    """Table 6a: no stranger learns, but the teacher with 20000 learns what the two others have."""
+    table = dc.datasets.diverse_classes()
+    assert attack(table).value == 0
+    inside = attack(table, coalition=1)
+    assert inside.per_record is not None and inside.per_record.tolist() == [True, False, True, False, False, False]
+    assert attack(table, share=0.6).value == pytest.approx(2 / 6)
+
+
+def test_distinct_diversity_stops_a_smaller_coalition() -> None:
+    """With l different values, each once, no coalition of l − 2 or fewer is certain; one of l − 1 is."""
+    table = pl.DataFrame({"g": [1] * 4 + [2] * 4, "s": list("abcd") * 2})
+    assert dc.DistinctLDiversity(l=4, columns=["g"], sensitive=["s"])(table).holds
+    values = [attack(table, columns=["g"], sensitive=["s"], coalition=c).value for c in range(5)]
+    assert values == [0, 0, 0, 1, 1]
+
+
+def test_p_percent_rule() -> None:
+    """The second largest contributor estimates the largest: sensitive when the rest is less than p percent of it."""
+    cells = {"safe": [100.0, 50, 20, 15], "unsafe": [100.0, 50, 6, 3], "single": [70.0], "pair": [60.0, 40]}
+    table = pl.DataFrame([(name, x) for name, xs in cells.items() for x in xs], schema=["cell", "x"], orient="row")
+    score = attack(table, columns=["cell"], sensitive=["x"], published="total", coalition=1, percent=10)
+    assert score.per_record is not None
+    assert set(table["cell"].filter(score.per_record)) == {"unsafe", "single", "pair"}
+    assert score.detail["attacks"]["x"]["nobody_else_left"] == 3
+
+
+def test_microaggregated_clusters_fall_to_all_but_one() -> None:
+    people = dc.datasets.census(400, seed=1).frame.select("age", "income").cast(pl.Float64)
+    released = dc.Mdav(columns=["income"], k=3)(people).with_columns(pl.col("income").alias("group"))
+    original = people.with_columns(released["group"])
+    fields: dict[str, Any] = {"columns": ["group"], "sensitive": ["income"], "published": "total"}
+    sizes = dc.Dataset(released).class_sizes(["group"])
+    alone = attack(original, released, coalition=2, **fields)
+    assert alone.detail["attacks"]["income"]["nobody_else_left"] == np.sum(sizes <= 3)
+    assert alone.per_record is not None and alone.per_record[sizes <= 3].all()
+    shares = [attack(original, released, coalition=c, percent=5, **fields).value for c in (0, 1, 2, 5)]
+    assert shares == sorted(shares) and shares[-1] == 1
+
+
+def test_width_of_the_intervals() -> None:
+    """A stranger knows of {10, 30} only that each has between 0 and 40; of {50} everything."""
+    table = pl.DataFrame({"g": [1, 1, 2], "x": [10.0, 30, 50]})
+    detail = attack(table, columns=["g"], sensitive=["x"], published="total").detail["attacks"]["x"]
+    assert detail["mean_interval_share"] == pytest.approx((40 + 40 + 0) / 3 / 40)
+    assert detail["nobody_else_left"] == 1
+    unbounded = attack(table, columns=["g"], sensitive=["x"], published="total", lower=None)
+    assert unbounded.detail["attacks"]["x"]["mean_interval_share"] is None
+
+
+def test_perturbed_totals_are_not_exact() -> None:
+    table = pl.DataFrame({"g": [1, 1, 2, 2], "x": [10.0, 20, 30, 40]})
+    noisy = table.with_columns(x=pl.Series([10.0, 25, 30, 40]))
+    fields: dict[str, Any] = {"columns": ["g"], "sensitive": ["x"], "published": "total", "coalition": 1}
+    score = attack(table, noisy, **fields)
+    assert score.per_record is not None and score.per_record.tolist() == [False, False, True, True]
+
+
+def test_a_larger_coalition_or_a_looser_estimate_learns_more() -> None:
+    rng = np.random.default_rng(7)
+    table = pl.DataFrame({"g": rng.integers(0, 40, 300), "s": rng.integers(1, 6, 300)})
+    for published in ("values", "total"):
+        fields: dict[str, Any] = {"columns": ["g"], "sensitive": ["s"], "published": published}
+        by_size = [attack(table, coalition=c, **fields).value for c in range(6)]
+        by_percent = [attack(table, coalition=1, percent=p, **fields).value for p in (0, 20, 60, 200)]
+        assert by_size == sorted(by_size) and by_percent == sorted(by_percent)
+
+
+def test_chance_is_the_table_as_one_group() -> None:
+    table = pl.DataFrame({"g": list("aabb"), "s": ["x", "x", "x", "y"]})
+    score = attack(table, columns=["g"], sensitive=["s"], share=0.7)
+    assert score.value == 0.5
+    assert score.detail["chance"] == 0.75 == score.detail["attacks"]["s"]["majority"]
+
+
+def test_several_sensitive_columns() -> None:
+    table = pl.DataFrame({"g": [1, 1, 2, 2], "s": ["x", "x", "y", "z"], "t": [1, 2, 3, 3]})
+    score = attack(table, columns=["g"], sensitive=["s", "t"])
+    assert score.value == 1 and score.detail["per_column"] == {"s": 0.5, "t": 0.5}
+
+
+def test_missing_group_values() -> None:
+    table = pl.DataFrame({"g": [1, 1, None, None], "s": ["x", "y", "z", "z"]})
+    assert attack(table, columns=["g"], sensitive=["s"]).value == 0.5
+    ignored = attack(table, columns=["g"], sensitive=["s"], missing="ignore")
+    assert ignored.value == 0 and ignored.detail["records"] == 2
+
+
+def test_bad_input() -> None:
+    table = pl.DataFrame({"g": [1, 1], "x": [-5.0, 4.0], "t": ["a", "b"], "w": [1.0, None]})
+    total: dict[str, Any] = {"columns": ["g"], "sensitive": ["x"], "published": "total"}
+    with pytest.raises(dc.DataError, match="1 values of 'x' lie beyond `lower`") as caught:
+        attack(table, **total)
+    assert "-5" not in str(caught.value)
+    assert attack(table, lower=-10, **total).value == 0
+    with pytest.raises(dc.DataError, match="beyond `upper`"):
+        attack(table, lower=None, upper=3, **total)
+    with pytest.raises(dc.DataError, match="missing or negative"):
+        attack(table, lower=None, weight="w", **total)
+    with pytest.raises(dc.DataError, match="numeric column is needed"):
+        attack(table, columns=["g"], sensitive=["t"], published="total")
+    with pytest.raises(dc.PlanError, match="both in `columns` and `sensitive`"):
+        attack(table, columns=["g"], sensitive=["g"])
+    with pytest.raises(dc.PlanError, match="no column to learn"):
+        attack(table, columns=["g"])
+    with pytest.raises(dc.PlanError, match="less than `upper`"):
+        dc.GroupAttack(lower=3, upper=1)
+    with pytest.raises(dc.PlanError, match="for `published"):
+        dc.GroupAttack(weight="w")
+    with pytest.raises(dc.DataError, match="no values to learn"):
+        attack(pl.DataFrame({"g": [1], "s": pl.Series([None], dtype=pl.String)}), columns=["g"], sensitive=["s"])

@@ -1,0 +1,160 @@
+"""A prediction to be made from a release: features and target as published, as known outside, and as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discretion.data.dataset import Dataset
+from discretion.errors import DataError
+from discretion.learning.designs import Design, encode, weights_of
+from discretion.learning.estimators import Task
+from discretion.learning.values import (
+    Floats,
+    Ints,
+    Labels,
+    Numbers,
+    Values,
+    content_order,
+    merge,
+    outside_view,
+    read_column,
+)
+from discretion.measure import align
+
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Case:
+    """Rows are ordered by what they hold, so that the order of the file does not matter; `order` leads back to it."""
+
+    task: Task
+    features: tuple[str, ...]
+    target: str
+    original: Design
+    """the original's features in their own detail"""
+    known: Design
+    """the original's features in the detail of the release"""
+    published: Design
+    truth: Values
+    """the original's target, in the detail of the release"""
+    published_target: Values
+    weights: Floats | None
+    published_weights: Floats | None
+    order: Ints
+    """the row of the original at each place"""
+    aligned: bool
+    """place i of the original and of the release is the same person"""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The classes of the target."""
+        return self.truth.names if isinstance(self.truth, Labels) else ()
+
+    @property
+    def tested(self) -> Bools:
+        """Tell who can be tested: people whose true value is known."""
+        return ~self.truth.missing
+
+    def training_rows(self, fold: Ints, left_out: int) -> Ints:
+        """Give the published rows that do not belong to the people of a fold; all, where rows are not matched."""
+        if not self.aligned:
+            return np.arange(len(self.published))
+        return np.flatnonzero(fold != left_out)
+
+    def back(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Put values in the order of the original's rows."""
+        out = np.empty(len(values))
+        out[self.order] = values
+        return out
+
+
+def match_rows(original: Dataset, released: Dataset, who: str) -> tuple[Dataset, Dataset, bool]:
+    """Match rows where they can be matched; otherwise say that they are not."""
+    if released.origin is not original.origin and len(released) != len(original):
+        return original, released, False
+    return (*align(original, released, who), True)
+
+
+def build_case(
+    original: Dataset,
+    released: Dataset,
+    features: Sequence[str],
+    target: str,
+    *,
+    who: str,
+    task: Task | None = None,
+    aligned: bool = True,
+    weighted: bool = False,
+) -> Case:
+    """Read features and target from both data sets; without a task, the type of the target decides."""
+    released.require([target])
+    truth, published_target = outside_view(
+        original, released, target, aligned=aligned, categories=task == "classification"
+    )
+    task, truth, published_target = _settle(task, truth, published_target, target, who)
+    views = {name: outside_view(original, released, name, aligned=aligned) for name in features}
+    weights = weights_of(original, who) if weighted else None
+    published_weights = weights_of(released, who) if weighted else None
+    ours = [view[0] for view in views.values()] + [truth] + _numbers(weights)
+    theirs = [view[1] for view in views.values()] + [published_target] + _numbers(published_weights)
+    own = {name: read_column(original, name) for name in features}
+    ours += list(own.values())
+    order = content_order([*ours, *theirs] if aligned else ours)
+    published_order = order if aligned else content_order(theirs)
+    known, published = encode(
+        [
+            {name: view[0].take(order) for name, view in views.items()},
+            {name: view[1].take(published_order) for name, view in views.items()},
+        ]
+    )
+    coarse = any(_differ(own[name], views[name][0]) for name in features)
+    return Case(
+        task,
+        tuple(features),
+        target,
+        encode([{name: values.take(order) for name, values in own.items()}])[0] if coarse else known,
+        known,
+        published,
+        truth.take(order),
+        published_target.take(published_order),
+        None if weights is None else weights[order],
+        None if published_weights is None else published_weights[published_order],
+        order,
+        aligned,
+    )
+
+
+def _differ(own: Values, known: Values) -> bool:
+    """Tell whether a column is known in less detail than it has."""
+    if isinstance(own, Labels) and isinstance(known, Labels):
+        return own.names != known.names
+    return type(own) is not type(known)
+
+
+def _numbers(weights: Floats | None) -> list[Values]:
+    return [] if weights is None else [Numbers(weights)]
+
+
+def _settle(task: Task | None, truth: Values, published: Values, target: str, who: str) -> tuple[Task, Values, Values]:
+    """Check that the target suits the task and give both readings the same names."""
+    if truth.missing.all() or published.missing.all():
+        where = "original" if truth.missing.all() else "release"
+        raise DataError(f"{who}: the target {target!r} has no values in the {where}")
+    if isinstance(truth, Numbers) and isinstance(published, Numbers):
+        return "regression", truth, published
+    if not (isinstance(truth, Labels) and isinstance(published, Labels)):
+        raise DataError(f"{who}: the target {target!r} is a number in one data set and a category in the other")
+    if task == "regression":
+        raise DataError(f"{who}: the target {target!r} is not a number in both data sets")
+    truth, published = merge([truth, published])
+    tested = int((~truth.missing).sum())
+    if len(np.unique(truth.codes[truth.codes >= 0])) > max(2, tested / 2):
+        raise DataError(
+            f"{who}: the target {target!r} has a value of its own in most of {tested} rows; a class needs several rows"
+        )
+    return "classification", truth, published

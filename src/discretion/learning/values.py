@@ -1,0 +1,214 @@
+"""The values of a column as models read them, and the same column as somebody outside knows it.
+
+A release may show a column in less detail than the original (intervals, groups). Whoever uses the release, to attack it
+or to work with it, brings what they know to the same detail; `outside_view` does that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discretion.data.dataset import Dataset
+from discretion.data.hierarchy import Levels, canonical
+from discretion.errors import DataError
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A column of numbers; NaN is missing."""
+
+    values: Floats
+
+    def take(self, rows: NDArray[np.integer]) -> Numbers:
+        """Give some rows."""
+        return Numbers(self.values[rows])
+
+    @property
+    def missing(self) -> NDArray[np.bool_]:
+        """Tell which values are missing."""
+        return np.isnan(self.values)
+
+
+@dataclass(frozen=True)
+class Labels:
+    """A column of names: codes into `names`, −1 for missing; `ordered` when the order of the names means something."""
+
+    codes: Ints
+    names: tuple[str, ...]
+    ordered: bool = False
+
+    def take(self, rows: NDArray[np.integer]) -> Labels:
+        """Give some rows."""
+        return Labels(self.codes[rows], self.names, self.ordered)
+
+    @property
+    def missing(self) -> NDArray[np.bool_]:
+        """Tell which values are missing."""
+        return self.codes < 0
+
+
+Values = Numbers | Labels
+
+
+def is_number(data: Dataset, column: str) -> bool:
+    """Tell whether a column is used as a number: numbers and dates, unless the schema calls them categories."""
+    data.require([column])
+    kind = data.frame.schema[column]
+    if kind.is_numeric():
+        return data.type_of(column) != "nominal" and not data.schema[column].order
+    return kind.is_temporal()
+
+
+def numbers_of(data: Dataset, column: str) -> Numbers:
+    """Read a column of numbers; dates count days or smaller units."""
+    if data.is_numeric(column):
+        return Numbers(data.number(column))
+    import polars as pl
+
+    physical = data.frame[column].to_physical().cast(pl.Float64)
+    return Numbers(physical.fill_null(float("nan")).to_numpy())
+
+
+def labels_of(data: Dataset, column: str) -> Labels:
+    """Read a column of categories; names in their declared order, otherwise sorted, so that rows do not matter."""
+    import polars as pl
+
+    coded = data.codes(column)
+    kind = data.frame.schema[column]
+    if isinstance(kind, pl.List | pl.Array):
+        raise DataError(f"column {column!r} holds sets; a model needs single values, leave it out of the features")
+    texts = [None if value is None else canonical(value) for value in coded.values]
+    names, ordered = _in_order(data, column, sorted({text for text in texts if text is not None}))
+    number = {name: code for code, name in enumerate(names)}
+    lookup = np.array([-1 if text is None else number[text] for text in texts], dtype=np.int64)
+    codes = lookup[coded.codes] if len(lookup) else np.full(len(data), -1, dtype=np.int64)
+    return Labels(codes, names, ordered)
+
+
+def _in_order(data: Dataset, column: str, found: list[str]) -> tuple[tuple[str, ...], bool]:
+    import polars as pl
+
+    kind = data.frame.schema[column]
+    order = data.schema[column].order or (tuple(kind.categories.to_list()) if isinstance(kind, pl.Enum) else ())
+    if not order or not set(found) <= set(order):
+        return tuple(found), False
+    return tuple(name for name in order if name in set(found)), True
+
+
+def read_column(data: Dataset, column: str) -> Values:
+    """Read a column as its type says."""
+    return numbers_of(data, column) if is_number(data, column) else labels_of(data, column)
+
+
+def outside_view(
+    original: Dataset, released: Dataset, column: str, *, aligned: bool, categories: bool = False
+) -> tuple[Values, Values]:
+    """Give a column as it is known outside, at the detail of the release, and as it is published.
+
+    Numbers and categories of the same domain are known as they are. A column that was generalized is generalized for
+    the one outside too, by its hierarchy; one that was recoded without a hierarchy is known by the label of the
+    person's own record, which needs `aligned` rows. `categories`: also numbers are read as names.
+    """
+    if not categories and is_number(original, column) and is_number(released, column):
+        return numbers_of(original, column), numbers_of(released, column)
+    published = labels_of(released, column)
+    levels = _levels(released, column)
+    if levels is not None:
+        return _generalized(original, released, column, levels), published
+    known = labels_of(original, column)
+    both_numeric = original.is_numeric(column) and released.is_numeric(column)
+    if both_numeric or set(published.names) <= set(known.names):
+        return known, published
+    if aligned and not original.is_numeric(column) and not _recoded(known, published):
+        return known, published
+    if not aligned:
+        raise DataError(
+            f"column {column!r} has other categories in the release than in the original, and no hierarchy tells how "
+            "they belong together; give a hierarchy or leave the column out"
+        )
+    return published, published
+
+
+def _recoded(known: Labels, published: Labels) -> bool:
+    """Tell whether each category has one published label: it was grouped or renamed, not perturbed."""
+    shown = ~(known.missing | published.missing)
+    pairs = np.unique(np.column_stack([known.codes[shown], published.codes[shown]]), axis=0)
+    return len(pairs) == len(np.unique(pairs[:, 0]))
+
+
+def _levels(released: Dataset, column: str) -> Ints | None:
+    """Give the level of each cell where a column was generalized by its hierarchy."""
+    if released.origin.schema[column].hierarchy is None:
+        return None
+    try:
+        levels = np.broadcast_to(released.cell_levels(column), len(released))
+    except DataError:
+        return None
+    return np.asarray(levels, dtype=np.int64) if (levels > 0).any() else None
+
+
+def _generalized(data: Dataset, released: Dataset, column: str, levels: Ints) -> Labels:
+    """Give original values at the level of the release; where levels differ, at that of the person's own record."""
+    coded = data.codes(column)
+    texts = [None if value is None else canonical(value) for value in coded.values]
+    leaves = [text for text in texts if text is not None]
+    present = levels[~released.frame[column].is_null().to_numpy()]
+    single = len(np.unique(present)) == 1
+    if not single and len(data) != len(released):
+        raise DataError(
+            f"column {column!r} is generalized to different levels in different records; other people's values can be "
+            "brought to one level only"
+        )
+    hierarchy = _hierarchy_for(released, column, leaves)
+    used = np.full(len(data), int(present[0])) if single else levels
+    shown = np.full(len(data), -1, dtype=np.int64)
+    numbers: dict[str, int] = {}
+    for level in np.unique(used):
+        labels = iter(hierarchy.labels(leaves, int(level)))
+        lookup = [-1 if text is None else numbers.setdefault(next(labels), len(numbers)) for text in texts]
+        rows = used == level
+        shown[rows] = np.array(lookup, dtype=np.int64)[coded.codes[rows]]
+    return merge([Labels(shown, tuple(numbers))])[0]
+
+
+def _hierarchy_for(released: Dataset, column: str, leaves: Sequence[str]) -> Levels:
+    """Give the hierarchy of the release, made wider when other people have values that its original did not."""
+    levels = released.hierarchy(column)
+    recipe = released.origin.schema[column].hierarchy
+    if recipe is None or all(leaf in levels.leaf_index for leaf in leaves):
+        return levels
+    wide = recipe.bind([*levels.table[0], *leaves], column)
+    if not all(leaf in wide.leaf_index for leaf in leaves):
+        lacking = len({leaf for leaf in leaves if leaf not in wide.leaf_index})
+        raise DataError(f"column {column!r}: the hierarchy does not have {lacking} of the values of the other people")
+    return wide
+
+
+def merge(parts: Sequence[Labels]) -> list[Labels]:
+    """Give several readings of a column one list of names."""
+    first = parts[0]
+    if all(part.names == first.names for part in parts) and list(first.names) == sorted(first.names):
+        return list(parts)
+    everything = {name for part in parts for name in part.names}
+    longest = max(parts, key=lambda part: len(part.names)).names
+    ordered = all(part.ordered for part in parts) and everything <= set(longest)
+    names = longest if ordered else tuple(sorted(everything))
+    number = {name: code for code, name in enumerate(names)}
+    merged = []
+    for part in parts:
+        lookup = np.array([*(number[name] for name in part.names), -1], dtype=np.int64)
+        merged.append(Labels(lookup[part.codes], names, ordered))
+    return merged
+
+
+def content_order(columns: Sequence[Values]) -> Ints:
+    """Order rows by what they hold: the same records give the same order however the file is sorted."""
+    keys = [column.values if isinstance(column, Numbers) else column.codes for column in columns]
+    return np.lexsort(keys[::-1]).astype(np.int64)

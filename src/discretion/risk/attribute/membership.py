@@ -1,0 +1,176 @@
+"""Membership inference: can it be told who is in the data? (R7)"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from discretion.context import Context
+from discretion.data.dataset import Dataset
+from discretion.data.population import Population, load_population
+from discretion.errors import DataError, PlanError
+from discretion.learning.cases import match_rows
+from discretion.learning.designs import choose_features, choose_target
+from discretion.learning.estimators import Model, ModelField
+from discretion.measure import Better, Measure, Score, as_percent
+from discretion.part import Columns, Family, path_field
+from discretion.risk.attribute.membership_file import nearest_distances
+from discretion.risk.attribute.membership_model import attack_halves, attack_holdout
+from discretion.risk.attribute.roc import area, newcombe, recognized
+from discretion.risk.synthetic.success_rates import wilson
+
+Floats = NDArray[np.float64]
+
+NOTHING = "give `holdout`, people who are not in the data, to attack the release, or `model` to attack a model"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Scores of members and of others, the higher the likelier a member, and where the intruder says "member"."""
+
+    members: Floats
+    others: Floats
+    threshold: float
+    paired: bool = False
+    per_record: Floats | None = None
+
+
+class MembershipInference(Measure, kind="membership-inference"):
+    """Probability that an intruder can tell a person who is in the data from one who is not.
+
+    Against a **release** (no `model`): the intruder measures how near a person's record lies to the nearest published
+    one, and says "member" when it is near. This needs `holdout`, people of the same population who are not in the
+    data; without such a control group nearness says nothing.
+
+    Against a **model** trained on the release: shadow models (`shadows` of them, trained on random halves of the
+    records the intruder has: in the worst case everybody's) teach the intruder how such a model treats records that
+    it has seen. With `holdout` the attacked model is trained on the whole release; without, on a random half, and
+    then on the other half, so that each person is a member once and a non-member once.
+
+    The value is the area under the ROC curve (AUC): ½ is guessing, 1 is certainty. The detail has its interval
+    (DeLong), the share of members recognized when only `false_positive_share` of the others are taken for members
+    (with Wilson's interval, given the threshold), and the `advantage`, TPR − FPR at the intruder's own threshold
+    (with Newcombe's interval). An average near ½ does not protect the few who are recognized at low false positive
+    rates: look at both.
+
+    Time: for a release a nearest-neighbor search, for a model `shadows` + 2 fits. Memory linear.
+
+    References
+    ----------
+    Shokri, Stronati, Song & Shmatikov (2017); Yeom et al. (2018); Carlini et al. (2022); DeLong et al. (1988);
+    catalogue R7.
+
+    Examples
+    --------
+    >>> import discretion as dc
+    >>> people = dc.datasets.census(600, seed=1)
+    >>> full_tree = "sklearn.tree:DecisionTreeClassifier"
+    >>> heart = dc.MembershipInference(target="sex", features=["income", "age"], model=full_tree)
+    >>> rule = dc.MembershipInference(target="sex", features=["income", "age"], model="logit")
+    >>> heart(people, people).value > 0.7, rule(people, people).value < 0.6
+    (True, True)
+    """
+
+    model: ModelField | None = None
+    """model under attack (tree, forest, logit, …, or a scikit-learn class); without it, the release is attacked"""
+    target: str = ""
+    """column that the model under attack predicts; without it, the only sensitive column"""
+    features: Columns = ()
+    """columns the intruder knows, and the model uses; without it, all but identifiers, weights and households"""
+    holdout: Population | None = path_field(None)
+    """file (or Dataset) of people of the same population who are not in the data; needed against a release"""
+    shadows: int = Field(8, ge=2)
+    """shadow models to train"""
+    false_positive_share: float = Field(0.01, gt=0, lt=1)
+    """share of non-members taken for members at which the recognized members are counted"""
+
+    family: ClassVar[Family] = "risk"
+    better: ClassVar[Better] = "lower"
+    aligned: ClassVar[bool] = False
+    limits: ClassVar[tuple[float | None, float | None]] = (0.0, 1.0)
+
+    @model_validator(mode="after")
+    def _has_something_to_attack(self) -> Self:
+        if self.model is None and self.holdout is None:
+            raise ValueError(NOTHING)
+        return self
+
+    def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:
+        """Attack the release or a model trained on it."""
+        outside = None if self.holdout is None else load_population(self.holdout)
+        if outside is not None and not len(outside):
+            raise DataError(f"{self.kind}: the holdout has no rows")
+        if self.model is not None:
+            evidence, facts = self._against_model(self.model, original, released, outside, ctx)
+            what = f"The {facts['model']} model trained on the release tells"
+        elif outside is not None:
+            evidence, facts = self._against_release(original, released, outside, ctx)
+            what = "The nearest published record tells"
+        else:
+            raise PlanError(NOTHING)
+        found = area(evidence.members, evidence.others, paired=evidence.paired)
+        low, high = found.interval
+        detail = self._rates(evidence) | facts
+        tpr = detail["true_positive_share"]
+        return self.score(
+            found.value,
+            f"{what} a member from a non-member with probability {found.value:.3g} ({low:.3g} to {high:.3g}; "
+            f"guessing 0.5); {as_percent(tpr)} of members are recognized at "
+            f"{as_percent(self.false_positive_share)} false alarms.",
+            per_record=evidence.per_record,
+            auc_interval=[low, high],
+            **detail,
+        )
+
+    def _rates(self, evidence: Evidence) -> dict[str, Any]:
+        """Give the shares recognized at the low false positive rate and at the intruder's own threshold."""
+        members, others = evidence.members, evidence.others
+        strict = recognized(members, others, self.false_positive_share)
+        hits, alarms = int((members >= evidence.threshold).sum()), int((others >= evidence.threshold).sum())
+        return {
+            "false_positive_share": self.false_positive_share,
+            "true_positive_share": strict / len(members),
+            "true_positive_interval": list(wilson(strict, len(members))),
+            "advantage": hits / len(members) - alarms / len(others),
+            "advantage_interval": list(newcombe(hits, len(members), alarms, len(others))),
+            "members": len(members),
+            "non_members": len(others),
+        }
+
+    def _against_release(
+        self, original: Dataset, released: Dataset, outside: Dataset, ctx: Context
+    ) -> tuple[Evidence, dict[str, Any]]:
+        features = choose_features(original, released, self.features, "", who=self.kind, quasi=False)
+        outside.require(features)
+        inside, other = nearest_distances(original, released, outside, features, self.kind, ctx)
+        threshold = float(np.median(np.concatenate([-inside, -other])))
+        facts = {
+            "features": list(features),
+            "median_distance": {"members": float(np.median(inside)), "non_members": float(np.median(other))},
+            "exact_copies": {"members": float((inside == 0).mean()), "non_members": float((other == 0).mean())},
+        }
+        farther = 1 - np.searchsorted(np.sort(other), inside, side="right") / len(other)
+        return Evidence(-inside, -other, threshold, per_record=farther), facts
+
+    def _against_model(
+        self, model: Model, original: Dataset, released: Dataset, outside: Dataset | None, ctx: Context
+    ) -> tuple[Evidence, dict[str, Any]]:
+        target = choose_target(original, self.target, self.kind)
+        features = choose_features(original, released, self.features, target, who=self.kind, quasi=False)
+        facts = {"target": target, "features": list(features), "model": model.title, "shadows": self.shadows}
+        if outside is not None:
+            outside.require([*features, target])
+            scores = attack_holdout(original, released, outside, features, target, model, self.shadows, ctx)
+            return Evidence(scores.members, scores.others, 0.0, per_record=scores.per_record), facts
+        original, released, aligned = match_rows(original, released, self.kind)
+        if not aligned:
+            raise DataError(
+                f"{self.kind}: the rows of the release cannot be matched to the original's; give `holdout`, people who "
+                "are not in the data"
+            )
+        scores = attack_halves(original, released, features, target, model, self.shadows, ctx)
+        return Evidence(scores.members, scores.others, 0.0, paired=True, per_record=scores.per_record), facts

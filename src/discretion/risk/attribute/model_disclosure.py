@@ -1,0 +1,193 @@
+"""Model-based attribute disclosure: what a model learned from the release tells about people (R5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+from math import comb
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from discretion.context import Context
+from discretion.data.dataset import Dataset
+from discretion.errors import PlanError
+from discretion.learning.cases import Case, build_case
+from discretion.learning.designs import choose_features, choose_target
+from discretion.learning.estimators import Model, ModelField
+from discretion.learning.fitting import fit, folds, seeds, target_array
+from discretion.learning.values import Ints, Numbers
+from discretion.measure import Better, Measure, Score, as_percent
+from discretion.part import Columns, Family
+from discretion.risk.synthetic.success_rates import wilson
+
+Bools = NDArray[np.bool_]
+
+
+class ModelDisclosure(Measure, kind="model-disclosure"):
+    """Share of people whose secret a model learned from the release predicts right.
+
+    An intruder fits `model` to the published records and predicts `target` from what they know of a person, the
+    original values of `features` (at the detail of the release). The value is cross-validated over people: nobody's
+    own record is in the data that the model was trained on when that person is predicted. A category is disclosed
+    when the prediction is right, a number when |true − predicted| ≤ percent · σ / 100, σ the standard deviation of
+    the original column.
+
+    Beside it stand the baselines: `majority` (always the published data's most frequent category, or its mean), and
+    `with_record` against `control`: the share for people whose record is in the training data, and for the same
+    people without it. What `control` reaches above `majority` is knowledge about the population, which nobody can
+    withhold from useful data; `due_to_record`, their difference, is what publishing the person's own record adds.
+    With `scan`, all sets of up to that many features are tried: a good prediction from few attributes is the one to
+    worry about.
+
+    People without a true value are left out, published records without the target do not train. Does not see attributes
+    that are not in the data (see `ModelAgreement`). Time: `folds` + 1 fits, times the number of sets in a scan.
+
+    References
+    ----------
+    Torra (2022), A guide to data privacy, section on attribute disclosure; catalogue R5.
+
+    Examples
+    --------
+    >>> import discretion as dc
+    >>> people = dc.datasets.census(2000, seed=1)
+    >>> attack = dc.ModelDisclosure(target="income", features=["age", "education", "hours"], percent=20)
+    >>> score = attack(people, people)
+    >>> score.detail["with_record"] > score.detail["control"] > score.detail["majority"]
+    True
+    """
+
+    target: str = ""
+    """column to predict; without it, the only sensitive column"""
+    features: Columns = ()
+    """columns the intruder knows; without it, the quasi-identifiers"""
+    model: ModelField = Model("tree")
+    """tree, forest, boosting, nearest, logit, linear, or a scikit-learn class such as sklearn.svm:SVC"""
+    percent: float = Field(10.0, gt=0)
+    """for a numeric target: how close a prediction must come, in percent of the standard deviation"""
+    folds: int = Field(5, ge=2)
+    """parts into which people are divided; each is predicted by a model trained on the others"""
+    scan: int = Field(0, ge=0)
+    """also try all sets of up to this many features (0: do not)"""
+
+    family: ClassVar[Family] = "risk"
+    better: ClassVar[Better] = "lower"
+    limits: ClassVar[tuple[float | None, float | None]] = (0.0, 1.0)
+
+    def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:
+        """Train on the release, predict the original."""
+        target = choose_target(original, self.target, self.kind)
+        features = choose_features(original, released, self.features, target, who=self.kind, quasi=True)
+        case = build_case(original, released, features, target, who=self.kind)
+        attack = _Attack(case, self.model, self.percent, self.folds, ctx)
+        tested = case.tested
+        hit = attack.cross_validated(features)
+        value, with_record = float(hit[tested].mean()), float(attack.with_record()[tested].mean())
+        majority = float(attack.majority()[tested].mean())
+        detail: dict[str, Any] = {
+            "target": target,
+            "features": list(features),
+            "model": self.model.title,
+            "control": value,
+            "with_record": with_record,
+            "due_to_record": with_record - value,
+            "majority": majority,
+            "chance": majority,
+            "interval": list(wilson(int(hit[tested].sum()), int(tested.sum()))),
+            "people_tested": int(tested.sum()),
+        }
+        if case.task == "regression":
+            detail["half_width"] = attack.half_width
+        if self.scan:
+            detail["scan"] = attack.scan(self.scan, majority)
+        how = "" if case.task == "classification" else f" (to {self.percent:g}% of a standard deviation)"
+        return self.score(
+            value,
+            f"A model trained on the release predicts {target!r}{how} right for {as_percent(value)} of people whose "
+            f"own record it has not seen, {as_percent(with_record)} with it; guessing gives {as_percent(majority)}.",
+            per_record=case.back(hit.astype(np.float64)),
+            **detail,
+        )
+
+
+@dataclass
+class _Attack:
+    """The predictions of one attack; folds and seeds are the same for every set of features."""
+
+    case: Case
+    model: Model
+    percent: float
+    parts: int
+    ctx: Context
+    done: int = 0
+    total: int = 0
+
+    def __post_init__(self) -> None:
+        rng = self.ctx.rng
+        if not self.model.supports(self.case.task):
+            raise PlanError(f"model: {self.model.title} is not a model for {self.case.task} (the target's type)")
+        self.fold: Ints = folds(self.case.truth, self.parts, rng)
+        self.seeds: Iterator[int] = seeds(rng)
+        self.seed = next(self.seeds)
+        self.total = self.total or self.parts + 1
+
+    @property
+    def half_width(self) -> float:
+        """How close a predicted number must come."""
+        truth = target_array(self.case.truth)[self.case.tested]
+        return self.percent / 100 * float(truth.std(ddof=1)) if len(truth) > 1 else 0.0
+
+    def _hits(self, predicted: NDArray[Any], rows: Ints) -> Bools:
+        truth = target_array(self.case.truth)[rows]
+        if self.case.task == "classification":
+            return np.asarray(predicted == truth)
+        return np.asarray(np.abs(predicted - truth) <= self.half_width)
+
+    def _step(self, label: str) -> None:
+        self.ctx.progress(self.done, self.total, label)
+        self.done += 1
+
+    def cross_validated(self, columns: tuple[str, ...], label: str = "model-disclosure") -> Bools:
+        """Tell for each person whether a model without their record is right."""
+        published, known = self.case.published.only(columns), self.case.known.only(columns)
+        hit = np.zeros(len(known), dtype=np.bool_)
+        for part in range(self.parts):
+            self._step(label)
+            rows = self.case.training_rows(self.fold, part)
+            fitted = fit(self.model, self.case.task, published, self.case.published_target, rows, self.seed)
+            people = np.flatnonzero((self.fold == part) & self.case.tested)
+            hit[people] = self._hits(fitted.predict(known.take(people)), people)
+        return hit
+
+    def with_record(self) -> Bools:
+        """Tell for each person whether a model trained on everybody's record is right."""
+        self._step("model-disclosure: with record")
+        everybody = np.arange(len(self.case.published))
+        case = self.case
+        fitted = fit(self.model, case.task, case.published, case.published_target, everybody, self.seed)
+        return self._hits(fitted.predict(case.known), np.arange(len(case.known))) & case.tested
+
+    def majority(self) -> Bools:
+        """Tell for each person whether the most frequent published category, or the published mean, is right."""
+        published = self.case.published_target
+        values = target_array(published)[~published.missing]
+        guess = values.mean() if isinstance(published, Numbers) else np.bincount(values).argmax()
+        n = len(self.case.known)
+        return self._hits(np.full(n, guess), np.arange(n)) & self.case.tested
+
+    def scan(self, most: int, majority: float) -> list[dict[str, Any]]:
+        """Try every small set of features; the best first, smaller sets before larger ones of the same share."""
+        features = self.case.features
+        sizes = range(1, min(most, len(features)) + 1)
+        self.done, self.total = 0, sum(comb(len(features), size) for size in sizes) * self.parts
+        found = []
+        for size in sizes:
+            for columns in combinations(features, size):
+                hit = self.cross_validated(columns, "model-disclosure: scan")
+                share = float(hit[self.case.tested].mean())
+                found.append({"features": list(columns), "share": share, "above_majority": share - majority})
+        self.ctx.progress(self.total, self.total, "model-disclosure: scan")
+        return sorted(found, key=lambda row: (-row["share"], len(row["features"]), row["features"]))

@@ -1,0 +1,67 @@
+"""Partitions compared by counting pairs one by one, and with scikit-learn."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from math import log
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import discretion as dc
+from discretion.utility.partitions import (
+    adjusted_rand_index,
+    jaccard_index,
+    pair_counts,
+    rand_index,
+    variation_of_information,
+)
+
+groups = st.lists(st.integers(0, 4), min_size=1, max_size=18)
+
+
+@settings(max_examples=60, deadline=None)
+@given(first=groups, data=st.data())
+def test_against_naive_counting_and_scikit_learn(first: list[int], data: st.DataObject) -> None:
+    from sklearn.metrics import adjusted_rand_score, rand_score
+    from sklearn.metrics.cluster import mutual_info_score
+
+    second = data.draw(st.lists(st.integers(0, 4), min_size=len(first), max_size=len(first)))
+    a, b = np.array(first), np.array(second)
+    naive = {(True, True): 0, (True, False): 0, (False, True): 0, (False, False): 0}
+    for i, j in combinations(range(len(a)), 2):
+        naive[a[i] == a[j], b[i] == b[j]] += 1
+    counts = pair_counts(a, b)
+    assert (counts.both, counts.first, counts.second, counts.neither) == tuple(naive.values())
+    assert rand_index(a, b) == pytest.approx(rand_score(a, b))
+    assert adjusted_rand_index(a, b) == pytest.approx(adjusted_rand_score(a, b))
+    either = naive[True, True] + naive[True, False] + naive[False, True]
+    assert jaccard_index(a, b) == pytest.approx(naive[True, True] / either if either else 1.0)
+    entropies = [-sum(s * log(s) for s in np.unique(x, return_counts=True)[1] / len(x)) for x in (a, b)]
+    assert variation_of_information(a, b) == pytest.approx(sum(entropies) - 2 * mutual_info_score(a, b), abs=1e-9)
+
+
+@settings(max_examples=60, deadline=None)
+@given(first=groups, data=st.data())
+def test_names_of_groups_and_order_of_records_do_not_matter(first: list[int], data: st.DataObject) -> None:
+    second = data.draw(st.lists(st.integers(0, 4), min_size=len(first), max_size=len(first)))
+    order = data.draw(st.permutations(range(len(first))))
+    a, b = np.array(first), np.array(second)
+    for index in (rand_index, jaccard_index, adjusted_rand_index, variation_of_information):
+        assert index(a, b) == pytest.approx(index(b, a)) == pytest.approx(index((7 - a)[order], b[order]))
+    assert rand_index(a, a) == jaccard_index(a, a) == adjusted_rand_index(a, a) == 1.0
+    assert variation_of_information(a, a) == pytest.approx(0, abs=1e-12)
+
+
+def test_unrelated_partitions_have_an_adjusted_index_of_about_zero() -> None:
+    rng = np.random.default_rng(0)
+    one, two = rng.integers(0, 5, 5000), rng.integers(0, 3, 5000)
+    assert adjusted_rand_index(one, two) == pytest.approx(0, abs=0.005)
+    assert rand_index(one, two) > 0.55
+
+
+def test_different_lengths_are_an_error() -> None:
+    with pytest.raises(dc.DataError, match="not of 2 and 3"):
+        rand_index(np.array([0, 1]), np.array([0, 1, 2]))

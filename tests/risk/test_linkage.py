@@ -63,13 +63,12 @@ def test_missing_values_are_linked_on_what_is_known() -> None:
     assert score.per_record.tolist() == [1.0, 1.0, 1 / 3]
 
 
-def test_generalized_columns_are_refused_in_words() -> None:
+def test_without_columns_all_quasi_identifiers_are_linked() -> None:
     data = dc.datasets.census(200, seed=1)
-    released = dc.Generalize(levels={"age": 1})(data)
-    with pytest.raises(dc.DataError, match="no quasi-identifier is a number in both"):
-        dc.DistanceLinkage()(data, released)
-    with pytest.raises(dc.DataError, match="column 'age' is text"):
-        dc.DistanceLinkage(columns=["age"])(data, released)
+    score = dc.DistanceLinkage()(data, dc.Generalize(levels={"age": 1})(data))
+    assert score.detail["columns"] == list(data.having("quasi"))
+    with pytest.raises(dc.DataError, match="none of the quasi-identifiers"):
+        dc.DistanceLinkage()(data, data.drop(data.having("quasi")))
 
 
 def test_more_than_ten_columns() -> None:

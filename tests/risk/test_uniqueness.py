@@ -48,3 +48,114 @@ def test_nobody_is_unique() -> None:
     assert dc.SampleUniqueness(columns=["a"])(data).value == 0
     assert dc.SampleUniqueness(columns=["a"], population=data)(data).value == 0
     assert dc.SampleUniqueness(columns=["a"], share=0.5)(data).value == 0
+
+
+def test_a_raw_population_is_generalized_like_the_release() -> None:
+    areas = dc.Hierarchy.tree({"*": {"north": ["a", "b"], "south": ["c", "d"]}})
+    data = dc.Dataset(pl.DataFrame({"area": ["a", "c"]}), roles={"area": "quasi"}, hierarchies={"area": areas})
+    everybody = pl.DataFrame({"area": ["a", "b", "c"]})
+    score = dc.SampleUniqueness(population=everybody)(dc.Generalize(levels={"area": 1})(data))
+    assert score.value == 0.5
+    assert score.detail["not_in_population"] == 0
+    strange = dc.SampleUniqueness(population=pl.DataFrame({"area": ["a"]}))(data)
+    assert strange.detail["not_in_population"] == 1
+
+
+# --- the warning about perturbed quasi-identifiers, which all measures of uniqueness share ---------------------------
+
+
+def people() -> dc.Dataset:
+    return dc.datasets.census(600, seed=1)
+
+
+PERTURBING: list[tuple[dc.Method, str]] = [
+    (dc.AdditiveNoise(columns=["age"], sd_share=0.1), "age"),
+    (dc.AdditiveNoise(columns=["income"], sd_share=0.1), "income"),
+    (dc.RankSwap(columns=["age"], percent=10), "age"),
+    (dc.RankSwap(columns=["income"], percent=10), "income"),
+    (dc.Mdav(columns=["age", "income"], k=5), "age"),
+    (dc.Pram(columns=["sex"], keep_share=0.8), "sex"),
+    (dc.RandomizedResponse(columns=["marital_status"], truth_share=0.7), "marital_status"),
+]
+TRUTHFUL: list[dc.Method] = [
+    dc.Sample(share=0.5),
+    dc.Recode(column="age", width=10),
+    dc.TopCode(column="age", quantile=0.9),
+    dc.TopCode(column="income", quantile=0.9),
+    dc.BottomCode(column="income", quantile=0.1),
+    dc.Round(columns=["age"], base=5),
+    dc.GroupCategories(column="sex", groups={"anybody": ["female", "male"]}),
+    dc.LocalSuppression(columns=["age", "sex"], k=3),
+    dc.Mondrian(columns=["age", "sex", "region"], k=5),
+]
+
+
+@pytest.mark.parametrize(("method", "column"), PERTURBING, ids=lambda part: getattr(part, "kind", part))
+def test_perturbation_is_noticed(method: dc.Method, column: str) -> None:
+    data = people()
+    released = method(data, seed=1)
+    columns = ["age", "sex", "marital_status", "income"]
+    for score in (dc.SampleUniqueness(columns=columns)(released), dc.SampleUniqueness(columns=columns)(data, released)):
+        assert column in score.detail["perturbed"]
+        assert column in score.detail["warning"] and score.detail["warning"] in score.meaning
+    untouched = [name for name in columns if released.frame[name].equals(data.frame[name])]
+    assert "warning" not in dc.SampleUniqueness(columns=untouched)(released).detail
+
+
+@pytest.mark.parametrize("method", TRUTHFUL, ids=lambda part: part.kind)
+def test_recoding_sampling_and_suppression_are_not_perturbation(method: dc.Method) -> None:
+    data = people()
+    released = method(data, seed=1)
+    score = dc.SampleUniqueness(columns=["age", "sex", "region", "income"])(data, released)
+    assert "warning" not in score.detail and "Warning" not in score.meaning
+
+
+def test_generalization_is_not_perturbation() -> None:
+    areas = dc.Hierarchy.tree({"*": {"north": ["a", "b"], "south": ["c", "d"]}})
+    data = dc.Dataset(pl.DataFrame({"area": list("abcd") * 9}), roles={"area": "quasi"}, hierarchies={"area": areas})
+    local = dc.LocalRecoding(k=10)(data, seed=1)
+    for released in (dc.Generalize(levels={"area": 1})(data), local):
+        assert "warning" not in dc.SampleUniqueness()(released).detail
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "perturbed"),
+    [
+        (["a", "b", "c"], ["a", "a", "c"], False),  # b joined a
+        (["a", "b", "c"], ["b", "a", "c"], True),  # exchanged
+        (["a", "a", "b"], ["a", "b", "b"], True),  # one value in two ways
+        (["a", "b", None], ["x", "y", "z"], False),  # renamed
+        ([1, 5, 9], [2, 5, 7], False),  # in order
+        ([1, 5, 9], [9.5, 5.2, 1.1], False),  # the other way round
+        ([1, 5, 9], [3, 2, 8], True),  # noise on values that occur once
+        ([1, 1, 5, 5, 9], [70, 70, 5, 5, 60], False),  # groups with new codes
+        ([1, 5, 9], ["1-5", "1-5", "9"], False),  # intervals
+    ],
+)
+def test_what_counts_as_perturbation(before: list[object], after: list[object], perturbed: bool) -> None:
+    score = dc.SampleUniqueness(columns=["a"])(pl.DataFrame({"a": before}), pl.DataFrame({"a": after}))
+    assert ("warning" in score.detail) == perturbed
+
+
+@pytest.mark.parametrize(
+    "measure",
+    [
+        dc.IndividualRisk(columns=["age"], share=0.1),
+        dc.HouseholdRisk(columns=["age"], share=0.1),
+        dc.LogLinearRisk(columns=["age"], share=0.1),
+        dc.PopulationUniqueness(columns=["age"], share=0.1),
+        dc.AttackerRisk(columns=["age"]),
+    ],
+    ids=lambda part: part.kind,
+)
+def test_every_measure_of_uniqueness_warns(measure: dc.Measure) -> None:
+    data = people()
+    swapped = dc.RankSwap(columns=["age"], percent=10)(data, seed=1)
+    assert measure(swapped).detail["perturbed"] == ["age"]
+    assert "Warning" in measure(swapped).meaning
+    assert "warning" not in measure(data).detail
+
+
+def test_a_release_whose_rows_cannot_be_matched_is_not_judged() -> None:
+    score = dc.SampleUniqueness(columns=["a"])(pl.DataFrame({"a": [1, 2, 3]}), pl.DataFrame({"a": [2, 1]}))
+    assert "warning" not in score.detail

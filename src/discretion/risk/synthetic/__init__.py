@@ -1,0 +1,1 @@
+"""Attacks on releases whose records belong to nobody: synthetic data, and any other release."""

@@ -1,0 +1,141 @@
+"""Several data sets on one scale: numbers as they are, everything else as categories they share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discretion.data.dataset import Dataset
+from discretion.data.hierarchy import canonical
+from discretion.data.population import load_population
+from discretion.errors import DataError, PlanError
+from discretion.kernels.arrays import Bools, Floats, Ints
+
+
+@dataclass(frozen=True)
+class Records:
+    """The same columns of several data sets. Numbers: NaN is missing; categories: missing is one of them."""
+
+    columns: tuple[str, ...]
+    tables: tuple[Floats, ...]
+    """one (rows, columns) matrix for each data set, in the order given"""
+    nominal: Bools
+    weights: Floats
+    """1 / range over all data sets: a number differs from another by at most 1; 0 for categories"""
+
+    def part(self, names: Sequence[str]) -> tuple[list[Floats], Bools, Floats]:
+        """Give the tables of some columns, contiguous, with their kinds and weights."""
+        at = [self.columns.index(name) for name in names]
+        return [np.ascontiguousarray(table[:, at]) for table in self.tables], self.nominal[at], self.weights[at]
+
+
+def control_group(holdout: Any, original: Dataset, who: str) -> Dataset:
+    """Load the control group; without one the attack cannot run."""
+    if holdout is None:
+        raise PlanError(
+            f"{who}: without a control group nothing tells what the release gives away about the people in the data "
+            "from what is true of everybody; give `holdout`: a file (or Dataset) with the same columns about people "
+            "who are not in the original and whom the method has not seen (put a random part of the data aside first)"
+        )
+    found = load_population(holdout)
+    if not len(found):
+        raise DataError(f"{who}: the holdout has no rows")
+    if not found.schema.columns and original.schema.columns:
+        found = Dataset(found.frame, schema=original.schema.only(found.columns))
+    return found
+
+
+def common_columns(named: Sequence[str], purpose: Any, tables: Sequence[Dataset], who: str) -> tuple[str, ...]:
+    """Give the named columns, which all data sets must have, or the default ones that all have."""
+    first, *rest = tables
+    chosen = first.choose(named, purpose)
+    if named:
+        for table in rest:
+            table.require(chosen)
+        return chosen
+    both = tuple(name for name in chosen if all(name in table.columns for table in rest))
+    if not both:
+        raise DataError(f"{who}: no column of the original stands in the release; give `columns`")
+    return both
+
+
+def encode_together(tables: Sequence[Dataset], columns: Sequence[str], who: str) -> Records:
+    """Encode columns of the original, the release and other data sets; the original comes first, the release second.
+
+    A column of numbers (or of dates, or with a declared order) in all of them is compared by differences, any other by
+    equality of its values as text. A category column of which no released value occurs in the original was recoded:
+    comparing it would find nothing and look safe, so it is refused.
+    """
+    kinds, weights = [], []
+    matrices = [np.empty((len(table), len(columns)), dtype=np.float64) for table in tables]
+    for j, name in enumerate(columns):
+        numbers = _numbers(tables, name)
+        values = _categories(tables, name, who) if numbers is None else numbers
+        for matrix, column in zip(matrices, values, strict=True):
+            matrix[:, j] = column
+        kinds.append(numbers is None)
+        weights.append(0.0 if numbers is None else _inverse_range(numbers))
+    return Records(tuple(columns), tuple(matrices), np.array(kinds, np.bool_), np.array(weights))
+
+
+def _numbers(tables: Sequence[Dataset], name: str) -> list[Floats] | None:
+    """Give a column as numbers where its differences mean something in all data sets."""
+    import polars as pl
+
+    types = [table.frame.schema[name] for table in tables]
+    if tables[0].type_of(name) == "nominal":
+        return None
+    if all(kind.is_numeric() for kind in types):
+        return [table.number(name) for table in tables]
+    if all(kind == types[0] and kind.is_temporal() for kind in types):
+        plain = [table.frame[name].to_physical().cast(pl.Float64) for table in tables]
+        return [series.fill_null(float("nan")).to_numpy() for series in plain]
+    order = {text: float(rank) for rank, text in enumerate(tables[0].schema[name].order)}
+    if not order and isinstance(types[0], pl.Enum):
+        order = {text: float(rank) for rank, text in enumerate(types[0].categories.to_list())}
+    texts = [_texts(table, name) for table in tables]
+    if not order or any(text is not None and text not in order for each in texts for text in each):
+        return None
+    ranks = [np.array([np.nan if t is None else order[t] for t in each] or [np.nan]) for each in texts]
+    return [np.asarray(rank[table.codes(name).codes]) for rank, table in zip(ranks, tables, strict=True)]
+
+
+def _texts(table: Dataset, name: str) -> list[str | None]:
+    """Give the values of a column that occur, by code, as text."""
+    if table.frame.schema[name].is_nested():
+        raise DataError(f"column {name!r} holds sets, which these attacks do not compare; leave it out")
+    return [None if value is None else canonical(value) for value in table.codes(name).values]
+
+
+def _categories(tables: Sequence[Dataset], name: str, who: str) -> list[Floats]:
+    texts = [_texts(table, name) for table in tables]
+    present = [{text for text in each if text is not None} for each in texts]
+    if present[0] and present[1] and not present[0] & present[1]:
+        raise DataError(
+            f"{who}: no value of column {name!r} in the release occurs in the original (it was generalized or coded "
+            "anew); do the same to the original first, or leave the column out"
+        )
+    code = {text: float(place) for place, text in enumerate(sorted(set().union(*present)))}
+    tops = [np.array([float(len(code)) if t is None else code[t] for t in each] or [0.0]) for each in texts]
+    return [np.asarray(top[table.codes(name).codes]) for top, table in zip(tops, tables, strict=True)]
+
+
+def _inverse_range(columns: Sequence[NDArray[np.float64]]) -> float:
+    low = min(float(np.fmin.reduce(x, initial=np.inf)) for x in columns)
+    high = max(float(np.fmax.reduce(x, initial=-np.inf)) for x in columns)
+    return 1 / (high - low) if high > low else 0.0
+
+
+def by_value(table: Floats) -> Ints:
+    """Order records by their values, so that draws do not depend on the order of the rows."""
+    return np.lexsort(table.T[::-1])
+
+
+def draw(table: Floats, size: int, rng: np.random.Generator) -> Ints:
+    """Draw records without replacement; which ones depends on their values and the generator only."""
+    order = by_value(table)
+    return order if size >= len(order) else order[np.sort(rng.choice(len(order), size, replace=False))]

@@ -1,0 +1,190 @@
+"""Can a model tell released records from original ones? (U12)"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from discretion.context import Context
+from discretion.data.dataset import Dataset
+from discretion.errors import DataError
+from discretion.learning.designs import encode, filled, medians_of
+from discretion.learning.values import Floats
+from discretion.measure import Better, Measure, Score
+from discretion.part import Columns
+from discretion.utility.comparable import choose_columns, read_pair, shares_of
+
+_STEPS = 30
+
+
+@dataclass(frozen=True)
+class _Stack:
+    """Both data sets on top of each other, in an order that depends on the values only."""
+
+    x: Floats
+    label: Floats
+    """1 for released records"""
+    weights: Floats
+    """each data set sums to its number of records"""
+    weighted: bool
+
+    @property
+    def share(self) -> float:
+        """The share of released records."""
+        return float(self.label.mean())
+
+
+class Propensity(Measure, kind="propensity"):
+    """How well a model tells released records from original ones, between 0 (not at all) and 1 (always).
+
+    Both files are stacked and a model predicts the probability p that a record is a released one; with c the share of
+    released records, pMSE = mean (p − c)², at most c·(1 − c). Even for two samples from one population a model finds
+    something by chance: E₀ is the expected pMSE of a release that is as good as another draw, from the formula
+    (k − 1)·(1 − c)²·c/N for the logit with k parameters, by permuting the labels for trees and with weights. The value
+    is the excess (pMSE − E₀)/(c·(1 − c) − E₀), at least 0, which compares between data of different size. The
+    detail has `pmse`, the standardized `s_pmse` = pMSE/E₀ (1: as good as another draw; for given differences it grows
+    with the number of records) and `z` = (pMSE − E₀)/sd₀.
+
+    `tree` also sees dependence between columns. `logit` uses main effects only: data with the right margins and no
+    dependence at all pass. Permuted labels vary in both files, a synthetic one only in the release: their pMSE is
+    multiplied by 1 − c (halved for equal sizes) unless `null` is `samples`. A perfect copy has 0. Weights of each file
+    count; missing is a value. A generalized column gives every record away: compare with the original generalized
+    alike. Time: one fit, and one for each permutation.
+
+    References
+    ----------
+    Snoke, Raab, Nowok, Dibben & Slavkovic (2018), JRSS A 181(3); Woo et al. (2009); catalogue U12.
+
+    Examples
+    --------
+    >>> import numpy as np, polars as pl, discretion as dc
+    >>> x = pl.DataFrame({"a": np.arange(100.0)})
+    >>> measure = dc.Propensity(columns=["a"])
+    >>> measure(x, x).value, round(measure(x, x.with_columns(pl.col("a") + 200)).value, 6)
+    (0.0, 1.0)
+    """
+
+    columns: Columns = ()
+    """columns the model sees; without it, all but identifiers and weights"""
+    model: Literal["tree", "logit"] = "tree"
+    """classification tree, or logistic regression on main effects"""
+    permutations: int = Field(20, ge=2)
+    """permutations of the labels for the chance level of trees, and of the logit with weights"""
+    null: Literal["synthetic", "samples"] = "synthetic"
+    """what a good release is: drawn from a model of the original, or another sample from the same population"""
+    smallest_leaf: int = Field(20, ge=1)
+    """smallest number of records in a leaf of the tree"""
+    leaf_share: float = Field(0.002, ge=0, lt=0.5)
+    """smallest share of all records in a leaf: larger trees see finer differences and more chance"""
+
+    better: ClassVar[Better] = "lower"
+    aligned: ClassVar[bool] = False
+    limits: ClassVar[tuple[float | None, float | None]] = (0.0, 1.0)
+
+    def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:
+        """Fit the model, and the chance level."""
+        columns = choose_columns(original, released, self.columns, self.kind)
+        stack = _stacked(original, released, columns, self.kind)
+        top = stack.share * (1 - stack.share)
+        seed = int(ctx.rng.integers(2**31 - 1))
+        pmse, parameters = self._pmse(stack, stack.label, seed)
+        expected, sd = self._chance(stack, parameters, seed, ctx)
+        value = float(np.clip((pmse - expected) / (top - expected), 0.0, 1.0)) if top > expected else 0.0
+        ratio = pmse / expected if expected > 0 else 0.0
+        return self.score(
+            value,
+            f"A {self.model} tells released records from original ones {value:.1%} of the way from chance to certainty "
+            f"(S_pMSE {ratio:.3g}; 1 is as good as another draw).",
+            pmse=pmse,
+            s_pmse=ratio,
+            z=(pmse - expected) / sd if sd > 0 else 0.0,
+            expected=expected,
+            sd=sd,
+            largest=top,
+            model=self.model,
+            parameters=parameters,
+            columns=list(columns),
+        )
+
+    def _pmse(self, stack: _Stack, label: Floats, seed: int) -> tuple[float, int]:
+        """Give the pMSE and the number of parameters (leaves)."""
+        if self.model == "logit":
+            fitted, parameters = _logit(stack.x, label, stack.weights)
+        else:
+            from sklearn.tree import DecisionTreeClassifier
+
+            weights: Any = stack.weights if stack.weighted else None
+            leaf = max(self.smallest_leaf, math.ceil(self.leaf_share * len(label)))
+            tree = DecisionTreeClassifier(min_samples_leaf=leaf, random_state=seed)
+            tree.fit(stack.x, label, sample_weight=weights)
+            fitted = tree.predict_proba(stack.x)[:, -1] if len(tree.classes_) == 2 else label
+            parameters = int(tree.get_n_leaves())
+        weights = stack.weights / stack.weights.sum()
+        return float(weights @ (fitted - stack.share) ** 2), parameters
+
+    def _chance(self, stack: _Stack, parameters: int, seed: int, ctx: Context) -> tuple[float, float]:
+        """Give mean and standard deviation of the pMSE of a release that is as good as another draw."""
+        c = stack.share
+        factor = 1 - c if self.null == "synthetic" else 1.0
+        if self.model == "logit" and not stack.weighted:
+            unit = factor * (1 - c) * c / len(stack.label)
+            return (parameters - 1) * unit, float(np.sqrt(2 * (parameters - 1))) * unit
+        rng = ctx.within("permutations").rng
+        found = np.empty(self.permutations)
+        for number in range(self.permutations):
+            ctx.progress(number, self.permutations, ctx.step)
+            found[number] = self._pmse(stack, rng.permutation(stack.label), seed)[0]
+        return float(found.mean() * factor), float(found.std(ddof=1) * factor)
+
+
+def _stacked(original: Dataset, released: Dataset, columns: tuple[str, ...], who: str) -> _Stack:
+    pairs = [read_pair(original, released, name) for name in columns]
+    designs = encode([{p.name: p.original for p in pairs}, {p.name: p.released for p in pairs}])
+    x = np.concatenate([design.x for design in designs])
+    if not x.shape[1]:
+        raise DataError(f"{who}: the columns have no values")
+    x = filled(x, medians_of(x))
+    label = np.repeat([0.0, 1.0], [len(original), len(released)])
+    weights = np.concatenate([shares_of(data, who) * len(data) for data in (original, released)])
+    order = np.lexsort([label, weights, *x.T[::-1]])
+    return _Stack(x[order], label[order], weights[order], not np.allclose(weights, 1.0, rtol=1e-9))
+
+
+def _logit(x: Floats, label: Floats, weights: Floats) -> tuple[Floats, int]:
+    """Fit a logistic regression by Newton's steps; give the probabilities and the number of independent parameters.
+
+    Directions that do not vary are left out. Where the files can be separated exactly, probabilities go to 0 and 1 and
+    the steps end at a bound.
+    """
+    z = _independent(x, weights)
+    beta = np.zeros(z.shape[1])
+    share = float(weights @ label / weights.sum())
+    beta[0] = np.log(share / (1 - share))
+    for _ in range(_STEPS):
+        fitted = 1 / (1 + np.exp(-np.clip(z @ beta, -30, 30)))
+        slope = z.T @ (weights * (label - fitted))
+        curve = (z * (weights * np.maximum(fitted * (1 - fitted), 1e-10))[:, None]).T @ z
+        step = np.linalg.solve(curve, slope)
+        longest = float(np.abs(step).max())
+        beta += step * min(1.0, 5.0 / longest if longest > 0 else 1.0)
+        if longest < 1e-10:
+            break
+    return 1 / (1 + np.exp(-np.clip(z @ beta, -30, 30))), z.shape[1]
+
+
+def _independent(x: Floats, weights: Floats) -> Floats:
+    """Give a constant and uncorrelated directions of unit variance that span the columns."""
+    shares = weights / weights.sum()
+    away = x - shares @ x
+    sd = np.sqrt(shares @ away**2)
+    varies = sd > 1e-12 * np.maximum(np.abs(x).max(axis=0), 1e-300)
+    scaled = away[:, varies] / sd[varies]
+    values, axes = (
+        np.linalg.eigh((scaled * shares[:, None]).T @ scaled) if varies.any() else (np.empty(0), np.empty((0, 0)))
+    )
+    kept = values > 1e-9 * max(float(values.max(initial=0.0)), 1e-300)
+    return np.column_stack([np.ones(len(x)), scaled @ (axes[:, kept] / np.sqrt(values[kept]))])

@@ -1,0 +1,247 @@
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import discretion as dc
+from discretion.kernels.linkage_mixed import ABSOLUTE, NOMINAL, SQUARED, Terms, build_tree, count_allowed, nearest_mixed
+
+INF = np.inf
+
+
+def naive_costs(q: np.ndarray, p: np.ndarray, terms: Terms) -> np.ndarray:
+    """Every distance, one by one."""
+    costs = np.zeros((len(q), len(p)))
+    for i in range(len(q)):
+        scale = terms.scale[i] if len(terms.scale) > 1 else terms.scale[0]
+        for k in range(len(p)):
+            for j in range(q.shape[1]):
+                if np.isnan(q[i, j]):
+                    continue
+                if np.isnan(p[k, j]):
+                    costs[i, k] += terms.gap[j]
+                elif terms.kinds[j] == NOMINAL:
+                    agrees = int(p[k, j]) in terms.alike[terms.offsets[j] + int(q[i, j])]
+                    costs[i, k] += 0.0 if agrees else scale[j]
+                elif len(terms.low) and not terms.low[i, j] <= p[k, j] <= terms.high[i, j]:
+                    costs[i, k] = INF
+                else:
+                    term = abs(q[i, j] - p[k, j]) * scale[j]
+                    costs[i, k] += term * term if terms.kinds[j] == SQUARED else term
+    return costs
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    n=st.integers(1, 120),
+    m=st.integers(1, 30),
+    gaps=st.sampled_from([0.0, 0.2]),
+    bounded=st.booleans(),
+    gap=st.sampled_from([0.0, 0.7, INF]),
+)
+def test_tree_against_all_pairs(seed: int, n: int, m: int, gaps: float, bounded: bool, gap: float) -> None:
+    rng = np.random.default_rng(seed)
+    kinds = rng.choice([ABSOLUTE, SQUARED, NOMINAL], rng.integers(1, 5)).astype(np.int64)
+    d, size = len(kinds), int(rng.choice([2, 5, 200]))
+    q, p = (rng.integers(0, size, (rows, d)).astype(float) for rows in (m, n))
+    q[rng.random(q.shape) < gaps], p[rng.random(p.shape) < gaps] = np.nan, np.nan
+    alike = np.concatenate([np.column_stack([np.arange(size), rng.integers(-1, size, size)]) for _ in range(d)])
+    scale = rng.choice([0.5, 1.0, 2.0], (m if bounded else 1, d))
+    none = np.empty((0, d))
+    low = q - rng.integers(0, 3, (m, d)) if bounded else none
+    high = q + rng.integers(0, 3, (m, d)) if bounded else none
+    terms = Terms(kinds, scale, np.full(d, gap), alike, np.arange(d) * size, low, high)
+    own = rng.integers(0, n, m)
+    got = nearest_mixed(q, build_tree(p, kinds, scale.mean(axis=0)), terms, p[own])
+    costs = naive_costs(q, p, terms)
+    least = costs.min(axis=1)
+    tied = (costs <= (least * (1 + 1e-9))[:, None]) & np.isfinite(costs)
+    np.testing.assert_allclose(got.distance, least)
+    assert got.size.tolist() == tied.sum(axis=1).tolist()
+    assert got.has_own.tolist() == tied[np.arange(m), own].tolist()
+    assert got.lowest.tolist() == [int(row.argmax()) if row.any() else -1 for row in tied]
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 2**32), n=st.integers(1, 200), d=st.integers(1, 3))
+def test_counts_inside_bounds(seed: int, n: int, d: int) -> None:
+    rng = np.random.default_rng(seed)
+    p = rng.integers(0, 20, (n, d)).astype(float)
+    p[rng.random(p.shape) < 0.1] = np.nan
+    q = rng.integers(0, 20, (15, d)).astype(float)
+    low, high = q - rng.integers(0, 8, q.shape), q + rng.integers(0, 8, q.shape)
+    kinds = np.full(d, SQUARED)
+    terms = Terms(kinds, np.ones((1, d)), np.zeros(d), np.empty((0, 1), int), np.zeros(d, int), low, high)
+    inside = ~((p[None] < low[:, None]) | (p[None] > high[:, None])).any(axis=2)
+    assert count_allowed(build_tree(p, kinds, np.ones(d)), terms).tolist() == inside.sum(axis=1).tolist()
+
+
+def naive_gower(x: pl.DataFrame, y: pl.DataFrame, numbers: list[str], words: list[str]) -> float:
+    total = np.zeros((len(x), len(y)))
+    for name in numbers:
+        a, b = x[name].to_numpy(), y[name].to_numpy()
+        total += np.abs(a[:, None] - b[None]) / np.ptp(np.concatenate([a, b]))
+    for name in words:
+        total += x[name].to_numpy()[:, None] != y[name].to_numpy()[None]
+    tied = total <= total.min(axis=1, keepdims=True) * (1 + 1e-9)
+    return float((tied.diagonal() / tied.sum(axis=1)).mean())
+
+
+def test_mixed_columns_by_gower() -> None:
+    rng = np.random.default_rng(5)
+    n = 400
+    x = pl.DataFrame({"a": rng.normal(size=n), "b": rng.integers(0, 9, n), "c": rng.choice(list("pqrs"), n)})
+    y = x.with_columns(pl.Series("a", x["a"] + rng.normal(0, 0.2, n)), pl.Series("c", rng.choice(list("pqrs"), n)))
+    score = dc.DistanceLinkage(columns=["a", "b", "c"])(x, y)
+    assert score.value == pytest.approx(naive_gower(x, y, ["a", "b"], ["c"]))
+    only = dc.DistanceLinkage(columns=["c"])(x, y)
+    assert only.value == pytest.approx(naive_gower(x, y, [], ["c"]))
+
+
+def test_ordered_categories_are_compared_by_their_place() -> None:
+    order = ["low", "middle", "high", "top"]
+    x = dc.Dataset(pl.DataFrame({"o": ["low", "high", "top"]}), orders={"o": order})
+    y = dc.Dataset(pl.DataFrame({"o": ["middle", "high", "top"]}), schema=x.schema)
+    assert dc.DistanceLinkage(columns=["o"])(x, y).value == 1.0
+    unordered = dc.DistanceLinkage(columns=["o"])(x.frame, y.frame)
+    assert unordered.value == pytest.approx((1 / 3 + 1 + 1) / 3)
+
+
+def test_a_generalized_value_agrees_with_what_is_below_it() -> None:
+    tree = dc.Hierarchy.tree({"*": {"north": ["a", "b"], "south": ["c", "d"]}})
+    data = dc.Dataset(pl.DataFrame({"r": list("abcdd"), "s": list("fmfmm")}), hierarchies={"r": tree})
+    released = dc.Generalize(levels={"r": 1})(data)
+    score = dc.DistanceLinkage(columns=["r", "s"])(data, released)
+    assert score.per_record is not None and score.per_record.tolist() == [1, 1, 1, 0.5, 0.5]
+    local = data.with_columns({"r": ["north", "north", "*", "d", "d"]})
+    assert dc.DistanceLinkage(columns=["r"])(data, local).per_record.tolist() == pytest.approx(  # type: ignore[union-attr]
+        [1 / 3, 1 / 3, 1, 1 / 3, 1 / 3]
+    )
+
+
+def test_text_without_a_hierarchy_is_refused_in_words() -> None:
+    data = pl.DataFrame({"age": [20, 30, 40]})
+    with pytest.raises(dc.DataError, match="column 'age' is text in the release"):
+        dc.DistanceLinkage(columns=["age"])(data, pl.DataFrame({"age": ["20-29", "30-39", "40-49"]}))
+
+
+def test_columns_that_can_be_compared() -> None:
+    from discretion.risk.identity.distances import comparable
+
+    tree = dc.Hierarchy.tree({"*": {"north": ["1", "2"]}})
+    data = dc.Dataset(pl.DataFrame({"a": [1, 2], "b": [1, 2], "c": ["x", "y"]}), hierarchies={"b": tree})
+    released = dc.Dataset(pl.DataFrame({"a": ["1-9", "1-9"], "b": ["north", "north"], "c": ["y", "x"]}))
+    assert comparable(data, released, ["a", "b", "c"]) == ("b", "c")
+    assert comparable(data, data, ["a", "b", "c"]) == ("a", "b", "c")
+
+
+def test_suppressed_cells() -> None:
+    """The first record lost b: passed over it cannot be found, as a match or on average it can."""
+    x = pl.DataFrame({"a": [1.0, 2.0, 3.0, 9.0], "b": [1.0, 2.0, 3.0, 9.0]})
+    y = pl.DataFrame({"a": [1.0, 2.0, 3.0, 9.0], "b": [None, 2.0, 3.0, 9.0]})
+    found = {
+        gaps: dc.DistanceLinkage(columns=["a", "b"], missing=gaps, standardize=False)(x, y).per_record
+        for gaps in ("average", "match", "exclude")
+    }
+    assert found["match"].tolist() == [1, 1, 1, 1]  # type: ignore[union-attr]
+    assert found["exclude"].tolist() == [0, 1, 1, 1]  # type: ignore[union-attr]
+    average = np.mean([(b - v) ** 2 for b in (1, 2, 3, 9) for v in (2, 3, 9)])
+    assert found["average"].tolist() == [float(average < 2), 1, 1, 1]  # type: ignore[union-attr]
+
+
+def test_mahalanobis_is_euclid_on_decorrelated_columns() -> None:
+    rng = np.random.default_rng(8)
+    base = rng.normal(size=(300, 3))
+    x = base @ np.array([[1, 0.9, 0], [0, 0.3, 0], [0, 0, 5.0]])
+    y = x + rng.normal(0, 0.2, x.shape)
+    names = ["a", "b", "c"]
+    frames = pl.DataFrame(x, schema=names), pl.DataFrame(y, schema=names)
+    inverse = np.linalg.inv(np.cov(x.T))
+    gaps = x[:, None] - y[None]
+    nearest = np.einsum("ijk,kl,ijl->ij", gaps, inverse, gaps).argmin(axis=1)
+    score = dc.DistanceLinkage(columns=names, distance="mahalanobis")(*frames)
+    assert score.value == pytest.approx((nearest == np.arange(300)).mean())
+    turned = [pl.DataFrame(z @ np.array([[1, 2, 0], [0, 1, 0], [3, 0, 1.0]]), schema=names) for z in (x, y)]
+    assert dc.DistanceLinkage(columns=names, distance="mahalanobis")(*turned).value == pytest.approx(score.value)
+
+
+def test_robust_mahalanobis_is_not_misled_by_outliers() -> None:
+    rng = np.random.default_rng(9)
+    x = rng.normal(size=(400, 1)) @ np.ones((1, 2)) + rng.normal(0, 0.1, (400, 2))
+    y = x + rng.normal(size=(400, 1)) * 0.5 * np.ones((1, 2)) + rng.normal(0, 0.01, (400, 2))
+    x[:40] += rng.normal(0, 40, (40, 2)) * [1, -1]
+    y[:40] = x[:40]
+    frames = pl.DataFrame(x, schema=["a", "b"]), pl.DataFrame(y, schema=["a", "b"])
+    found = {
+        name: dc.DistanceLinkage(columns=["a", "b"], distance=name)(*frames).value
+        for name in ("mahalanobis", "robust-mahalanobis")
+    }
+    assert found["robust-mahalanobis"] > found["mahalanobis"] + 0.05
+
+
+@pytest.mark.parametrize("distance", ["mahalanobis", "robust-mahalanobis"])
+def test_mahalanobis_refuses_what_it_cannot_compare(distance: str) -> None:
+    words = pl.DataFrame({"a": [1.0, 2, 3], "w": ["x", "y", "z"]})
+    with pytest.raises(dc.PlanError, match="'w' holds categories"):
+        dc.DistanceLinkage(columns=["a", "w"], distance=distance)(words, words)
+    holes = pl.DataFrame({"a": [1.0, None, 3]})
+    with pytest.raises(dc.DataError, match="'a' has missing values"):
+        dc.DistanceLinkage(columns=["a"], distance=distance)(holes, holes)
+
+
+def test_a_million_distances_are_not_kept() -> None:
+    """Cancelling works, and progress is told."""
+    calls: list[tuple[int, int]] = []
+    rng = np.random.default_rng(1)
+    x = pl.DataFrame({"a": rng.normal(size=20_000), "c": rng.choice(list("ab"), 20_000)})
+
+    def cancel(done: int, total: int, label: str) -> None:
+        calls.append((done, total))
+        raise dc.Cancelled("stop")
+
+    with pytest.raises(dc.Cancelled):
+        dc.DistanceLinkage(columns=["a", "c"])(x, x, progress=cancel)
+    assert len(calls) == 1
+    assert dc.DistanceLinkage(columns=["a", "c"])(x, x).value == 1.0
+
+
+class TestAssignment:
+    def test_finds_all_of_a_shifted_release(self) -> None:
+        x = pl.DataFrame({"v": np.arange(50.0)})
+        y = pl.DataFrame({"v": np.arange(50.0) + 0.9})
+        assert dc.DistanceLinkage(columns=["v"])(x, y).value == pytest.approx(1 / 50)
+        assert dc.AssignmentLinkage(columns=["v"])(x, y).value == 1.0
+
+    def test_is_the_best_of_all_permutations(self) -> None:
+        from itertools import permutations
+
+        rng = np.random.default_rng(3)
+        x, y = rng.integers(0, 9, (6, 2)).astype(float), rng.integers(0, 9, (6, 2)).astype(float)
+        sd = x.std(axis=0, ddof=1)
+        distances = np.sqrt((((x[:, None] - y[None]) / sd) ** 2).sum(axis=2))
+        best = min(sum(distances[i, j] for i, j in enumerate(order)) for order in permutations(range(6)))
+        names = ["a", "b"]
+        score = dc.AssignmentLinkage(columns=names)(pl.DataFrame(x, schema=names), pl.DataFrame(y, schema=names))
+        assert score.detail["total_distance"] == pytest.approx(best)
+
+    def test_equal_published_records_count_as_one_part_each(self) -> None:
+        x = np.random.default_rng(1).normal(size=(60, 2))
+        data = pl.DataFrame(x, schema=["a", "b"])
+        score = dc.AssignmentLinkage(columns=["a", "b"])(data, dc.Mdav(columns=["a", "b"], k=4)(data))
+        assert 0 < score.value <= 1 / 4
+
+    def test_limits(self) -> None:
+        big = pl.DataFrame({"v": np.arange(5001.0)})
+        with pytest.raises(dc.DataError, match="use distance-linkage"):
+            dc.AssignmentLinkage(columns=["v"])(big, big)
+        with pytest.raises(dc.PlanError, match="distance-linkage"):
+            dc.AssignmentLinkage(columns=["v"], intruder={"knows_method": True})
+
+    def test_fewer_records_than_the_release(self) -> None:
+        x = pl.DataFrame({"v": np.arange(50.0)})
+        score = dc.AssignmentLinkage(columns=["v"], intruder={"records": 10})(x, x)
+        assert score.value == 1.0 and score.detail["records"] == 10

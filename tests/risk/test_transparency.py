@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import discretion as dc
+from discretion.risk.identity.transparency.windows import center_window, swap_window
+
+NAMES = ["a", "b", "c"]
+INFORMED = {"knows_method": True}
+
+
+def numbers(n: int = 600, seed: int = 1) -> dc.Dataset:
+    return dc.Dataset(pl.DataFrame(np.random.default_rng(seed).normal(size=(n, 3)), schema=NAMES))
+
+
+def attacked(data: dc.Dataset, released: dc.Dataset, **fields: object) -> dc.Score:
+    return dc.DistanceLinkage(columns=NAMES, intruder={**INFORMED, **fields})(data, released)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    n=st.integers(25, 80),
+    values=st.sampled_from([3, 10, 10**6]),
+    percent=st.sampled_from([10.0, 25.0, 60.0]),
+    shares=st.sampled_from([(0.0, 0.0), (0.2, 0.1), (0.0, 0.4)]),
+    kind=st.sampled_from([dc.RankSwap, dc.BlockRankSwap]),
+    gaps=st.sampled_from([0.0, 0.15]),
+    hidden=st.sampled_from([0.0, 0.1]),
+)
+def test_the_true_value_lies_in_the_swapping_window(
+    seed: int, n: int, values: int, percent: float, shares: tuple[float, float], kind: type, gaps: float, hidden: float
+) -> None:
+    rng = np.random.default_rng(seed)
+    x = rng.integers(0, values, n).astype(float)
+    x[:2] = 0, values  # it varies
+    x[2:][rng.random(n - 2) < gaps] = np.nan
+    step = kind(columns=["x"], percent=percent, bottom_share=shares[0], top_share=shares[1])
+    y = step(pl.DataFrame({"x": x}, nan_to_null=True), seed=seed)["x"].cast(pl.Float64).to_numpy().copy()
+    y[rng.random(n) < hidden] = np.nan
+    low, high = swap_window(x, y, step)
+    there = ~np.isnan(x) & ~np.isnan(y)
+    assert ((low <= y) & (y <= high))[there].all()
+
+
+@settings(max_examples=100, deadline=None)
+@given(seed=st.integers(0, 2**32), n=st.integers(6, 60), values=st.sampled_from([3, 8, 10**6]), k=st.integers(2, 3))
+def test_the_true_center_is_next_to_the_value(seed: int, n: int, values: int, k: int) -> None:
+    x = np.random.default_rng(seed).integers(0, values, n).astype(float)
+    for method in (dc.IndividualRanking, dc.OptimalMicroaggregation):
+        y = method(columns=["x"], k=k)(pl.DataFrame({"x": x}))["x"].to_numpy()
+        low, high = center_window(x, y)
+        assert (low <= y).all() and (y <= high).all()
+
+
+@pytest.mark.parametrize(
+    ("step", "gain"),
+    [
+        (dc.RankSwap(columns=NAMES, percent=10), 1.1),
+        (dc.BlockRankSwap(columns=NAMES, percent=10), 1.5),
+        (dc.Mdav(columns=NAMES, k=5), 1.05),
+        (dc.IndividualRanking(columns=NAMES, k=60), 1.05),
+    ],
+    ids=lambda item: item.kind if isinstance(item, dc.Method) else "",
+)
+def test_knowing_the_method_finds_more_and_loses_nobody(step: dc.Method, gain: float) -> None:
+    data = numbers()
+    released = step(data, seed=5)
+    score = attacked(data, released)
+    plain = dc.DistanceLinkage(columns=NAMES)(data, released)
+    assert score.detail["plain"] == plain.value
+    assert score.value == score.detail["informed"] > gain * plain.value
+    assert score.per_record is not None and plain.per_record is not None
+    assert (score.per_record >= plain.per_record - 1e-12).all()
+    assert score.detail["without_candidate"] == 0
+
+
+def test_windows_are_intersected_over_the_columns() -> None:
+    """Rows in each window are about a fifth of the records, in all three about 1/125 (independent columns)."""
+    data = numbers(2000)
+    released = dc.RankSwap(columns=NAMES, percent=10)(data, seed=5)
+    candidates = {
+        d: dc.DistanceLinkage(columns=NAMES[:d], intruder=INFORMED)(data, released).detail["candidates"]
+        for d in (1, 2, 3)
+    }
+    share = 0.2 - 0.1**2  # windows at the ends are cut
+    for d, count in candidates.items():
+        assert count == pytest.approx(2000 * share**d, rel=0.12)
+
+
+def test_microaggregation_formed_again_is_found_as_one_of_the_group() -> None:
+    data = numbers()
+    score = attacked(data, dc.Mdav(columns=NAMES, k=4)(data))
+    assert score.value == pytest.approx(1 / 4)
+    blocks = dc.Mdav(blocks=[["a", "b"], ["c"]], k=4)(data)
+    both = attacked(data, blocks)
+    sizes = blocks.frame.group_by(NAMES).len()["len"].to_numpy()
+    assert both.value == pytest.approx(len(sizes) / 600)
+
+
+def test_an_intruder_with_few_records_uses_the_centers() -> None:
+    data = numbers()
+    released = dc.IndividualRanking(columns=NAMES, k=20)(data)
+    score = attacked(data, released, records=200)
+    assert "centers" in score.detail["known_of"]["a"]
+    assert score.detail["informed"] >= score.detail["plain"]
+
+
+def test_known_noise_weighs_the_columns() -> None:
+    """Little noise on one column, much on two: standardizing treats them alike."""
+    data = numbers()
+    quiet = dc.AdditiveNoise(columns=["a"], sd_share=0.02)(data, seed=1)
+    released = dc.AdditiveNoise(columns=["b", "c"], sd_share=1.0)(quiet, seed=2)
+    score = attacked(data, released)
+    assert score.detail["informed"] > 2 * score.detail["plain"]
+    noise = released.frame.to_numpy() - data.frame.to_numpy()
+    sds = np.array([0.02, 1.0, 1.0]) * data.frame.to_numpy().std(axis=0, ddof=1)
+    gaps = (data.frame.to_numpy()[:, None] - released.frame.to_numpy()[None]) / sds
+    nearest = (gaps**2).sum(axis=2).argmin(axis=1)
+    assert noise.std(axis=0) == pytest.approx(sds, rel=0.1)
+    assert score.detail["informed"] == pytest.approx((nearest == np.arange(600)).mean())
+
+
+def test_equal_noise_on_all_columns_tells_nothing_new() -> None:
+    data = numbers()
+    score = attacked(data, dc.AdditiveNoise(columns=NAMES, sd_share=0.4)(data, seed=1))
+    assert score.detail["informed"] == score.detail["plain"]
+
+
+def test_correlated_noise_is_measured_along_its_directions() -> None:
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(600, 1)) + rng.normal(0, 0.1, (600, 3))
+    data = dc.Dataset(pl.DataFrame(x, schema=NAMES))
+    score = attacked(data, dc.CorrelatedNoise(columns=NAMES, variance_share=0.2)(data, seed=1))
+    assert score.detail["informed"] > 1.5 * score.detail["plain"]
+
+
+def test_multiplicative_noise_keeps_zero_and_sign() -> None:
+    rng = np.random.default_rng(4)
+    x = rng.lognormal(0, 2, (600, 3)) * rng.choice([-1.0, 0.0, 1.0], (600, 3))
+    data = dc.Dataset(pl.DataFrame(x, schema=NAMES))
+    released = dc.MultiplicativeNoise(columns=NAMES, sd=0.3)(data, seed=1)
+    score = attacked(data, released)
+    assert score.detail["informed"] > 1.5 * score.detail["plain"]
+    assert score.detail["without_candidate"] == 0
+
+
+def test_what_no_step_changed_must_be_equal() -> None:
+    rng = np.random.default_rng(5)
+    frame = numbers().frame.with_columns(pl.Series("job", rng.choice([f"j{i}" for i in range(30)], 600)))
+    data = dc.Dataset(frame)
+    released = dc.AdditiveNoise(columns=NAMES, sd_share=2.0)(data, seed=1)
+    score = dc.DistanceLinkage(columns=[*NAMES, "job"], intruder=INFORMED)(data, released)
+    assert score.detail["known_of"]["job"] == "not changed"
+    job = frame["job"].to_numpy()
+    gaps = data.frame[NAMES].to_numpy()[:, None] - released.frame[NAMES].to_numpy()[None]
+    costs = ((gaps / data.frame[NAMES].to_numpy().std(axis=0)) ** 2).sum(axis=2)
+    nearest = np.where(job[:, None] == job[None], costs, np.inf).argmin(axis=1)
+    assert score.detail["informed"] == pytest.approx((nearest == np.arange(600)).mean())
+    assert score.value == max(score.detail["plain"], score.detail["informed"])
+
+
+def test_a_column_changed_twice_is_attacked_as_if_the_method_were_unknown() -> None:
+    data = numbers()
+    twice = dc.AdditiveNoise(columns=NAMES, sd_share=0.2)(dc.RankSwap(columns=NAMES, percent=5)(data, seed=1), seed=2)
+    score = attacked(data, twice)
+    assert score.detail["known_of"] == {} and score.detail["informed"] == score.detail["plain"]
+
+
+def test_the_same_seed_gives_the_same_figures() -> None:
+    data = numbers()
+    released = dc.RankSwap(columns=NAMES, percent=10)(data, seed=5)
+    assert attacked(data, released, records=50).detail == attacked(data, released, records=50).detail

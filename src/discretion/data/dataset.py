@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -17,6 +18,8 @@ from discretion.errors import DataError, PlanError, unknown
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from discretion.part import Part
 
 Purpose = Literal["classes", "perturb", "compare", "compare-numbers"]
 Level = int | NDArray[np.int64]
@@ -49,6 +52,7 @@ class Dataset:
         "levels",
         "lost_records",
         "schema",
+        "steps",
     )
 
     def __init__(
@@ -78,6 +82,7 @@ class Dataset:
         self.came_from: Mapping[str, Any] = MappingProxyType({})
         self.levels: Mapping[str, Level] = MappingProxyType({})
         self.lost_records = 0
+        self.steps: tuple[Part, ...] = ()
 
     @classmethod
     def of(cls, data: Any) -> Dataset:
@@ -338,6 +343,14 @@ class Dataset:
         new.came_from = self.came_from
         new.levels = self.levels
         new.lost_records = self.lost_records
+        new.steps = self.steps
+        return new
+
+    def after(self, step: Part, before: Dataset) -> Dataset:
+        """Give the data as the result of one more step on `before`; `steps` is for attacks, never for the public."""
+        new = copy(self)
+        new._root = self.origin
+        new.steps = (*before.steps, step)
         return new
 
     def with_columns(
@@ -428,7 +441,7 @@ class Dataset:
         A cell that is missing here and not there counts as suppressed.
         """
         new = self._derive(self._frame, self.columns, {})
-        new._source, new._rows, new._root = None, rows, original.origin
+        new._source, new._rows, new._root, new.steps = None, rows, original.origin, ()
         hidden = {
             name: self._frame[name].is_null().to_numpy() & original.frame[name].is_not_null().to_numpy()[rows]
             for name in self.columns

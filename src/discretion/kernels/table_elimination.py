@@ -1,0 +1,246 @@
+"""Which cells of a table may be published without making others computable: sparse elimination modulo a prime."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from discretion.kernels.arrays import Bools, Ints, Ints32, Keys
+from discretion.kernels.jit import helper, kernel
+from discretion.kernels.table_elimination_field import PRIME, inverse, minus, plus, times
+from discretion.kernels.table_elimination_ratios import EMPTY, exchange, new_ratios
+from discretion.kernels.table_elimination_work import PIVOTS, USED, Work, clear, reduce, settle, spread, tally
+
+STEP = 256
+"""Candidates between two reports of progress."""
+
+Columns = tuple[Ints, Ints32]
+"""Columns of 0 and 1 over the inner cells: where each begins, and the rows of all (ascending in each)."""
+
+
+def publishable(
+    columns: Columns,
+    order: Ints,
+    n_rows: int,
+    targets: Columns,
+    primary: Bools,
+    single: Bools,
+    progress: Callable[[int, int], None] | None = None,
+) -> Bools:
+    """Go through candidate columns in an order and publish each that makes no primary target computable.
+
+    `columns` holds the published cells over the inner cells, `order` the candidates; a target is a column too: primary
+    ones must not lie in the span of what is published. With any single target (one that somebody knows) no primary
+    target may be computable by means of one single one either. Targets must be different columns. The answer, one entry
+    per place of `order`, is the largest set that going through in this order allows: a refused candidate stays refused.
+
+    Exact modulo 2⁶¹ − 1. A table's minors are small whole numbers, which this prime does not divide; the products with
+    random vectors that stand for "in the span" are wrong with a chance of about 2⁻⁶¹ per comparison.
+    """
+    work = _new_work(columns, order, n_rows, targets, primary, single)
+    vectors = work.u.shape[1]
+    accepted = np.zeros(len(order), np.bool_)
+    done = 0
+    while done < len(order):
+        stop = min(done + STEP, len(order))
+        if len(work.entry_row) - work.counts[USED] < n_rows:
+            work = _grown(work)
+        done = int(_offer_all(work, order, done, stop, accepted, vectors))
+        if progress is not None:
+            progress(done, len(order))
+    return accepted
+
+
+def _random(shape: tuple[int, int]) -> Ints:
+    """Give numbers that look random, the same on every machine (splitmix64), below the prime and not 0."""
+    x: Keys = np.arange(1, shape[0] * shape[1] + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    x ^= x >> np.uint64(31)
+    return (x % np.uint64(PRIME - 1) + np.uint64(1)).astype(np.int64).reshape(shape)
+
+
+def transposed(columns: Columns, n_rows: int) -> Columns:
+    """Give for each row the columns that contain it, ascending."""
+    start, rows = columns
+    numbers = np.repeat(np.arange(len(start) - 1, dtype=np.int32), np.diff(start))
+    by_row = np.argsort(rows, kind="stable")
+    begin = np.zeros(n_rows + 1, np.int64)
+    np.cumsum(np.bincount(rows, minlength=n_rows), out=begin[1:])
+    return begin, numbers[by_row]
+
+
+def _uses(columns: Columns, order: Ints, n_rows: int) -> tuple[Ints, Ints]:
+    """Give for each row the places of the candidates that contain it, ascending."""
+    start, rows = columns
+    length = np.diff(start)[order]
+    first = np.cumsum(length) - length
+    taken = np.arange(int(length.sum())) - np.repeat(first - start[:-1][order], length)
+    begin, places = transposed((np.append(first, length.sum()), rows[taken]), n_rows)
+    return begin, places.astype(np.int64)
+
+
+def _new_work(
+    columns: Columns, order: Ints, n_rows: int, targets: Columns, primary: Bools, single: Bools
+) -> Work:
+    t = len(primary)
+    vectors = 2 if single.any() else 1
+    use_start, use_places = _uses(columns, order, n_rows)
+    target_start, row_targets = transposed(targets, n_rows)
+    room = 4 * len(columns[1]) + 2 * n_rows
+    slots = 1 << max(int(8 * t).bit_length(), 4)
+    work = Work(
+        column_start=columns[0],
+        column_rows=columns[1],
+        use_start=use_start,
+        use_places=use_places,
+        use_next=use_start[:-1].copy(),
+        target_start=target_start,
+        targets=row_targets,
+        primary=primary,
+        single=single,
+        u=_random((n_rows, vectors)),
+        sums=np.zeros((t, vectors), np.int64),
+        pivot_of=np.full(n_rows, -1, np.int64),
+        pivot_row=np.zeros(n_rows, np.int64),
+        pivot_start=np.zeros(n_rows + 1, np.int64),
+        entry_row=np.zeros(room, np.int32),
+        entry_value=np.zeros(room, np.int64),
+        entry_pivot=np.zeros(room, np.int32),
+        entry_next=np.zeros(room, np.int64),
+        row_head=np.full(n_rows, -1, np.int64),
+        value=np.zeros(n_rows, np.int64),
+        marked=np.zeros(n_rows, np.bool_),
+        listed=np.zeros(n_rows, np.int64),
+        bits=np.zeros(n_rows // 32 + 1, np.int64),
+        du=np.zeros((n_rows, vectors), np.int64),
+        moved=np.zeros(n_rows, np.int64),
+        in_moved=np.zeros(n_rows, np.bool_),
+        ds=np.zeros((t, vectors), np.int64),
+        hit=np.zeros(t, np.int64),
+        in_hit=np.zeros(t, np.bool_),
+        keys=np.full(t, EMPTY, np.int64),
+        new_keys=np.zeros(t, np.int64),
+        scratch=np.zeros(t, np.int64),
+        slot_key=np.full(slots, EMPTY, np.int64),
+        slot_counts=np.zeros((slots, 3), np.int32),
+        counts=np.zeros(3, np.int64),
+    )
+    _begin(work, targets[0], targets[1], vectors)
+    return work
+
+
+def _grown(work: Work) -> Work:
+    """Give the state with twice the room for entries."""
+    room = 2 * len(work.entry_row) + len(work.u)
+    larger = {}
+    for name in ("entry_row", "entry_value", "entry_pivot", "entry_next"):
+        old = getattr(work, name)
+        larger[name] = np.zeros(room, old.dtype)
+        larger[name][: len(old)] = old
+    return work._replace(**larger)
+
+
+@kernel
+def _begin(w: Work, target_start: Ints, target_rows: Ints32, vectors: int) -> None:
+    """Compute the products of the targets with the random vectors, and their ratios."""
+    t = len(w.primary)
+    for target in range(t):
+        w.hit[target] = target
+        for i in range(target_start[target], target_start[target + 1]):
+            for v in range(vectors):
+                w.ds[target, v] = plus(w.ds[target, v], w.u[target_rows[i], v])
+    if vectors > 1:
+        new_ratios(w, t)
+        exchange(w, t)
+    settle(w, 0, t, vectors, True)
+
+
+@kernel
+def _offer_all(w: Work, order: Ints, start: int, stop: int, accepted: Bools, vectors: int) -> int:
+    """Offer candidates one after the other, as long as there is room; give how far it came."""
+    n = len(w.u)
+    for place in range(start, stop):
+        if len(w.entry_row) - w.counts[USED] < n:
+            return place
+        accepted[place] = _offer(w, place, order[place], vectors)
+    return stop
+
+
+@helper
+def _offer(w: Work, place: int, column: int, vectors: int) -> bool:
+    start, stop = w.column_start[column], w.column_start[column + 1]
+    product = 0
+    for i in range(start, stop):
+        product = plus(product, w.u[w.column_rows[i], 0])
+    if product == 0:
+        return True
+    listed = reduce(w, w.column_rows, start, stop)
+    row = _best_row(w, place, listed)
+    scale = inverse(w.value[row])
+    for v in range(vectors):
+        product = 0
+        for i in range(start, stop):
+            product = plus(product, w.u[w.column_rows[i], v])
+        w.du[row, v] = minus(0, times(product, scale))
+    moved = spread(w, row, vectors)
+    hit = tally(w, moved, vectors)
+    allowed = _none_computable(w, hit, vectors)
+    if allowed and vectors > 1:
+        new_ratios(w, hit)
+        allowed = not exchange(w, hit)
+    settle(w, moved, hit, vectors, allowed)
+    if allowed:
+        _add_pivot(w, row, scale, listed)
+    clear(w, listed)
+    return allowed
+
+
+@helper
+def _best_row(w: Work, place: int, listed: int) -> int:
+    """Choose the row of a reduced column that later candidates contain last: fewest of them must be reduced by it."""
+    best, latest = -1, -1
+    for i in range(listed):
+        row = w.listed[i]
+        if w.value[row] == 0:
+            continue
+        use = (1 << 40) - (w.target_start[row + 1] - w.target_start[row])
+        if use > latest:
+            best, latest = row, use
+    return best
+
+
+@helper
+def _none_computable(w: Work, hit: int, vectors: int) -> bool:
+    for i in range(hit):
+        target = w.hit[i]
+        if not w.primary[target]:
+            continue
+        zero = True
+        for v in range(vectors):
+            zero = zero and plus(w.sums[target, v], w.ds[target, v]) == 0
+        if zero:
+            return False
+    return True
+
+
+@helper
+def _add_pivot(w: Work, row: int, scale: int, listed: int) -> None:
+    k, used = w.counts[PIVOTS], w.counts[USED]
+    w.pivot_of[row] = k
+    w.pivot_row[k] = row
+    w.pivot_start[k] = used
+    for i in range(listed):
+        other = w.listed[i]
+        if other == row or w.value[other] == 0:
+            continue
+        w.entry_row[used] = other
+        w.entry_value[used] = times(w.value[other], scale)
+        w.entry_pivot[used] = k
+        w.entry_next[used] = w.row_head[other]
+        w.row_head[other] = used
+        used += 1
+    w.pivot_start[k + 1] = used
+    w.counts[PIVOTS] = k + 1
+    w.counts[USED] = used

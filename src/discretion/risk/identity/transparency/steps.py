@@ -1,0 +1,76 @@
+"""Which steps changed which columns of a release, as an intruder who knows the method sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from discretion.errors import DiscretionError
+from discretion.part import Part
+from discretion.risk.identity.intruder import View
+
+SWAPPING = frozenset({"rank-swap", "block-rank-swap"})
+ONE_COLUMN = frozenset({"individual-ranking", "optimal-microaggregation"})
+GROUPING = frozenset({"mdav", "variable-mdav", "projection-microaggregation"}) | ONE_COLUMN
+NOISE = frozenset({"additive-noise", "correlated-noise", "multiplicative-noise"})
+GENERALIZING = frozenset({"generalize", "optimal-generalization", "local-recoding"})
+
+_KEEPS_VALUES = frozenset(
+    {"drop-identifiers", "pseudonymize", "sample", "suppress-records", "local-suppression", "suppress-by-risk"}
+)
+_DROPS_RECORDS = frozenset({"sample", "suppress-records"})
+_NAMES_COLUMNS = frozenset(
+    {"pram", "randomized-response", "round", "winsorize-outliers", "shuffle", "outlier-noise", "top-code"}
+    | {"variance-preserving-noise", "orthogonal-noise", "bottom-code", "recode", "group-categories"}
+)
+
+
+class History:
+    """The steps an intruder knows, by the columns they changed."""
+
+    def __init__(self, view: View, steps: Sequence[Part]) -> None:
+        self.steps = tuple(steps)
+        self._touched = [_touched(view, step) for step in steps]
+
+    def only_step(self, column: str) -> Part | None:
+        """Give the one step that changed a column; None where there is none or more than one."""
+        found = self._of(column)
+        return found[0] if len(found) == 1 else None
+
+    def is_untouched(self, column: str) -> bool:
+        """Tell whether no step changed the values of a column (some may be suppressed)."""
+        return not self._of(column)
+
+    def is_generalized(self, column: str) -> bool:
+        """Tell whether a column was made less detailed along its hierarchy, and nothing else."""
+        return all(step.kind in GENERALIZING for step in self._of(column))
+
+    def keeps_records_after(self, step: Part) -> bool:
+        """Tell whether all the records that a step saw are in the release."""
+        later = self.steps[next(i for i, s in enumerate(self.steps) if s is step) + 1 :]
+        return not any(other.kind in _DROPS_RECORDS for other in later)
+
+    def columns_of(self, step: Part) -> tuple[str, ...]:
+        """Name the columns a step changed, as far as it is known."""
+        return next(names or () for s, names in zip(self.steps, self._touched, strict=True) if s is step)
+
+    def _of(self, column: str) -> list[Part]:
+        return [step for step, names in zip(self.steps, self._touched, strict=True) if names is None or column in names]
+
+
+def _touched(view: View, step: Any) -> tuple[str, ...] | None:
+    """Name the columns a step changed; None where it may have changed any."""
+    if step.kind in _KEEPS_VALUES:
+        return ()
+    if step.kind == "generalize":
+        return tuple(step.levels)
+    if step.kind in SWAPPING | GROUPING | NOISE:
+        blocks = [name for block in getattr(step, "blocks", None) or () for name in block]
+        try:
+            return view.original.choose(tuple(step.columns) or tuple(blocks), "perturb")
+        except DiscretionError:
+            return tuple(step.columns) or None
+    if step.kind in _NAMES_COLUMNS | GENERALIZING:
+        named = getattr(step, "columns", None) or getattr(step, "column", None)
+        return ((named,) if isinstance(named, str) else tuple(named)) if named else None
+    return None

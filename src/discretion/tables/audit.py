@@ -1,0 +1,177 @@
+"""The audit: is every sensitive cell of a table with gaps protected against those who can add and subtract?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from discretion.context import Context
+from discretion.errors import PlanError
+from discretion.kernels.arrays import Bools, Floats, Ints
+from discretion.tables.attacker import Attacker
+from discretion.tables.attacker_system import Prior
+from discretion.tables.audit_certify import EXACT, SLACK, Clock, Targets, certify
+from discretion.tables.audit_report import Audit, Bounds
+
+if TYPE_CHECKING:
+    from discretion.tables.cells import Cells
+    from discretion.tables.rules.rule import Rule
+
+EXACT_WORK = 2_000_000
+"""Suppressed cells × unknowns up to which all bounds are computed to the end unless the caller decides."""
+
+
+def audit(
+    cells: Cells,
+    *,
+    prior: Prior | Mapping[str, Any] | None = None,
+    rules: Sequence[Rule | Mapping[str, Any]] = (),
+    attacker: Literal["outsider", "contributors"] | Sequence[Any] = "outsider",
+    coalition: int = 1,
+    which: Literal["sensitive", "suppressed"] = "sensitive",
+    exact: bool | None = None,
+    seconds: float | None = None,
+    ctx: Context | None = None,
+) -> Audit:
+    """Compute how closely an attacker can bound every suppressed cell, and whether that is close enough to harm.
+
+    Takes the table as it is marked (`cells.suppressed`), wherever it was protected. Each sensitive cell is
+    *protected* (its bounds are at least as far away as its rule requires), *under-protected* (by how much),
+    *disclosed* (it can be computed exactly, whole numbers included) or, when `seconds` are over, *undecided*, which
+    counts as not protected. A cell with no level required must only not be found exactly. A lower level beyond the
+    cell's value is cut there: less than 0 cannot be believed unless cells may be negative.
+
+    `rules` judge sums of suppressed cells too: pairs with a common total, and all suppressed cells with a common total;
+    a sum that is sensitive by the rules needs its own interval. `attacker` is an outsider, or `"contributors"`: every
+    respondent alone in a suppressed inner cell (with `coalition=c`: every inner cell with up to c respondents, and c
+    such respondents in one sum), or the labels of respondents who put together what they know. Respondents know what
+    they contributed: inner cells that are all theirs, and a lower bound of the others. Cells to which nobody else
+    contributes are not judged.
+
+    Bounds are computed to the end (`exact`) for tables of moderate size; otherwise only as far as needed to decide, and
+    then the true interval may be wider than the one shown, never narrower. Does not cover what an attacker knows beyond
+    `prior`, nor tables over the same records that are not part of `cells`.
+
+    Many cells are proved by each linear program; time is that of a few programs plus one for each cell that fails.
+
+    References
+    ----------
+    Hundepool et al. (2012), Statistical Disclosure Control, sections 4.3–4.4; Fischetti & Salazar (2000); catalogue
+    T8, T9.
+
+    Examples
+    --------
+    >>> import polars as pl, discretion as dc
+    >>> firms = pl.DataFrame({"region": list("AABBB"), "sector": list("xyxyy"), "turnover": [10, 20, 5, 7, 9]})
+    >>> cells = dc.tabulate(firms, ["region", "sector"], "turnover").mark({"region": "A", "sector": "x"}, "unsafe")
+    >>> cells.audit()
+    Audit(1 sensitive cell: 1 disclosed; fails)
+    """
+    wanted = _wanted(cells, which)
+    clock = Clock(seconds, ctx or Context(seed=0, step="audit"))
+    belief = prior if isinstance(prior, Prior) else Prior(**(prior or {}))
+    if coalition < 1:
+        raise PlanError("coalition: at least 1 respondent")
+    if not isinstance(attacker, str):
+        from discretion.tables.audit_contributors import one_coalition
+
+        return one_coalition(cells, attacker, wanted, belief, rules, exact, clock)
+    if attacker not in ("outsider", "contributors"):
+        raise PlanError("attacker: expected 'outsider', 'contributors', or the labels of respondents")
+    found = outsider(cells, Attacker(cells, prior=belief), wanted, belief, rules, exact, clock)
+    if attacker == "outsider":
+        return found
+    from discretion.tables.audit_contributors import every_contributor
+
+    return every_contributor(found, coalition, wanted, belief, clock)
+
+
+def _wanted(cells: Cells, which: str) -> Bools:
+    if which not in ("sensitive", "suppressed"):
+        raise PlanError("which: expected 'sensitive' or 'suppressed'")
+    return cells.primary if which == "sensitive" else cells.suppressed
+
+
+def outsider(
+    cells: Cells,
+    attacker: Attacker,
+    wanted: Bools,
+    prior: Prior,
+    rules: Sequence[Any],
+    exact: bool | None,
+    clock: Clock,
+    who: str = "an outsider",
+) -> Audit:
+    """Audit all suppressed cells, and sums of them where rules are given, against one attacker."""
+    shown = np.flatnonzero(cells.suppressed)
+    judged = wanted[shown]
+    targets = targets_of(cells, attacker, shown, wanted, prior)
+    everything = exact if exact is not None else len(shown) * attacker.system.size <= EXACT_WORK
+    certify(attacker, targets, clock, exact=np.full(len(shown), everything) | (judged & np.isnan(cells.value[shown])))
+    sums = None
+    if rules:
+        from discretion.tables.audit_sums import audited_sums
+
+        sums = audited_sums(cells, attacker, rules, prior, clock)
+    return Audit(
+        cells=cells,
+        cell=shown,
+        bounds=bounds_of(targets, judged, cells.value[shown], cells.lower_required[shown], cells.upper_required[shown]),
+        sums=sums,
+        attacker=who,
+        programs=attacker.solved,
+    )
+
+
+def targets_of(cells: Cells, attacker: Attacker, shown: Ints, wanted: Bools, prior: Prior) -> Targets:
+    """Give suppressed cells as targets; those not judged, or without a known value, need nothing yet."""
+    value = cells.value[shown]
+    needy = wanted[shown] & ~np.isnan(value)
+    lower, upper = cells.lower_required[shown], cells.upper_required[shown]
+    lower = lower if prior.negative else np.minimum(lower, np.maximum(np.nan_to_num(value), 0.0))
+    return Targets(
+        attacker.system.members[shown],
+        attacker.system.center[shown],
+        np.where(needy, lower, 0.0),
+        np.where(needy, upper, 0.0),
+        idle=~needy,
+        whole=whole_numbers(cells),
+    )
+
+
+def whole_numbers(cells: Cells) -> bool:
+    """Tell whether the table counts, without weights that are not whole."""
+    value = cells.value[~np.isnan(cells.value)]
+    return bool(cells.response.frequency and (value == np.round(value)).all())
+
+
+def bounds_of(targets: Targets, judged: Bools, value: Floats, lower: Floats, upper: Floats) -> Bounds:
+    """Say what the bounds found mean for each target."""
+    slack = SLACK * targets.scale
+    low, high = targets.value - targets.below, targets.value + targets.above
+    final = targets.below_exact & targets.above_exact
+    single = high - low < EXACT * targets.scale
+    if targets.whole:
+        single |= np.floor(high + slack) - np.ceil(low - slack) < 1
+    blind = np.isnan(value) & (np.maximum(lower, upper) > 0)
+    short = np.maximum(np.maximum(targets.lower - targets.below, targets.upper - targets.above), 0.0)
+    short = np.where(blind & final, np.maximum(lower + upper - (high - low), 0.0), short)
+    failing = (short > slack) & np.where(blind, final, _decided(targets))
+    status = np.select(
+        [~judged, final & single, failing, targets.met & ~blind & ~(single & ~final)],
+        ["complementary", "disclosed", "under-protected", "protected"],
+        "undecided",
+    )
+    lacking = np.isin(status, ("under-protected", "disclosed"))
+    return Bounds(low, high, targets.below_exact, targets.above_exact, status, np.where(lacking, short, 0.0))
+
+
+def _decided(targets: Targets) -> Bools:
+    """Tell which targets fall short on a side whose bound is exact."""
+    slack = SLACK * targets.scale
+    decided: Bools = (targets.below_exact & (targets.below < targets.lower - slack)) | (
+        targets.above_exact & (targets.above < targets.upper - slack)
+    )
+    return decided

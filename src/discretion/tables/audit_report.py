@@ -1,0 +1,227 @@
+"""What an audit found, in words, figures and frames."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discretion.kernels.arrays import Bools, Floats, Ints
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from discretion.tables.cells import Cells
+
+STATES = ("protected", "under-protected", "disclosed", "undecided")
+"""What a sensitive cell can be; only the first is good."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Bounds:
+    """What the attacker finds out about each of several cells or sums."""
+
+    low: Floats
+    """smallest value the attacker must hold possible"""
+    high: Floats
+    """largest value"""
+    low_exact: Bools
+    """whether `low` was computed to the end (otherwise the true bound may lie lower)"""
+    high_exact: Bools
+    """whether `high` was"""
+    status: NDArray[np.str_]
+    """protected, under-protected, disclosed, undecided; complementary for cells that need no protection themselves"""
+    short: Floats
+    """by how much the protection falls short, on the worse side"""
+
+    def count(self, status: str) -> int:
+        """Count the entries with a status."""
+        return int((self.status == status).sum())
+
+    def __repr__(self) -> str:
+        return f"Bounds({len(self.status)} intervals)"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sums:
+    """Sums of suppressed cells that are sensitive by the rules themselves."""
+
+    members: tuple[tuple[int, ...], ...]
+    """the numbers of the cells that are added up"""
+    value: Floats
+    bounds: Bounds
+    examined: int
+    """sums the rules were tried on"""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Audit:
+    """The result of an audit: bounds and status of every suppressed cell. The repr shows counts only."""
+
+    cells: Cells
+    cell: Ints
+    """(k,) the numbers of the suppressed cells"""
+    bounds: Bounds
+    """(k,) what the attacker finds out about them; of several attackers, the worst"""
+    sums: Sums | None
+    """sums of suppressed cells, where rules were given to judge them"""
+    attacker: str
+    """who attacked, in words"""
+    programs: int
+    """linear programs solved"""
+    worst: tuple[Any, ...] = ()
+    """(k,) with contributors as attackers: who comes closest to a cell that fails (labels), None elsewhere"""
+
+    @property
+    def status(self) -> NDArray[np.str_]:
+        """(k,) protected, under-protected, disclosed, undecided or complementary."""
+        return self.bounds.status
+
+    @property
+    def low(self) -> Floats:
+        """(k,) lower bounds."""
+        return self.bounds.low
+
+    @property
+    def high(self) -> Floats:
+        """(k,) upper bounds."""
+        return self.bounds.high
+
+    @property
+    def exact(self) -> Bools:
+        """(k,) whether both bounds were computed to the end; otherwise the true interval may be wider."""
+        return self.bounds.low_exact & self.bounds.high_exact
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many sensitive cells have each status."""
+        return {state: self.bounds.count(state) for state in STATES}
+
+    @property
+    def failing(self) -> Ints:
+        """The numbers of the cells that are not proved to be protected."""
+        return self.cell[np.isin(self.status, STATES[1:])]
+
+    @property
+    def holds(self) -> bool:
+        """Whether every sensitive cell, and every sensitive sum, is proved to be protected."""
+        sums = self.sums is None or bool((self.sums.bounds.status == "protected").all())
+        return not len(self.failing) and sums
+
+    def of(self, cell: int) -> tuple[float, float]:
+        """Give the bounds of one cell; both are its value when it is published."""
+        found = np.flatnonzero(self.cell == cell)
+        if not len(found):
+            return float(self.cells.value[cell]), float(self.cells.value[cell])
+        return float(self.low[found[0]]), float(self.high[found[0]])
+
+    @property
+    def loss(self) -> dict[str, float]:
+        """Information loss (T9): cells and value suppressed, their shares, mean width of the intervals."""
+        cells, hidden = self.cells, self.cells.suppressed
+        size = np.abs(np.nan_to_num(cells.value))
+        width = self.high - self.low
+        finite = np.isfinite(width)
+        return {
+            "cells": len(cells),
+            "primary": int(cells.primary.sum()),
+            "secondary": int((hidden & ~cells.primary).sum()),
+            "primary_value": float(np.nan_to_num(cells.value)[cells.primary].sum()),
+            "secondary_value": float(np.nan_to_num(cells.value)[hidden & ~cells.primary].sum()),
+            "suppressed_share": float(hidden.mean()) if len(cells) else 0.0,
+            "suppressed_value_share": float(size[hidden].sum() / size.sum()) if size.sum() > 0 else 0.0,
+            "mean_width": float(width[finite].mean()) if finite.any() else 0.0,
+            "unbounded": int((~finite).sum()),
+            "widths_exact": bool(self.exact.all()),
+        }
+
+    @property
+    def summary(self) -> str:
+        """What was found, in one or two sentences, without values."""
+        judged = sum(self.counts.values())
+        found = ", ".join(f"{number:,} {state}" for state, number in self.counts.items() if number) or "none"
+        text = f"Against {self.attacker}: {judged:,} sensitive {_cells(judged)}: {found}."
+        if self.sums is not None:
+            bad = len(self.sums.members) - self.sums.bounds.count("protected")
+            text += (
+                f" Of {self.sums.examined:,} sums of suppressed cells {len(self.sums.members):,} are sensitive "
+                f"themselves, {bad:,} of them not protected."
+            )
+        return text + (" The table holds." if self.holds else " The table must not go out like this.")
+
+    def __repr__(self) -> str:
+        judged = sum(self.counts.values())
+        found = ", ".join(f"{number:,} {state}" for state, number in self.counts.items() if number) or "none"
+        return f"Audit({judged:,} sensitive {_cells(judged)}: {found}; {'holds' if self.holds else 'fails'})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give counts and figures as plain data: no bounds, no levels, nothing about one cell."""
+        return {
+            "holds": self.holds,
+            "attacker": self.attacker,
+            "status": self.counts,
+            "sums": None if self.sums is None else {s: self.sums.bounds.count(s) for s in STATES},
+            "programs": self.programs,
+            "loss": self.loss,
+            "summary": self.summary,
+        }
+
+    def frame(self) -> pl.DataFrame:
+        """Give one row for each suppressed cell: codes, value, bounds, status. Not for publication."""
+        import polars as pl
+
+        cells = self.cells
+        labels = {
+            dim.name: np.array(dim.codes, dtype=object)[cells.codes[self.cell, j]].tolist()
+            for j, dim in enumerate(cells.dims)
+        }
+        frame = pl.DataFrame(
+            {
+                **labels,
+                "value": cells.value[self.cell],
+                "low": self.low,
+                "high": self.high,
+                "exact": self.exact,
+                "status": self.status.tolist(),
+                "short": self.bounds.short,
+            },
+            schema_overrides=dict.fromkeys(labels, pl.String) | {"status": pl.String},
+        )
+        if self.worst:
+            frame = frame.with_columns(pl.Series("attacker", [_text(who) for who in self.worst], dtype=pl.String))
+        return frame
+
+    def sums_frame(self) -> pl.DataFrame:
+        """Give one row for each sensitive sum of suppressed cells. Not for publication."""
+        import polars as pl
+
+        sums = self.sums
+        labels = [
+            " + ".join("/".join(self.cells.label(i).values()) for i in members) for members in (sums.members if sums else ())
+        ]
+        empty = Bounds(*(np.zeros(0),) * 2, *(np.zeros(0, np.bool_),) * 2, np.zeros(0, np.str_), np.zeros(0))
+        bounds = sums.bounds if sums else empty
+        return pl.DataFrame(
+            {
+                "sum": pl.Series(labels, dtype=pl.String),
+                "value": sums.value if sums else np.zeros(0),
+                "low": bounds.low,
+                "high": bounds.high,
+                "status": pl.Series(bounds.status.tolist(), dtype=pl.String),
+                "short": bounds.short,
+            }
+        )
+
+    def with_bounds(self, bounds: Bounds, **changes: Any) -> Audit:
+        """Give the audit with other bounds."""
+        return replace(self, bounds=bounds, **changes)
+
+
+def _cells(number: int) -> str:
+    return "cell" if number == 1 else "cells"
+
+
+def _text(who: Any) -> str | None:
+    return None if who is None else ", ".join(map(str, who))

@@ -1,0 +1,210 @@
+"""The cell-key method: noise that is the same wherever the same cell is shown."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from discretion.context import Context, new_seed
+from discretion.data.dataset import Dataset
+from discretion.data.hierarchy import canonical
+from discretion.errors import DataError, PlanError
+from discretion.kernels.arrays import Floats, Ints, Keys
+from discretion.tables.cell_key_table import PerturbationTable, largest_entropy, perturbation_table
+
+if TYPE_CHECKING:
+    from discretion.tables.cells import Cells
+
+KEY_BITS = 30
+"""Record keys are multiples of 2⁻³⁰: sums of up to 8 million of them are exact, so that a cell's key never depends on
+the order of its records."""
+
+_GRID = 400
+_SECRET_BYTES = 16
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Perturbed:
+    """A perturbed table and the law of its noise."""
+
+    cells: Cells
+    """the table; `cells.status.released` are the values to go out; totals are not the sums of their parts"""
+    table: PerturbationTable | None
+    """how likely each deviation was, for counts; confidential"""
+
+    def __repr__(self) -> str:
+        return f"Perturbed({len(self.cells):,} cells; not additive)"
+
+
+def perturb(
+    cells: Cells,
+    *,
+    variance: float | None = None,
+    maximum: int | None = None,
+    forbidden: int = 0,
+    stay: float | None = None,
+    table: PerturbationTable | None = None,
+    sd_percent: float | None = None,
+    maximum_percent: float | None = None,
+    contributions: int = 1,
+) -> Perturbed:
+    """Add noise to every cell that depends only on who is in it, so that a cell is the same in every table.
+
+    Every record has a secret random key; the key of a cell is the sum of its records' keys without the whole part, and
+    looks up the noise. Cells of the same records get the same noise in whichever table they stand: repeating a question
+    tells nothing new. Noise has mean 0, the given variance and largest deviation, and of all such laws the largest
+    entropy; counts never become negative, empty cells stay empty.
+
+    Tables of counts take `variance` and `maximum` (or a ready `table`), `forbidden` and `stay` as in
+    `perturbation_table`; counts that are weighted, or count several records of a respondent, change in proportion to
+    the respondents. Tables of sums take `sd_percent` and `maximum_percent`: each of the `contributions` largest
+    respondents of a cell gets noise of that size in percent of its contribution, each independent of the others, so
+    that noise hides the largest respondents whatever the size of the cell.
+
+    Totals are perturbed like other cells and are not the sums of their parts: forcing them would make the noise of a
+    cell depend on the table it stands in, and let it be averaged out. Users should take totals from the table and not
+    add up. Differences of cells that differ in one record are still noisy, unless nobody is in the cell or the keys
+    become known. O(cells × maximum).
+
+    References
+    ----------
+    Fraser & Wooton (2005), UNECE/Eurostat work session; Thompson, Broadfoot & Elazar (2013); Giessing & Tent (2019);
+    catalogue T6.
+
+    Examples
+    --------
+    >>> import discretion as dc
+    >>> people = dc.tables.with_record_keys(dc.datasets.census(2000, seed=1), seed=7)
+    >>> cells = dc.tabulate(people, ["region", "sex"], weight=False, record_key="record_key")
+    >>> other = dc.tabulate(people, ["sex", "education"], weight=False, record_key="record_key")
+    >>> one, two = (t.perturb(variance=2, maximum=5).cells for t in (cells, other))
+    >>> float(one.status.released[one.index({"sex": "female"})] - two.status.released[two.index({"sex": "female"})])
+    0.0
+    """
+    if cells.key is None:
+        raise PlanError("the table has no cell keys; tabulate with `record_key`, see `dc.tables.with_record_keys`")
+    if cells.response.frequency:
+        if sd_percent is not None or maximum_percent is not None:
+            raise PlanError("sd_percent and maximum_percent are for sums; counts take `variance` and `maximum`")
+        law = table or _law(variance, maximum, forbidden, stay)
+        return Perturbed(cells.with_released(_counts(cells, law)), law)
+    if variance is not None or maximum is not None or table is not None or forbidden or stay is not None:
+        raise PlanError(
+            "variance, maximum, forbidden, stay and table are for counts; sums take `sd_percent` and `maximum_percent`"
+        )
+    released = _sums(cells, sd_percent, maximum_percent, contributions)
+    return Perturbed(cells.with_released(released), None)
+
+
+def _law(variance: float | None, maximum: int | None, forbidden: int, stay: float | None) -> PerturbationTable:
+    if variance is None or maximum is None:
+        raise PlanError("give `variance` and `maximum` of the noise, or a `table`")
+    return perturbation_table(variance, maximum, forbidden=forbidden, stay=stay)
+
+
+def _counts(cells: Cells, table: PerturbationTable) -> Floats:
+    value, count = cells.value, cells.count
+    moved = table.deviation(count, _mixed(cells, 0))
+    if (value == count).all():
+        return value + moved
+    scaled: Floats = np.where(count > 0, value * (count + moved) / np.maximum(count, 1), 0.0)
+    return scaled
+
+
+def _sums(cells: Cells, sd: float | None, most: float | None, contributions: int) -> Floats:
+    if sd is None or most is None:
+        raise PlanError("give `sd_percent` and `maximum_percent` of the noise of a table of sums")
+    if not 0 < sd < most <= 100:
+        raise PlanError("expected 0 < sd_percent < maximum_percent ≤ 100: beyond 100 a sum could become negative")
+    if not 1 <= contributions <= cells.top.shape[1]:
+        raise PlanError(
+            f"contributions: expected 1 to {cells.top.shape[1]}, the largest contributions the table keeps; "
+            "tabulate with more in `top`"
+        )
+    support = np.linspace(-most, most, _GRID + 1)
+    law = largest_entropy(support, sd**2)
+    edges = np.cumsum(law)
+    released = cells.value.astype(np.float64)
+    for k in range(contributions):
+        place = np.searchsorted(edges / edges[-1], _mixed(cells, k + 1), side="right")
+        released = released + support[np.minimum(place, _GRID)] / 100 * cells.top[:, k]
+    if (cells.response.negative == 0).all():
+        released = np.maximum(released, 0.0)
+    return np.where(cells.count > 0, released, cells.value)
+
+
+def _mixed(cells: Cells, stream: int) -> Floats:
+    """Give uniform numbers from the cell keys: the keys themselves for counts, others for each contribution of sums."""
+    keys = np.asarray(cells.key, np.float64)
+    if stream == 0:
+        return keys
+    salt = hashlib.blake2b(f"{cells.response.name}/{stream}".encode(), digest_size=8).digest()
+    mixed: Keys = np.round(keys * 2.0**KEY_BITS).astype(np.uint64) + np.uint64(int.from_bytes(salt, "big") >> 1)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    mixed ^= mixed >> np.uint64(31)
+    return (mixed >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def with_record_keys(
+    data: Any,
+    name: str = "record_key",
+    *,
+    by: str | Sequence[str] | None = None,
+    key_file: str | Path | None = None,
+    seed: int | None = None,
+) -> Dataset:
+    """Give every record a secret random key in [0, 1), for cell keys.
+
+    With `key_file` (a file of at least 16 secret bytes) and `by` (the columns that identify a record) the key is a
+    keyed hash: the same record has the same key in every delivery and in every extract. Otherwise keys are drawn (from
+    `seed`, a secret), in the order of the records. Who knows the keys can take the noise off: keep them like the data.
+
+    Examples
+    --------
+    >>> import polars as pl, discretion as dc
+    >>> keyed = dc.tables.with_record_keys(pl.DataFrame({"id": [1, 2]}), seed=3)
+    >>> keyed.columns
+    ('id', 'record_key')
+    """
+    import polars as pl
+
+    data = Dataset.of(data)
+    if name in data.columns:
+        raise PlanError(f"the data has a column {name!r} already; give another name for the keys")
+    if (key_file is None) != (by is None) or (key_file is not None and seed is not None):
+        raise PlanError("give `key_file` with `by`, or neither (then keys are drawn, from `seed` if it is given)")
+    if by is None:
+        rng = Context(new_seed() if seed is None else seed, "record-keys").rng
+        whole = rng.integers(0, 1 << KEY_BITS, len(data))
+    else:
+        whole = _hashed(data, [by] if isinstance(by, str) else list(by), _secret(Path(str(key_file))))
+    frame = data.frame.with_columns(pl.Series(name, whole / 2.0**KEY_BITS, dtype=pl.Float64))
+    return Dataset(frame, schema=data.schema)
+
+
+def _secret(path: Path) -> bytes:
+    if not path.is_file():
+        raise PlanError(f"no key file {str(path)!r}")
+    secret = path.read_bytes()
+    if len(secret) < _SECRET_BYTES:
+        raise PlanError(f"the key file {path.name!r} must hold at least {_SECRET_BYTES} bytes")
+    return hashlib.blake2b(secret, digest_size=32).digest()
+
+
+def _hashed(data: Dataset, columns: Sequence[str], secret: bytes) -> Ints:
+    data.require(columns)
+    gaps = sum(data.count_missing(column) for column in columns)
+    if gaps:
+        raise DataError(f"by: {gaps} identifying values are missing; every record needs them for its key")
+    rows = data.frame.select(columns)
+    if rows.is_duplicated().any():
+        raise DataError("by: several records have the same identifying values; name columns that tell records apart")
+    texts = ["\x1f".join(map(canonical, row)) for row in rows.iter_rows()]
+    digests = (hashlib.blake2b(text.encode(), key=secret, digest_size=8).digest() for text in texts)
+    return np.fromiter((int.from_bytes(d, "big") >> (64 - KEY_BITS) for d in digests), np.int64, len(texts))

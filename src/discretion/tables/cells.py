@@ -1,0 +1,353 @@
+"""Cells: a table of aggregates with its additive structure, the tables wing's Dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discretion.errors import PlanError, unknown
+from discretion.kernels.arrays import Bools, Floats, Ints, Ints32
+from discretion.tables.dimensions import Dimension
+from discretion.tables.packing import Packer
+from discretion.tables.sparse import Sparse
+from discretion.tables.status import Mark, Status
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from discretion.tables.adjustment import Adjusted
+    from discretion.tables.audit_report import Audit
+    from discretion.tables.cell_key import Perturbed
+    from discretion.tables.contributions import Contributions
+    from discretion.tables.restructure import Restructured
+    from discretion.tables.rounding import Rounded
+    from discretion.tables.rules.rule import Rule
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Response:
+    """The figures of one response variable in every cell (m cells, t largest contributions)."""
+
+    name: str
+    """the response column; `count` for a table of frequencies"""
+    value: Floats
+    """(m,) what the table shows: the (weighted) sum, or the (weighted) number of records"""
+    count: Ints
+    """(m,) respondents that contribute, never weighted; several records of one respondent are one"""
+    gross: Floats
+    """(m,) sum of the absolute contributions; equal to `value` where none is negative"""
+    top: Floats
+    """(m, t) largest absolute contributions, weighted, descending; 0 where there are fewer"""
+    top_ids: Ints32
+    """(m, t) the respondents behind `top` (numbers; equal numbers are the same respondent), −1 where there is none"""
+    negative: Ints
+    """(m,) respondents whose contribution is negative"""
+    open_count: Ints
+    """(m,) respondents that have not waived protection"""
+    open_top: Floats
+    """(m,) the largest contribution among respondents that have not waived protection"""
+    requested: Floats | None
+    """(m,) the largest contribution among respondents that requested protection; None where nobody was asked"""
+    inner_value: Floats
+    """(n_inner,) the sum in each inner cell: `value == x.transposed.dot(inner_value)`"""
+    frequency: bool = False
+    """whether the table counts records"""
+    counted: bool = True
+    """whether `count` is known (ready-made cells may come without)"""
+
+    def __repr__(self) -> str:
+        return f"Response({self.name!r}, {len(self.value)} cells, {self.top.shape[1]} largest contributions)"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Cells:
+    """The published cells of one table, or of several linked tables over the same records.
+
+    Only non-empty cells are kept, with their totals; cells stand in lexicographic order of their codes, so that the
+    grand total is the first. A cell of linked tables that occurs in several of them is one cell; variables that a table
+    does not use are at their total. `x` tells which published cells each inner cell (non-empty combination of leaves of
+    all variables) belongs to; everything an attacker can add up follows from it. The repr never shows values.
+
+    Examples
+    --------
+    >>> import polars as pl, discretion as dc
+    >>> firms = pl.DataFrame({"region": ["A", "A", "B"], "sector": ["x", "y", "x"], "turnover": [10.0, 20.0, 5.0]})
+    >>> cells = dc.tabulate(firms, ["region", "sector"], "turnover")
+    >>> cells
+    Cells(turnover by region × sector: 8 cells, 3 inner; 0 sensitive, 0 suppressed)
+    >>> cells.value.tolist()
+    [35.0, 15.0, 20.0, 30.0, 10.0, 20.0, 5.0, 5.0]
+    """
+
+    dims: tuple[Dimension, ...]
+    """the d classifying variables"""
+    codes: Ints32
+    """(m, d) the code of each cell in each variable: numbers into `dims[j].codes`, 0 is the total"""
+    responses: tuple[Response, ...]
+    """the figures, one entry per response variable"""
+    tables: tuple[tuple[str, ...], ...]
+    """the variables of each table"""
+    in_table: Bools
+    """(m, number of tables) which tables a cell belongs to"""
+    inner_codes: Ints32
+    """(n_inner, d) the leaves of each inner cell"""
+    weighted_count: Floats
+    """(m,) sum of the weights of the records (their number without weights)"""
+    status: Status
+    """what is decided about each cell"""
+    active: int = 0
+    """the response that `value`, `count`, `top` and the rules refer to"""
+    key: Floats | None = None
+    """(m,) cell keys in [0, 1) for consistent perturbation: sums of the record keys modulo 1"""
+    contributors: Sequence[Any] = ()
+    """the id of each respondent number; empty where records are the respondents (numbers are rows)"""
+    source: Contributions | None = None
+    """the contributions the table was made from, where it was made from records"""
+    notes: tuple[str, ...] = field(default=())
+    """what happened on the way (records left out, totals computed)"""
+
+    def __post_init__(self) -> None:
+        for array in (self.codes, self.in_table, self.inner_codes, self.weighted_count):
+            array.flags.writeable = False
+        for response in self.responses:
+            for array in vars(response).values():
+                if isinstance(array, np.ndarray):
+                    array.flags.writeable = False
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __repr__(self) -> str:
+        shown = " and ".join(" × ".join(table) for table in self.tables)
+        names = ", ".join(response.name for response in self.responses)
+        return (
+            f"Cells({names} by {shown}: {len(self):,} cells, {len(self.inner_codes):,} inner; "
+            f"{int(self.primary.sum()):,} sensitive, {int(self.suppressed.sum()):,} suppressed)"
+        )
+
+    # --- the figures of the active response --------------------------------------------------------------------------
+
+    @property
+    def response(self) -> Response:
+        """The active response."""
+        return self.responses[self.active]
+
+    @property
+    def value(self) -> Floats:
+        """(m,) the true value of each cell."""
+        return self.response.value
+
+    @property
+    def count(self) -> Ints:
+        """(m,) respondents in each cell, unweighted."""
+        return self.response.count
+
+    @property
+    def top(self) -> Floats:
+        """(m, t) the largest contributions, descending."""
+        return self.response.top
+
+    @property
+    def top_ids(self) -> Ints32:
+        """(m, t) who made them; −1 where there is none."""
+        return self.response.top_ids
+
+    @property
+    def inner_value(self) -> Floats:
+        """(n_inner,) the true value of each inner cell."""
+        return self.response.inner_value
+
+    def of_response(self, name: str) -> Cells:
+        """Give the table of another response, with nothing decided yet."""
+        names = [response.name for response in self.responses]
+        if name not in names:
+            raise PlanError(unknown("response", name, names))
+        return replace(self, active=names.index(name), status=Status.empty(len(self)))
+
+    # --- status ------------------------------------------------------------------------------------------------------
+
+    @property
+    def primary(self) -> Bools:
+        """(m,) sensitive cells."""
+        return self.status.primary
+
+    @property
+    def secondary(self) -> Bools:
+        """(m,) cells suppressed to protect others."""
+        return self.status.secondary
+
+    @property
+    def suppressed(self) -> Bools:
+        """(m,) cells that do not go out: primary or secondary."""
+        return self.status.suppressed
+
+    @property
+    def lower_required(self) -> Floats:
+        """(m,) protection a sensitive cell needs below its value."""
+        return self.status.lower_required
+
+    @property
+    def upper_required(self) -> Floats:
+        """(m,) protection a sensitive cell needs above its value."""
+        return self.status.upper_required
+
+    def with_status(self, **changes: Any) -> Cells:
+        """Give the table with some arrays of its status replaced: `with_status(secondary=mask)`; see `Status`."""
+        return replace(self, status=self.status.changed(**changes))
+
+    def with_released(self, values: Any) -> Cells:
+        """Give the table with other values to go out (rounded, adjusted, perturbed)."""
+        return self.with_status(released=values)
+
+    def apply_rules(self, rules: Sequence[Rule | Mapping[str, Any]], *, responses: str = "active") -> Cells:
+        """Find the sensitive cells, why they are, and how much protection they need; see `rules.apply`."""
+        from discretion.tables.rules.rule import apply
+
+        return apply(self, rules, responses)
+
+    def mark(self, where: Any, mark: Mark) -> Cells:
+        """Decide about cells by hand: `mark({"region": "A", "sector": "x"}, "must-publish")`; see `marking.mark`."""
+        from discretion.tables.marking import mark as mark_cells
+
+        return mark_cells(self, where, mark)
+
+    def restructure(
+        self, rules: Sequence[Rule | Mapping[str, Any]], *, keep: Sequence[str] = (), ordered: Sequence[str] = ()
+    ) -> Restructured:
+        """Roll categories up until no cell is sensitive; see `restructure.restructure`."""
+        from discretion.tables.restructure import restructure
+
+        return restructure(self, rules, keep=keep, ordered=ordered)
+
+    def audit(self, **options: Any) -> Audit:
+        """Find out how closely an attacker can bound every suppressed cell; see `audit.audit`."""
+        from discretion.tables.audit import audit
+
+        return audit(self, **options)
+
+    def round_random(self, base: float, **options: Any) -> Rounded:
+        """Round every cell up or down by chance, right on average; see `rounding.round_random`."""
+        from discretion.tables.rounding import round_random
+
+        return round_random(self, base, **options)
+
+    def round_controlled(self, base: float, **options: Any) -> Rounded:
+        """Round to multiples of a base that still add up; see `controlled_rounding.round_controlled`."""
+        from discretion.tables.controlled_rounding import round_controlled
+
+        return round_controlled(self, base, **options)
+
+    def adjust(self, **options: Any) -> Adjusted:
+        """Move sensitive cells to safe values and others as little as possible; see `adjustment.adjust`."""
+        from discretion.tables.adjustment import adjust
+
+        return adjust(self, **options)
+
+    def perturb(self, **options: Any) -> Perturbed:
+        """Add noise that is the same for the same cell in every table; see `cell_key.perturb`."""
+        from discretion.tables.cell_key import perturb
+
+        return perturb(self, **options)
+
+    def loss(self, audit: Audit | None = None) -> dict[str, float]:
+        """Tell what protection has cost: cells and value suppressed, intervals, deviations; see `loss.loss_of`."""
+        from discretion.tables.loss import loss_of
+
+        return loss_of(self, audit)
+
+    def publish(self, path: str | Path, **options: Any) -> None:
+        """Write the table as CSV (long or pivoted), Excel or JSON; see `publish.publish`."""
+        from discretion.tables.publish import publish
+
+        publish(self, path, **options)
+
+    # --- finding cells -----------------------------------------------------------------------------------------------
+
+    def dim(self, name: str) -> int:
+        """Give the place of a variable in `dims`."""
+        names = [dim.name for dim in self.dims]
+        if name not in names:
+            raise PlanError(unknown("variable", name, names))
+        return names.index(name)
+
+    def where(self, codes: Mapping[str, Any]) -> Bools:
+        """Tell which cells have these codes (a label or a list of labels per variable; others may be anything)."""
+        hit = np.ones(len(self), np.bool_)
+        for name, labels in codes.items():
+            j = self.dim(name)
+            wanted = self.dims[j].find(labels if isinstance(labels, list | tuple | set) else [labels])
+            hit &= np.isin(self.codes[:, j], wanted)
+        return hit
+
+    def index(self, codes: Mapping[str, Any]) -> int:
+        """Give the number of one cell; variables that are not named are at their total."""
+        row = [int(dim.find([codes[dim.name]])[0]) if dim.name in codes else 0 for dim in self.dims]
+        for name in codes:
+            self.dim(name)
+        found = int(self.find(np.array([row], np.int32))[0])
+        if found < 0:
+            raise PlanError("there is no such cell: it is empty, or not in the table")
+        return found
+
+    def find(self, codes: NDArray[Any]) -> Ints:
+        """Give the number of the cell with each row of codes, −1 where there is none."""
+        return self._finder.find(codes)
+
+    @cached_property
+    def _finder(self) -> Packer:
+        return Packer.fit(self.codes, [len(dim) for dim in self.dims])
+
+    def label(self, cell: int) -> dict[str, str]:
+        """Give the codes of one cell by variable."""
+        return {dim.name: dim.codes[code] for dim, code in zip(self.dims, self.codes[cell], strict=True)}
+
+    # --- additive structure ------------------------------------------------------------------------------------------
+
+    @cached_property
+    def x(self) -> Sparse:
+        """(n_inner × m) which published cells each inner cell is part of: `value == x.transposed.dot(inner_value)`."""
+        from discretion.tables.structure import incidence
+
+        return incidence(self)
+
+    @cached_property
+    def inner_cell(self) -> Ints:
+        """(n_inner,) the published cell that is this inner cell, −1 where linked tables do not publish it."""
+        return self.find(self.inner_codes)
+
+    def relations(self) -> Sparse:
+        """(r × m) the sums the tables show: a row has +1 at a total, −1 at its parts, and times `value` gives 0.
+
+        For each variable, tree and non-leaf code, and for cells of linked tables with the same inner cells (+1, −1).
+        Columns that nest although no hierarchy says so are seen by `x` only: an audit uses `x`.
+        """
+        return self._relations
+
+    @cached_property
+    def _relations(self) -> Sparse:
+        from discretion.tables.structure import relations
+
+        return relations(self)
+
+    def parent(self, dim: int | str, tree: int = 0) -> Ints:
+        """(m,) the cell one step up along a variable, −1 at its total."""
+        from discretion.tables.structure import parent
+
+        return parent(self, self.dim(dim) if isinstance(dim, str) else dim, tree)
+
+    # --- looking -----------------------------------------------------------------------------------------------------
+
+    def frame(self, *, internal: bool = False) -> pl.DataFrame:
+        """Give the table as a long frame: codes, values (suppressed ones missing) and whether they are suppressed.
+
+        `internal` adds what must not go out: true values, respondents, largest contributions, why a cell is sensitive.
+        """
+        from discretion.tables.view import frame
+
+        return frame(self, internal)

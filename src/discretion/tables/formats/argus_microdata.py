@@ -1,0 +1,172 @@
+"""Microdata for and from τ-ARGUS: fixed-width .asc files with their .rda and .hrc files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from discretion.data.atomic import write_text
+from discretion.data.dataset import Dataset
+from discretion.data.hierarchy import canonical
+from discretion.errors import DataError, PlanError
+from discretion.tables.dimensions import Dimension
+from discretion.tables.formats.rda import (
+    Column,
+    Metadata,
+    dimension_of,
+    hierarchy_settings,
+    read_lines,
+    read_rda,
+    to_text,
+)
+
+if TYPE_CHECKING:
+    from discretion.tables.cells import Cells
+
+
+@dataclass(frozen=True, eq=False)
+class ArgusMicrodata:
+    """Records read from τ-ARGUS files, and what their columns are."""
+
+    data: Dataset
+    by: tuple[str, ...]
+    """classifying columns"""
+    values: tuple[str, ...]
+    """numeric columns"""
+    hierarchies: Mapping[str, Dimension]
+    weight: str | None = None
+    contributor: str | None = None
+    """the holding indicator: which records belong to one respondent"""
+
+    def tabulate(self, by: Sequence[str], value: str | None = None, **options: Any) -> Cells:
+        """Make a table with the hierarchies, weights and holdings of the files; see `dc.tabulate`."""
+        from discretion.tables.tabulate import tabulate
+
+        trees = {name: tree for name, tree in self.hierarchies.items() if name in by}
+        known = {"hierarchies": trees, "weight": self.weight or False, "contributor": self.contributor}
+        return tabulate(self.data, by, value, **{**known, **options})
+
+
+def write_argus_microdata(
+    data: Any,
+    path: str | Path,
+    by: Sequence[str],
+    values: Sequence[str] = (),
+    *,
+    hierarchies: Mapping[str, Any] | None = None,
+    weight: str | None = None,
+    contributor: str | None = None,
+    missing: str = "",
+    overwrite: bool = False,
+) -> list[Path]:
+    """Write records for τ-ARGUS: `path` (.asc) in columns of fixed width, .rda with their meaning, .hrc hierarchies.
+
+    Missing codes are written as `missing` (default: as many blanks as the column is wide). Gives the files written.
+    They are internal: they hold the records.
+    """
+    data = Dataset.of(data)
+    stem = Path(path).with_suffix("")
+    names = [*by, *values, *([weight] if weight else []), *([contributor] if contributor else [])]
+    data.require(names)
+    columns, texts, files, start = [], [], {}, 1
+    for name in names:
+        number = name in values or name == weight
+        written = _numbers(data, name) if number else _codes(data, name, missing)
+        width = max(map(len, written), default=1) or 1
+        kind = (
+            "WEIGHT" if name == weight else "HOLDING" if name == contributor else "NUMERIC" if number else "RECODEABLE"
+        )
+        settings: dict[str, tuple[str, ...]] = {}
+        if kind == "RECODEABLE":
+            spec = (hierarchies or {}).get(name)
+            dim = Dimension.of(name, spec) if spec is not None else Dimension.flat(name, ["-"])
+            settings, extra = hierarchy_settings(dim, stem)
+            files |= extra
+        elif number:
+            settings = {"DECIMALS": (str(max((len(t.partition(".")[2]) for t in written), default=0)),)}
+        columns.append(
+            Column(name, kind, start, width, (missing,) if missing and kind == "RECODEABLE" else (), settings)
+        )
+        texts.append([text.rjust(width) if number else text.ljust(width) for text in written])
+        start += width
+    files[stem.with_suffix(".rda")] = to_text(Metadata(tuple(columns)))
+    files[stem.with_suffix(".asc")] = "".join("".join(row) + "\n" for row in zip(*texts, strict=True))
+    for file, text in files.items():
+        write_text(file, text, overwrite=overwrite, private=True)
+    return list(files)
+
+
+def _codes(data: Dataset, name: str, missing: str) -> list[str]:
+    texts = [missing if value is None else canonical(value) for value in data.frame[name].to_list()]
+    if any("\n" in text or text != text.strip() for text in texts):
+        raise DataError(
+            f"column {name!r}: codes with line breaks or blanks at their ends cannot be written in fixed width"
+        )
+    return texts
+
+
+def _numbers(data: Dataset, name: str) -> list[str]:
+    found = data.numbers([name])[:, 0]
+    return [
+        "" if np.isnan(v) else str(int(v)) if v == np.round(v) and abs(v) < 2**53 else repr(float(v)) for v in found
+    ]
+
+
+def read_argus_microdata(path: str | Path) -> ArgusMicrodata:
+    """Read records written for τ-ARGUS: the .rda file with the .asc file of the same name (or the other way round)."""
+    import polars as pl
+
+    rda = Path(path).with_suffix(".rda")
+    metadata = read_rda(rda)
+    file = Path(path) if Path(path).suffix.lower() not in ("", ".rda") else rda.with_suffix(".asc")
+    lines = [line for line in read_lines(file) if line.strip()]
+    texts = _split(metadata, lines, file.name)
+    columns: dict[str, Any] = {}
+    for column in metadata.columns:
+        if column.kind in ("NUMERIC", "WEIGHT", "SHADOW", "COST"):
+            columns[column.name] = _parsed(texts[column.name], column.name)
+        else:
+            gone = {"", *column.missing}
+            columns[column.name] = [None if text in gone else text for text in texts[column.name]]
+    by = metadata.of_kind("RECODEABLE")
+    hierarchies = {
+        column.name: dimension_of(column, [t for t in columns[column.name] if t is not None], rda.parent)
+        for column in by
+        if "HIERCODELIST" in column.settings or "HIERLEVELS" in column.settings
+    }
+    weights, holdings = metadata.of_kind("WEIGHT"), metadata.of_kind("HOLDING")
+    return ArgusMicrodata(
+        Dataset(pl.DataFrame(columns, strict=False)),
+        tuple(column.name for column in by),
+        tuple(column.name for column in metadata.of_kind("NUMERIC")),
+        hierarchies,
+        weights[0].name if weights else None,
+        holdings[0].name if holdings else None,
+    )
+
+
+def _split(metadata: Metadata, lines: list[str], name: str) -> dict[str, list[str]]:
+    if metadata.separator is not None:
+        rows = [line.split(metadata.separator) for line in lines]
+        wrong = [k for k, row in enumerate(rows, 1) if len(row) != len(metadata.columns)]
+        if wrong:
+            raise DataError(f"{name}, line {wrong[0]}: expected {len(metadata.columns)} columns")
+        return {c.name: [row[k].strip() for row in rows] for k, c in enumerate(metadata.columns)}
+    found = {}
+    for column in metadata.columns:
+        if column.start is None or column.width is None:
+            raise PlanError(f"column {column.name!r}: the .rda file says neither its place nor a separator")
+        start = column.start - 1
+        found[column.name] = [line[start : start + column.width].strip() for line in lines]
+    return found
+
+
+def _parsed(texts: list[str], name: str) -> list[float | None]:
+    try:
+        return [float(text.replace(",", ".")) if text else None for text in texts]
+    except ValueError:
+        raise DataError(f"column {name!r} holds something that is not a number") from None

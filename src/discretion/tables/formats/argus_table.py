@@ -1,0 +1,169 @@
+"""Tables for and from τ-ARGUS: a .tab file of cells with its .rda and .hrc files."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from discretion.data.atomic import write_text
+from discretion.errors import DataError, PlanError
+from discretion.tables.formats.rda import (
+    Column,
+    Metadata,
+    dimension_of,
+    hierarchy_settings,
+    read_lines,
+    read_rda,
+    to_text,
+)
+from discretion.tables.publish import numbers
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from discretion.tables.cells import Cells
+
+_WORDS = {"SAFE": "S", "UNSAFE": "U", "PROTECT": "P"}
+
+
+def write_argus_table(cells: Cells, path: str | Path, *, separator: str = ";", overwrite: bool = False) -> list[Path]:
+    """Write a table for τ-ARGUS: `path` (.tab) with the cells, .rda with their meaning, .hrc for each hierarchy.
+
+    Columns are the codes, the value, the respondents, the largest contributions, required levels and the status: S
+    (safe), U (sensitive; cells suppressed for others are U as well), P (must be published). One table; of several
+    hierarchies over one variable none can be written. Gives the files written. They are internal.
+    """
+    if len(cells.tables) > 1:
+        raise PlanError("τ-ARGUS takes one table in a file; tabulate linked tables one by one")
+    stem = Path(path).with_suffix("")
+    files: dict[Path, str] = {}
+    columns = []
+    for dim in cells.dims:
+        settings, extra = hierarchy_settings(dim, stem)
+        columns.append(Column(dim.name, "RECODEABLE", settings=settings))
+        files |= extra
+    name = cells.response.name if not cells.response.frequency else "value"
+    t = cells.top.shape[1]
+    columns += [Column(name, "NUMERIC", settings={"DECIMALS": (str(_decimals(cells)),)})]
+    columns += [Column("respondents", "FREQUENCY")] if cells.response.counted else []
+    columns += [Column(f"top_{k + 1}", "MAXSCORE") for k in range(t)]
+    columns += [Column("lower", "LOWERPL"), Column("upper", "UPPERPL"), Column("status", "STATUS")]
+    general = {"SEPARATOR": (separator,), **{word: (sign,) for word, sign in _WORDS.items()}}
+    files[stem.with_suffix(".rda")] = to_text(Metadata(tuple(columns), general))
+    files[stem.with_suffix(".tab")] = _lines(cells, separator)
+    for file, text in files.items():
+        write_text(file, text, overwrite=overwrite, private=True)
+    return list(files)
+
+
+def _decimals(cells: Cells) -> int:
+    value = cells.value[~np.isnan(cells.value)]
+    for digits in range(7):
+        if np.allclose(np.round(value, digits), value, rtol=0, atol=1e-9):
+            return digits
+    return 6
+
+
+def _lines(cells: Cells, separator: str) -> str:
+    if np.isnan(cells.value).any():
+        raise DataError("some cells have no value; τ-ARGUS needs the true value of every cell")
+    status = cells.status
+    labels = [np.array(dim.codes, dtype=object)[cells.codes[:, j]].tolist() for j, dim in enumerate(cells.dims)]
+    words = np.select([cells.primary | cells.secondary, status.must_publish], ["U", "P"], "S").tolist()
+    columns = [*labels, numbers(cells.value)]
+    columns += [cells.count.tolist()] if cells.response.counted else []
+    columns += [numbers(cells.top[:, k]) for k in range(cells.top.shape[1])]
+    columns += [numbers(status.lower_required), numbers(status.upper_required), words]
+    buffer = io.StringIO()
+    csv.writer(buffer, delimiter=separator, lineterminator="\n").writerows(zip(*columns, strict=True))
+    return buffer.getvalue()
+
+
+def read_argus_table(path: str | Path) -> Cells:
+    """Read a table written for τ-ARGUS: the .rda file, with the .tab file of the same name (or the other way round)."""
+    import polars as pl
+
+    from discretion.tables.ready import from_cells
+
+    rda = Path(path).with_suffix(".rda")
+    metadata = read_rda(rda)
+    separator = metadata.separator
+    if separator is None:
+        raise DataError(f"{rda.name}: a table needs <SEPARATOR>")
+    lines = [line for line in read_lines(_data_file(Path(path))) if line.strip()]
+    rows = [[item.strip() for item in row] for row in csv.reader(lines, delimiter=separator)]
+    width = len(metadata.columns)
+    wrong = [number for number, row in enumerate(rows, 1) if len(row) != width]
+    if wrong:
+        raise DataError(
+            f"{_data_file(Path(path)).name}, line {wrong[0]}: {len(rows[wrong[0] - 1])} columns, not {width}"
+        )
+    values = {column.name: [row[k] for row in rows] for k, column in enumerate(metadata.columns)}
+    by = metadata.of_kind("RECODEABLE")
+    frame = pl.DataFrame(
+        {name: values[name] if column.kind in ("RECODEABLE", "STATUS") else _floats(values[name], name)
+         for name, column in zip(values, metadata.columns, strict=True)}
+    )  # fmt: skip
+    numeric = metadata.of_kind("NUMERIC")
+    frequency = metadata.of_kind("FREQUENCY")
+    if not by or not (numeric or frequency):
+        raise DataError(f"{rda.name}: a table needs classifying columns and a value or frequency")
+    same = numeric and frequency and (frame[numeric[0].name] == frame[frequency[0].name]).all()
+    cells = from_cells(
+        frame.with_columns(_states(metadata, values)),
+        [column.name for column in by],
+        None if same or not numeric else numeric[0].name,
+        count=frequency[0].name if frequency else None,
+        top=[column.name for column in metadata.of_kind("MAXSCORE")],
+        status="_state",
+        hierarchies={column.name: dimension_of(column, values[column.name], rda.parent) for column in by},
+    )
+    return _with_levels(cells, metadata, frame)
+
+
+def _data_file(path: Path) -> Path:
+    if path.suffix.lower() not in ("", ".rda"):
+        return path
+    for suffix in (".tab", ".csv", ".txt"):
+        if path.with_suffix(suffix).is_file():
+            return path.with_suffix(suffix)
+    raise PlanError(f"no file {path.with_suffix('.tab').name!r} beside {path.name!r}")
+
+
+def _floats(texts: list[str], name: str) -> list[float | None]:
+    try:
+        return [float(text.replace(",", ".")) if text not in ("", "-") else None for text in texts]
+    except ValueError:
+        raise DataError(f"column {name!r} holds something that is not a number") from None
+
+
+def _states(metadata: Metadata, values: dict[str, list[str]]) -> pl.Series:
+    import polars as pl
+
+    status = metadata.of_kind("STATUS")
+    height = len(next(iter(values.values())))
+    if not status:
+        return pl.Series("_state", [""] * height)
+    meaning = {(metadata.settings.get(word) or (sign,))[0].lower(): word for word, sign in _WORDS.items()}
+    known = {"SAFE": "s", "UNSAFE": "u", "PROTECT": "z"}
+    words = [meaning.get(word.lower()) for word in values[status[0].name]]
+    if None in words:
+        raise DataError(f"column {status[0].name!r}: a status is none of {', '.join(meaning)}")
+    return pl.Series("_state", [known[word] for word in words if word])
+
+
+def _with_levels(cells: Cells, metadata: Metadata, table: pl.DataFrame) -> Cells:
+    by = [column.name for column in metadata.of_kind("RECODEABLE")]
+    codes = np.column_stack([cells.dims[j].find(table[name].to_list()) for j, name in enumerate(by)])
+    place = cells.find(codes)
+    changes = {}
+    for kind, name in (("LOWERPL", "lower_required"), ("UPPERPL", "upper_required")):
+        for column in metadata.of_kind(kind):
+            level = np.zeros(len(cells))
+            level[place] = np.nan_to_num(table[column.name].to_numpy().astype(np.float64))
+            changes[name] = np.where(cells.primary, level, 0.0)
+    return cells.with_status(**changes) if changes else cells

@@ -1,0 +1,176 @@
+"""The .rda files of τ-ARGUS: which columns a data or table file has, and what they mean."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from discretion.errors import DataError, PlanError
+from discretion.tables.dimensions import TOTAL, Dimension
+from discretion.tables.hierarchy_files import from_lines, to_lines
+
+KINDS = (
+    "RECODEABLE", "NUMERIC", "WEIGHT", "HOLDING", "REQUEST", "FREQUENCY", "MAXSCORE", "LOWERPL", "UPPERPL", "STATUS",
+    "SHADOW", "COST",
+)  # fmt: skip
+"""What a column can be; RECODABLE is another spelling of the first."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its kind, where it stands in fixed-width files, and further settings."""
+
+    name: str
+    kind: str
+    start: int | None = None
+    """first character, counted from 1; None in files with separators"""
+    width: int | None = None
+    missing: tuple[str, ...] = ()
+    settings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def total(self) -> str:
+        """The code of the total of a classifying column."""
+        found = self.settings.get("TOTCODE", ())
+        return found[0] if found else TOTAL
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """The columns of a file in order, and settings of the file as a whole (separator, words for statuses)."""
+
+    columns: tuple[Column, ...]
+    settings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def separator(self) -> str | None:
+        """What stands between columns; None in fixed-width files."""
+        found = self.settings.get("SEPARATOR", ())
+        return found[0] if found else None
+
+    def of_kind(self, *kinds: str) -> list[Column]:
+        """Give the columns of some kinds in order."""
+        return [column for column in self.columns if column.kind in kinds]
+
+
+def read_rda(path: str | Path) -> Metadata:
+    """Read an .rda file; settings after a column belong to it, those before the first to the file."""
+    path = Path(path)
+    columns: list[Column] = []
+    general: dict[str, tuple[str, ...]] = {}
+    pending: list[Any] = []
+    for number, line in enumerate(read_lines(path), 1):
+        if not line.strip():
+            continue
+        words = [plain or quoted for quoted, plain in re.findall(r'"([^"]*)"|(\S+)', line)]
+        if not line.strip().startswith("<"):
+            columns += _finished(pending, path)
+            pending = [words, {}, None]
+            continue
+        name = words[0].strip("<>").upper().replace("RECODABLE", "RECODEABLE")
+        if not pending:
+            general[name] = tuple(words[1:])
+        elif name in KINDS:
+            pending[2] = name
+            pending[1] |= {name: tuple(words[1:])} if words[1:] else {}
+        elif name in ("SAFE", "UNSAFE", "PROTECT"):
+            general[name] = tuple(words[1:])
+        else:
+            pending[1][name] = tuple(words[1:])
+        if not re.fullmatch(r"<\w+>", words[0]):
+            raise DataError(f"{path.name}, line {number}: expected a word in angle brackets")
+    columns += _finished(pending, path)
+    if not columns:
+        raise DataError(f"{path.name}: the file names no columns")
+    return Metadata(tuple(columns), general)
+
+
+def _finished(pending: list[Any], path: Path) -> list[Column]:
+    if not pending:
+        return []
+    words, settings, kind = pending
+    if kind is None:
+        raise DataError(f"{path.name}: column {words[0]!r} has no kind ({', '.join(KINDS[:5])} …)")
+    places = [int(word) for word in words[1:3]] if all(word.isdigit() for word in words[1:3]) else []
+    fixed = len(places) == 2
+    return [
+        Column(
+            words[0],
+            kind,
+            places[0] if fixed else None,
+            places[1] if fixed else None,
+            tuple(words[3:] if fixed else words[2:]),
+            settings,
+        )
+    ]
+
+
+def read_lines(path: Path) -> list[str]:
+    """Read a text file in UTF-8, or in the Western code page that Windows programs write."""
+    if not path.is_file():
+        raise PlanError(f"no file {str(path)!r}")
+    try:
+        return path.read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError:
+        return path.read_text(encoding="cp1252").splitlines()
+
+
+def to_text(metadata: Metadata) -> str:
+    """Write metadata as the content of an .rda file."""
+    lines = [f"<{name}> {_words(values)}" for name, values in metadata.settings.items()]
+    for column in metadata.columns:
+        if re.search(r'[\s"<>]', column.name):
+            raise PlanError(f"column {column.name!r}: names in .rda files have no blanks, quotes or angle brackets")
+        place = f" {column.start} {column.width}" if column.start is not None else ""
+        lines.append(f"{column.name}{place}{''.join(f' {code}' for code in column.missing)}")
+        lines.append(f"  <{column.kind}>{_words(column.settings.get(column.kind, ()), ' ')}")
+        lines += [f"  <{name}> {_words(v)}".rstrip() for name, v in column.settings.items() if name != column.kind]
+    return "\n".join(lines) + "\n"
+
+
+def _words(values: Sequence[str], lead: str = "") -> str:
+    written = " ".join(value if re.fullmatch(r"[\d.]+", value) else f'"{value}"' for value in values)
+    return lead + written if written else ""
+
+
+def hierarchy_settings(dim: Dimension, stem: Path) -> tuple[dict[str, tuple[str, ...]], dict[Path, str]]:
+    """Give the settings of a classifying column, and the .hrc file beside it where its tree has several levels."""
+    if len(dim.parents) > 1:
+        raise PlanError(f"variable {dim.name!r} has {len(dim.parents)} hierarchies; τ-ARGUS knows one for each")
+    settings: dict[str, tuple[str, ...]] = {"TOTCODE": (dim.codes[0],)}
+    if dim.height < 2:
+        return settings, {}
+    file = stem.with_name(f"{stem.name}_{dim.name}.hrc")
+    settings |= {"HIERARCHICAL": (), "HIERCODELIST": (file.name,), "HIERLEADSTRING": ("@",)}
+    return settings, {file: "\n".join(to_lines(dim, total=False)) + "\n"}
+
+
+def dimension_of(column: Column, codes: Sequence[str], folder: Path) -> Dimension:
+    """Build a classifying variable: from its .hrc file, from levels in its digits, or flat."""
+    settings, total = column.settings, column.total
+    leaves = [code for code in dict.fromkeys(codes) if code != total]
+    if "HIERCODELIST" in settings:
+        name = settings["HIERCODELIST"][0].replace("\\", "/")
+        lead = (settings.get("HIERLEADSTRING") or ("@",))[0]
+        file = Path(name) if Path(name).is_file() else folder / Path(name).name
+        return from_lines(column.name, [line for line in read_lines(file) if line.strip()], total, lead)
+    if "HIERLEVELS" in settings:
+        return _by_digits(column, leaves, total)
+    return Dimension.flat(column.name, leaves, total)
+
+
+def _by_digits(column: Column, leaves: Sequence[str], total: str) -> Dimension:
+    widths = [int(word) for word in column.settings["HIERLEVELS"] if int(word) > 0]
+    edges: dict[tuple[str, str], None] = {}
+    for code in sorted(code for code in leaves if len(code) == sum(widths)):
+        above, end = total, 0
+        for width in widths:
+            end += width
+            edges[(above, code[:end])] = None
+            above = code[:end]
+    if not edges:
+        raise DataError(f"column {column.name!r}: no code has the {sum(widths)} characters that <HIERLEVELS> says")
+    return Dimension.from_edges(column.name, list(edges), total)

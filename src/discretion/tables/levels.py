@@ -1,0 +1,207 @@
+"""Suppress until every sensitive cell has the interval it needs: a heuristic by linear programming."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from discretion.context import Context
+from discretion.errors import Infeasible, PlanError
+from discretion.kernels.arrays import Bools, Floats, Ints
+from discretion.tables.attacker import Attacker
+from discretion.tables.attacker_system import Prior
+from discretion.tables.audit import targets_of
+from discretion.tables.audit_certify import SLACK, Clock, Targets, certify, push_many
+from discretion.tables.levels_cleanup import cleaned
+from discretion.tables.levels_model import Frame, RoomModel, frame_of
+
+if TYPE_CHECKING:
+    from discretion.tables.cells import Cells
+
+Cost = Literal["value", "frequency", "unit"]
+"""What suppressing a cell costs: its absolute value, its respondents, or 1."""
+
+PREFERRED = 1e-3
+"""What a cell marked `preferred` costs, as a share of its cost."""
+BATCH = 0.2
+"""Share of the cells still open that get room before all are looked at again."""
+_NAMED = 10
+
+
+def levels(
+    cells: Cells,
+    *,
+    start: Any = None,
+    cost: Cost | Any = "value",
+    prior: Prior | None = None,
+    clean: bool = True,
+    ctx: Context | None = None,
+) -> Bools:
+    """Choose cells to suppress so that an attacker's bounds of every sensitive cell are as far away as required.
+
+    Starts from the sensitive cells and `start` (complementary cells chosen before; none given: none). While a
+    sensitive cell lacks room, a linear program finds the cheapest table that differs from the true one by what the cell
+    needs and agrees with it in everything published; cells that differ in it are suppressed as well. Then `clean`:
+    cells are chosen anew among those suppressed, and the most costly are published again where all others stay
+    protected. Gives the mask of complementary cells.
+
+    Every sensitive cell ends with its required level, proved by the same linear programs as the audit. The number and
+    value of suppressed cells are good, not proven least. Does not look at respondents as attackers, nor at sums of
+    cells: see `audit`. Empty cells are never suppressed for others, cells marked must-publish neither; where they make
+    protection impossible `Infeasible` names them. Cost is that of one linear program per sensitive cell that lacks
+    room, each going on from the last.
+
+    References
+    ----------
+    Kelly, Golden & Assad (1992), Networks 22; Castro (2012), European J. Oper. Res. 216; catalogue T4.
+
+    Examples
+    --------
+    >>> import polars as pl, discretion as dc
+    >>> from discretion.tables.levels import levels
+    >>> given = pl.DataFrame({"row": list("aaabbb"), "col": list("xyzxyz"), "n": [1, 20, 30, 25, 9, 40]})
+    >>> cells = dc.tables.from_cells(given, ["row", "col"], count="n").apply_rules([dc.Threshold(minimum=3)])
+    >>> cells = cells.with_status(secondary=levels(cells))
+    >>> int(cells.secondary.sum()), cells.audit().holds
+    (3, True)
+    """
+    return _Levels(cells, start, cost, prior or _prior(cells), ctx or Context(seed=0, step="levels")).run(clean)
+
+
+def costs(cells: Cells, cost: Cost | Any = "value") -> Floats:
+    """Give what suppressing each cell costs: by value, by respondents, 1, or as given; the user's own come first."""
+    if isinstance(cost, str):
+        choices = {
+            "value": np.abs(cells.value),
+            "frequency": cells.count.astype(np.float64),
+            "unit": np.ones(len(cells)),
+        }
+        if cost not in choices:
+            raise PlanError("cost: expected 'value', 'frequency', 'unit', or one number per cell")
+        chosen = cells.status.cost if cells.status.cost is not None else choices[cost]
+    else:
+        chosen = np.asarray(cost, np.float64)
+        if chosen.shape != (len(cells),) or not (chosen >= 0).all():
+            raise PlanError(f"cost: expected {len(cells)} numbers of at least 0, one per cell")
+    smallest = chosen[chosen > 0].min(initial=np.inf)
+    filled: Floats = np.maximum(chosen, smallest if np.isfinite(smallest) else 1.0)
+    return np.where(cells.status.preferred, PREFERRED * filled, filled)
+
+
+def _prior(cells: Cells) -> Prior:
+    return Prior(negative=bool((cells.inner_value < 0).any()))
+
+
+class _Levels:
+    """The state of the search."""
+
+    def __init__(self, cells: Cells, start: Any, cost: Any, prior: Prior, ctx: Context) -> None:
+        if np.isnan(cells.value).any():
+            raise PlanError("the values of suppressed cells must be known to protect them")
+        self.cells, self.prior, self.ctx = cells, prior, ctx
+        self.hidden = cells.primary.copy()
+        if start is not None:
+            mask = np.asarray(start, np.bool_)
+            if mask.shape != (len(cells),):
+                raise PlanError(f"start: expected {len(cells)} entries, one per cell")
+            if (mask & cells.status.must_publish).any():
+                raise PlanError("start: cells that must be published are among those to suppress")
+            self.hidden |= mask
+        self.cost = costs(cells, cost)
+        self.frame: Frame = frame_of(cells, prior)
+        usable = (~cells.status.must_publish & (cells.value != 0)) | self.hidden
+        self.model = RoomModel(self.frame, np.where(self.hidden, 0.0, self.cost), usable)
+
+    def run(self, clean: bool) -> Bools:
+        """Make room for all, then take back what is not needed."""
+        shown = np.flatnonzero(self.cells.primary)
+        total = len(shown)
+        while len(shown):
+            targets = self.certified(shown)
+            lacking = ~targets.met
+            self.ctx.progress(total - int(lacking.sum()), total, "room for sensitive cells")
+            if not lacking.any():
+                break
+            self.make_room(shown, targets, lacking)
+        if clean and len(shown):
+            goals = self.goals(targets)
+            self.hidden = cleaned(self.cells, self.hidden, self.cost, self.frame, goals, self.ctx)
+        return self.hidden & ~self.cells.primary
+
+    def certified(self, shown: Ints) -> Targets:
+        """Prove as many cells as random programs can; what they miss is asked again one by one when few are left."""
+        attacker = Attacker(self.cells, suppressed=self.hidden, prior=self.prior)
+        targets = targets_of(self.cells, attacker, shown, self.cells.primary, self.prior)
+        clock = Clock(None, self.ctx.within("certify"))
+        push_many(attacker, targets, clock)
+        if int((~targets.met).sum()) <= BATCH * len(shown):
+            certify(attacker, targets, clock)
+        return targets
+
+    def make_room(self, shown: Ints, targets: Targets, lacking: Bools) -> None:
+        """Suppress what the neediest of the open cells need; the tables found prove others on the way."""
+        goal_low, goal_high = self.goals(targets)
+        order = np.flatnonzero(lacking)
+        order = order[np.argsort(-np.maximum(goal_low, goal_high)[order], kind="stable")]
+        place = np.full(len(self.cells), -1, np.int64)
+        place[shown] = np.arange(len(shown))
+        left = max(int(np.ceil(BATCH * len(order))), 10)
+        for number, i in enumerate(order.tolist()):
+            if left <= 0:
+                return
+            self.ctx.progress(number, len(order), "room for sensitive cells")
+            for above, goal, reached in ((True, goal_high, targets.above), (False, goal_low, targets.below)):
+                if reached[i] >= goal[i] - SLACK * targets.scale[i]:
+                    continue
+                used, z = self.room(int(shown[i]), float(goal[i]), above)
+                left -= 1
+                at = place[used]
+                np.maximum.at(targets.above, at[at >= 0], z[at >= 0])
+                np.maximum.at(targets.below, at[at >= 0], -z[at >= 0])
+
+    @staticmethod
+    def goals(targets: Targets) -> tuple[Floats, Floats]:
+        """Give how far below and above each cell must reach; one that must only not be exact gets room above."""
+        loose = np.maximum(targets.room, LOOSE * targets.scale)
+        return np.where(targets.either, 0.0, targets.lower), np.where(targets.either, loose, targets.upper)
+
+    def room(self, cell: int, amount: float, above: bool) -> tuple[Ints, Floats]:
+        """Make room for one side of one cell and suppress what it takes."""
+        found = self.model.room(cell, amount, above=above)
+        if found is None:
+            raise Infeasible(self.obstacle(cell, amount, above))
+        new = found[0][~self.hidden[found[0]]]
+        if len(new):
+            self.hidden[new] = True
+            self.model.price(new, 0.0)
+        return found
+
+    def obstacle(self, cell: int, amount: float, above: bool) -> str:
+        """Say which cells that must be published stand in the way of a cell's protection."""
+        cells = self.cells
+        blocked = cells.status.must_publish & ~self.hidden
+        free = np.where(self.hidden, 0.0, np.where(blocked, self.cost.sum() + 1.0, self.cost))
+        found = RoomModel(self.frame, free, np.ones(len(cells), np.bool_)).room(cell, amount, above=above)
+        where = ", ".join(f"{name}={code}" for name, code in cells.label(cell).items())
+        if found is None:
+            return f"the sensitive cell ({where}) cannot get the protection it needs whatever is suppressed"
+        causes = found[0][blocked[found[0]]]
+        named = list(_labels(cells, causes[:_NAMED]))
+        more = f" and {len(causes) - _NAMED} more" if len(causes) > _NAMED else ""
+        if not named:
+            return f"the sensitive cell ({where}) can be protected only by suppressing empty cells"
+        return (
+            f"the sensitive cell ({where}) cannot be protected while these cells must be published: "
+            f"{'; '.join(named)}{more}; let one of them be suppressed"
+        )
+
+
+LOOSE = 0.01
+"""Room made for a cell that must only not be found exactly, as a share of its value."""
+
+
+def _labels(cells: Cells, chosen: Ints) -> Iterator[str]:
+    for cell in chosen.tolist():
+        yield "(" + ", ".join(f"{name}={code}" for name, code in cells.label(cell).items()) + ")"

@@ -1,0 +1,141 @@
+"""The cheapest way to make room for a cell: a linear program over the deviations of all cells of a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from discretion.errors import DiscretionError
+from discretion.kernels.arrays import Bools, Floats, Ints
+from discretion.tables.attacker import solver
+from discretion.tables.attacker_system import Matrix, Prior, spread
+
+if TYPE_CHECKING:
+    from discretion.tables.cells import Cells
+
+NONZERO = 1e-7
+"""Deviations below this share of the room asked for are rounding of the solver."""
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """How cells are tied together, and how far each may differ from its value. After the cells: unpublished inner ones."""
+
+    sums: Matrix
+    """(sums × columns) every row times the deviations is 0"""
+    up: Floats
+    """(columns,) how far above its value each may lie"""
+    down: Floats
+    """(columns,) how far below"""
+
+
+class RoomModel:
+    """All tables that differ from the true one, and what the cells that differ would cost if they were suppressed.
+
+    Two columns per cell (it lies above, below its value), one row per sum; `room` asks for the cheapest table in which
+    a cell differs by a given amount. Cells outside `usable` never differ. The solver goes on from the last solution.
+    """
+
+    def __init__(self, frame: Frame, cost: Floats, usable: Bools) -> None:
+        import highspy
+        from scipy.sparse import hstack
+
+        hidden = len(frame.up) - len(usable)
+        self.cells = np.flatnonzero(np.r_[usable, np.ones(hidden, np.bool_)])
+        self._count = len(usable)
+        self._place = np.full(len(frame.up), -1, np.int64)
+        self._place[self.cells] = np.arange(len(self.cells))
+        self._up, self._down = frame.up[self.cells], frame.down[self.cells]
+        sums = frame.sums
+        rows = sums[:, self.cells].tocsr()
+        rows.eliminate_zeros()
+        rows = rows[np.flatnonzero(np.diff(rows.indptr) > 0)]
+        self._statuses = highspy.HighsModelStatus
+        self._solver = solver(primal=False)
+        lp = highspy.HighsLp()
+        matrix = hstack([rows, -rows]).tocsr()
+        lp.num_col_, lp.num_row_ = 2 * len(self.cells), rows.shape[0]
+        lp.col_cost_ = np.tile(np.r_[cost, np.zeros(hidden)][self.cells], 2)
+        lp.col_lower_, lp.col_upper_ = np.zeros(2 * len(self.cells)), np.r_[self._up, self._down]
+        lp.row_lower_ = lp.row_upper_ = np.zeros(rows.shape[0])
+        lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+        lp.a_matrix_.start_ = matrix.indptr.astype(np.int32)
+        lp.a_matrix_.index_ = matrix.indices.astype(np.int32)
+        lp.a_matrix_.value_ = matrix.data
+        self._solver.passModel(lp)
+        self.solved = 0
+
+    def price(self, cells: Ints, cost: Floats | float) -> None:
+        """Change what cells cost."""
+        place = self._place[cells]
+        both = np.r_[place, place + len(self.cells)].astype(np.int32)
+        self._solver.changeColsCost(len(both), both, np.tile(np.broadcast_to(cost, len(cells)), 2).astype(np.float64))
+
+    def close(self, cell: int, closed: bool) -> None:
+        """Forbid a cell to differ, or allow it again."""
+        i, n = int(self._place[cell]), len(self.cells)
+        self._solver.changeColBounds(i, 0.0, 0.0 if closed else float(self._up[i]))
+        self._solver.changeColBounds(i + n, 0.0, 0.0 if closed else float(self._down[i]))
+
+    def room(self, cell: int, amount: float, *, above: bool) -> tuple[Ints, Floats] | None:
+        """Give the cells that differ, and by how much, in the cheapest table where a cell differs by at least an amount.
+
+        None when there is no such table.
+        """
+        i, n = int(self._place[cell]), len(self.cells)
+        here, there = (i, i + n) if above else (i + n, i)
+        bound = {i: float(self._up[i]), i + n: float(self._down[i])}
+        if amount > bound[here]:
+            amount = bound[here]
+        self._solver.changeColBounds(here, amount, bound[here])
+        self._solver.changeColBounds(there, 0.0, 0.0)
+        status = self._run()
+        found = None
+        if status == self._statuses.kOptimal:
+            columns = np.asarray(self._solver.getSolution().col_value, np.float64)
+            z = columns[:n] - columns[n:]
+            used = np.flatnonzero(np.abs(z) > NONZERO * max(amount, 1e-3))
+            used = used[self.cells[used] < self._count]
+            found = self.cells[used], z[used]
+        self._solver.changeColBounds(here, 0.0, bound[here])
+        self._solver.changeColBounds(there, 0.0, bound[there])
+        return found
+
+    def _run(self) -> Any:
+        self.solved += 1
+        for _ in range(2):
+            self._solver.run()
+            status = self._solver.getModelStatus()
+            if status in (self._statuses.kOptimal, self._statuses.kInfeasible):
+                return status
+            self._solver.clearSolver()
+        raise DiscretionError(f"a linear program could not be solved ({self._solver.modelStatusToString(status)})")
+
+
+def frame_of(cells: Cells, prior: Prior) -> Frame:
+    """Tie all cells together. Published cells of linked tables that no relation takes apart are sums of inner cells."""
+    from scipy.sparse import csr_array, hstack, vstack
+
+    low, high = prior.bounds(cells, np.ones(len(cells), np.bool_))
+    sums = cells.relations()
+    matrix = sums.to_scipy()
+    up, down = high - cells.value, cells.value - low
+    own = cells.inner_cell
+    if (own >= 0).all():
+        return Frame(matrix, up, down)
+    unit = spread(cells, own < 0)
+    hidden = unit.shape[1]
+    bottom = np.ones(len(cells), np.bool_)
+    bottom[sums.indices[sums.data > 0]] = False
+    bottom[own[own >= 0]] = False
+    bottom = np.flatnonzero(bottom)
+    inside = cells.x.transposed.to_scipy()[bottom]
+    seen = np.flatnonzero(own >= 0)
+    to_cells = csr_array((np.ones(len(seen)), (seen, own[seen])), shape=(len(own), len(cells)))
+    own_rows = csr_array((np.ones(len(bottom)), (np.arange(len(bottom)), bottom)), shape=(len(bottom), len(cells)))
+    below = np.full(hidden, np.inf) if prior.negative else unit.T @ np.where(own < 0, cells.inner_value, 0.0)
+    extra = hstack([own_rows - inside @ to_cells, -(inside @ unit)])
+    matrix = vstack([hstack([matrix, csr_array((matrix.shape[0], hidden))]), extra]).tocsr()
+    return Frame(matrix, np.r_[up, np.full(hidden, np.inf)], np.r_[down, below])

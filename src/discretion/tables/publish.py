@@ -1,0 +1,154 @@
+"""A table as a file for its readers: CSV long or pivoted, Excel, JSON, with a status for every cell."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from discretion.data.atomic import replacing, write_text
+from discretion.errors import PlanError, unknown
+from discretion.kernels.arrays import Floats
+
+if TYPE_CHECKING:
+    from discretion.tables.cells import Cells
+    from discretion.tables.pivot import Pivot
+
+SUPPRESSED = "c"
+"""What stands in place of a suppressed value (confidential), and in the status column beside it."""
+
+Layout = Literal["long", "pivot"]
+_FORMATS = {".csv": "csv", ".xlsx": "excel", ".json": "json"}
+
+
+def publish(
+    cells: Cells,
+    path: str | Path,
+    *,
+    layout: Layout = "long",
+    rows: str | list[str] | None = None,
+    table: int | None = None,
+    internal: bool = False,
+    overwrite: bool = False,
+) -> None:
+    """Write a table to a file whose name says the format: .csv, .xlsx or .json.
+
+    `long` has one line per cell: codes, value, status (empty, or `c` where the value is suppressed). `pivot` has one
+    line per combination of the variables `rows` (default: all but the last) and one column per code of the last;
+    suppressed cells show `c`, cells that do not exist are empty. Of linked tables `table` chooses one by its number; a
+    long file without it holds all their cells. The file appears whole or not at all.
+
+    What is written is what may be known: no reasons, no required levels, no parameters, primary and secondary cells
+    alike. `internal` adds true values, respondents, reasons and levels, for the office. Does not ask whether the table
+    is protected: see `audit` and the command `discretion table`.
+
+    Examples
+    --------
+    >>> import polars as pl, discretion as dc, tempfile, pathlib
+    >>> given = pl.DataFrame({"town": ["A", "A", "B"], "ill": ["y", "n", "n"], "people": [2, 7, 9]})
+    >>> cells = dc.tables.from_cells(given, ["town", "ill"], count="people").mark({"town": "A", "ill": "y"}, "unsafe")
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "table.csv"
+    >>> cells.publish(file, layout="pivot")
+    >>> print(file.read_text().strip())
+    town,Total,n,y
+    Total,18,16,2
+    A,9,7,c
+    B,9,9,
+    """
+    path = Path(path)
+    kind = _FORMATS.get(path.suffix.lower())
+    if kind is None:
+        raise PlanError(f"{path.name!r}: {unknown('table format', path.suffix, _FORMATS)}")
+    if layout not in ("long", "pivot"):
+        raise PlanError("layout: expected 'long' or 'pivot'")
+    if internal and layout == "pivot" and kind != "excel":
+        raise PlanError("internal: a pivoted table has no room for reasons; use layout='long', or Excel")
+    from discretion.tables.pivot import chosen_cells, pivoted
+
+    picked = chosen_cells(cells, table if layout == "long" else table or 0)
+    if layout == "pivot" and len(cells.tables) > 1 and table is None:
+        raise PlanError(f"table: the cells belong to {len(cells.tables)} linked tables; choose one to pivot")
+    if kind == "json":
+        write_text(path, to_json(cells, picked, internal=internal), overwrite=overwrite, private=internal)
+    elif kind == "csv":
+        text = _csv_long(cells, picked, internal) if layout == "long" else _csv_pivot(pivoted(cells, rows, table or 0))
+        write_text(path, text, overwrite=overwrite, private=internal)
+    else:
+        from discretion.tables.publish_excel import write_excel
+
+        with replacing(path, overwrite=overwrite, private=internal) as temporary:
+            write_excel(
+                cells, picked, pivoted(cells, rows, table or 0) if layout == "pivot" else None, temporary, internal
+            )
+
+
+def long_rows(cells: Cells, picked: Any, internal: bool) -> tuple[list[str], list[list[Any]]]:
+    """Give header and lines of the long layout."""
+    frame = cells.frame(internal=internal)[picked.tolist()]
+    names = [dim.name for dim in cells.dims]
+    name = cells.response.name
+    header = [*names, name, "status", *[c for c in frame.columns if c not in (*names, name, "suppressed", "status")]]
+    flags = [SUPPRESSED if hidden else "" for hidden in frame["suppressed"].to_list()]
+    columns = [frame[c].to_list() for c in names]
+    columns += [numbers(frame[name].to_numpy()), flags]
+    columns += [frame[c].to_list() for c in header[len(names) + 2 :]]
+    if internal:
+        header.append("decision")
+        columns.append(frame["status"].to_list())
+    return header, [list(row) for row in zip(*columns, strict=True)]
+
+
+def numbers(values: Floats) -> list[int | float | None]:
+    """Write whole numbers without a decimal point, and missing ones as nothing."""
+    found = np.asarray(values, np.float64)
+    return [None if np.isnan(v) else int(v) if v == np.round(v) and abs(v) < 2**53 else float(v) for v in found]
+
+
+def _csv_long(cells: Cells, picked: Any, internal: bool) -> str:
+    header, lines = long_rows(cells, picked, internal)
+    return _csv([header, *lines])
+
+
+def _csv_pivot(found: Pivot) -> str:
+    return _csv([found.header, *([*labels, *found.texts(line)] for line, labels in enumerate(found.labels))])
+
+
+def _csv(lines: list[list[Any]]) -> str:
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="\n").writerows(lines)
+    return buffer.getvalue()
+
+
+def to_json(cells: Cells, picked: Any, *, internal: bool = False) -> str:
+    """Give a table as versioned JSON: variables with their trees, and one entry per cell."""
+    header, lines = long_rows(cells, picked, internal)
+    d = len(cells.dims)
+    content = {
+        "format": "discretion-table",
+        "version": 1,
+        **({"internal": True} if internal else {}),
+        "response": cells.response.name,
+        "variables": [
+            {
+                "name": dim.name,
+                "codes": list(dim.codes),
+                "parents": [[dim.codes[p] if p >= 0 else None for p in tree] for tree in dim.parents],
+            }
+            for dim in cells.dims
+        ],
+        "tables": [list(table) for table in cells.tables],
+        "cells": [
+            {
+                "codes": line[:d],
+                "value": line[d],
+                "status": line[d + 1] or None,
+                **dict(zip(header[d + 2 :], line[d + 2 :], strict=True)),
+            }
+            for line in lines
+        ],
+    }
+    return json.dumps(content, ensure_ascii=False, indent=1) + "\n"

@@ -1,0 +1,1 @@
+"""Rules that tell which cells of a table are sensitive."""

@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import discretion as dc
+
+from . import naive
+
+HIERARCHIES = {"region": naive.REGION}
+TABLES = [
+    [["region", "sector"]],
+    [["region"]],
+    [["sector", "region", "size"]],
+    [["region", "sector"], ["region", "size"]],
+    [["region", "sector"], ["sector"], ["size"]],
+]
+
+
+@pytest.mark.parametrize("tables", TABLES, ids=lambda t: "+".join("".join(n[:2] for n in one) for one in t))
+@pytest.mark.parametrize("value", [None, "money"])
+@pytest.mark.parametrize("firms", [0, 12], ids=["records", "firms"])
+def test_agrees_with_dictionaries(tables: list[list[str]], value: str | None, firms: int) -> None:
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        frame = naive.records(rng, 70, firms=firms, gaps=seed % 2 == 1, negative=seed == 2)
+        options = {
+            "weight": "w" if seed % 2 else None,
+            "contributor": "firm" if firms else None,
+            "missing": "ignore" if seed == 3 else "category",
+        }
+        h = HIERARCHIES if any("region" in one for one in tables) else None
+        cells = dc.tabulate(
+            frame, tables, value, hierarchies=h, top=4,
+            weight=options["weight"] or False, contributor=options["contributor"], missing=options["missing"],  # type: ignore[arg-type]
+        )  # fmt: skip
+        want = naive.table(frame, tables, value, **options)
+        found = naive.labels(cells)
+        assert sorted(found) == sorted(want)
+        for i, key in enumerate(found):
+            cell = want[key]
+            sizes = sorted((abs(x) for x in cell["by"].values()), reverse=True)
+            assert cells.value[i] == pytest.approx(cell["value"], abs=1e-9)
+            assert cells.weighted_count[i] == cell["weight"]
+            assert cells.count[i] == len(sizes)
+            assert cells.response.gross[i] == pytest.approx(sum(sizes), abs=1e-9)
+            assert cells.response.negative[i] == sum(x < 0 for x in cell["by"].values())
+            assert cells.top[i].tolist() == pytest.approx((sizes + [0.0] * 4)[:4])
+            assert (cells.top_ids[i] >= 0).sum() == min(len(sizes), 4)
+            if firms:
+                for who, size in zip(cells.top_ids[i], cells.top[i], strict=True):
+                    assert who < 0 or abs(cell["by"][cells.contributors[who]]) == pytest.approx(size)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 10**6), st.integers(1, 60), st.sampled_from(TABLES), st.booleans())
+def test_everything_adds_up(seed: int, n: int, tables: list[list[str]], firms: bool) -> None:
+    frame = naive.records(np.random.default_rng(seed), n, firms=5, gaps=True)
+    h = HIERARCHIES if any("region" in one for one in tables) else None
+    cells = dc.tabulate(frame, tables, ["money", "staff"], hierarchies=h, contributor="firm" if firms else None)
+    for response in cells.responses:
+        assert cells.x.transposed.dot(response.inner_value) == pytest.approx(response.value)
+        assert cells.relations().dot(response.value) == pytest.approx(0, abs=1e-9)
+        assert (np.diff(response.top, axis=1) <= 0).all()
+        assert (response.top.sum(axis=1) <= response.gross + 1e-9).all()
+    assert (cells.codes[0] == 0).all()
+    assert len(np.unique(cells.codes, axis=0)) == len(cells)
+    shown = cells.find(cells.codes)
+    assert shown.tolist() == list(range(len(cells)))
+
+
+def test_row_order_and_index_do_not_matter() -> None:
+    frame = naive.records(np.random.default_rng(3), 200, firms=30, gaps=True)
+    frame = frame.with_columns(pl.col("money") * 0.1)
+    order = np.random.default_rng(4).permutation(200)
+    one = dc.tabulate(frame, ["region", "sector"], "money", contributor="firm")
+    odd = frame[order].to_pandas()
+    odd.index = odd.index * 3
+    other = dc.tabulate(odd, ["region", "sector"], "money", contributor="firm")
+    assert one.codes.tolist() == other.codes.tolist()
+    assert one.value.tolist() == other.value.tolist()
+    assert one.top.tolist() == other.top.tolist()
+
+
+def test_more_variables_than_fit_into_64_bits() -> None:
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame({f"v{j}": rng.integers(0, 3000, 40) for j in range(7)})
+    cells = dc.tabulate(frame, [f"v{j}" for j in range(7)])
+    assert len(cells) > 40 * 100
+    assert cells.count[cells.codes.astype(bool).all(axis=1)].sum() == 40
+    assert cells.find(cells.codes[::97]).tolist() == list(range(0, len(cells), 97))
+    assert cells.x.transposed.dot(cells.inner_value) == pytest.approx(cells.value)
+
+
+def test_hierarchies_of_the_data_are_the_default() -> None:
+    frame = naive.records(np.random.default_rng(0), 50)
+    tree = dc.Hierarchy.tree({"*": {"N": ["a", "b", "c"], "S": ["d", "e"]}})
+    data = dc.Dataset(frame, hierarchies={"region": tree}, roles={"w": "weight"})
+    cells = dc.tabulate(data, ["region"])
+    assert cells.dims[0].codes == ("Total", "N", "a", "b", "c", "S", "d", "e")
+    assert cells.value[0] == frame["w"].sum() and cells.count[0] == 50
+    rolled = dc.tabulate(dc.Generalize(levels={"region": 1})(data), ["region"], weight=False)
+    assert rolled.dims[0].codes == ("Total", "N", "S")
+
+
+def test_several_hierarchies_over_one_variable() -> None:
+    frame = pl.DataFrame(
+        {"town": list("abcd"), "county": list("PPQQ"), "kind": ["u", "r", "u", "r"], "n": [1, 2, 4, 8]}
+    )
+    spec = [{"columns": ["county"]}, {"columns": ["kind"]}]
+    cells = dc.tabulate(frame, ["town"], "n", hierarchies={"town": spec})
+    found = dict(zip((label for (label,) in naive.labels(cells)), cells.value, strict=True))
+    assert found == {"Total": 15, "P": 3, "Q": 12, "u": 5, "r": 10, "a": 1, "b": 2, "c": 4, "d": 8}
+    assert cells.relations().shape == (6, 9)
+    assert cells.relations().dot(cells.value) == pytest.approx(0)
+    assert np.diff(cells.x.indptr).tolist() == [4] * 4
+
+
+def test_linked_cells_with_the_same_members_are_related() -> None:
+    frame = pl.DataFrame({"geo": ["I", "P", "S"], "eu": ["no", "yes", "yes"], "n": [1, 2, 4]})
+    cells = dc.tabulate(frame, [["geo"], ["eu"]], "n")
+    one, other = cells.index({"geo": "I"}), cells.index({"eu": "no"})
+    rows = cells.relations().dense()
+    assert any(row[one] and row[other] and abs(row).sum() == 2 for row in rows)
+    assert cells.inner_cell.tolist() == [-1, -1, -1]
+
+
+def test_empty_cells_can_be_kept() -> None:
+    frame = pl.DataFrame({"a": ["x", "y"], "b": ["p", "q"]})
+    cells = dc.tabulate(frame, ["a", "b"], empty="keep")
+    assert len(cells) == 9 and len(cells.inner_codes) == 4
+    assert cells.value.reshape(3, 3).tolist() == [[2, 1, 1], [1, 1, 0], [1, 0, 1]]
+    assert cells.x.transposed.dot(cells.inner_value).tolist() == cells.value.tolist()
+
+
+def test_cell_keys_are_sums_of_record_keys() -> None:
+    frame = pl.DataFrame({"a": ["x", "x", "y"], "k": [0.75, 0.5, 0.125]})
+    assert dc.tabulate(frame, ["a"], record_key="k").key.tolist() == [0.375, 0.25, 0.125]  # type: ignore[union-attr]
+
+
+def test_waivers_and_requests() -> None:
+    frame = pl.DataFrame(
+        {"a": list("xxxy"), "f": list("1213"), "n": [5.0, 7.0, 4.0, 2.0], "asks": [False, True, False, False]}
+    )
+    cells = dc.tabulate(frame, ["a"], "n", contributor="f", waivers=["1"], requests="asks")
+    response = cells.response
+    assert response.open_top.tolist() == [7, 7, 2]
+    assert response.open_count.tolist() == [2, 1, 1]
+    assert response.requested.tolist() == [7, 7, 0]  # type: ignore[union-attr]
+    assert cells.top[:, 0].tolist() == [9, 9, 2]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda f: dc.tabulate(f, ["regoin"]), "did you mean 'region'"),
+        (lambda f: dc.tabulate(f, []), "at least one classifying variable"),
+        (lambda f: dc.tabulate(f, ["region", "region"]), "each named once"),
+        (lambda f: dc.tabulate(f, [["region", "size"], ["size", "region"]]), "the same variables"),
+        (lambda f: dc.tabulate(f, ["region"], "sector"), "numeric column"),
+        (lambda f: dc.tabulate(f, ["region"], top=0), "at least 1"),
+        (lambda f: dc.tabulate(f.head(0), ["region"]), "no rows"),
+        (lambda f: dc.tabulate(f, ["region"], hierarchies={"regio": naive.REGION}), "did you mean 'region'"),
+        (lambda f: dc.tabulate(f, ["region"], hierarchies={"region": {"Total": ["a", "b"]}}), "not leaves"),
+        (lambda f: dc.tabulate(f.with_columns(sector=None), ["sector"], missing="error"), "missing values"),
+        (lambda f: dc.tabulate(f, ["region"], weight="money"), "negative weights"),
+        (lambda f: dc.tabulate(f, ["region"], record_key="w"), r"\[0, 1\)"),
+        (lambda f: dc.tabulate(f, ["region"], waivers=["nobody"]), "`contributor`"),
+        (lambda f: dc.tabulate(f, ["region"], contributor="firm", waivers=["nobody"]), "do not occur"),
+        (lambda f: dc.tabulate(f, ["region"], requests="w"), "true and false"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_refused(call: object, message: str) -> None:
+    frame = naive.records(np.random.default_rng(0), 30, negative=True)
+    with pytest.raises((dc.PlanError, dc.DataError), match=message):
+        call(frame)  # type: ignore[operator]
+
+
+def test_too_many_empty_cells_are_refused() -> None:
+    frame = pl.DataFrame({name: np.arange(300) for name in "abc"})
+    with pytest.raises(dc.DataError, match="would have 27,270,901 cells"):
+        dc.tabulate(frame, ["a", "b", "c"], empty="keep")
+
+
+def test_repr_shows_no_values() -> None:
+    cells = dc.tabulate(pl.DataFrame({"a": ["x"], "n": [9731.0]}), ["a"], "n")
+    assert "9731" not in repr(cells) + repr(cells.response) + repr(cells.source)

@@ -12,8 +12,9 @@ from discretion.errors import PlanError
 
 if TYPE_CHECKING:
     from discretion.data.dataset import Dataset
-    from discretion.measure import Measure
+    from discretion.measure import Measure, Score
     from discretion.part import Family, Part
+    from discretion.release.ranking import RankedAttack
 
 
 @click.command()
@@ -24,29 +25,98 @@ if TYPE_CHECKING:
     "--measure", "measures", multiple=True, metavar="KIND[:FIELDS]",
     help="measure to run, for example 'interval-risk:{sd_share: 0.2}'; default: a set chosen from roles and types",
 )  # fmt: skip
+@click.option("--page", metavar="FILE", help="also write an HTML page with tables and pictures (internal)")
 @schema_options
 @common_options
-def assess(original: str, released: str, id_column: str | None, measures: tuple[str, ...], **options: Any) -> None:
-    """Measure the risk and the utility of a release."""
-    from discretion.context import Context
-    from discretion.release.measures import default_measures
+def assess(
+    original: str, released: str, id_column: str | None, measures: tuple[str, ...], page: str | None, **options: Any
+) -> None:
+    """Attack a release and measure what is left of it, and say what an attacker can do best."""
+    from discretion.release.attack_set import attack_set
+    from discretion.release.ranking import best_attack, rank_attacks
 
     quiet, as_json = options.pop("quiet"), options.pop("as_json")
     schema, reading = take_schema(options)
     before = read_with(original, schema, reading, quiet)
     before, after = read_pair(before, released, reading, id_column, quiet)
-    chosen = [_parse_measure(text) for text in measures] or default_measures(before, after)
-    if not chosen:
+    chosen = [_parse_measure(text) for text in measures]
+    attacks = chosen or attack_set(before, after)
+    if not attacks:
         raise PlanError("nothing to measure: give roles (--quasi, --sensitive, …) or --measure")
-    with progress_bar(quiet) as progress:
-        scores = [measure.run(before, after, Context(0, measure.kind, progress)) for measure in chosen]
+    scores, failed = _run(attacks, before, after, quiet, strict=bool(chosen))
+    ranked = rank_attacks(scores)
+    if page is not None:
+        _write_page(page, scores, failed, f"{released} against {original}")
+        say(f"wrote {page} (not for publication)", quiet)
     if as_json:
-        print_json({"aligned_by": id_column or "position", "scores": [score.to_dict() for score in scores]})
+        print_json(
+            {
+                "aligned_by": id_column or "position",
+                "scores": [score.to_dict() for score in scores],
+                "not_run": failed,
+                "ranked": [attack.to_dict() for attack in ranked],
+                "best_attack": best_attack(ranked),
+            }
+        )
         return
-    rows = [(s.family, s.measure, shown(s.value), ARROWS[s.better], s.meaning) for s in scores]
-    print_table(
-        f"{released} against {original} ({DIRECTIONS})", ("", "measure", "value", "", "meaning"), rows, numeric=(2,)
-    )
+    _print_scores(scores, failed, f"{released} against {original} ({DIRECTIONS})")
+    _print_ranking(ranked)
+
+
+def _run(
+    measures: list[Measure], before: Dataset, after: Dataset, quiet: bool, *, strict: bool
+) -> tuple[list[Score], list[dict[str, str]]]:
+    """Run the measures; for one that nobody named, the reason why it cannot run stands in place of a figure."""
+    from discretion.context import Context
+    from discretion.errors import DataError
+
+    scores: list[Score] = []
+    failed: list[dict[str, str]] = []
+    with progress_bar(quiet) as progress:
+        for number, measure in enumerate(measures):
+            progress(number, len(measures), f"measuring: {measure.kind}")
+            try:
+                scores.append(measure.run(before, after, Context(0, measure.kind, progress)))
+            except (DataError, PlanError) as error:
+                if strict:
+                    raise
+                failed.append({"measure": measure.kind, "reason": str(error)})
+    return scores, failed
+
+
+def _print_scores(scores: list[Score], failed: list[dict[str, str]], title: str) -> None:
+    rows = [(str(s.family), s.measure, shown(s.value), ARROWS[s.better], s.meaning) for s in scores]
+    rows += [("", item["measure"], "not run", "", item["reason"]) for item in failed]
+    print_table(title, ("", "measure", "value", "", "meaning"), rows, numeric=(2,))
+
+
+def _print_ranking(ranked: tuple[RankedAttack, ...]) -> None:
+    from discretion.release.ranking import best_attack
+
+    if not ranked:
+        return
+    rows = [
+        (
+            a.measure,
+            a.aim + (" (if its values were true)" if a.doubtful else ""),
+            shown(a.success),
+            "" if a.chance is None else shown(a.chance),
+            shown(a.gain),
+        )
+        for a in ranked
+    ]
+    heads = ("attack", "aim", "succeeds", "guessing", "gain")
+    print_table("what an attacker can do, best first", heads, rows, numeric=(2, 3, 4))
+    click.echo(best_attack(ranked))
+
+
+def _write_page(path: str, scores: list[Score], failed: list[dict[str, str]], title: str) -> None:
+    from pathlib import Path
+
+    from discretion.data.atomic import write_text
+    from discretion.release.report.assessment import assessment_page
+
+    write_text(Path(path), assessment_page(scores, failed, title))
 
 
 def read_pair(
@@ -68,16 +138,10 @@ def read_pair(
 
 def parse_part(text: str, option: str, *families: Family) -> Part:
     """Build a part from an option's text: KIND or KIND:{field: value}."""
-    import yaml
-
+    from discretion.cli.apply import part_spec
     from discretion.part import parse
 
-    kind, _, fields = text.partition(":")
-    try:
-        spec = yaml.safe_load(fields) if fields.strip() else {}
-    except yaml.YAMLError:
-        raise PlanError(f"{option} {text!r}: expected KIND or KIND:{{field: value}}") from None
-    return parse({kind.strip(): spec}, *families)
+    return parse(part_spec(text, option), *families)
 
 
 def _parse_measure(text: str) -> Measure:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from discretion.data.dataset import Dataset
 from discretion.measure import Measure
 from discretion.part import find
+from discretion.risk.identity.distances import comparable
 
 
 def default_measures(original: Dataset, released: Dataset) -> list[Measure]:
@@ -14,9 +15,8 @@ def default_measures(original: Dataset, released: Dataset) -> list[Measure]:
     if quasi:
         chosen.append(("sample-uniqueness", {"columns": quasi}))
     numeric = _numeric_in_both(original, released)
-    known = [name for name in numeric if name in quasi]
-    if known:
-        chosen.append(("distance-linkage", {"columns": known}))
+    if linked := comparable(original, released, quasi):
+        chosen.append(("distance-linkage", {"columns": linked}))
     attacked = [name for name in numeric if name in original.having("quasi", "sensitive")]
     if attacked:
         chosen += [("interval-risk", {"columns": attacked}), ("rank-interval", {"columns": attacked})]

@@ -146,7 +146,7 @@ def test_at_most_twenty_failing_classes() -> None:
 def test_exposed_rows_count_from_one_in_both_data_sets() -> None:
     frame = pl.DataFrame({"x": ["a", "b", "b", "c", "c"]})
     done = release([], Dataset(frame, roles={"x": "quasi"}))
-    (found,) = exposed_of(done)
+    found, *_ = exposed_of(done)
     assert found.rows[0] == ("1", "1", "1")
     assert found.ties == "1"
     later = replace(done, data=done.data.take(np.array([3, 4])))

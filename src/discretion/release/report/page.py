@@ -31,7 +31,7 @@ def render(release: Release, *, internal: bool) -> str:
     them away, and draws nothing that stands for fewer than ten original records. The internal version shows everything,
     with failing classes and the most exposed rows, and says on every page that it is not for publication.
     """
-    return _template().render(**content_of(release, internal=internal))
+    return template("template.html").render(**content_of(release, internal=internal))
 
 
 def content_of(release: Release, *, internal: bool) -> dict[str, Any]:
@@ -75,12 +75,13 @@ def _marked(release: Release, internal: bool) -> list[Any]:
 
 
 @cache
-def _template() -> Template:
+def template(name: str) -> Template:
+    """Load a page of the report, with the style sheet that all pages share."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
     from markupsafe import Markup
 
-    def load(name: str) -> str:
-        return resources.files(_HERE).joinpath(name).read_text(encoding="utf-8")
+    def load(file: str) -> str:
+        return resources.files(_HERE).joinpath(file).read_text(encoding="utf-8")
 
     environment = Environment(
         autoescape=True,
@@ -91,4 +92,4 @@ def _template() -> Template:
         keep_trailing_newline=True,
     )
     environment.globals["style"] = Markup(load("style.css"))
-    return environment.get_template("template.html")
+    return environment.get_template(name)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
 
-from discretion.part import Part, is_confidential
+from discretion.part import Part, is_confidential, is_path
 
 WITHHELD = "withheld"
 NOTHING = "–"
@@ -97,7 +97,9 @@ def _part_text(part: Part, reveal: bool) -> str:
         if not field.is_required() and value == field.get_default(call_default_factory=True):
             continue
         hidden = is_confidential(field) and not reveal
-        shown.append(f"{name}: {WITHHELD if hidden else setting_text(value, reveal=reveal)}")
+        is_file = is_path(field) and isinstance(value, str)
+        text = file_name(value) if is_file else setting_text(value, reveal=reveal)
+        shown.append(f"{name}: {WITHHELD if hidden else text}")
     return f"{title_of(part.kind)} ({'; '.join(shown)})" if shown else title_of(part.kind)
 
 

@@ -1,0 +1,60 @@
+"""A page about one assessment: attacks ranked, every figure with its meaning, and the risk per record. Internal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from discretion.measure import Score
+from discretion.part import Family, find
+from discretion.release.ranking import RankedAttack, best_attack, rank_attacks
+from discretion.release.report import record_risk
+from discretion.release.report.page import template
+from discretion.release.report.wording import figure, percent, title_of
+
+
+def assessment_page(scores: Sequence[Score], failed: Sequence[Mapping[str, str]], title: str) -> str:
+    """Give the assessment as one HTML file that needs nothing else; rows are counted, never shown."""
+    ranked = rank_attacks(scores)
+    return template("assessment.html").render(
+        title=title,
+        best=best_attack(ranked),
+        ranked=[_attack(attack) for attack in ranked],
+        families=[
+            {"key": "risk", "title": "Risk", "rows": _rows(scores, "risk")},
+            {"key": "utility", "title": "Utility: what was lost", "rows": _rows(scores, "utility")},
+        ],
+        failed=failed,
+        pictures=_pictures(scores),
+    )
+
+
+def _attack(attack: RankedAttack) -> dict[str, str]:
+    return {
+        "title": title_of(attack.measure),
+        "aim": attack.aim,
+        "success": percent(attack.success),
+        "chance": percent(attack.chance),
+        "gain": percent(attack.gain),
+        "meaning": attack.meaning,
+    }
+
+
+def _rows(scores: Sequence[Score], family: Family) -> list[dict[str, str]]:
+    return [
+        {
+            "title": title_of(score.measure),
+            "value": figure(score.value, getattr(find(score.measure), "limits", (None, None))),
+            "better": score.better,
+            "meaning": score.meaning,
+        }
+        for score in scores
+        if score.family == family
+    ]
+
+
+def _pictures(scores: Sequence[Score]) -> list[tuple[str, Any]]:
+    from markupsafe import Markup
+
+    found = [(score, record_risk.record_risk_of(score)) for score in scores]
+    return [(title_of(score.measure), Markup(record_risk.draw(risk))) for score, risk in found if risk is not None]

@@ -9,12 +9,18 @@ from benchmarks import (
     anonymize,
     categorical,
     growth,
+    linkage,
     microaggregation,
     microdata,
     mondrian,
+    peers,
+    probabilistic,
     protect_values,
+    risk_classes,
     startup,
+    suda,
     suppression,
+    tables,
 )
 
 
@@ -24,7 +30,22 @@ def main() -> int:
     options = parser.parse_args()
     print(f"{'job':44} {'base':28} {'CPU s':>8} {'base s':>8} {'ratio':>7} {'limit':>6}")
     failed = 0
-    for source in (startup, microdata, microaggregation, anonymize, mondrian, suppression, protect_values, categorical):
+    for source in (
+        startup,
+        microdata,
+        microaggregation,
+        linkage,
+        anonymize,
+        mondrian,
+        suppression,
+        probabilistic,
+        protect_values,
+        categorical,
+        peers,
+        risk_classes,
+        suda,
+        tables,
+    ):
         for line in source.lines():
             failed += not line.holds
             print(

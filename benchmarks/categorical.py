@@ -57,6 +57,8 @@ def _swaps() -> Iterator[Line]:
 
     edit = dc.ConfidentialityEdit(**places, match_on=["sex", "age"], share=0.1)
     yield compare(f"ConfidentialityEdit, {PEOPLE:,}", lambda: edit(frame, seed=1), "np.lexsort, 2 keys", base, 4.0)
+    blank = dc.BlankAndImpute(**places, columns=["age"], match_on=["sex"], small_block=400, per_block=40)
+    yield compare(f"BlankAndImpute, {PEOPLE:,}", lambda: blank(frame, seed=1), "np.lexsort, 2 keys", base, 4.0)
     swap = dc.TargetedRecordSwap(**places, risk_columns=["sex", "age"], k=15, similar=["sex", "age"], share=0.1)
     yield compare(f"TargetedRecordSwap, {PEOPLE:,}", lambda: swap(frame, seed=1), "np.lexsort, 2 keys", base, 12.0)
 

@@ -17,6 +17,7 @@ FAMILIES = {
     "model": "Privacy models",
     "risk": "Measures of risk",
     "utility": "Measures of utility",
+    "rule": "Rules for cells of tables",
 }
 
 

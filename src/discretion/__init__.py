@@ -14,13 +14,16 @@ __version__ = "0.1.0"
 _NAMES = {
     "BudgetExhausted": "errors",
     "Cancelled": "errors",
+    "Cells": "tables.cells",
     "Context": "context",
     "DataError": "errors",
     "Dataset": "data.dataset",
     "Decision": "method",
+    "Dimension": "tables.dimensions",
     "DiscretionError": "errors",
     "Hierarchy": "data.hierarchy",
     "Infeasible": "errors",
+    "Intruder": "risk.identity.intruder",
     "Measure": "measure",
     "Method": "method",
     "Plan": "release.plan",
@@ -38,11 +41,12 @@ _NAMES = {
     "confidential": "part",
     "propose_roles": "data.detect",
     "read": "data.read",
+    "tabulate": "tables.tabulate",
     "write": "data.write",
 }
 """Public name → the module that defines it. Parts are not listed here: they are found in their packages."""
 
-_MODULES = ("datasets", "errors")
+_MODULES = ("datasets", "errors", "tables")
 
 __all__ = [*_NAMES, *_MODULES, "__version__", "parts"]  # noqa: PLE0604 - names are loaded on first use
 

@@ -8,10 +8,11 @@ from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from discretion.context import Context, Progress, ignore_progress, new_seed
 from discretion.data.dataset import Dataset
+from discretion.data.households import Households, at_household_level, find_households, one_per_household
 from discretion.errors import DataError, Infeasible, PlanError
 from discretion.part import Columns, Family, Part
 
@@ -25,11 +26,18 @@ class Decision:
     EMPTY: ClassVar[Decision]
 
     def __getitem__(self, key: str) -> Any:
+        if key not in self.values:
+            raise PlanError(f"the saved decision has no entry {key!r}; it belongs to another step: fit this one anew")
         return self.values[key]
 
     def to_json(self) -> str:
         """Write the decision as JSON."""
         return json.dumps(dict(self.values))
+
+    def to_plan(self) -> dict[str, Any]:
+        """Give the decision as plain data: mappings, lists, texts and numbers."""
+        plain: dict[str, Any] = json.loads(self.to_json())
+        return plain
 
     @classmethod
     def from_json(cls, text: str) -> Decision:
@@ -52,6 +60,8 @@ class Method(Part):
     """Publishes values that are not true (as opposed to less detailed ones)."""
     guarantee: ClassVar[str] = ""
     """One sentence for the public report: what holds after this step, and what does not."""
+    names_rows: ClassVar[tuple[str, ...]] = ("rows", "pairs")
+    """Entries of the decision that name rows of the data; the rest are facts about the step."""
 
     def fit(self, data: Dataset, ctx: Context) -> Decision:  # noqa: ARG002
         """Summarise the data and decide; a method with nothing to learn returns the empty decision."""
@@ -69,9 +79,13 @@ class Method(Part):
         """Rewrite, group by group where the method is applied within groups."""
         return self.rewrite(data, decision, ctx)
 
+    def facts(self, decision: Decision) -> dict[str, Any]:
+        """Give what a decision tells besides the rows it names: counts, figures reached. For the journal only."""
+        return _without(decision.to_plan(), self.names_rows)
+
     def apply(self, data: Dataset, ctx: Context) -> Dataset:
         """Protect the data: fit, then rewrite."""
-        return self.perform(data, self.decide(data, ctx), ctx)
+        return self.perform(data, self.decide(data, ctx), ctx).after(self, data)
 
     def __call__(self, data: Any, *, seed: int | None = None, progress: Progress = ignore_progress) -> Any:
         """Protect a frame or a Dataset; the same kind comes back. Without a seed the draws cannot be repeated."""
@@ -81,16 +95,30 @@ class Method(Part):
         return self.apply(Dataset(data), ctx).to_native()
 
 
+def _without(values: Mapping[str, Any], names: Container[str]) -> dict[str, Any]:
+    """Leave out some entries of a decision, also of the decisions of groups and of households inside it."""
+    kept = {name: value for name, value in values.items() if name not in names}
+    if "groups" in kept:
+        kept["groups"] = {key: _without(inner, names) for key, inner in kept["groups"].items()}
+    if "households" in kept:
+        kept["households"] = _without(kept["households"], names)
+    return kept
+
+
 class StratifiedMethod(Method):
-    """A method that can be applied separately within groups of records."""
+    """A method that can be applied separately within groups of records, or to households as wholes."""
 
     by: Columns = ()
-    """columns whose combinations of values form groups (strata, households); the method runs within each group"""
+    """columns whose combinations of values form groups; the method runs within each. The role `household`: it runs
+    once on one record per household, and all members get the same change"""
 
     def decide(self, data: Dataset, ctx: Context) -> Decision:
-        """Fit each group on its own."""
+        """Fit each group on its own, or the households."""
         if not self.by:
             return self.fit(data, ctx)
+        if (homes := self._households(data)) is not None:
+            known = self._unstratified.decide(one_per_household(data, homes, self._unstratified.settings()), ctx)
+            return Decision(MappingProxyType({"households": dict(known.values)}))
         groups: dict[str, dict[str, Any]] = {}
         for key, rows in ctx.engine.groups(data, self._strata(data)):
             _check_new(key, groups)
@@ -99,9 +127,12 @@ class StratifiedMethod(Method):
         return Decision(MappingProxyType({"groups": groups}))
 
     def perform(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:
-        """Rewrite each group by its own decision."""
+        """Rewrite each group by its own decision, or the households."""
         if not self.by:
             return self.rewrite(data, decision, ctx)
+        if (homes := self._households(data)) is not None:
+            inner, known = self._unstratified, Decision(MappingProxyType(decision["households"]))
+            return at_household_level(data, homes, inner.settings(), lambda one: inner.perform(one, known, ctx))
 
         seen: set[str] = set()
 
@@ -115,6 +146,24 @@ class StratifiedMethod(Method):
                 return self.rewrite(part, known, inner)
 
         return ctx.engine.map_groups(data, self._strata(data), rewrite)
+
+    @property
+    def _unstratified(self) -> Self:
+        return self.model_copy(update={"by": ()})
+
+    def _households(self, data: Dataset) -> Households | None:
+        """Find the households where `by` names that role; a column of that name with another role is a stratum."""
+        if self.by != ("household",):
+            return None
+        of_role = data.having("household")
+        if "household" in data.columns and "household" not in of_role:
+            return None
+        if not of_role:
+            raise PlanError(f"{self.kind}: by: no column has the role household (and none that name)")
+        if len(of_role) > 1:
+            listed = ", ".join(of_role)
+            raise PlanError(f"{self.kind}: by: several columns have the role household ({listed}); keep it for one")
+        return find_households(data)
 
     def _strata(self, data: Dataset) -> tuple[str, ...]:
         data.require(self.by)

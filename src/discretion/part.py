@@ -29,7 +29,7 @@ from pydantic.fields import FieldInfo
 
 from discretion.errors import PlanError, did_you_mean, unknown
 
-Family = Literal["method", "model", "risk", "utility"]
+Family = Literal["method", "model", "risk", "utility", "rule"]
 
 PACKAGES: Mapping[str, Family] = {
     "protect": "method",
@@ -37,6 +37,7 @@ PACKAGES: Mapping[str, Family] = {
     "privacy": "model",
     "risk": "risk",
     "utility": "utility",
+    "tables.rules": "rule",
 }
 """Where parts live, and what the parts of each package are."""
 
@@ -80,7 +81,7 @@ class Entry:
 
 
 def _scan(package: str, family: Family) -> Iterator[Entry]:
-    root = resources.files("discretion") / package
+    root = resources.files("discretion").joinpath(*package.split("."))
     stack = [(root, f"discretion.{package}")]
     while stack:
         folder, dotted = stack.pop()
@@ -143,6 +144,15 @@ FrozenMapping = Annotated[
 """A mapping field that cannot be changed in place."""
 
 
+@dataclass(frozen=True)
+class _HoldsParts:
+    """Marks the type of a field whose value is a part, or several."""
+
+
+HOLDS_PARTS = _HoldsParts()
+"""Stands in the `Annotated` type of a field that holds parts: plans and the command line look inside."""
+
+
 def confidential(default: Any = ..., *, path: bool = False, **constraints: Any) -> Any:
     """Declare a field whose value is withheld from everything public; `path`: see `path_field`."""
     extra: dict[str, Any] = {"confidential": True, **({"path": True} if path else {})}
@@ -199,8 +209,20 @@ class Part(BaseModel):
         fields = self.model_dump(mode="json", exclude_defaults=True)
         if not public:
             return fields
-        shown = {name: value for name, value in fields.items() if name not in self.confidential_fields()}
-        return {name: PurePath(value).name if name in self.path_fields() else value for name, value in shown.items()}
+        hidden = self.confidential_fields()
+        return {name: self._public(name, value) for name, value in fields.items() if name not in hidden}
+
+    def _public(self, name: str, value: Any) -> Any:
+        """Give a field's value for the public: of a file its name, of parts inside what is public of them."""
+        field = type(self).model_fields[name]
+        if is_path(field) and isinstance(value, str):
+            return PurePath(value).name
+        if not holds_parts(field):
+            return value
+        inside = getattr(self, name)
+        if isinstance(inside, tuple):
+            return [{part.kind: part.settings(public=True)} for part in inside]
+        return {inside.kind: inside.settings(public=True)}
 
     @classmethod
     def path_fields(cls) -> tuple[str, ...]:
@@ -225,6 +247,11 @@ def is_confidential(field: FieldInfo) -> bool:
 def is_path(field: FieldInfo) -> bool:
     """Tell whether a field names a file; in a plan it starts at the plan's folder."""
     return _marked(field, "path")
+
+
+def holds_parts(field: FieldInfo) -> bool:
+    """Tell whether a field holds parts: a method, a measure, privacy models."""
+    return HOLDS_PARTS in field.metadata
 
 
 def _marked(field: FieldInfo, mark: str) -> bool:

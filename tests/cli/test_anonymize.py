@@ -70,7 +70,7 @@ def test_other_searches(tmp_path: Path, census: list[object], cli: Cli, search: 
         (("--k", 5, "--suppression-limit", 2), 2, "suppression_limit"),
         (("--model", "k-anonimity:{k: 3}"), 2, "did you mean 'k-anonymity'"),
         (("--k", 3, "--l", 50), 2, "only 9 different values"),
-        (("--k", 3, "--search", "mondrian", "--levels", "age=1"), 2, "--levels goes with"),
+        (("--k", 3, "--search", "mondrian", "--levels", "age=1"), 2, "--levels does not go with --search mondrian"),
     ],
 )
 def test_wrong_calls(
@@ -78,4 +78,88 @@ def test_wrong_calls(
 ) -> None:
     done = cli("anonymize", *census, *options)
     assert done.code == code and words in done.err
+    assert not (tmp_path / "out.csv").exists()
+
+
+SEARCHES = ["optimal-generalization", "mondrian", "local-recoding"]
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_models_with_parameters_in_every_search(tmp_path: Path, census: list[object], cli: Cli, search: str) -> None:
+    limit = () if search == "mondrian" else ("--suppression-limit", 0.02)
+    done = cli(
+        "anonymize", *census, "--search", search, *limit, "--json",
+        "--model", "k-anonymity:{k: 4}", "--model", "recursive-l-diversity:{c: 4, l: 2}",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    released = pl.read_csv(tmp_path / "out.csv", infer_schema=False)
+    assert dc.KAnonymity(k=4, columns=KEYS)(released).holds
+    assert dc.RecursiveLDiversity(c=4, l=2, columns=KEYS, sensitive=["education"])(released).holds
+
+
+@pytest.mark.parametrize("kind", [*SEARCHES, "local-suppression", "suppress-records"])
+def test_models_with_parameters_in_every_method_that_takes_them(
+    tmp_path: Path, census: list[object], cli: Cli, kind: str
+) -> None:
+    more: list[object] = []
+    if kind == "optimal-generalization":
+        more = ["--suppression-limit", 0.02]
+    elif kind == "suppress-records":
+        more = ["--limit", 1]
+    elif kind == "local-suppression":
+        more = ["--columns", "sex,region"]
+    keys = ["sex", "region"] if kind == "local-suppression" else KEYS
+    done = cli(
+        "apply",
+        kind,
+        *census,
+        *more,
+        "--models",
+        "k-anonymity:{k: 4}",
+        "--models",
+        '{"distinct-l-diversity": {"l": 2}}',
+    )
+    assert done.code == 0, done.err
+    released = pl.read_csv(tmp_path / "out.csv", infer_schema=False)
+    assert dc.KAnonymity(k=4, columns=keys)(released).holds
+    assert dc.DistinctLDiversity(l=2, columns=keys, sensitive=["education"])(released).holds
+
+
+def test_importance_of_local_recoding(tmp_path: Path, census: list[object], cli: Cli) -> None:
+    lost = {}
+    for column in ("age", "region"):
+        others = ",".join(f"{name}={1 if name == column else 0.01}" for name in KEYS)
+        done = cli("anonymize", *census, "--k", 20, "--search", "local-recoding", "--importance", others, "--force")
+        assert done.code == 0, done.err
+        released = pl.read_csv(tmp_path / "out.csv", infer_schema=False)
+        lost[column] = released.group_by("age").len().height
+    assert lost["age"] > lost["region"]  # more labels of age are left where it counts more
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--models", "k-anonimity:{k: 3}"), "did you mean 'k-anonymity'"),
+        (("--models", "k-anonymity:{k: [}"), "expected KIND or KIND:{field: value}"),
+        (("--models", "k-anonymity:{k: 0}"), "k: input should be greater"),
+        (("--models", "sample-uniqueness"), "a model is needed here"),
+        (("--models", "interval-protection:{percent: 5, share: 0.5}"), "does not look at equivalence classes"),
+        (("--models", '{"k-anonymity"'), "not valid JSON"),
+        ((), "give `k` or `models`"),
+    ],
+)
+def test_wrong_models(tmp_path: Path, census: list[object], cli: Cli, arguments: tuple[str, ...], words: str) -> None:
+    done = cli("apply", "mondrian", *census, *arguments)
+    assert done.code == 2 and words in done.err.lower().replace("kind", "KIND").replace("json", "JSON")
+    assert not (tmp_path / "out.csv").exists()
+
+
+@pytest.mark.parametrize(
+    "options", [("--suppression-limit", 0.1), ("--loss", "height"), ("--importance", "age=2"), ("--seconds", 1)]
+)
+def test_options_that_a_search_does_not_have_are_refused(
+    tmp_path: Path, census: list[object], cli: Cli, options: tuple[object, ...]
+) -> None:
+    done = cli("anonymize", *census, "--k", 5, "--search", "mondrian", *options)
+    assert done.code == 2 and f"{options[0]} does not go with --search mondrian" in done.err
     assert not (tmp_path / "out.csv").exists()

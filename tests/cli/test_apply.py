@@ -133,3 +133,21 @@ def test_missing_and_empty_input(tmp_path: Path, cli: Cli) -> None:
         done = cli("apply", "mdav", tmp_path / name, tmp_path / "new.csv", "--columns", "a", "--json")
         assert done.code == 3 and name in done.err and done.json()["error"]["kind"] == "DataError"
     assert not (tmp_path / "new.csv").exists()
+
+
+def test_parts_inside_parts(file: Path, tmp_path: Path, cli: Cli) -> None:
+    out = tmp_path / "new.csv"
+    inner = "top-code:{column: income, at: 20000}"
+    done = cli("apply", "at-household-level", file, out, "--household", "person_id", "--method", inner)
+    assert done.code == 0, done.err
+    assert pl.read_csv(out)["income"].max() == 20000
+    measure = "sample-uniqueness:{columns: [sex, region]}"
+    done = cli("apply", "suppress-by-risk", file, out, "--at-most", "0.01", "--measure", measure, "--force",
+               "--columns", "sex")  # fmt: skip
+    assert done.code == 0, done.err
+    expected = dc.SuppressByRisk(
+        at_most=0.01, columns=["sex"], measure={"sample-uniqueness": {"columns": ["sex", "region"]}}
+    )
+    assert pl.read_csv(out)["sex"].null_count() == expected(survey())["sex"].null_count()
+    help_text = " ".join(cli("apply", "mondrian", "--help").out.split())
+    assert "--models KIND[:FIELDS]" in help_text and "may be given several times" in help_text

@@ -37,6 +37,7 @@ OVERRIDES: dict[str, dict[str, object]] = {
     "randomized-response": {"columns": ["region", "sex"], "truth_share": 0.5},
     "confidentiality-edit": {"geography": ["region"], "match_on": ["sex"], "share": 0.3},
     "targeted-record-swap": {"geography": ["region"], "risk_columns": ["sex"], "k": 2, "share": 0.3},
+    "blank-and-impute": {"columns": ["income", "hours"], "geography": ["region"], "small_block": 99, "per_block": 4},
     "shuffle": {"columns": ["income", "hours"], "predictors": ["region"]},
     "at-household-level": {"method": {"pram": {"columns": ["region"], "keep_share": 0.6}}, "household": "name"},
     "local-suppression": {"columns": ["region"], "k": 2},
@@ -66,18 +67,44 @@ OVERRIDES: dict[str, dict[str, object]] = {
     "km-generalization": {"columns": ["region"], "k": 3, "item_hierarchy": [[item, "*"] for item in "abcd"]},
     "optimal-generalization": {"models": [{"k-anonymity": {"k": 2}}], "columns": ["region"]},
     "sample-uniqueness": {"columns": ["region", "sex"]},
+    "suda": {"columns": ["region", "sex", "hours"], "share": 0.2},
+    "quasi-identifiers": {"columns": ["region", "sex", "hours"], "known": 2},
+    "value-agreement": {"columns": ["region", "income"]},
+    "group-attack": {"columns": ["region", "sex"], "sensitive": ["income"], "coalition": 2, "percent": 30, "share": 0.7},
+    "individual-risk": {"columns": ["region", "sex"], "share": 0.2},
+    "household-risk": {"columns": ["region", "sex"], "share": 0.2, "household": "name"},
+    "log-linear-risk": {"columns": ["region", "sex"], "share": 0.2},
+    "population-uniqueness": {"columns": ["region", "hours"], "share": 0.2},
+    "attacker-risk": {"columns": ["region", "sex"]},
+    "model-disclosure": {"target": "sex", "features": ["income", "hours"], "scan": 1},
+    "model-agreement": {"target": "sex", "features": ["income", "hours"]},
+    "membership-inference": {"target": "sex", "features": ["income", "region"], "model": "tree", "shadows": 4},
+    "classification-utility": {"target": "sex", "features": ["income", "hours"]},
+    "regression-utility": {"target": "income", "features": ["hours", "region"]},
+    "clustering-utility": {"features": ["income", "hours", "region"]},
     "average-class-size": {"k": 2, "columns": ["region", "sex"]},
     "discernibility": {"columns": ["region", "sex"]},
     "precision": {"columns": ["region"]},
     "iloss": {"columns": ["region"]},
     "height": {"columns": ["region"]},
     "non-uniform-entropy": {"columns": ["region"]},
+    "special-rule": {"detail": {"region": 1}},
 }
+
+SYNTHETIC: dict[str, dict[str, object]] = {
+    "singling-out": {"columns": ["sex", "income", "hours"], "size": 2},
+    "linkability": {"first": ["sex", "income"], "second": ["hours"]},
+    "inference-risk": {"columns": ["sex", "hours"], "targets": ["income"]},
+    "closest-record": {"columns": ["sex", "income", "hours"]},
+    "replicated-uniques": {"columns": ["sex", "hours"]},
+    "disco": {"columns": ["hours"], "targets": ["sex"]},
+}
+"""Attacks with a control group, which `holdout_file` gives."""
 
 RANDOM = {
     "additive-noise", "correlated-noise", "multiplicative-noise", "variance-preserving-noise", "orthogonal-noise",
     "outlier-noise", "rank-swap", "block-rank-swap", "pram", "randomized-response", "confidentiality-edit",
-    "targeted-record-swap", "shuffle", "at-household-level",
+    "targeted-record-swap", "shuffle", "at-household-level", "blank-and-impute",
 }  # fmt: skip
 """Methods that draw: another seed gives another result, and draws follow the rows."""
 
@@ -95,6 +122,8 @@ ROLES = {"name": "identifier", "region": "quasi", "sex": "quasi", "income": "sen
 
 def fields_for(part: type[Part], key_file: str) -> dict[str, object]:
     """Give parameters for a part: its own, or those that its required fields ask for by name."""
+    if part.__module__.startswith("discretion.risk.synthetic"):
+        return {**SYNTHETIC[part.kind], "holdout": holdout_file(key_file)}
     if part.kind in OVERRIDES:
         return dict(OVERRIDES[part.kind])
     chosen = {name: RULES[name] for name, field in part.model_fields.items() if name in RULES and field.is_required()}
@@ -114,6 +143,14 @@ def population_file(key_file: str) -> str:
     path = Path(key_file).with_name("population.csv")
     if not path.exists():
         pl.concat([frame(), frame(missing=True)] * 4).write_csv(path)
+    return str(path)
+
+
+def holdout_file(key_file: str) -> str:
+    """Write, beside the key file, people who are not in the samples."""
+    path = Path(key_file).with_name("holdout.csv")
+    if not path.exists():
+        frame(seed=77).write_csv(path)
     return str(path)
 
 

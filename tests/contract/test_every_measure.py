@@ -49,6 +49,8 @@ def test_score_is_plain_finite_and_in_its_range(measure: Measure) -> None:
 def test_no_change_is_the_best_score(measure: Measure) -> None:
     if measure.family != "utility" or measure.kind == "average-divergence":
         pytest.skip("not a measure of loss")
+    if measure.kind in {"classification-utility", "regression-utility"}:
+        pytest.skip("held-out predictions; the columns of the sample are unrelated (see tests/utility/test_trials.py)")
     data = dataset()
     same, changed = run(measure, data, data).value, run(measure, data, released(data)).value
     assert changed >= same if measure.better == "lower" else changed <= same

@@ -9,8 +9,8 @@ import pytest
 import discretion as dc
 from discretion.context import Context
 from discretion.data.dataset import Dataset
+from discretion.data.households import find_households
 from discretion.method import Decision, Method
-from discretion.protect.household import find_households
 
 
 class HalfOfThem(Method):
@@ -93,6 +93,57 @@ def test_levels_masks_and_dropped_columns_come_back(people: dc.Dataset) -> None:
     assert hidden.frame.group_by("household").n_unique()["region"].max() == 1
     fewer = dc.AtHouseholdLevel(method=dc.DropIdentifiers(columns=["weight"]))(people)
     assert "weight" not in fewer.columns and "age" in fewer.columns
+
+
+def test_by_household_is_the_same_as_at_household_level(people: dc.Dataset) -> None:
+    renamed = dc.Dataset(
+        people.frame.rename({"household": "home"}), roles={"home": "household", "region": "quasi", "weight": "weight"}
+    )
+    for inner in (
+        dc.Pram(columns=["region"], keep_share=0.6),
+        dc.AdditiveNoise(columns=["weight"], sd_share=0.2),
+        dc.TopCode(column="weight", quantile=0.9),
+        dc.Mdav(columns=["weight"], k=5),
+        dc.RankSwap(columns=["weight"], percent=20),
+        dc.Sample(share=0.5),
+    ):
+        for data in (people, renamed):
+            ctx = Context(7, "1")
+            short = inner.model_copy(update={"by": ("household",)})
+            long = dc.AtHouseholdLevel(method=inner)
+            assert short.decide(data, ctx) == long.decide(data, ctx)
+            result = short.apply(data, ctx)
+            assert result.frame.equals(long.apply(data, ctx).frame), inner.kind
+            assert not result.frame.equals(data.frame), inner.kind
+
+
+def test_by_household_from_a_plan(people: dc.Dataset) -> None:
+    plan = dc.Plan.from_dict(
+        {
+            "roles": {"household": "household", "name": "identifier", "person_id": "identifier"},
+            "steps": [{"pram": {"columns": "region", "keep_share": 0.5, "by": "household"}}],
+        }
+    )
+    released = plan.run(people.frame, seed=3).data.frame
+    assert released.group_by("household").n_unique()["region"].max() == 1
+    assert 0.2 < (released["region"] != people.frame["region"]).mean() < 0.8
+
+
+def test_a_column_called_household_without_the_role_is_a_stratum() -> None:
+    frame = pl.DataFrame({"household": ["a", "a", "b", "b"], "x": [1.0, 3.0, 10.0, 30.0]})
+    method = dc.TopCode(column="x", quantile=0.5, by="household")
+    assert method(frame)["x"].to_list() == [1.0, 2.0, 10.0, 20.0]
+
+
+def test_by_household_needs_one_column_of_that_role(people: dc.Dataset) -> None:
+    method = dc.Pram(columns=["region"], keep_share=0.5, by="household")
+    with pytest.raises(dc.PlanError, match="pram: by: no column has the role household"):
+        method(people.drop(["household"]))
+    two = dc.Dataset(people.frame, roles={"household": "household", "weight": "household"})
+    with pytest.raises(dc.PlanError, match=r"several columns have the role household \(household, weight\)"):
+        method(two)
+    with pytest.raises(dc.DataError, match="'sex' is not constant within"):
+        dc.Pram(columns=["sex"], keep_share=0.5, by="household")(people)
 
 
 def test_households_leave_as_wholes(people: dc.Dataset) -> None:

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discretion.anonymize.judge import as_class_models, common_columns, sensitive_columns
+from discretion.anonymize.judge import common_columns, sensitive_columns
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError, Infeasible, PlanError
-from discretion.model import PrivacyModel
 from discretion.privacy.class_table import ClassModel, ClassTable, SensitiveCounts, sensitive_domain
 from discretion.privacy.k_anonymity import KAnonymity
 
@@ -28,11 +27,9 @@ class GroupJudge:
     """
 
     def __init__(
-        self, data: Dataset, columns: Sequence[str], k: int | None, models: Sequence[PrivacyModel], kind: str
+        self, data: Dataset, columns: Sequence[str], k: int | None, models: Sequence[ClassModel], kind: str
     ) -> None:
-        found = as_class_models(models) if models else []
-        if k is None and not found:
-            raise PlanError(f"{kind}: give `k` or `models`")
+        found = list(models)
         if outside := [model for model in found if model.population_name is not None]:
             raise PlanError(
                 f"{kind}: {outside[0].kind!r} compares with a population, which groups of records do not divide; "

@@ -17,7 +17,6 @@ from discretion.data.dataset import Dataset
 from discretion.data.population import load_population
 from discretion.errors import PlanError
 from discretion.kernels.rollup import sensitive_triples
-from discretion.model import PrivacyModel
 from discretion.privacy.class_table import ClassModel, ClassTable, SensitiveCounts
 from discretion.privacy.k_anonymity import KAnonymity
 
@@ -152,16 +151,6 @@ class Judge:
         table, _ = self.table(top, *self._roll.numbered(top))
         for model in self.models:
             model.refuse_impossible(table)
-
-
-def as_class_models(models: Sequence[PrivacyModel]) -> list[ClassModel]:
-    """Refuse models that do not judge classes one by one."""
-    if not models:
-        raise PlanError("a search needs at least one privacy model, for example k-anonymity: {k: 5}")
-    for model in models:
-        if not isinstance(model, ClassModel):
-            raise PlanError(f"{model.kind!r} does not look at equivalence classes; it cannot guide a search")
-    return [model for model in models if isinstance(model, ClassModel)]
 
 
 def common_columns(models: Sequence[ClassModel], columns: Sequence[str]) -> tuple[str, ...]:

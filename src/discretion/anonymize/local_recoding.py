@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from discretion.anonymize.group_judge import GroupJudge
-from discretion.anonymize.optimal import Models
 from discretion.anonymize.value_trees import ValueTree, value_tree
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.errors import PlanError
-from discretion.method import Decision, Method
-from discretion.part import Columns, FrozenMapping, confidential
+from discretion.method import Decision
+from discretion.part import FrozenMapping
+from discretion.protect.class_models import ReachesModels
 
 
-class LocalRecoding(Method, kind="local-recoding"):
+class LocalRecoding(ReachesModels, kind="local-recoding"):
     """Generalize each record only as far as the few records most like it require, by the hierarchies.
 
     Records are gathered in clusters of at least k (and such that every other model holds); each cluster is published
@@ -55,12 +55,6 @@ class LocalRecoding(Method, kind="local-recoding"):
     (True, 1000)
     """
 
-    columns: Columns = ()
-    """columns to generalize; without it, those that the models name, or the quasi-identifiers"""
-    k: int | None = confidential(None, ge=1)
-    """smallest cluster size; short for the model k-anonymity"""
-    models: Models = confidential(())
-    """privacy models that every cluster must satisfy, besides `k`"""
     suppression_limit: float = Field(0.0, ge=0, le=1)
     """largest share of the records that may be dropped"""
     importance: FrozenMapping[str, float] = Field(default_factory=lambda: MappingProxyType({}))
@@ -74,9 +68,7 @@ class LocalRecoding(Method, kind="local-recoding"):
     )
 
     @model_validator(mode="after")
-    def _has_a_model(self) -> Self:
-        if self.k is None and not self.models:
-            raise ValueError("give `k` or `models`")
+    def _weights_not_negative(self) -> Self:
         if any(weight < 0 for weight in self.importance.values()):
             raise ValueError("importance cannot be negative")
         return self

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import model_validator
 
 from discretion.anonymize.group_judge import GroupJudge
-from discretion.anonymize.optimal import Models
 from discretion.anonymize.split_columns import Groups, Representation, value_range
 from discretion.context import Context, Progress
 from discretion.data.dataset import Dataset
-from discretion.method import Decision, Method
-from discretion.part import Columns, confidential
+from discretion.method import Decision
+from discretion.protect.class_models import ReachesModels
 
 if TYPE_CHECKING:
     from discretion.kernels.mondrian import SplitColumn
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
 Ints = NDArray[np.int64]
 
 
-class Mondrian(Method, kind="mondrian"):
+class Mondrian(ReachesModels, kind="mondrian"):
     """Divide the records into groups of at least k and publish each group's range instead of the values.
 
     All records are one group at first. A group is divided by the column in which it is widest, at the median, as long
@@ -53,12 +51,6 @@ class Mondrian(Method, kind="mondrian"):
     [('[25, 31]', '{f, m}'), ('[47, 60]', '{f, m}')]
     """
 
-    columns: Columns = ()
-    """columns that an intruder may know; without it, those that the models name, or the quasi-identifiers"""
-    k: int | None = confidential(None, ge=1)
-    """smallest group size; short for the model k-anonymity"""
-    models: Models = confidential(())
-    """privacy models that every group must satisfy, besides `k`"""
     strict: bool = True
     """keep records with equal values together; otherwise those at the median go to both sides"""
     representation: Representation = "interval"
@@ -70,12 +62,6 @@ class Mondrian(Method, kind="mondrian"):
         "Records were put into groups, and each value was replaced by the range of its group, so that no record can be "
         "told from the others of its group by these columns."
     )
-
-    @model_validator(mode="after")
-    def _has_a_model(self) -> Self:
-        if self.k is None and not self.models:
-            raise ValueError("give `k` or `models`")
-        return self
 
     def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:  # noqa: ARG002
         """Divide the records, and publish what each group has in common."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, field_validator
+from pydantic import BeforeValidator, Field, PlainSerializer, field_validator
 
 from discretion.anonymize.lattice import Bounds
 from discretion.anonymize.losses import AggregateName, LossName
@@ -15,40 +15,11 @@ from discretion.anonymize.problem import Problem, Settings, bounds_of
 from discretion.anonymize.solutions import Solution, solve
 from discretion.context import Context, Progress
 from discretion.data.dataset import Dataset
-from discretion.errors import DiscretionError, Infeasible
+from discretion.errors import Infeasible
 from discretion.measure import as_percent
 from discretion.method import Decision, Method
-from discretion.model import PrivacyModel
-from discretion.part import Columns, FrozenMapping, confidential, parse
-
-
-def _models(given: object) -> tuple[PrivacyModel, ...]:
-    """Take models as objects or as a plan writes them; one may stand without a list."""
-    if isinstance(given, PrivacyModel | str | Mapping):
-        given = [given]
-    if not isinstance(given, list | tuple) or not given:
-        raise ValueError("expected privacy models, for example [{k-anonymity: {k: 5}}]")
-    models = []
-    for item in given:
-        if isinstance(item, PrivacyModel):
-            models.append(item)
-            continue
-        try:
-            made = parse(item, "model")
-        except DiscretionError as error:
-            raise ValueError(str(error)) from None
-        if isinstance(made, PrivacyModel):
-            models.append(made)
-    return tuple(models)
-
-
-Models = Annotated[
-    tuple[Any, ...],
-    BeforeValidator(_models),
-    PlainSerializer(lambda models: [model.to_plan() for model in models]),
-    WithJsonSchema({"type": "array", "items": {"type": "object"}, "minItems": 1}),
-]
-"""Privacy models; a plan writes each as `{kind: {fields}}`."""
+from discretion.part import Columns, FrozenMapping, confidential
+from discretion.protect.class_models import ClassModels
 
 
 def _levels(given: object) -> object:
@@ -99,7 +70,7 @@ class OptimalGeneralization(Method, kind="optimal-generalization"):
     True
     """
 
-    models: Models = confidential()
+    models: ClassModels = confidential()
     """privacy models that the release must satisfy, all at once"""
     columns: Columns = ()
     """quasi-identifiers to generalize; without it, those that the models name, or the columns with the role `quasi`"""
@@ -123,6 +94,13 @@ class OptimalGeneralization(Method, kind="optimal-generalization"):
         "Values were replaced by broader categories and some records dropped, so that the privacy models of this step "
         "hold; what is said is true, but less detailed."
     )
+
+    @field_validator("models", mode="after")
+    @classmethod
+    def _some(cls, models: tuple[Any, ...]) -> tuple[Any, ...]:
+        if not models:
+            raise ValueError("expected privacy models, for example [{k-anonymity: {k: 5}}]")
+        return models
 
     @field_validator("importance", mode="after")
     @classmethod

@@ -14,7 +14,6 @@ from discretion.anonymize.class_losses import make_loss
 from discretion.anonymize.explorer import Explorer, Node
 from discretion.anonymize.judge import (
     Judge,
-    as_class_models,
     common_columns,
     populations,
     sensitive_columns,
@@ -26,7 +25,6 @@ from discretion.context import Progress
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError, Infeasible, PlanError
 from discretion.measure import as_percent
-from discretion.model import PrivacyModel
 from discretion.privacy.class_table import ClassModel
 
 _NOTHING: Mapping[str, Bounds] = MappingProxyType({})
@@ -36,7 +34,7 @@ _NOTHING: Mapping[str, Bounds] = MappingProxyType({})
 class Settings:
     """What is asked of a search."""
 
-    models: tuple[PrivacyModel, ...]
+    models: tuple[ClassModel, ...]
     columns: tuple[str, ...] = ()
     loss: LossName = "loss"
     suppression_limit: float = 0.0
@@ -51,7 +49,7 @@ class Problem:
 
     def __init__(self, data: Dataset, settings: Settings) -> None:
         self.data, self.settings = data, settings
-        self.models: list[ClassModel] = as_class_models(settings.models)
+        self.models: list[ClassModel] = list(settings.models)
         self.columns = data.choose(common_columns(self.models, settings.columns), "classes")
         check_bounds(settings.levels, self.columns)
         sensitive = sensitive_columns(self.models, data, self.columns)

@@ -14,7 +14,7 @@ from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import Hierarchy
 from discretion.errors import DataError, DiscretionError, PlanError
 from discretion.method import Decision, Method
-from discretion.part import Columns, confidential
+from discretion.part import Columns, confidential, path_field
 from discretion.privacy.km_anonymity import item_sets, set_column
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class KmGeneralization(Method, kind="km-generalization"):
     """number of items that an intruder may know of a person"""
     columns: Columns = ()
     """the set-valued column; without it, the only quasi-identifier (or sensitive column) of type set"""
-    item_hierarchy: ItemHierarchy = None
+    item_hierarchy: ItemHierarchy = path_field(None)
     """hierarchy of the items: a file, rows of levels or a rule; without it, that of the column"""
     suppression_limit: float = Field(0.0, ge=0, le=1)
     """largest share of the items of all records that may be suppressed"""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -169,6 +170,17 @@ def _report(solution: Solution, as_json: bool, quiet: bool) -> None:
     say(solution.words, quiet)
 
 
+def _refuse_foreign(options: dict[str, Any], known: Collection[str]) -> None:
+    """Refuse options that the search chosen does not have; they would be ignored."""
+    given = {name: options[name] for name in ("importance", "levels", "space", "step_file", "seconds")}
+    given["suppression_limit"] = options["suppression_limit"]
+    given["loss"] = options["loss"] != "loss"
+    for name, value in given.items():
+        if value and name not in known:
+            option = name.removesuffix("_file").replace("_", "-")
+            raise PlanError(f"--{option} does not go with --search {options['search']}; with {_SEARCHES[0]} it does")
+
+
 def _local(
     data: Dataset, models: list[PrivacyModel], options: dict[str, Any], target: str, as_json: bool, quiet: bool
 ) -> None:
@@ -176,13 +188,13 @@ def _local(
     from discretion.method import Method
     from discretion.part import find
 
-    for name in ("importance", "levels", "space", "step_file", "seconds"):
-        if options[name]:
-            raise PlanError(f"--{name.removesuffix('_file')} goes with --search {_SEARCHES[0]}")
     kind = find(options["search"])
-    fields: dict[str, Any] = {"models": [model.to_plan() for model in models]}
-    if options["suppression_limit"] and "suppression_limit" in kind.model_fields:
+    _refuse_foreign(options, kind.model_fields)
+    fields: dict[str, Any] = {"models": models}
+    if options["suppression_limit"]:
         fields["suppression_limit"] = options["suppression_limit"]
+    if options["importance"]:
+        fields["importance"] = parse_field(options["importance"], "Mapping")
     method = kind(**fields)
     if not isinstance(method, Method):
         raise PlanError(f"{options['search']} is not a method")

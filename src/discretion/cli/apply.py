@@ -89,12 +89,21 @@ def _file_options(function: Any) -> Any:
 
 def _option(name: str, field: FieldInfo) -> click.Option:
     """Turn a field of a part into an option; pydantic checks the value."""
-    from discretion.part import literal_options
+    from discretion.part import holds_parts, literal_options
 
     flag = "--" + name.replace("_", "-")
     help_text = (field.description or "").replace("`", "")
     if field.annotation is bool:
         return click.Option([f"field_{name}", f"{flag}/--no-{flag[2:]}"], default=None, help=help_text)
+    if holds_parts(field):
+        shape = "KIND[:{FIELD: VALUE}]" + (", may be given several times" if is_many(field) else "")
+        return click.Option(
+            [f"field_{name}", flag],
+            multiple=is_many(field),
+            required=field.is_required(),
+            help=f"{help_text} ({shape})",
+            metavar="KIND[:FIELDS]",
+        )
     options = literal_options(field.annotation)
     kind: Any = click.Choice(options) if options else str
     default = None if field.is_required() or field.default in (None, ()) else field.default
@@ -118,6 +127,35 @@ def _metavar(field: FieldInfo) -> str | None:
     return "NUMBER" if "float" in text or "int" in text else None
 
 
+def is_many(field: FieldInfo) -> bool:
+    """Tell whether a field takes several values."""
+    return "tuple" in str(field.annotation)
+
+
+def part_spec(text: str, option: str) -> Any:
+    """Read a part from an option's text: KIND, KIND:{field: value}, or what a plan writes, as JSON."""
+    import yaml
+
+    from discretion.release.yaml_scalars import PlanLoader
+
+    if text.lstrip().startswith(("{", "[")):
+        return parse_field(text, None)
+    kind, _, fields = text.partition(":")
+    try:
+        spec = yaml.load(fields, PlanLoader) if fields.strip() else {}
+    except yaml.YAMLError:
+        raise PlanError(f"{option} {text!r}: expected KIND or KIND:{{field: value}}") from None
+    return {kind.strip(): spec}
+
+
+def _parts(given: Any, field: FieldInfo, option: str) -> Any:
+    """Read the parts of a field: one, or several options of which each may hold a list."""
+    if not is_many(field):
+        return part_spec(given, option)
+    specs = [part_spec(text, option) for text in given]
+    return [one for spec in specs for one in (spec if isinstance(spec, list) else [spec])]
+
+
 def parse_field(text: Any, annotation: Any) -> Any:
     """Turn an option's text into what the field expects: lists by commas, mappings by `name=value`, or JSON."""
     if not isinstance(text, str):
@@ -138,15 +176,17 @@ def parse_field(text: Any, annotation: Any) -> Any:
 
 def build_part(kind: str, options: dict[str, Any]) -> Part:
     """Build a part from options named `field_…`, which are taken out of the mapping."""
-    from discretion.part import find
+    from discretion.part import find, holds_parts
 
     part = find(kind)
     given = {name: options.pop(f"field_{name}") for name in part.model_fields}
-    fields = {
-        name: parse_field(value, part.model_fields[name].annotation)
-        for name, value in given.items()
-        if value is not None
-    }
+    fields = {}
+    for name, value in given.items():
+        field = part.model_fields[name]
+        if value is None or value == ():
+            continue
+        inside = holds_parts(field)
+        fields[name] = _parts(value, field, f"--{name}") if inside else parse_field(value, field.annotation)
     return part(**fields)
 
 

@@ -14,6 +14,7 @@ _TITLES = {
     "model": "Privacy models",
     "risk": "Measures of risk",
     "utility": "Measures of utility",
+    "rule": "Rules for cells of tables",
 }
 
 

@@ -92,7 +92,12 @@ def _carry_out(plan: Plan, source: str | None, seed_file: str | None, quiet: boo
 
     seed = read_seed(seed_file) if seed_file else None
     with progress_bar(quiet) as progress:
-        return run_plan(plan, source, seed=seed, reuse=reuse, progress=progress, report=lambda text: say(text, quiet))
+        release = run_plan(
+            plan, source, seed=seed, reuse=reuse, progress=progress, report=lambda text: say(text, quiet)
+        )
+    if reused := sum(item.reused for item in release.study.done):
+        say(f"{reused} of {len(release.study.done)} steps used what they decided on an earlier delivery", quiet)
+    return release
 
 
 def _judge_file(plan: Plan, source: str | None, released: str, id_column: str | None, quiet: bool) -> Release:

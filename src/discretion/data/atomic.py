@@ -13,19 +13,20 @@ from discretion.errors import DataError
 
 
 @contextlib.contextmanager
-def replacing(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
+def replacing(path: Path, *, overwrite: bool = False, private: bool = False) -> Iterator[Path]:
     """Give a temporary file beside `path`, which takes its place if all goes well.
 
     The file is flushed to the disk before it takes the name. On any failure, also an interrupt from the
-    keyboard, the temporary file is removed and a file that was there before stays as it was.
+    keyboard, the temporary file is removed and a file that was there before stays as it was. A new file takes over who
+    may read the old one; `private`: only the owner may, from the first byte on.
     """
     target = _check_target(path, overwrite)
     temporary = target.with_name(f".{secrets.token_hex(6)}.{target.name}")
     try:
-        descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
+        descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600 if private else 0o666)
         os.close(descriptor)
         yield temporary
-        if overwrite and target.exists():
+        if overwrite and target.exists() and not private:
             temporary.chmod(target.stat().st_mode & 0o7777)
         _flush(temporary)
         _check_target(path, overwrite)
@@ -38,9 +39,9 @@ def replacing(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
 
 
-def write_text(path: Path, text: str, *, overwrite: bool = False) -> None:
-    """Write a text file in UTF-8, whole or not at all."""
-    with replacing(path, overwrite=overwrite) as temporary:
+def write_text(path: Path, text: str, *, overwrite: bool = False, private: bool = False) -> None:
+    """Write a text file in UTF-8, whole or not at all; `private`: only the owner may read it."""
+    with replacing(path, overwrite=overwrite, private=private) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 

@@ -13,7 +13,7 @@ from discretion.data.dataset import Dataset
 from discretion.errors import PlanError
 from discretion.measure import Measure, as_percent
 from discretion.model import FailingClass, PrivacyModel, Verdict
-from discretion.part import Columns, confidential, parse
+from discretion.part import HOLDS_PARTS, Columns, confidential, parse
 from discretion.privacy.class_table import TOLERANCE
 
 
@@ -97,6 +97,7 @@ RiskMeasure = Annotated[
     PlainValidator(_accept),
     PlainSerializer(lambda measure: measure.to_plan()),
     WithJsonSchema({"description": "a measure of risk: its kind, or {kind: {fields}}"}),
+    HOLDS_PARTS,
 ]
 """A measure of risk as a field: a Measure, its kind, or `{kind: {fields}}`."""
 

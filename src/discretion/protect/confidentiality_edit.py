@@ -11,10 +11,11 @@ from pydantic import model_validator
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
+from discretion.data.households import Households, find_households
 from discretion.errors import DataError, PlanError
 from discretion.method import Decision, Method
 from discretion.part import Columns, confidential
-from discretion.protect.household import Households, as_pairs, find_households, geography_of
+from discretion.protect.household import as_pairs, geography_of
 
 
 class ConfidentialityEdit(Method, kind="confidentiality-edit"):
@@ -29,7 +30,7 @@ class ConfidentialityEdit(Method, kind="confidentiality-edit"):
     Guarantees that a published place need not be true, that all other data of every record is intact, and that every
     count by place and matched columns is exactly that of the data. Does not protect people who are unique in the whole
     country, nor households without a partner: their number is `unmatched` in the decision. Households with a missing
-    place stay. Time O(n log n).
+    place stay. For samples there is `blank-and-impute`. Time O(n log n).
 
     References
     ----------

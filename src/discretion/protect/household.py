@@ -1,9 +1,8 @@
-"""Households: records that belong together, methods applied to whole households, and exchange of their places."""
+"""Methods applied to whole households, and what methods that move households share."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from types import MappingProxyType
 from typing import Annotated, Any
 
@@ -13,73 +12,10 @@ from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
-from discretion.data.schema import Schema
+from discretion.data.households import Households, at_household_level, find_households, one_per_household
 from discretion.errors import DataError, PlanError
 from discretion.method import Decision, Method
-from discretion.part import confidential, parse
-
-Ints = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Households:
-    """The households of some data: the household of each record, a record and the size of each household."""
-
-    column: str
-    """the column that tells them apart; empty where every record stands for itself"""
-    of: Ints
-    first_rows: Ints
-    sizes: Ints
-
-    def __len__(self) -> int:
-        return len(self.sizes)
-
-    def count_varying(self, data: Dataset, column: str) -> int:
-        """Count the households whose members differ in a column (missing is a value of its own)."""
-        if len(self) == len(self.of):
-            return 0
-        codes = data.codes(column).codes
-        differs = codes != codes[self.first_rows][self.of]
-        return len(np.unique(self.of[differs]))
-
-    def require_constant(self, data: Dataset, columns: Iterable[str]) -> None:
-        """Raise if the members of a household differ in one of the columns."""
-        data.require(columns)
-        counts = {name: self.count_varying(data, name) for name in columns}
-        if problems := [_varies(name, count, self.column) for name, count in counts.items() if count]:
-            raise DataError("\n".join(problems))
-
-    def codes(self, data: Dataset, columns: Sequence[str]) -> Ints:
-        """Number the households by the values of columns that are constant in each."""
-        return data.classes(columns).ids[self.first_rows]
-
-    def kinds(self, data: Dataset, columns: Sequence[str]) -> Ints:
-        """Number the households so that equal numbers mean: as many members, with the same values, order aside."""
-        from discretion.kernels.record_swap import multiset_ids
-
-        codes = data.classes(columns).ids if columns else np.zeros(len(data), dtype=np.int64)
-        return multiset_ids(self.of, codes)
-
-    def present(self, data: Dataset, columns: Sequence[str]) -> NDArray[np.bool_]:
-        """Tell which households have no missing value in columns that are constant in each."""
-        known = np.ones(len(self), dtype=np.bool_)
-        for name in columns:
-            coded = data.codes(name)
-            known &= coded.codes[self.first_rows] != coded.missing
-        return known
-
-    def exchange(self, data: Dataset, pairs: Sequence[Sequence[int]], columns: Sequence[str]) -> Dataset:
-        """Let pairs of households (two lists of their numbers) exchange the values of columns constant in each."""
-        partner = np.full(len(self), -1, dtype=np.int64)
-        partner[pairs[0]], partner[pairs[1]] = pairs[1], pairs[0]
-        source = np.arange(len(data))
-        moves = partner[self.of] >= 0
-        source[moves] = self.first_rows[partner[self.of[moves]]]
-        levels = {name: data.levels[name] for name in columns if name in data.levels}
-        return data.with_columns(
-            {name: data.frame[name].gather(source.astype(np.uint32)) for name in columns},
-            levels={name: level if isinstance(level, int) else level[source] for name, level in levels.items()},
-        )
+from discretion.part import HOLDS_PARTS, confidential, parse
 
 
 def geography_of(data: Dataset, named: Sequence[str], kind: str) -> tuple[str, ...]:
@@ -92,34 +28,10 @@ def geography_of(data: Dataset, named: Sequence[str], kind: str) -> tuple[str, .
     return chosen
 
 
-def as_pairs(partner: Ints) -> list[list[int]]:
+def as_pairs(partner: NDArray[np.int64]) -> list[list[int]]:
     """Write who exchanges with whom as two lists, each pair once."""
     first = np.flatnonzero(partner > np.arange(len(partner)))
     return [first.tolist(), partner[first].tolist()]
-
-
-def _varies(column: str, count: int, household: str) -> str:
-    return f"column {column!r} is not constant within {count} households (column {household!r})"
-
-
-def find_households(data: Dataset, named: str = "") -> Households:
-    """Find the households by the column named, or by the one with that role; without either each record is one."""
-    column = named or _by_role(data)
-    if not column:
-        rows = np.arange(len(data))
-        return Households("", rows, rows, np.ones(len(data), dtype=np.int64))
-    data.require([column])
-    if count := data.count_missing(column):
-        raise DataError(f"the household column {column!r} has {count} missing values")
-    classes = data.classes([column])
-    return Households(column, classes.ids, classes.first_rows, classes.counts)
-
-
-def _by_role(data: Dataset) -> str:
-    found = data.having("household")
-    if len(found) > 1:
-        raise PlanError(f"several columns have the role household ({', '.join(found)}); name one as `household`")
-    return found[0] if found else ""
 
 
 def _accept(value: Any) -> Method:
@@ -134,6 +46,7 @@ AnyMethod = Annotated[
     PlainValidator(_accept),
     PlainSerializer(lambda method: method.to_plan()),
     WithJsonSchema({"description": "a method: its kind, or {kind: {fields}}"}),
+    HOLDS_PARTS,
 ]
 """A method as a field: a Method, its kind, or `{kind: {fields}}`."""
 
@@ -194,70 +107,18 @@ class AtHouseholdLevel(Method, kind="at-household-level"):
 
     def fit(self, data: Dataset, ctx: Context) -> Decision:
         """Let the method decide on the households."""
-        reduced = self._reduce(data, self._homes(data))
+        reduced = one_per_household(data, self._homes(data), self.method.settings())
         return Decision(MappingProxyType({"households": dict(self.method.decide(reduced, ctx).values)}))
 
     def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:
         """Let the method rewrite the households, and give the members what it gave to them."""
-        homes = self._homes(data)
-        reduced = self._reduce(data, homes)
-        inner = Decision(MappingProxyType(decision["households"]))
-        return _merge(data, homes, reduced, self.method.perform(reduced, inner, ctx))
+        known = Decision(MappingProxyType(decision["households"]))
+        return at_household_level(
+            data, self._homes(data), self.method.settings(), lambda homes: self.method.perform(homes, known, ctx)
+        )
 
     def _homes(self, data: Dataset) -> Households:
         homes = find_households(data, self.household)
         if not homes.column:
             raise PlanError(f"{self.kind}: no column has the role household; name one as `household`")
         return homes
-
-    def _reduce(self, data: Dataset, homes: Households) -> Dataset:
-        varying = {name: homes.count_varying(data, name) for name in data.columns}
-        named = set(_texts(self.method.settings()))
-        if wrong := [_varies(name, count, homes.column) for name, count in varying.items() if count and name in named]:
-            raise DataError("\n".join(wrong))
-        return data.take(homes.first_rows).drop(name for name, count in varying.items() if count)
-
-
-def _texts(value: object) -> Iterator[str]:
-    """Yield every text in the fields of a part: the names of columns are among them."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield from (*_texts(key), *_texts(inner))
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            yield from _texts(inner)
-
-
-def _merge(data: Dataset, homes: Households, reduced: Dataset, result: Dataset) -> Dataset:
-    """Give the members of each household that is left what the method gave to its one record."""
-    if result.origin is not reduced.origin:
-        raise PlanError("at-household-level needs a method that keeps or drops households, not one that makes new ones")
-    by_id = np.argsort(reduced.row_ids, kind="stable")
-    kept = by_id[np.searchsorted(reduced.row_ids[by_id], result.row_ids)]
-    place_of = np.full(len(homes), -1, dtype=np.int64)
-    place_of[kept] = np.arange(len(result))
-    place = place_of[homes.of]
-    before = reduced.frame[kept]
-    if len(kept) < len(homes):
-        data = data.take(place >= 0, suppressed=result.lost_records > reduced.lost_records)
-        place = place[place >= 0]
-    changed = [name for name in result.columns if not _same(before, result, name)]
-    if taken := [name for name in changed if name in data.columns and name not in reduced.columns]:
-        raise PlanError(f"at-household-level: the method makes a column {taken[0]!r}, which the data has already")
-    columns = {name: column for name, column in result.schema.columns.items() if name in result.columns}
-    schema = Schema(MappingProxyType({**data.schema.columns, **columns}))
-    new = data.with_columns(
-        {name: result.frame[name].gather(place.astype(np.uint32)) for name in changed},
-        levels={name: level if isinstance(level, int) else level[place] for name, level in result.levels.items()},
-        suppressed={name: result.suppressed(name)[place] for name in result.suppressed_cells},
-    ).with_schema(schema)
-    gone = [name for name in reduced.columns if name not in result.columns]
-    return new.drop(gone) if gone else new
-
-
-def _same(before: Any, result: Dataset, column: str) -> bool:
-    if column not in before.columns or before.schema[column] != result.frame.schema[column]:
-        return False
-    return bool(before[column].equals(result.frame[column]))

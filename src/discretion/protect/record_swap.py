@@ -15,10 +15,11 @@ from pydantic import model_validator
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
+from discretion.data.households import Households, find_households
 from discretion.errors import PlanError
 from discretion.method import Decision, Method
 from discretion.part import Columns, confidential
-from discretion.protect.household import Households, as_pairs, find_households, geography_of
+from discretion.protect.household import as_pairs, geography_of
 
 Ints = NDArray[np.int64]
 

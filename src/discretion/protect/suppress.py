@@ -18,13 +18,14 @@ from discretion.method import Decision, StratifiedMethod
 from discretion.part import Columns, FrozenMapping, confidential
 from discretion.privacy.class_table import ClassModel
 from discretion.privacy.k_anonymity import KAnonymity
-from discretion.protect.suppress_fields import ClassModels, Importance, Subset
+from discretion.protect.class_models import ReachesModels
+from discretion.protect.suppress_fields import Importance, Subset
 from discretion.protect.suppress_search import Reading, Rule, Search, has_value, verify
 
 _MOST_COLUMNS = 62
 
 
-class LocalSuppression(StratifiedMethod, kind="local-suppression"):
+class LocalSuppression(ReachesModels, StratifiedMethod, kind="local-suppression"):
     """Make a few cells missing, so that every record shares its quasi-identifier values with at least k − 1 others.
 
     Guarantees k-anonymity (or the given class models) of the result, checked before it is returned, under the stated
@@ -62,10 +63,6 @@ class LocalSuppression(StratifiedMethod, kind="local-suppression"):
 
     columns: Columns = ()
     """columns an intruder may know, in which cells may be suppressed; without it, the quasi-identifiers"""
-    k: int | None = confidential(None, ge=1)
-    """smallest number of records that must share their values: a short way to write k-anonymity"""
-    models: ClassModels = confidential(())
-    """privacy models about classes of records that must hold, instead of `k` or with it"""
     subsets: tuple[Subset, ...] = confidential(())
     """subsets of the columns with their own k, for example [{columns: [age, region], k: 10}, {size: 2, k: 20}]"""
     importance: Importance = Field(default_factory=lambda: MappingProxyType({}))
@@ -75,6 +72,7 @@ class LocalSuppression(StratifiedMethod, kind="local-suppression"):
     linked: FrozenMapping[str, Columns] = Field(default_factory=lambda: MappingProxyType({}))
     """columns that are suppressed wherever a key column is, for example {region: [postcode, distance]}"""
 
+    goals: ClassVar[tuple[str, ...]] = ("k", "models", "subsets")
     by_group: ClassVar[bool] = True
     perturbs: ClassVar[bool] = False
     guarantee: ClassVar[str] = (
@@ -83,9 +81,7 @@ class LocalSuppression(StratifiedMethod, kind="local-suppression"):
     )
 
     @model_validator(mode="after")
-    def _something_to_reach(self) -> Self:
-        if self.k is None and not self.models and not self.subsets:
-            raise ValueError("give `k`, `models` or `subsets`")
+    def _models_for_cells(self) -> Self:
         for model in self.models:
             if model.population_name is not None:
                 raise ValueError(f"models: {model.kind!r} needs a population; cells cannot be suppressed for it")

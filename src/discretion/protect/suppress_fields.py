@@ -1,4 +1,4 @@
-"""The fields that the suppression methods share: models that look at classes, importance, subsets of columns."""
+"""Fields of local suppression: what a cell costs, and subsets of columns with their own k."""
 
 from __future__ import annotations
 
@@ -14,40 +14,10 @@ from pydantic import (
     ConfigDict,
     Field,
     PlainSerializer,
-    WithJsonSchema,
     model_validator,
 )
 
-from discretion.errors import DiscretionError
-from discretion.part import Columns, parse
-from discretion.privacy.class_table import ClassModel
-
-
-def _models(given: object) -> tuple[ClassModel, ...]:
-    """Take models as objects or as a plan writes them; one may stand without a list."""
-    if isinstance(given, ClassModel | str | Mapping):
-        given = [given]
-    if not isinstance(given, list | tuple):
-        raise ValueError("expected privacy models, for example [{k-anonymity: {k: 5}}]")
-    models = []
-    for item in given:
-        try:
-            made = item if isinstance(item, ClassModel) else parse(item, "model")
-        except DiscretionError as error:
-            raise ValueError(str(error)) from None
-        if not isinstance(made, ClassModel):
-            raise ValueError(f"{made.kind!r} does not look at classes of records; this needs a model that does")
-        models.append(made)
-    return tuple(models)
-
-
-ClassModels = Annotated[
-    tuple[Any, ...],
-    BeforeValidator(_models),
-    PlainSerializer(lambda models: [model.to_plan() for model in models]),
-    WithJsonSchema({"type": "array", "items": {"type": "object"}}),
-]
-"""Privacy models that look at classes of records; a plan writes each as `{kind: {fields}}`."""
+from discretion.part import Columns
 
 
 def _weight(given: object) -> object:

@@ -15,10 +15,10 @@ from discretion.errors import DataError, DiscretionError, Infeasible, PlanError
 from discretion.kernels.arrays import Bools
 from discretion.measure import Measure, as_percent
 from discretion.method import Decision, Method
-from discretion.part import Columns, confidential, parse
+from discretion.part import HOLDS_PARTS, Columns, confidential, parse
 from discretion.privacy.class_table import ClassModel
 from discretion.privacy.k_anonymity import KAnonymity
-from discretion.protect.suppress_fields import ClassModels
+from discretion.protect.class_models import ReachesModels
 from discretion.protect.suppress_search import has_value
 
 
@@ -37,6 +37,7 @@ RecordRisk = Annotated[
     PlainValidator(_risk),
     PlainSerializer(lambda measure: measure.to_plan()),
     WithJsonSchema({"description": "a measure of risk: its kind, or {kind: {fields}}"}),
+    HOLDS_PARTS,
 ]
 """A measure of risk as a field: a Measure, its kind, or `{kind: {fields}}`."""
 
@@ -124,7 +125,7 @@ class SuppressByRisk(Method, kind="suppress-by-risk"):
         return data.with_columns({}, suppressed={name: mask for name, mask in present.items() if mask.any()})
 
 
-class SuppressRecords(Method, kind="suppress-records"):
+class SuppressRecords(ReachesModels, kind="suppress-records"):
     """Drop the records of classes that break privacy models, up to a limit.
 
     Guarantees that the models hold for the records that stay, checked before they are returned. If more than `limit`
@@ -146,10 +147,6 @@ class SuppressRecords(Method, kind="suppress-records"):
 
     columns: Columns = ()
     """columns an intruder may know, for models that name none; without it, the quasi-identifiers"""
-    k: int | None = confidential(None, ge=1)
-    """smallest class size: a short way to write k-anonymity"""
-    models: ClassModels = confidential(())
-    """privacy models about classes of records that must hold, instead of `k` or with it"""
     limit: float = Field(0.05, ge=0, le=1)
     """largest share of the records that may be dropped"""
 
@@ -160,9 +157,7 @@ class SuppressRecords(Method, kind="suppress-records"):
     )
 
     @model_validator(mode="after")
-    def _something_to_reach(self) -> Self:
-        if self.k is None and not self.models:
-            raise ValueError("give `k` or `models`")
+    def _missing_is_a_category(self) -> Self:
         for model in self.models:
             if model.missing != "category":
                 raise ValueError(f"models: {model.kind!r} must count missing as a category here")

@@ -18,10 +18,12 @@ from numpy.typing import NDArray
 from discretion import __version__
 from discretion.errors import PlanError
 from discretion.method import Decision
+from discretion.release.part_paths import map_paths, resolve_path
 
 if TYPE_CHECKING:
     from discretion.release.plan import Plan
     from discretion.release.release import Measured, Release
+    from discretion.release.study import Done
 
 _EXPOSED = 20
 
@@ -43,15 +45,13 @@ def write_journal(release: Release, folder: Path, output_digest: str) -> None:
         "seed": hex(release.study.seed),
         "input": _input_facts(release),
         "output": {"sha256": output_digest, "records": len(release.data)},
-        "steps": [
-            {"id": d.step.id, d.step.method.kind: d.step.method.model_dump(mode="json")} for d in release.study.done
-        ],
+        "steps": [_step(done) for done in release.study.done],
         "scores": [_scores(item, release.data.row_ids) for item in release.measured],
         "requirements": [finding.to_dict() for finding in release.findings],
         "versions": _versions(),
     }
     _write(folder / "journal.json", json.dumps(content, indent=2, ensure_ascii=False, default=_plain) + "\n")
-    plan = _with_full_paths(release.plan).to_dict()
+    plan = _with_full_paths(release.plan)
     _write(folder / "plan.yaml", to_yaml(json.loads(json.dumps(plan, default=_plain))))
     _write(folder / "seed", hex(release.study.seed) + "\n")
     saved = {step: dict(decision.values) for step, decision in release.study.decisions.items()}
@@ -72,19 +72,34 @@ def read_decisions(path: str | Path) -> dict[str, Decision]:
     return {step: Decision(MappingProxyType(values)) for step, values in content.items()}
 
 
+def _step(done: Done) -> dict[str, Any]:
+    """Write a step: its fields, whether its decision was used again, what it counted and reached.
+
+    What can be used again stands in decisions.json; of the others the rows they name are left out.
+    """
+    method = done.step.method
+    content = {"id": done.step.id, method.kind: method.model_dump(mode="json"), "reused": done.reused}
+    facts = method.facts(done.decision) if method.by_group else {}
+    return {**content, **({"facts": facts} if facts else {})}
+
+
 def _write(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
     path.chmod(0o600)
 
 
-def _with_full_paths(plan: Plan) -> Plan:
-    """Give the plan so that it can be carried out again from another folder."""
+def _with_full_paths(plan: Plan) -> dict[str, Any]:
+    """Give the plan as plain data, so that it can be carried out again from another folder."""
     data, output = dict(plan.data), plan.output
     if "path" in data:
         data["path"] = plan.resolve(data["path"])
     folder, journal = (plan.resolve(place) if place else None for place in (output.folder, output.journal))
     seed_file = plan.resolve(plan.seed_file) if plan.seed_file else None
-    return replace(plan, data=data, output=replace(output, folder=folder, journal=journal), seed_file=seed_file)
+    moved = replace(plan, data=data, output=replace(output, folder=folder, journal=journal), seed_file=seed_file)
+    content = moved.to_dict()
+    for section in {"steps", "measures", "requirements"} & content.keys():
+        content[section] = [map_paths(spec, lambda path: resolve_path(Path.cwd(), path)) for spec in content[section]]
+    return content
 
 
 def _input_facts(release: Release) -> dict[str, Any]:

@@ -5,46 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from discretion.context import Progress, ignore_progress
-from discretion.data.schema import Column, Schema
-from discretion.errors import PlanError, unknown
+from discretion.data.schema import Schema
 from discretion.measure import Measure
 from discretion.method import Decision, Method
 from discretion.model import PrivacyModel
-from discretion.part import Family, Part, find, parse
+from discretion.part import Part
+from discretion.release.part_paths import map_file, map_paths, resolve_path
 from discretion.release.plan_file import PlanText, read_plan_file, write_plan_file
 
 if TYPE_CHECKING:
     from discretion.data.dataset import Dataset
     from discretion.release.release import Release
 
-_SECTIONS = (
-    "title", "data", "roles", "confirmed", "types", "hierarchies", "missing_codes", "orders",
-    "steps", "measures", "requirements", "output", "seed_file",
-)  # fmt: skip
-_DATA_OPTIONS = (
-    "path",
-    "format",
-    "delimiter",
-    "decimal",
-    "encoding",
-    "header",
-    "quote",
-    "sheet",
-    "table",
-    "query",
-    "columns",
-)
-_SCHEMA_SECTIONS = ("roles", "types", "hierarchies", "missing_codes", "orders")
 OUTPUT_FORMATS = {
     "csv": "csv", "parquet": "parquet", "arrow": "arrow", "feather": "feather", "excel": "xlsx", "xlsx": "xlsx",
     "jsonl": "jsonl", "stata": "dta", "dta": "dta", "spss": "sav", "sav": "sav", "sas": "xpt", "xpt": "xpt",
 }  # fmt: skip
 """Formats of the published data file, and its extension."""
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -54,10 +34,13 @@ class Step:
     method: Method
     id: str
     publish: bool = False
+    decision: Decision | None = field(default=None, repr=False)
+    """what the method decided on an earlier delivery, to be used again; private"""
 
     def to_plan(self) -> dict[str, Any]:
         """Give the step as a plan writes it."""
-        return _with_options(self.method, publish=self.publish)
+        known = {} if self.decision is None else {"decision": self.decision.to_plan()}
+        return _with_options(self.method, publish=self.publish, **known)
 
 
 @dataclass(frozen=True)
@@ -137,10 +120,12 @@ class Plan:
     @classmethod
     def from_text(cls, text: PlanText, base: Path) -> Plan:
         """Parse the content of a plan file."""
-        return _Parser(text, base).plan()
+        from discretion.release.plan_parser import PlanParser
+
+        return PlanParser(text, base).plan()
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the plan as plain data; empty sections are left out."""
+        """Give the plan as plain data; empty sections are left out. Like the plan it is for the owner of the data."""
         columns = self.schema.columns
         content: dict[str, Any] = {
             "title": self.title,
@@ -160,19 +145,30 @@ class Plan:
         return {key: value for key, value in content.items() if value not in (None, "", {}, [])}
 
     def save(self, path: str | Path) -> None:
-        """Write the plan file. The seed is not part of it; files beside the plan are named relative to it."""
+        """Write the plan file. The seed is not part of it; files beside the plan are named relative to it.
+
+        Only the owner may read a file with decisions: they may hold values of single people.
+        """
         content, folder = self.to_dict(), Path(path).resolve().parent
+        for section in ("steps", "measures", "requirements"):
+            specs = content.get(section, [])
+            content[section] = [map_paths(spec, lambda path: _seen_from(folder, path)) for spec in specs]
         if "path" in self.data:
             named = _seen_from(folder, self.resolve(self.data["path"]))
             content["data"] = {**self.data, "path": named} if len(self.data) > 1 else named
         for name, spec in content.get("hierarchies", {}).items():
-            if isinstance(spec, str):
-                content["hierarchies"][name] = _seen_from(folder, spec)
-        write_plan_file(content, path)
+            content["hierarchies"][name] = map_file(spec, lambda path: _seen_from(folder, path))
+        content = {key: value for key, value in content.items() if value != []}
+        write_plan_file(content, path, private=self.has_decisions)
+
+    @property
+    def has_decisions(self) -> bool:
+        """Tell whether a step brings what it decided on an earlier delivery."""
+        return any(step.decision is not None for step in self.steps)
 
     def resolve(self, path: str) -> str:
         """Give a path of the plan relative to the plan's folder; URLs and absolute paths stay."""
-        return path if "://" in path or path == "-" or Path(path).is_absolute() else str(self.base / path)
+        return resolve_path(self.base, path)
 
     def read(self, source: str | None = None, report: Callable[[str], None] | None = None) -> Dataset:
         """Read the data of the plan (or another delivery of it) with the plan's roles."""
@@ -212,227 +208,9 @@ class Plan:
         return replace(self, output=replace(self.output, **changes))
 
 
-def _differing(column: Column) -> dict[str, Any]:
-    """Give the properties of a column that were set."""
-    plain = vars(Column())
-    return {name: value for name, value in vars(column).items() if value != plain[name]}
-
-
 def _seen_from(folder: Path, path: str) -> str:
     """Name a file relative to a folder it lies in, otherwise by its full path; URLs stay."""
     if "://" in path or path == "-":
         return path
     full = Path(path).resolve()
     return str(full.relative_to(folder)) if full.is_relative_to(folder) else str(full)
-
-
-class _Parser:
-    """Turns the content of a plan file into a Plan and collects every fault on the way."""
-
-    def __init__(self, text: PlanText, base: Path) -> None:
-        self.text, self.base = text, base
-        self.problems: list[str] = []
-
-    def plan(self) -> Plan:
-        content = self.text.content
-        for key in content:
-            if key not in _SECTIONS:
-                self._fault((key,), unknown("entry", str(key), _SECTIONS))
-        plan = Plan(
-            schema=self._schema(),
-            steps=self._each("steps", self._step),
-            measures=self._each("measures", self._measure),
-            requirements=self._each("requirements", self._requirement),
-            data=self._data(),
-            output=self._output(),
-            title=str(content.get("title") or ""),
-            confirmed=self._flag("confirmed", True),
-            seed_file=self._text("seed_file"),
-            base=self.base,
-        )
-        self._check_seed_place(plan)
-        if self.problems:
-            raise PlanError(self.problems)
-        return plan
-
-    def _fault(self, place: tuple[str | int, ...], message: str) -> None:
-        self.problems.append(f"{self.text.where(*place)}: {message}")
-
-    def _attempt(self, place: tuple[str | int, ...], make: Callable[[], _T]) -> _T | None:
-        try:
-            return make()
-        except PlanError as error:
-            for problem in error.problems:
-                self._fault(place, problem)
-            return None
-
-    def _mapping(self, key: str) -> dict[str, Any]:
-        value = self.text.content.get(key)
-        if value is None:
-            return {}
-        if not isinstance(value, Mapping):
-            self._fault((key,), "expected a mapping of column names")
-            return {}
-        return {str(name): item for name, item in value.items()}
-
-    def _list(self, key: str) -> list[Any]:
-        value = self.text.content.get(key)
-        if value is None:
-            return []
-        if not isinstance(value, list):
-            self._fault((key,), "expected a list, each entry on a line that starts with `- `")
-            return []
-        return value
-
-    def _each(self, key: str, parse_one: Callable[[int, Any], _T | None]) -> tuple[_T, ...]:
-        found = [parse_one(number, spec) for number, spec in enumerate(self._list(key))]
-        return tuple(item for item in found if item is not None)
-
-    def _text(self, key: str) -> str | None:
-        value = self.text.content.get(key)
-        if value is not None and not isinstance(value, str):
-            self._fault((key,), "expected text")
-            return None
-        return value
-
-    def _flag(self, key: str, default: bool) -> bool:
-        value = self.text.content.get(key, default)
-        if not isinstance(value, bool):
-            self._fault((key,), "expected true or false")
-            return default
-        return value
-
-    def _schema(self) -> Schema:
-        """Build the schema entry by entry, so that each fault has its line."""
-        columns: dict[str, dict[str, Any]] = {}
-        for section in _SCHEMA_SECTIONS:
-            for name, value in self._mapping(section).items():
-                given = self._hierarchy(value) if section == "hierarchies" else value
-                try:
-                    found = Schema.build(**{section: {name: given}})
-                except PlanError as error:
-                    for problem in error.problems:
-                        self._fault((section, name), problem.removeprefix(f"{section}.{name}: "))
-                else:
-                    columns.setdefault(name, {}).update(_differing(found[name]))
-        return Schema(MappingProxyType({name: Column(**properties) for name, properties in columns.items()}))
-
-    def _hierarchy(self, spec: Any) -> Any:
-        """Make the file of a hierarchy relative to the plan's folder."""
-        if isinstance(spec, str):
-            return str(self.base / spec)
-        if isinstance(spec, Mapping) and isinstance(spec.get("file"), str):
-            return {**spec, "file": str(self.base / spec["file"])}
-        if isinstance(spec, Mapping) and isinstance(spec.get("file"), Mapping) and "path" in spec["file"]:
-            return {**spec, "file": {**spec["file"], "path": str(self.base / str(spec["file"]["path"]))}}
-        return spec
-
-    def _data(self) -> dict[str, Any]:
-        value = self.text.content.get("data")
-        if value is None:
-            return {}
-        if isinstance(value, str):
-            return {"path": value}
-        if not isinstance(value, Mapping) or "path" not in value:
-            self._fault(("data",), "expected a path, or a mapping with `path` and reading options")
-            return {}
-        for key in value:
-            if key not in _DATA_OPTIONS:
-                self._fault(("data", key), unknown("option", str(key), _DATA_OPTIONS))
-        return dict(value)
-
-    def _output(self) -> Output:
-        value = self.text.content.get("output")
-        if value is None:
-            return Output()
-        if isinstance(value, str):
-            return Output(folder=value)
-        known = tuple(Output.__dataclass_fields__)
-        if not isinstance(value, Mapping):
-            self._fault(("output",), "expected a folder, or a mapping with `folder`, `journal` and `format`")
-            return Output()
-        for key, item in value.items():
-            if key not in known:
-                self._fault(("output", key), unknown("option", str(key), known))
-            elif not isinstance(item, str):
-                self._fault(("output", key), "expected text")
-            elif key == "format" and item not in OUTPUT_FORMATS:
-                self._fault(("output", key), unknown("format", item, OUTPUT_FORMATS))
-        return Output(**{key: value[key] for key in known if isinstance(value.get(key), str)})
-
-    def _split(self, place: tuple[str | int, ...], spec: Any, options: tuple[str, ...]) -> tuple[Any, dict[str, Any]]:
-        """Take the options of an entry (publish, at_most …) out of the fields of its part."""
-        if not isinstance(spec, Mapping) or len(spec) != 1:
-            return spec, {}
-        ((kind, fields),) = spec.items()
-        if not isinstance(fields, Mapping):
-            return spec, {}
-        options = tuple(option for option in options if option not in self._own_fields(kind))
-        found = {key: fields[key] for key in options if key in fields}
-        if not isinstance(found.get("publish", False), bool):
-            self._fault((*place, kind, "publish"), "expected true or false")
-            found["publish"] = False
-        rest = {key: self._path(kind, key, value) for key, value in fields.items() if key not in options}
-        return {kind: rest}, found
-
-    @staticmethod
-    def _own_fields(kind: str) -> tuple[str, ...]:
-        """Name the fields of a part, none where it does not exist (which is reported when it is parsed)."""
-        try:
-            return tuple(find(str(kind)).model_fields)
-        except PlanError:
-            return ()
-
-    def _path(self, kind: str, name: str, value: Any) -> Any:
-        """Make a field that is a path relative to the plan's folder."""
-        try:
-            is_path = name in find(str(kind)).path_fields()
-        except PlanError:
-            return value
-        return str(self.base / value) if is_path and isinstance(value, str) else value
-
-    def _part(self, place: tuple[str | int, ...], spec: Any, *families: Family) -> Part | None:
-        inner = (*place, next(iter(spec))) if isinstance(spec, Mapping) and len(spec) == 1 else place
-        return self._attempt(inner, lambda: parse(spec, *families))
-
-    def _step(self, number: int, spec: Any) -> Step | None:
-        place = ("steps", number)
-        spec, options = self._split(place, spec, ("publish",))
-        method = self._part(place, spec, "method")
-        if not isinstance(method, Method):
-            return None
-        return Step(method, f"{number + 1}-{method.kind}", options.get("publish", False))
-
-    def _measure(self, number: int, spec: Any) -> Shown | None:
-        place = ("measures", number)
-        spec, options = self._split(place, spec, ("publish",))
-        measure = self._part(place, spec, "risk", "utility")
-        return Shown(measure, options.get("publish", False)) if isinstance(measure, Measure) else None
-
-    def _requirement(self, number: int, spec: Any) -> Requirement | None:
-        place = ("requirements", number)
-        spec, options = self._split(place, spec, ("publish", "at_most", "at_least"))
-        part = self._part(place, spec, "model", "risk", "utility")
-        bounds = {key: options[key] for key in ("at_most", "at_least") if key in options}
-        for key, value in bounds.items():
-            if isinstance(value, bool) or not isinstance(value, int | float):
-                self._fault((*place, key), f"{key} must be a number")
-                return None
-        if isinstance(part, Measure) and not bounds:
-            self._fault(place, f"a requirement on the measure {part.kind!r} needs `at_most` or `at_least`")
-            return None
-        if isinstance(part, PrivacyModel) and bounds:
-            self._fault(
-                place,
-                f"{part.kind!r} is a privacy model: it holds or not, and takes no `at_most` or `at_least`",
-            )
-            return None
-        if not isinstance(part, Measure | PrivacyModel):
-            return None
-        return Requirement(part, publish=options.get("publish", False), **bounds)
-
-    def _check_seed_place(self, plan: Plan) -> None:
-        if plan.seed_file and plan.output.folder:
-            seed, folder = Path(plan.resolve(plan.seed_file)), Path(plan.resolve(plan.output.folder))
-            if seed.resolve().is_relative_to(folder.resolve()):
-                self._fault(("seed_file",), "the seed is a secret and cannot lie in the public folder")

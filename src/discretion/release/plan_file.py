@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -120,8 +121,8 @@ def _build(node: Any, place: Place, lines: dict[Place, int], problems: list[str]
         return None
 
 
-def write_plan_file(content: Mapping[str, Any], path: str | Path) -> None:
-    """Write a plan as YAML or JSON, whole or not at all."""
+def write_plan_file(content: Mapping[str, Any], path: str | Path, *, private: bool = False) -> None:
+    """Write a plan as YAML, TOML or JSON, whole or not at all; `private`: only the owner may read it."""
     from discretion.data.atomic import write_text
 
     path = Path(path)
@@ -129,9 +130,11 @@ def write_plan_file(content: Mapping[str, Any], path: str | Path) -> None:
         text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
     elif path.suffix.lower() in (".yaml", ".yml"):
         text = to_yaml(content)
+    elif path.suffix.lower() == ".toml":
+        text = to_toml(content)
     else:
-        raise PlanError(f"{path.name}: a plan is written as .yaml, .yml or .json")
-    write_text(path, text, overwrite=True)
+        raise PlanError(f"{path.name}: a plan is written as .yaml, .yml, .toml or .json")
+    write_text(path, text, overwrite=True, private=private)
 
 
 def to_yaml(content: Mapping[str, Any]) -> str:
@@ -141,3 +144,40 @@ def to_yaml(content: Mapping[str, Any]) -> str:
     from discretion.release.yaml_scalars import PlanDumper
 
     return yaml.dump(dict(content), Dumper=PlanDumper, sort_keys=False, allow_unicode=True, width=110)
+
+
+def to_toml(content: Mapping[str, Any]) -> str:
+    """Write plain data as TOML: entries first, then a table for each mapping; a decision becomes JSON text."""
+    lines = [f"{_toml_key(key)} = {_toml(value)}" for key, value in content.items() if not isinstance(value, Mapping)]
+    for key, value in content.items():
+        if isinstance(value, Mapping):
+            lines += [
+                "",
+                f"[{_toml_key(key)}]",
+                *(f"{_toml_key(name)} = {_toml(inner)}" for name, inner in value.items()),
+            ]
+    return "\n".join(lines) + "\n"
+
+
+def _toml_key(key: str) -> str:
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _toml(key)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, str | bool):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_toml_key(str(key))} = {_toml_entry(key, item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        broken = any(isinstance(item, Mapping) for item in value)
+        items = [_toml(item) for item in value]
+        return "[\n" + "".join(f"  {item},\n" for item in items) + "]" if broken else f"[{', '.join(items)}]"
+    raise PlanError("TOML has no word for an empty value; write this plan as .yaml or .json")
+
+
+def _toml_entry(key: str, value: Any) -> str:
+    """Write a decision as JSON text: it may hold empty values, which TOML does not have."""
+    is_decision = key == "decision" and isinstance(value, Mapping)
+    return _toml(json.dumps(value, ensure_ascii=False) if is_decision else value)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discretion.context import Context, Progress, ignore_progress, new_seed
 from discretion.data.dataset import Dataset
-from discretion.errors import PlanError
+from discretion.errors import DiscretionError, PlanError
 from discretion.measure import Measure, Score
 from discretion.method import Decision, Method
 from discretion.model import PrivacyModel, Verdict
@@ -27,6 +28,24 @@ class Done:
     step: Step
     decision: Decision = field(repr=False)
     data: Dataset
+    reused: bool = False
+    """whether the decision was made on another delivery of the data"""
+
+    @property
+    def saved(self) -> Decision | None:
+        """The decision, if it can be used again on other data."""
+        return None if self.step.method.by_group else self.decision
+
+
+@contextmanager
+def _fitting(step: str, reused: bool) -> Iterator[None]:
+    """Say that a saved decision does not fit its step, where using it breaks in ways no method foresees."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        if not reused or isinstance(error, DiscretionError):
+            raise
+        raise PlanError(f"step {step}: the saved decision does not fit this method; fit the step anew") from error
 
 
 @dataclass(frozen=True)
@@ -64,22 +83,23 @@ class Study:
     @property
     def decisions(self) -> dict[str, Decision]:
         """What each step learned, by step id; can be re-used on the next delivery of the data."""
-        return {item.step.id: item.decision for item in self.done if not item.step.method.by_group}
+        return {item.step.id: saved for item in self.done if (saved := item.saved) is not None}
 
     def context(self) -> Context:
         """Give the context from which the steps draw."""
         return Context(self.seed, "", self.progress)
 
     def apply(self, method: Method | Step, *, decision: Decision | None = None) -> Study:
-        """Apply one more method; `decision` re-uses what it learned on another delivery."""
+        """Apply one more method; `decision` (or that of the step) re-uses what it learned on another delivery."""
         if not isinstance(method, Method | Step):
             raise PlanError(f"expected a method, got {type(method).__name__}")
         step = method if isinstance(method, Step) else Step(method, f"{len(self.done) + 1}-{method.kind}")
         ctx = self.context().within(step.id)
-        if decision is None or step.method.by_group:
-            decision = step.method.decide(self.current, ctx)
-        data = step.method.perform(self.current, decision, ctx)
-        return replace(self, done=(*self.done, Done(step, decision, data)))
+        saved = None if step.method.by_group else decision or step.decision
+        used = step.method.decide(self.current, ctx) if saved is None else saved
+        with _fitting(step.id, saved is not None):
+            data = step.method.perform(self.current, used, ctx).after(step.method, self.current)
+        return replace(self, done=(*self.done, Done(step, used, data, saved is not None)))
 
     def undo(self, steps: int = 1) -> Study:
         """Drop the last step (or the last few)."""
@@ -99,15 +119,27 @@ class Study:
         ctx = self.context()
         return [model.run(self.current, ctx.within(model.kind), original=self.original) for model in models]
 
-    def plan(self, *, measures: Sequence[Measure] = (), requirements: Sequence[Part] = (), title: str = "") -> Plan:
-        """Give the plan of what was done: the script that repeats it."""
+    def plan(
+        self,
+        *,
+        measures: Sequence[Measure] = (),
+        requirements: Sequence[Part] = (),
+        title: str = "",
+        fitted: bool = False,
+    ) -> Plan:
+        """Give the plan of what was done: the script that repeats it.
+
+        `fitted`: the plan carries what each step decided (cut points, matrices, noise scale), and run on the next
+        delivery it uses that instead of deciding anew. Steps that work on rows together have nothing to re-use.
+        Decisions may hold values of single people: such a plan is private.
+        """
         required = tuple(Requirement(part) for part in requirements if isinstance(part, PrivacyModel))
         if len(required) < len(requirements):
             raise PlanError("requirements given here are privacy models; bounds on measures are written in the plan")
         return Plan(
             schema=self.original.schema,
             data=self.original.came_from,
-            steps=tuple(item.step for item in self.done),
+            steps=tuple(replace(item.step, decision=item.saved if fitted else None) for item in self.done),
             measures=tuple(Shown(measure) for measure in measures),
             requirements=required,
             title=title,

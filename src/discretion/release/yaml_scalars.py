@@ -34,6 +34,11 @@ class PlanLoader(yaml.SafeLoader):
 class PlanDumper(yaml.SafeDumper):
     """Writes a plan file so that it is read back the same, here and by readers of YAML 1.1."""
 
+    def represent_sequence(self, tag: str, sequence: Any, flow_style: bool | None = None) -> Any:
+        """Write lists of numbers on one line."""
+        numbers = bool(sequence) and all(isinstance(item, int | float) for item in sequence)
+        return super().represent_sequence(tag, sequence, flow_style or numbers or None)
+
 
 for _name, _pattern, _first in _SCALARS:
     for _class in (PlanLoader, PlanDumper):

@@ -1,0 +1,262 @@
+"""From the content of a plan file to a Plan, with every fault found on the way."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from discretion.data.schema import Column, Schema
+from discretion.errors import PlanError, unknown
+from discretion.measure import Measure
+from discretion.method import Decision, Method
+from discretion.model import PrivacyModel
+from discretion.part import Family, Part, find, parse
+from discretion.release.part_paths import map_file, map_paths, resolve_path
+from discretion.release.plan import OUTPUT_FORMATS, Output, Plan, Requirement, Shown, Step
+from discretion.release.plan_file import PlanText
+
+_SECTIONS = (
+    "title", "data", "roles", "confirmed", "types", "hierarchies", "missing_codes", "orders",
+    "steps", "measures", "requirements", "output", "seed_file",
+)  # fmt: skip
+_DATA_OPTIONS = (
+    "path",
+    "format",
+    "delimiter",
+    "decimal",
+    "encoding",
+    "header",
+    "quote",
+    "sheet",
+    "table",
+    "query",
+    "columns",
+)
+_SCHEMA_SECTIONS = ("roles", "types", "hierarchies", "missing_codes", "orders")
+_T = TypeVar("_T")
+
+
+def _differing(column: Column) -> dict[str, Any]:
+    """Give the properties of a column that were set."""
+    plain = vars(Column())
+    return {name: value for name, value in vars(column).items() if value != plain[name]}
+
+
+class PlanParser:
+    """Turns the content of a plan file into a Plan and collects every fault on the way."""
+
+    def __init__(self, text: PlanText, base: Path) -> None:
+        self.text, self.base = text, base
+        self.problems: list[str] = []
+
+    def plan(self) -> Plan:
+        """Parse every entry; raise with all the faults there are."""
+        content = self.text.content
+        for key in content:
+            if key not in _SECTIONS:
+                self._fault((key,), unknown("entry", str(key), _SECTIONS))
+        plan = Plan(
+            schema=self._schema(),
+            steps=self._each("steps", self._step),
+            measures=self._each("measures", self._measure),
+            requirements=self._each("requirements", self._requirement),
+            data=self._data(),
+            output=self._output(),
+            title=str(content.get("title") or ""),
+            confirmed=self._flag("confirmed", True),
+            seed_file=self._text("seed_file"),
+            base=self.base,
+        )
+        self._check_seed_place(plan)
+        if self.problems:
+            raise PlanError(self.problems)
+        return plan
+
+    def _fault(self, place: tuple[str | int, ...], message: str) -> None:
+        self.problems.append(f"{self.text.where(*place)}: {message}")
+
+    def _attempt(self, place: tuple[str | int, ...], make: Callable[[], _T]) -> _T | None:
+        try:
+            return make()
+        except PlanError as error:
+            for problem in error.problems:
+                self._fault(place, problem)
+            return None
+
+    def _mapping(self, key: str) -> dict[str, Any]:
+        value = self.text.content.get(key)
+        if value is None:
+            return {}
+        if not isinstance(value, Mapping):
+            self._fault((key,), "expected a mapping of column names")
+            return {}
+        return {str(name): item for name, item in value.items()}
+
+    def _list(self, key: str) -> list[Any]:
+        value = self.text.content.get(key)
+        if value is None:
+            return []
+        if not isinstance(value, list):
+            self._fault((key,), "expected a list, each entry on a line that starts with `- `")
+            return []
+        return value
+
+    def _each(self, key: str, parse_one: Callable[[int, Any], _T | None]) -> tuple[_T, ...]:
+        found = [parse_one(number, spec) for number, spec in enumerate(self._list(key))]
+        return tuple(item for item in found if item is not None)
+
+    def _text(self, key: str) -> str | None:
+        value = self.text.content.get(key)
+        if value is not None and not isinstance(value, str):
+            self._fault((key,), "expected text")
+            return None
+        return value
+
+    def _flag(self, key: str, default: bool) -> bool:
+        value = self.text.content.get(key, default)
+        if not isinstance(value, bool):
+            self._fault((key,), "expected true or false")
+            return default
+        return value
+
+    def _schema(self) -> Schema:
+        """Build the schema entry by entry, so that each fault has its line."""
+        columns: dict[str, dict[str, Any]] = {}
+        for section in _SCHEMA_SECTIONS:
+            for name, value in self._mapping(section).items():
+                given = map_file(value, self._resolve) if section == "hierarchies" else value
+                try:
+                    found = Schema.build(**{section: {name: given}})
+                except PlanError as error:
+                    for problem in error.problems:
+                        self._fault((section, name), problem.removeprefix(f"{section}.{name}: "))
+                else:
+                    columns.setdefault(name, {}).update(_differing(found[name]))
+        return Schema(MappingProxyType({name: Column(**properties) for name, properties in columns.items()}))
+
+    def _data(self) -> dict[str, Any]:
+        value = self.text.content.get("data")
+        if value is None:
+            return {}
+        if isinstance(value, str):
+            return {"path": value}
+        if not isinstance(value, Mapping) or "path" not in value:
+            self._fault(("data",), "expected a path, or a mapping with `path` and reading options")
+            return {}
+        for key in value:
+            if key not in _DATA_OPTIONS:
+                self._fault(("data", key), unknown("option", str(key), _DATA_OPTIONS))
+        return dict(value)
+
+    def _output(self) -> Output:
+        value = self.text.content.get("output")
+        if value is None:
+            return Output()
+        if isinstance(value, str):
+            return Output(folder=value)
+        known = tuple(Output.__dataclass_fields__)
+        if not isinstance(value, Mapping):
+            self._fault(("output",), "expected a folder, or a mapping with `folder`, `journal` and `format`")
+            return Output()
+        for key, item in value.items():
+            if key not in known:
+                self._fault(("output", key), unknown("option", str(key), known))
+            elif not isinstance(item, str):
+                self._fault(("output", key), "expected text")
+            elif key == "format" and item not in OUTPUT_FORMATS:
+                self._fault(("output", key), unknown("format", item, OUTPUT_FORMATS))
+        return Output(**{key: value[key] for key in known if isinstance(value.get(key), str)})
+
+    def _split(self, place: tuple[str | int, ...], spec: Any, options: tuple[str, ...]) -> tuple[Any, dict[str, Any]]:
+        """Take the options of an entry (publish, at_most …) out of the fields of its part."""
+        if not isinstance(spec, Mapping) or len(spec) != 1:
+            return spec, {}
+        ((kind, fields),) = spec.items()
+        if not isinstance(fields, Mapping):
+            return spec, {}
+        options = tuple(option for option in options if option not in self._own_fields(kind))
+        found = {key: fields[key] for key in options if key in fields}
+        if not isinstance(found.get("publish", False), bool):
+            self._fault((*place, kind, "publish"), "expected true or false")
+            found["publish"] = False
+        rest = {key: value for key, value in fields.items() if key not in options}
+        return map_paths({kind: rest}, self._resolve), found
+
+    @staticmethod
+    def _own_fields(kind: str) -> tuple[str, ...]:
+        """Name the fields of a part, none where it does not exist (which is reported when it is parsed)."""
+        try:
+            return tuple(find(str(kind)).model_fields)
+        except PlanError:
+            return ()
+
+    def _resolve(self, path: str) -> str:
+        return resolve_path(self.base, path)
+
+    def _part(self, place: tuple[str | int, ...], spec: Any, *families: Family) -> Part | None:
+        inner = (*place, next(iter(spec))) if isinstance(spec, Mapping) and len(spec) == 1 else place
+        return self._attempt(inner, lambda: parse(spec, *families))
+
+    def _step(self, number: int, spec: Any) -> Step | None:
+        place = ("steps", number)
+        spec, options = self._split(place, spec, ("publish", "decision"))
+        method = self._part(place, spec, "method")
+        if not isinstance(method, Method):
+            return None
+        decision = self._decision((*place, method.kind, "decision"), method, options.get("decision"))
+        return Step(method, f"{number + 1}-{method.kind}", options.get("publish", False), decision)
+
+    def _decision(self, place: tuple[str | int, ...], method: Method, given: Any) -> Decision | None:
+        """Read what a step decided earlier: a mapping, or the same as JSON text (TOML cannot write every value)."""
+        if given is None:
+            return None
+        if method.by_group:
+            self._fault(place, f"{method.kind} works on rows together and has nothing to use again; leave it out")
+            return None
+        if isinstance(given, str):
+            try:
+                given = json.loads(given)
+            except json.JSONDecodeError as error:
+                self._fault(place, f"not valid JSON: {error.msg}")
+                return None
+        if not isinstance(given, Mapping):
+            self._fault(place, "expected a mapping, as `study.plan(fitted=True)` writes it")
+            return None
+        return Decision(MappingProxyType(dict(given)))
+
+    def _measure(self, number: int, spec: Any) -> Shown | None:
+        place = ("measures", number)
+        spec, options = self._split(place, spec, ("publish",))
+        measure = self._part(place, spec, "risk", "utility")
+        return Shown(measure, options.get("publish", False)) if isinstance(measure, Measure) else None
+
+    def _requirement(self, number: int, spec: Any) -> Requirement | None:
+        place = ("requirements", number)
+        spec, options = self._split(place, spec, ("publish", "at_most", "at_least"))
+        part = self._part(place, spec, "model", "risk", "utility")
+        bounds = {key: options[key] for key in ("at_most", "at_least") if key in options}
+        for key, value in bounds.items():
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                self._fault((*place, key), f"{key} must be a number")
+                return None
+        if isinstance(part, Measure) and not bounds:
+            self._fault(place, f"a requirement on the measure {part.kind!r} needs `at_most` or `at_least`")
+            return None
+        if isinstance(part, PrivacyModel) and bounds:
+            self._fault(
+                place,
+                f"{part.kind!r} is a privacy model: it holds or not, and takes no `at_most` or `at_least`",
+            )
+            return None
+        if not isinstance(part, Measure | PrivacyModel):
+            return None
+        return Requirement(part, publish=options.get("publish", False), **bounds)
+
+    def _check_seed_place(self, plan: Plan) -> None:
+        if plan.seed_file and plan.output.folder:
+            seed, folder = Path(plan.resolve(plan.seed_file)), Path(plan.resolve(plan.output.folder))
+            if seed.resolve().is_relative_to(folder.resolve()):
+                self._fault(("seed_file",), "the seed is a secret and cannot lie in the public folder")

@@ -11,7 +11,7 @@ import discretion
 
 ROOT = Path(discretion.__file__).parent
 FLOORS = (
-    ("errors", "part", "context", "kernels"),
+    ("errors", "part", "context", "kernels", "display"),
     ("data",),
     ("engines",),
     ("method", "measure", "model"),

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from discretion.context import Context, Progress, ignore_progress
 from discretion.data.dataset import Dataset
+from discretion.display import figure, table
 from discretion.errors import DataError, PlanError
 from discretion.part import Family, Part
 
@@ -30,6 +31,12 @@ class Score:
     meaning: str = ""
     detail: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     per_record: NDArray[Any] | None = field(default=None, repr=False)
+
+    def _repr_html_(self) -> str:
+        chance = self.detail.get("chance")
+        row = (self.measure, figure(self.value), f"{self.better} is better", self.family)
+        beside = f"Guessing: {figure(float(chance))}." if isinstance(chance, int | float) else ""
+        return table("Score", ("measure", "value", "direction", "family"), [row], f"{self.meaning} {beside}".strip())
 
     def to_dict(self) -> dict[str, Any]:
         """Give the score as plain data, without the per-record array."""

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
+from discretion.display import figure, table
 from discretion.errors import DataError
 from discretion.part import Family, Part
 
@@ -45,6 +46,14 @@ class Verdict:
 
     def __bool__(self) -> bool:
         return self.holds
+
+    def _repr_html_(self) -> str:
+        row = (self.model, "holds" if self.holds else "does not hold", figure(self.value), figure(self.required))
+        broken = (
+            "" if self.holds else f"{self.failing_count} classes with {self.failing_records} records break the model."
+        )
+        heads = ("model", "verdict", "reached", "required")
+        return table("Verdict", heads, [row], f"{self.meaning} {broken}".strip())
 
     def to_dict(self) -> dict[str, Any]:
         """Give the verdict as plain data (for the internal side: it names classes)."""

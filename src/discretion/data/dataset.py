@@ -14,6 +14,7 @@ from discretion.data.codes import Classes, ColumnCodes, Missing, encode
 from discretion.data.hierarchy import Levels, canonical
 from discretion.data.native import Source, give_back, take_in
 from discretion.data.schema import Role, Schema, Type
+from discretion.display import table
 from discretion.errors import DataError, PlanError, unknown
 
 if TYPE_CHECKING:
@@ -100,6 +101,14 @@ class Dataset:
             for name in self.columns
         ]
         return f"Dataset({len(self)} rows × {len(self.columns)} columns: {', '.join(shown)})"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (name, ", ".join(self.schema[name].roles), self.type_of(name), "yes" if self.schema[name].hierarchy else "")
+            for name in self.columns
+        ]
+        title = f"Dataset: {len(self):,} rows × {len(self.columns)} columns"
+        return table(title, ("column", "roles", "type", "hierarchy"), rows, "Values are not shown.")
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discretion.data.dataset import Dataset
+from discretion.display import figure, table
 from discretion.errors import DataError, PlanError, RequirementNotMet, unknown
 from discretion.measure import Measure, Score
 from discretion.release.gate import Finding
@@ -55,6 +56,14 @@ class Release:
     def __repr__(self) -> str:
         state = "may be published" if self.may_publish else "does not meet its requirements"
         return f"Release({len(self.data)} rows × {len(self.data.columns)} columns; {state})"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (m.measure.kind, "" if m.before is None else figure(m.before.value), figure(m.after.value), m.after.better)
+            for m in self.measured
+        ]
+        words = [f"{finding.kind}: {'holds' if finding.holds else 'does not hold'}" for finding in self.findings]
+        return table(repr(self), ("measure", "before", "after", "better"), rows, "; ".join(words))
 
     @cached_property
     def changes(self) -> tuple[frozenset[str], ...]:

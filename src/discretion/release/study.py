@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from discretion.context import Context, Progress, ignore_progress, new_seed
 from discretion.data.dataset import Dataset
+from discretion.display import table
 from discretion.errors import DiscretionError, PlanError
 from discretion.measure import Measure, Score
 from discretion.method import Decision, Method
@@ -69,6 +70,11 @@ class Study:
     def __post_init__(self) -> None:
         if not isinstance(self.original, Dataset):
             object.__setattr__(self, "original", Dataset(self.original))
+
+    def _repr_html_(self) -> str:
+        rows = [(number, item.step.method.kind, item.step.method.summary()) for number, item in enumerate(self.done, 1)]
+        title = f"Study of {len(self.original):,} records, now {len(self.current):,}"
+        return table(title, ("", "step", "what it does"), rows, "" if rows else "No step so far.")
 
     @property
     def current(self) -> Dataset:

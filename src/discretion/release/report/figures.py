@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from discretion.release.facts import strength_withheld
-from discretion.release.report import categories, class_sizes, correlation, error_curve, histogram
+from discretion.release.report import categories, class_sizes, correlation, error_curve, histogram, record_risk
 from discretion.release.report.pairs import Sides, plain_columns, sides_of
-from discretion.release.report.wording import count, counted
+from discretion.release.report.wording import count, counted, title_of
 
 if TYPE_CHECKING:
     from discretion.release.release import Release
@@ -49,8 +49,24 @@ def figures_of(release: Release, *, internal: bool) -> tuple[FigureGroup, ...]:
         _numbers(release, sides, numeric, internal),
         _categories(release, other),
         _correlations(release, sides, numeric, internal),
+        *([_record_risks(release)] if internal else []),
     ]
     return tuple(group for group in groups if group.figures or group.notes)
+
+
+def _record_risks(release: Release) -> FigureGroup:
+    intro = "How many records are at which risk, for every attack that has a figure for each record. Internal only."
+    found = [record_risk.record_risk_of(item.after) for item in release.measured]
+    figures = tuple(
+        Figure(
+            f"{title_of(risk.kind)}: records at risk",
+            record_risk.draw(risk),
+            f"{title_of(risk.kind)}: share of the records whose risk is at least the level below the bar.",
+        )
+        for risk in found
+        if risk is not None
+    )
+    return FigureGroup("record-risk", "Risk per record", intro, figures)
 
 
 def _class_sizes(release: Release) -> FigureGroup:

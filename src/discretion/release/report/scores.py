@@ -41,6 +41,8 @@ class ScoreRow:
     settings: tuple[Setting, ...]
     range: Range | None
     rounded: bool
+    doubtful: bool
+    """whether the attack takes values as true that were perturbed"""
     values: tuple[float | None, float] | None
     """the figures before and after, where they may be shown"""
 
@@ -67,6 +69,7 @@ def _row(release: Release, item: Measured, internal: bool) -> ScoreRow:
         settings=settings_of(measure, internal=internal, publish=item.publish),
         range=_range(shown.before, shown.after, chance, limits) if shown else None,
         rounded=shown is not None and shown.rounded,
+        doubtful="warning" in item.after.detail,
         values=(shown.before, shown.after) if shown else None,
     )
 

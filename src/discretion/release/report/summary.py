@@ -68,20 +68,41 @@ def _requirements(met: int, total: int) -> str:
 
 
 def _risk(rows: tuple[ScoreRow, ...]) -> list[str]:
-    """Name the measure that leaves the largest risk, before and after."""
+    """Say what an attacker could do best with the original, and what with the release."""
     if not rows:
         return ["No risk was measured."]
     known = [row for row in rows if row.values is not None and row.range is not None and row.better == "lower"]
     if not known:
         return ["The risk figures are withheld."] if all(row.withheld for row in rows) else []
-    worst = max(known, key=lambda row: row.values[1] if row.values else 0.0)
-    words = worst.what.rstrip(".")
-    words = words[:1].lower() + words[1:]
-    if worst.values is None or worst.values[0] is None:
-        return [f"The largest remaining risk figure is the {words}: {worst.after}."]
-    if worst.before == worst.after:
-        return [f"The largest remaining risk figure is the {words}: {worst.after}, as before."]
-    return [f"The largest remaining risk figure is the {words}: {worst.before} before, {worst.after} after."]
+    known = [row for row in known if not row.doubtful] or known
+    now = max(known, key=lambda row: _gain(row, 1))
+    sentence = f"The largest remaining risk is the {_words(now)}: {now.after}{_guessing(now)}."
+    unprotected = [row for row in known if row.values and row.values[0] is not None]
+    if not unprotected:
+        return [sentence]
+    before = max(unprotected, key=lambda row: _gain(row, 0))
+    if before is now:
+        same = "as before" if now.before == now.after else f"{now.before} before protection"
+        return [sentence[:-1] + f", {same}."]
+    return [f"Before protection the largest risk was the {_words(before)}: {before.before}.", sentence]
+
+
+def _gain(row: ScoreRow, when: int) -> float:
+    """Give the part of the way from guessing to certainty that an attack comes, before (0) or after (1)."""
+    value = row.values[when] if row.values else None
+    chance = row.range.chance if row.range else None
+    if value is None:
+        return 0.0
+    return value if chance is None or chance >= 1 else (value - chance) / (1 - chance)
+
+
+def _words(row: ScoreRow) -> str:
+    words = row.what.rstrip(".")
+    return words[:1].lower() + words[1:]
+
+
+def _guessing(row: ScoreRow) -> str:
+    return "" if row.range is None or row.range.chance is None else f" (guessing: {row.chance})"
 
 
 def _loss(release: Release, rows: tuple[ScoreRow, ...]) -> list[str]:

@@ -1,0 +1,36 @@
+"""Notebook displays: roles, figures and verdicts, escaped, never a value of a person."""
+
+from __future__ import annotations
+
+import polars as pl
+
+import discretion as dc
+
+PEOPLE = dc.Dataset(
+    pl.DataFrame({"<age>": [31, 31, 77], "secret": ["flu", "flu", "gout"]}),
+    roles={"<age>": "quasi", "secret": "sensitive"},
+)
+
+
+def test_a_data_set_shows_columns_and_roles_only() -> None:
+    page = PEOPLE._repr_html_()
+    assert "&lt;age&gt;" in page and "sensitive" in page and "3 rows" in page
+    assert "77" not in page and "gout" not in page
+
+
+def test_a_score_shows_value_direction_and_chance() -> None:
+    page = dc.DistanceLinkage()(PEOPLE, PEOPLE)._repr_html_()
+    assert "distance-linkage" in page and "lower is better" in page and "Guessing: 0.3333" in page
+
+
+def test_a_verdict_shows_what_was_reached() -> None:
+    page = dc.KAnonymity(k=2)(PEOPLE)._repr_html_()
+    assert "does not hold" in page and "1 classes with 1 records" in page
+
+
+def test_a_study_and_a_release_show_steps_and_figures() -> None:
+    study = dc.Study(dc.datasets.census(300, seed=1), seed=1).apply(dc.DropIdentifiers())
+    assert "drop-identifiers" in study._repr_html_() and "300" in study._repr_html_()
+    release = study.plan().run(study.original)
+    page = release._repr_html_()
+    assert "sample-uniqueness" in page and "before" in page

@@ -1,0 +1,202 @@
+"""Files and frames in an embedded duckdb: read once, then locked.
+
+Only declared, visible columns are read, each with its declared type, under names of our own (c0, c1, …). Afterwards the
+database has no access to files or network and its settings cannot change. Statements come from `sql_emit` alone.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discretion.errors import DataError, QueryRefused
+from discretion.online.admit import admit
+from discretion.online.backend import (
+    Bounded,
+    GroupKey,
+    Limits,
+    QueryTimeout,
+    Unit,
+    by_name,
+    require_public,
+    table_of,
+)
+from discretion.online.backends.answers import bounded_groups, exact_frame, group_key
+from discretion.online.backends.duckdb_load import Loaded, load
+from discretion.online.catalog import TableSpec
+from discretion.online.query import Aggregate, Filter, Query, Scalar
+from discretion.online.sql_emit import Sql, emit_filter
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+class DuckdbBackend:
+    """The tables of a service in memory, one locked database per table.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> table = TableSpec(name="t", columns={"age": {"role": "public", "type": "integer"}})
+    >>> backend = DuckdbBackend([table], {"t": pl.DataFrame({"age": [30, 41, 58]})})
+    >>> backend.exact(Query("t", (Aggregate("mean", "age"),)))["mean_age"].item()
+    43.0
+    """
+
+    def __init__(
+        self, tables: Iterable[TableSpec], data: Mapping[str, Any] | None = None, limits: Limits | None = None
+    ) -> None:
+        self.tables: Mapping[str, TableSpec] = MappingProxyType(by_name(tables))
+        self._limits = limits or Limits()
+        self._data = dict(data or {})
+        self._lock = threading.Lock()
+        self._loaded: dict[str, Loaded] = {}
+        for name, table in self.tables.items():
+            self._loaded[name] = load(table, self._data.get(name), self._limits)
+
+    def people(self, table: str) -> int:
+        """Count the people (privacy units)."""
+        return self._of(table).people
+
+    def rows(self, table: str) -> int:
+        """Count the rows."""
+        return self._of(table).rows
+
+    def person_of_rows(self, table: str) -> NDArray[np.int64]:
+        """Give for every row the number of its person."""
+        loaded = self._of(table)
+        if loaded.layout.spec.person is None:
+            return np.arange(loaded.rows)
+        return self._numbers(loaded, Sql(f"SELECT {loaded.person} FROM {loaded.layout.source} ORDER BY rowid"))
+
+    def find_people(self, table: str, keys: Iterable[Scalar]) -> NDArray[np.int64]:
+        """Give the numbers of people by their key in the person column; without one, the keys are row numbers."""
+        loaded, wanted = self._of(table), list(keys)
+        if loaded.layout.spec.person is None:
+            found = np.unique(np.array([key for key in wanted if isinstance(key, int)], np.int64))
+            if len(found) < len(set(wanted)) or (len(found) and (found[0] < 0 or found[-1] >= loaded.rows)):
+                raise DataError(f"table {table!r}: a key is not the number of a row")
+            return found
+        texts = sorted({str(key) for key in wanted})
+        if not texts:
+            return np.zeros(0, np.int64)
+        marks = loaded.layout.bind(*texts)
+        found = self._numbers(loaded, "SELECT number FROM people WHERE key IN (" + marks + ") ORDER BY 1")
+        if len(found) < len(texts):
+            raise DataError(f"table {table!r}: {len(texts) - len(found)} of {len(texts)} keys belong to nobody")
+        return found
+
+    def members(
+        self, table: str, where: Filter, group_by: tuple[str, ...] = (), *, unit: Unit = "person"
+    ) -> dict[GroupKey, NDArray[np.int64]]:
+        """Give who is in each group: ascending numbers without repetition. Only public columns may choose."""
+        loaded = self._of(table)
+        query = admit(Query(table, (Aggregate("count"),), where, group_by), loaded.layout.spec)
+        require_public(loaded.layout.spec, query.columns_in_where(), group_by)
+        number = loaded.person if unit == "person" else "rowid"
+        condition = emit_filter(query.where, loaded.layout)
+        if not group_by:
+            statement = f"SELECT {number} FROM {loaded.layout.source} WHERE " + condition
+            return {(): _ascending(self._numbers(loaded, statement))}
+        listed = ", ".join(loaded.layout.column(name) for name in group_by)
+        rest = f" FROM {loaded.layout.source} WHERE " + condition + f" GROUP BY {listed} ORDER BY {listed}"
+        with self._cursor(loaded) as cursor:
+            keys = _rows(cursor, f"SELECT {listed}" + rest)
+            if len(keys) > self._limits.groups:
+                raise QueryRefused(f"the answer would have more than {self._limits.groups:,} groups")
+            gather = f"SELECT list({number})" + rest
+            (found,) = cursor.execute(gather.text, gather.values).fetchnumpy().values()
+        return {
+            group_key(key): _ascending(np.asarray(numbers, np.int64)) for key, numbers in zip(keys, found, strict=True)
+        }
+
+    def missing(self, table: str, column: str) -> NDArray[np.int64]:
+        """Give the numbers of the rows without a value in a column."""
+        loaded = self._of(table)
+        loaded.layout.spec.column(column)
+        statement = f"SELECT rowid FROM {loaded.layout.source} WHERE {loaded.layout.column(column)} IS NULL ORDER BY 1"
+        return self._numbers(loaded, Sql(statement))
+
+    def exact(self, query: Query) -> pl.DataFrame:
+        """Compute the true aggregates: group columns, then one column per aggregate; a histogram is a list."""
+        loaded = self._of(query.table)
+        query = admit(query, loaded.layout.spec)
+        with self._cursor(loaded) as cursor:
+            return exact_frame(query, loaded.layout, lambda sql: _rows(cursor, sql), self._limits)
+
+    def bounded(self, query: Query) -> dict[GroupKey, Bounded]:
+        """Compute what private answers need, after clamping and bounding what one person contributes."""
+        loaded = self._of(query.table)
+        query = admit(query, loaded.layout.spec)
+        with self._cursor(loaded) as cursor:
+            return bounded_groups(query, loaded.layout, lambda sql: _rows(cursor, sql), self._limits)
+
+    def refresh(self, table: str, data: Any = None) -> int:
+        """Read the source again, or take a longer frame; earlier rows must be the same as before."""
+        before = self._of(table)
+        spec = before.layout.spec
+        after = load(spec, data if data is not None else self._data.get(table), self._limits)
+        if after.rows < before.rows or after.fingerprint(before.rows) != before.fingerprint(before.rows):
+            after.connection.close()
+            raise DataError(f"table {table!r}: earlier rows have changed, moved or gone; rows may only be appended")
+        with self._lock:
+            self._loaded[table] = after
+            if data is not None:
+                self._data[table] = data
+        return after.people
+
+    def close(self) -> None:
+        """Close the databases."""
+        for loaded in self._loaded.values():
+            loaded.connection.close()
+
+    def _of(self, table: str) -> Loaded:
+        table_of(self.tables, table)
+        with self._lock:
+            return self._loaded[table]
+
+    def _numbers(self, loaded: Loaded, statement: Sql) -> NDArray[np.int64]:
+        with self._cursor(loaded) as cursor:
+            (found,) = cursor.execute(statement.text, statement.values).fetchnumpy().values()
+        return np.asarray(found, np.int64)
+
+    @contextmanager
+    def _cursor(self, loaded: Loaded) -> Iterator[Any]:
+        """Give a cursor that is interrupted when the time is over; what the database says is never passed on."""
+        import duckdb
+
+        cursor = loaded.connection.cursor()
+        over = threading.Event()
+
+        def stop() -> None:
+            over.set()
+            cursor.interrupt()
+
+        timer = threading.Timer(self._limits.seconds, stop)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield cursor
+        except duckdb.Error:
+            if over.is_set():
+                raise QueryTimeout(f"the question took longer than {self._limits.seconds:g} seconds") from None
+            raise QueryRefused("the database could not compute this; the figures are too large or too many") from None
+        finally:
+            timer.cancel()
+            cursor.close()
+
+
+def _rows(cursor: Any, statement: Sql) -> list[tuple[Any, ...]]:
+    found: list[tuple[Any, ...]] = cursor.execute(statement.text, statement.values).fetchall()
+    return found
+
+
+def _ascending(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Sort and drop repetitions; numbers that ascend already (one row is one person) are taken as they are."""
+    return numbers if len(numbers) < 2 or bool((np.diff(numbers) > 0).all()) else np.unique(numbers)

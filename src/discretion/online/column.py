@@ -1,0 +1,117 @@
+"""A declared column: who may see what of it, and how its values become integers for private sums."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from discretion.errors import QueryRefused
+from discretion.online.declared import Declared
+from discretion.online.query import Scalar
+
+Visibility = Literal["public", "sensitive", "hidden"]
+ColumnType = Literal["number", "integer", "category", "truth", "date"]
+
+_STEPS = 2**16
+_MOST_STEPS = 2**32
+_MOST_CODE = 2**52
+
+
+class ColumnSpec(Declared):
+    """One column: who may see what of it.
+
+    Examples
+    --------
+    >>> income = ColumnSpec(role="sensitive", type="integer", bounds=(0, 200_000))
+    >>> income.unit, income.codes
+    (1.0, (0, 200000))
+    """
+
+    role: Visibility
+    """public: anybody may know it, it may choose records; sensitive: only aggregates of it; hidden: does not exist"""
+    type: ColumnType
+    """number, integer, category (text), truth (yes or no), date"""
+    bounds: tuple[float, float] | None = None
+    """smallest and largest value of a number; differential privacy moves values outside to the nearer bound"""
+    resolution: float | None = Field(None, gt=0)
+    """unit of fixed-point sums; default: 1 for integers, else the power of two that gives 65,536 steps or more"""
+    grid: int = Field(256, ge=2, le=65_536)
+    """number of equal steps between the bounds on which quantiles, minimum and maximum are sought under privacy"""
+    categories: tuple[Scalar, ...] = ()
+    """public keys of groups; without them the groups of a differentially private answer must pass a threshold"""
+    description: str = ""
+    """what the column means, for analysts"""
+
+    @model_validator(mode="after")
+    def _fits(self) -> ColumnSpec:
+        problems = [*self._bound_problems(), *self._category_problems()]
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self
+
+    def _bound_problems(self) -> list[str]:
+        if self.bounds is None:
+            return ["`resolution` needs `bounds`"] if self.resolution is not None else []
+        if self.type not in ("number", "integer"):
+            return [f"`bounds` belong to numbers and integers, not to type {self.type}"]
+        lower, upper = self.bounds
+        if not lower < upper:
+            return ["the lower bound must be below the upper bound"]
+        if max(abs(lower), abs(upper)) / self.unit > _MOST_CODE or (upper - lower) / self.unit > _MOST_STEPS:
+            return [f"bounds and resolution give more than {_MOST_STEPS:,} steps; choose a coarser `resolution`"]
+        return []
+
+    def _category_problems(self) -> list[str]:
+        wanted: tuple[type, ...]
+        wanted = {"integer": (int,), "number": (int, float), "truth": (bool,)}.get(self.type, (str,))
+        wrong = [v for v in self.categories if not isinstance(v, wanted) or isinstance(v, bool) != (bool in wanted)]
+        problems = (
+            [f"the categories of type {self.type} are {' or '.join(t.__name__ for t in wanted)}"] if wrong else []
+        )
+        return [*problems, *(["a category is named twice"] if len(set(self.categories)) < len(self.categories) else [])]
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether sums of the column mean something (yes counts 1, no counts 0)."""
+        return self.type in ("number", "integer", "truth")
+
+    @property
+    def limits(self) -> tuple[float, float] | None:
+        """The declared bounds; of a truth 0 and 1."""
+        return (0.0, 1.0) if self.type == "truth" else self.bounds
+
+    @property
+    def unit(self) -> float:
+        """The unit of fixed-point figures: a value x has the code floor(x / unit + 1/2)."""
+        if self.resolution is not None:
+            return self.resolution
+        if self.type != "number" or self.bounds is None:
+            return 1.0
+        width = (self.bounds[1] - self.bounds[0]) / _STEPS
+        return 2.0 ** math.floor(math.log2(width)) if width > 0 else 1.0
+
+    @property
+    def codes(self) -> tuple[int, int]:
+        """The codes of the bounds: every clamped value's code lies between them, both included."""
+        lower, upper = self.required_limits()
+        return self.code(lower), self.code(upper)
+
+    def code(self, value: float) -> int:
+        """Give the fixed-point code of a number."""
+        return math.floor(value / self.unit + 0.5)
+
+    def required_limits(self) -> tuple[float, float]:
+        """Give the bounds, or refuse: without bounds no noise is enough."""
+        limits = self.limits
+        if limits is None:
+            raise QueryRefused("the column has no declared bounds, so no amount of noise would protect an answer")
+        return limits
+
+    def candidates(self) -> tuple[float, ...]:
+        """Give the `grid` + 1 borders of equal steps between the bounds."""
+        lower, upper = self.required_limits()
+        if self.type == "truth":
+            return (0.0, 1.0)
+        return (*(lower + (upper - lower) * i / self.grid for i in range(self.grid)), upper)

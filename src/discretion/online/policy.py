@@ -1,0 +1,101 @@
+"""Policies: in which way questions are answered, and how far a user may go."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator, Field, Tag
+
+from discretion.online.declared import Declared, Name
+
+Period = Literal["day", "week", "month", "quarter", "year", "ever"]
+Accountant = Literal["pure", "approximate", "zcdp"]
+
+
+class ExactPolicy(Declared):
+    """True answers, refused when with all earlier answers they would determine anybody's value.
+
+    A refusal never depends on the values. Does not protect values that are known to lie in a narrow range, unless
+    `interval_audit` is on.
+    """
+
+    mode: Literal["exact+audit"] = "exact+audit"
+    """true answers under the audit of all earlier ones"""
+    min_query_size: int = Field(5, ge=2)
+    """smallest number of people in a query set, and of people outside it"""
+    max_overlap: int | None = Field(None, ge=0)
+    """largest number of people that two answered query sets may share; none: only the audit decides"""
+    variance: bool = False
+    """whether variances are answered (the squares are audited together with the sums) or refused"""
+    interval_audit: bool = False
+    """whether values within declared bounds must also stay uncertain by `interval_percent`"""
+    interval_percent: float = Field(10.0, gt=0, le=100)
+    """least width of what an attacker can infer about a value, in percent of its declared bounds"""
+    over_all_users: bool = True
+    """whether all users together are audited as one attacker, beside each by itself"""
+
+
+class DpPolicy(Declared):
+    """Noisy answers that spend a privacy budget."""
+
+    mode: Literal["dp"]
+    """differential privacy"""
+    epsilon: float = Field(gt=0)
+    """budget of a user in one period"""
+    delta: float = Field(0.0, ge=0, lt=1)
+    """δ of the budget; needed for zCDP accounting and for groups whose keys are not declared"""
+    accountant: Accountant = "pure"
+    """how answers add up: pure ε, (ε,δ) or zero-concentrated"""
+    period: Period = "ever"
+    """after how long a user has the budget again; `ever`: never"""
+    epsilon_per_query: float = Field(0.1, gt=0)
+    """what an answer spends when the question does not say"""
+    max_epsilon_per_query: float | None = Field(None, gt=0)
+    """most that one answer may spend; none: the whole budget"""
+    confidence: float = Field(0.95, gt=0, lt=1)
+    """level of the intervals given with each answer"""
+
+
+class PerturbedPolicy(Declared):
+    """Answers changed a little, the same for the same records: cell keys, rounding, size control.
+
+    Weaker than the other two: many answers together may give somebody away.
+    """
+
+    mode: Literal["perturbed"]
+    """cell-key perturbation, rounding and size control"""
+    min_query_size: int = Field(5, ge=1)
+    """answers over fewer people are refused or shown as missing"""
+    deviation: int = Field(2, ge=0)
+    """largest change of a count by its cell key; 0: no perturbation"""
+    variance: float = Field(1.0, gt=0)
+    """variance of the change of a count"""
+    magnitude_percent: float = Field(5.0, ge=0, le=100)
+    """largest change of a sum by its cell key, in percent of its largest contribution"""
+    rounding_base: float | None = Field(None, gt=0)
+    """answers are rounded to multiples of it; none: not rounded"""
+
+
+Policy = Annotated[ExactPolicy | DpPolicy | PerturbedPolicy, Field(discriminator="mode")]
+MODES = ("exact+audit", "dp", "perturbed")
+
+
+def _which(given: Any) -> str | None:
+    if isinstance(given, str):
+        return "name"
+    found = given.get("mode", MODES[0]) if isinstance(given, dict) else getattr(given, "mode", None)
+    return found if isinstance(found, str) else None
+
+
+PolicyOrName = Annotated[
+    Annotated[ExactPolicy, Tag("exact+audit")]
+    | Annotated[DpPolicy, Tag("dp")]
+    | Annotated[PerturbedPolicy, Tag("perturbed")]
+    | Annotated[Name, Tag("name")],
+    Discriminator(
+        _which,
+        custom_error_type="policy",
+        custom_error_message=f"expected a policy with the mode {', '.join(MODES)}, or the name of a policy",
+    ),
+]
+"""A policy in place, or the name of one."""

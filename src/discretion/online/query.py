@@ -1,0 +1,297 @@
+"""A question to a statistical database: aggregates over the records that fulfil conditions, maybe per group.
+
+The service never runs what an analyst typed. A question becomes a `Query`, everything that a `Query` cannot say is
+refused, and the statement that reaches the database is written from it. Two ways to ask the same thing have one
+canonical form, so that an answer already given is found again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
+
+from discretion.errors import QueryRefused
+
+Scalar = str | int | float | bool
+Operator = Literal["=", "!=", "<", "<=", ">", ">=", "in", "between", "is-missing", "not-missing"]
+Function = Literal["count", "count-distinct", "sum", "mean", "variance", "min", "max", "quantile", "histogram"]
+
+_VALUES = {"between": 2, "is-missing": 0, "not-missing": 0}
+_MOST_DEPTH = 32
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One comparison of a column with constants."""
+
+    column: str
+    op: Operator
+    values: tuple[Scalar, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.op not in get_args(Operator):
+            raise QueryRefused(f"unknown comparison; allowed are {', '.join(get_args(Operator))}")
+        wanted = _VALUES.get(self.op, 1)
+        if (self.op == "in" and not self.values) or (self.op != "in" and len(self.values) != wanted):
+            raise QueryRefused(f"the comparison {self.op!r} of {self.column!r} has the wrong number of values")
+        if not all(_is_scalar(value) for value in self.values):
+            raise QueryRefused(f"{self.column!r} is compared with something that is not a finite number, text or truth")
+
+
+@dataclass(frozen=True)
+class Everything:
+    """No condition: every record."""
+
+
+@dataclass(frozen=True)
+class And:
+    """All parts hold."""
+
+    parts: tuple[Filter, ...]
+
+
+@dataclass(frozen=True)
+class Or:
+    """At least one part holds."""
+
+    parts: tuple[Filter, ...]
+
+
+@dataclass(frozen=True)
+class Not:
+    """The part does not hold."""
+
+    part: Filter
+
+
+Filter = Condition | Everything | And | Or | Not
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """One figure: a function of a column over the chosen records; `count` has no column."""
+
+    function: Function
+    column: str | None = None
+    share: float | None = None
+    """for `quantile`: the share of records below it (median: 0.5)"""
+    cuts: tuple[float, ...] = ()
+    """for `histogram`: the borders of the bins, ascending"""
+    name: str = ""
+    """name of the figure in the answer; without it, made from function and column"""
+
+    def __post_init__(self) -> None:
+        if self.function not in get_args(Function):
+            raise QueryRefused(f"unknown function; allowed are {', '.join(get_args(Function))}")
+        if (self.column is None) != (self.function == "count"):
+            raise QueryRefused("`count` takes no column, every other function takes one")
+        if (self.share is not None) != (self.function == "quantile"):
+            raise QueryRefused("`quantile` takes a share between 0 and 1, and only `quantile` does")
+        if self.share is not None and not 0 < self.share < 1:
+            raise QueryRefused("the share of a quantile lies between 0 and 1")
+        ascending = all(a < b for a, b in zip(self.cuts, self.cuts[1:], strict=False))
+        if (len(self.cuts) >= 2) != (self.function == "histogram") or not ascending:
+            raise QueryRefused("`histogram` takes two or more ascending cuts, and only `histogram` does")
+
+    @property
+    def label(self) -> str:
+        """Give the name of the figure in the answer."""
+        made = self.function if self.column is None else f"{self.function}_{self.column}"
+        return self.name or (made if self.share is None else f"{made}_{self.share:g}")
+
+
+@dataclass(frozen=True)
+class Query:
+    """Aggregates of one table over the records that fulfil `where`, for each combination of `group_by`."""
+
+    table: str
+    aggregates: tuple[Aggregate, ...]
+    where: Filter = Everything()
+    group_by: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.aggregates:
+            raise QueryRefused("a question asks for at least one aggregate")
+        labels = [aggregate.label for aggregate in self.aggregates]
+        if len(set(labels) | set(self.group_by)) < len(labels) + len(self.group_by):
+            raise QueryRefused("two columns of the answer would have the same name")
+        if _depth(self.where) > _MOST_DEPTH:
+            raise QueryRefused("the conditions are nested too deeply")
+
+    def conditions(self) -> Iterator[Condition]:
+        """Give every comparison of the filter."""
+        yield from _conditions(self.where)
+
+    def columns_in_where(self) -> frozenset[str]:
+        """Name the columns that choose the records."""
+        return frozenset(condition.column for condition in self.conditions())
+
+    def columns(self) -> frozenset[str]:
+        """Name every column the question touches."""
+        measured = {aggregate.column for aggregate in self.aggregates if aggregate.column is not None}
+        return frozenset(measured | self.columns_in_where() | set(self.group_by))
+
+    def canonical(self) -> Query:
+        """Give the one form of all questions that ask the same: order, repetition and names do not matter."""
+        unnamed = {replace(aggregate, name="") for aggregate in self.aggregates}
+        aggregates = tuple(sorted(unnamed, key=lambda a: json.dumps(_aggregate_json(a), sort_keys=True)))
+        return Query(self.table, aggregates, _canonical(self.where), tuple(sorted(set(self.group_by))))
+
+    def digest(self) -> str:
+        """Give a name for the canonical form."""
+        text = json.dumps(self.canonical().to_json(), sort_keys=True, ensure_ascii=False)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the question as plain data."""
+        return {
+            "table": self.table,
+            "aggregates": [_aggregate_json(aggregate) for aggregate in self.aggregates],
+            "where": _filter_json(self.where),
+            "group_by": list(self.group_by),
+        }
+
+    @classmethod
+    def from_json(cls, content: Any) -> Query:
+        """Read a question from plain data; anything unexpected is refused."""
+        found = _mapping(content, {"table", "aggregates", "where", "group_by"}, "a question")
+        table, aggregates, group_by = found.get("table"), found.get("aggregates"), found.get("group_by", [])
+        if not isinstance(table, str) or not isinstance(aggregates, list):
+            raise QueryRefused("a question has a `table` (text) and `aggregates` (a list)")
+        if not isinstance(group_by, list) or not all(isinstance(name, str) for name in group_by):
+            raise QueryRefused("`group_by` is a list of column names")
+        where = _filter_of(found["where"]) if found.get("where") is not None else Everything()
+        return cls(table, tuple(_aggregate_of(item) for item in aggregates), where, tuple(group_by))
+
+
+def _is_scalar(value: object) -> bool:
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return is_text(value) or isinstance(value, int)
+
+
+def is_text(value: object) -> bool:
+    """Tell whether something is a text that a database can hold: Unicode without lone surrogates and zero bytes."""
+    if not isinstance(value, str) or "\0" in value:
+        return False
+    try:
+        return len(value.encode()) >= 0
+    except UnicodeEncodeError:
+        return False
+
+
+def _conditions(where: Filter) -> Iterator[Condition]:
+    if isinstance(where, Condition):
+        yield where
+    elif isinstance(where, Not):
+        yield from _conditions(where.part)
+    elif isinstance(where, And | Or):
+        for part in where.parts:
+            yield from _conditions(part)
+
+
+def _depth(where: Filter) -> int:
+    if isinstance(where, Not):
+        return 1 + _depth(where.part)
+    if isinstance(where, And | Or):
+        return 1 + max((_depth(part) for part in where.parts), default=0)
+    return 1
+
+
+def _canonical(where: Filter) -> Filter:
+    if isinstance(where, Condition):
+        return replace(where, values=_sorted(set(where.values))) if where.op == "in" else where
+    if isinstance(where, Not):
+        inner = _canonical(where.part)
+        return inner.part if isinstance(inner, Not) else Not(inner)
+    if isinstance(where, And | Or):
+        return _canonical_group(where)
+    return where
+
+
+def _canonical_group(where: And | Or) -> Filter:
+    kind = type(where)
+    parts: set[Filter] = set()
+    for part in map(_canonical, where.parts):
+        parts.update(part.parts if isinstance(part, kind) else (part,))
+    if kind is And:
+        parts.discard(Everything())
+    elif Everything() in parts:
+        return Everything()
+    if not parts:
+        return Everything()
+    ordered = tuple(sorted(parts, key=lambda part: json.dumps(_filter_json(part), sort_keys=True)))
+    return ordered[0] if len(ordered) == 1 else kind(ordered)
+
+
+def _sorted(values: set[Scalar]) -> tuple[Scalar, ...]:
+    return tuple(sorted(values, key=lambda value: (type(value).__name__, value)))
+
+
+def _aggregate_json(aggregate: Aggregate) -> dict[str, Any]:
+    content: dict[str, Any] = {"function": aggregate.function}
+    if aggregate.column is not None:
+        content["column"] = aggregate.column
+    if aggregate.share is not None:
+        content["share"] = aggregate.share
+    if aggregate.cuts:
+        content["cuts"] = list(aggregate.cuts)
+    if aggregate.name:
+        content["name"] = aggregate.name
+    return content
+
+
+def _aggregate_of(content: Any) -> Aggregate:
+    found = _mapping(content, {"function", "column", "share", "cuts", "name"}, "an aggregate")
+    column, share, cuts, name = (found.get(key) for key in ("column", "share", "cuts", "name"))
+    if not isinstance(found.get("function"), str) or not isinstance(column, str | None):
+        raise QueryRefused("an aggregate has a `function` and a `column`, both texts")
+    if not isinstance(share, int | float | None) or isinstance(share, bool) or not isinstance(name, str | None):
+        raise QueryRefused("the `share` of an aggregate is a number and its `name` a text")
+    if not isinstance(cuts, list | None) or not all(_is_number(cut) for cut in cuts or ()):
+        raise QueryRefused("the `cuts` of an aggregate are a list of finite numbers")
+    borders = tuple(float(cut) for cut in cuts or ())
+    return Aggregate(found["function"], column, None if share is None else float(share), borders, name or "")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _filter_json(where: Filter) -> Any:
+    if isinstance(where, Condition):
+        return {"column": where.column, "op": where.op, "values": list(where.values)}
+    if isinstance(where, Not):
+        return {"not": _filter_json(where.part)}
+    if isinstance(where, And | Or):
+        return {"and" if isinstance(where, And) else "or": [_filter_json(part) for part in where.parts]}
+    return None
+
+
+def _filter_of(content: Any, depth: int = 0) -> Filter:
+    if depth > _MOST_DEPTH:
+        raise QueryRefused("the conditions are nested too deeply")
+    if content is None:
+        return Everything()
+    found = _mapping(content, {"column", "op", "values", "not", "and", "or"}, "a condition")
+    if set(found) == {"not"}:
+        return Not(_filter_of(found["not"], depth + 1))
+    if len(found) == 1 and (key := next(iter(found))) in ("and", "or"):
+        if not isinstance(found[key], list) or not found[key]:
+            raise QueryRefused(f"{key!r} takes a list of conditions")
+        parts = tuple(_filter_of(part, depth + 1) for part in found[key])
+        return And(parts) if key == "and" else Or(parts)
+    column, op, values = found.get("column"), found.get("op"), found.get("values", [])
+    if not isinstance(column, str) or not isinstance(op, str) or not isinstance(values, list) or len(found) > 3:
+        raise QueryRefused("a condition has a `column`, an `op` and `values`; or it is one of `and`, `or`, `not`")
+    return Condition(column, op, tuple(values))  # type: ignore[arg-type]  # Condition refuses other operators
+
+
+def _mapping(content: Any, allowed: set[str], what: str) -> Mapping[str, Any]:
+    if not isinstance(content, dict) or not set(content) <= allowed:
+        raise QueryRefused(f"{what} is an object with {', '.join(sorted(allowed))} and nothing else")
+    return content

@@ -1,0 +1,284 @@
+"""A `Query` to SQL for duckdb or PostgreSQL: names quoted by us, every constant a bound parameter.
+
+Missing values mean the same in both: a missing value fulfils no comparison, and `Not(x)` holds for exactly the records
+for which x does not hold, those with missing values among them. SQL's third truth value never appears: negations are
+carried down to the comparisons (`Not(age > 30)` is `age IS NULL OR age <= 30`), and AND and OR of comparisons that are
+unknown choose the same records as AND and OR of comparisons that are false.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import date
+from typing import Any, Literal
+
+from discretion.online.catalog import TableSpec
+from discretion.online.column import ColumnSpec
+from discretion.online.query import Aggregate, And, Condition, Everything, Filter, Not, Or, Query
+
+Engine = Literal["duckdb", "postgresql"]
+_OPPOSITE = {"=": "<>", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+_SQL = {"=": "=", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+_SMALL_CODE = 2**31
+
+
+@dataclass(frozen=True)
+class Sql:
+    """A piece of SQL and the values of its parameters, in their order."""
+
+    text: str
+    values: tuple[Any, ...] = ()
+
+    def __add__(self, other: Sql | str) -> Sql:
+        piece = other if isinstance(other, Sql) else Sql(other)
+        return Sql(self.text + piece.text, self.values + piece.values)
+
+    def __radd__(self, other: str) -> Sql:
+        return Sql(other) + self
+
+
+def joined(pieces: list[Sql], between: str) -> Sql:
+    """Put pieces one after the other."""
+    found = Sql("")
+    for number, piece in enumerate(pieces):
+        found = found + (between if number else "") + piece
+    return found
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where a declared table is in a database, and what its columns are called there."""
+
+    engine: Engine
+    spec: TableSpec
+    source: str
+    """what stands after FROM, quoted"""
+    column: Callable[[str], str]
+    """declared name → expression that gives the value, missing as NULL"""
+    always: Sql = field(default_factory=lambda: Sql(""))
+    """condition on every statement (rows that are known to the service)"""
+    kept: Sql = field(default_factory=lambda: Sql(""))
+    """condition that keeps the rows a person may contribute"""
+    person: str = ""
+    """expression of the person, where one row is not one person"""
+    codes: Mapping[str, str] = field(default_factory=dict)
+    """declared name → column that holds the fixed-point code, where it was computed beforehand"""
+
+    @property
+    def mark(self) -> str:
+        """The sign of a parameter."""
+        return "?" if self.engine == "duckdb" else "%s"
+
+    def bind(self, *values: Any) -> Sql:
+        """Give parameters, separated by commas."""
+        return Sql(", ".join([self.mark] * len(values)), values)
+
+
+def quote(name: str, engine: Engine) -> str:
+    """Quote a name; for psycopg the sign of parameters is doubled."""
+    text = '"' + name.replace('"', '""') + '"'
+    return text if engine == "duckdb" else text.replace("%", "%%")
+
+
+# --- conditions ---------------------------------------------------------------------------------------------------
+
+
+def emit_filter(where: Filter, layout: Layout, *, negated: bool = False) -> Sql:
+    """Write a filter as a condition; it may be unknown only where it does not hold."""
+    if isinstance(where, Everything):
+        return Sql("FALSE" if negated else "TRUE")
+    if isinstance(where, Not):
+        return emit_filter(where.part, layout, negated=not negated)
+    if isinstance(where, And | Or):
+        if not where.parts:
+            return Sql("FALSE" if negated == isinstance(where, And) else "TRUE")
+        parts = [emit_filter(part, layout, negated=negated) for part in where.parts]
+        return "(" + joined(parts, " AND " if isinstance(where, And) != negated else " OR ") + ")"
+    return _negative(where, layout) if negated else _positive(where, layout)
+
+
+def _positive(condition: Condition, layout: Layout) -> Sql:
+    column = layout.column(condition.column)
+    values = _constants(condition, layout.spec.columns[condition.column])
+    if condition.op == "is-missing":
+        return Sql(f"{column} IS NULL")
+    if condition.op == "not-missing":
+        return Sql(f"{column} IS NOT NULL")
+    if condition.op == "in":
+        return f"{column} IN (" + layout.bind(*values) + ")"
+    if condition.op == "between":
+        return Sql(f"({column} >= {layout.mark} AND {column} <= {layout.mark})", values)
+    return f"{column} {_SQL[condition.op]} " + layout.bind(*values)
+
+
+def _negative(condition: Condition, layout: Layout) -> Sql:
+    column = layout.column(condition.column)
+    values = _constants(condition, layout.spec.columns[condition.column])
+    if condition.op == "is-missing":
+        return Sql(f"{column} IS NOT NULL")
+    if condition.op == "not-missing":
+        return Sql(f"{column} IS NULL")
+    if condition.op == "in":
+        return f"({column} IS NULL OR {column} NOT IN (" + layout.bind(*values) + "))"
+    if condition.op == "between":
+        return Sql(f"({column} IS NULL OR {column} < {layout.mark} OR {column} > {layout.mark})", values)
+    return f"({column} IS NULL OR {column} {_OPPOSITE[condition.op]} " + layout.bind(*values) + ")"
+
+
+def _constants(condition: Condition, spec: ColumnSpec) -> tuple[Any, ...]:
+    if spec.type == "date":
+        return tuple(date.fromisoformat(str(value)) for value in condition.values)
+    return condition.values
+
+
+# --- statements ---------------------------------------------------------------------------------------------------
+
+
+def select(figures: list[Sql], query: Query, layout: Layout, *, bounded: bool, extra: tuple[Sql, ...] = ()) -> Sql:
+    """Write one SELECT: the group columns g0, g1, …, the figures a0, a1, …; `extra` are further things to group by."""
+    groups = [Sql(layout.column(name)) for name in query.group_by]
+    chosen = [piece + f" AS g{i}" for i, piece in enumerate([*groups, *extra])]
+    chosen += [piece + f" AS a{i}" for i, piece in enumerate(figures)]
+    statement = "SELECT " + joined(chosen, ", ") + f" FROM {layout.source}"
+    conditions = [layout.always, layout.kept if bounded else Sql("")]
+    if not isinstance(query.where, Everything):
+        conditions.append(emit_filter(query.where, layout))
+    conditions = [piece for piece in conditions if piece.text]
+    if conditions:
+        statement = statement + " WHERE " + joined(conditions, " AND ")
+    if groups or extra:
+        statement = statement + " GROUP BY " + ", ".join(str(i + 1) for i in range(len(groups) + len(extra)))
+    return statement
+
+
+def is_binned(aggregate: Aggregate, *, bounded: bool) -> bool:
+    """Tell whether an aggregate is computed by counting records per bin."""
+    return aggregate.function == "histogram" or (bounded and aggregate.function in ("quantile", "min", "max"))
+
+
+def emit_exact(query: Query, layout: Layout) -> Sql:
+    """Write the aggregates that are no histograms, after a count of the records."""
+    plain = [_exact(a, layout) for a in query.aggregates if not is_binned(a, bounded=False)]
+    return select([Sql("count(*)"), *plain], query, layout, bounded=False)
+
+
+def _exact(aggregate: Aggregate, layout: Layout) -> Sql:
+    if aggregate.column is None:
+        return Sql("count(*)")
+    spec, column = layout.spec.columns[aggregate.column], layout.column(aggregate.column)
+    value = _yes_as_one(column) if spec.type == "truth" and aggregate.function != "count-distinct" else column
+    if aggregate.function == "count-distinct":
+        return Sql(f"count(DISTINCT {value})")
+    if aggregate.function == "quantile":
+        if layout.engine == "duckdb":
+            return Sql(f"quantile_cont({value}, {layout.mark})", (aggregate.share,))
+        return Sql(f"percentile_cont({layout.mark}) WITHIN GROUP (ORDER BY {value})", (aggregate.share,))
+    function = {"sum": "sum", "mean": "avg", "variance": "var_samp", "min": "min", "max": "max"}[aggregate.function]
+    return Sql(f"{function}({value})")
+
+
+def _yes_as_one(column: str) -> str:
+    return f"CASE WHEN {column} THEN 1 WHEN NOT {column} THEN 0 END"
+
+
+def emit_bounded(query: Query, layout: Layout, *, people: bool) -> Sql:
+    """Write what private answers need: records, people, then present, total, squares or distinct of each aggregate."""
+    figures = [Sql("count(*)")]
+    if people and layout.person:
+        figures.append(Sql(f"count(DISTINCT {layout.person})"))
+    for aggregate in query.aggregates:
+        figures += _bounded(aggregate, layout)
+    return select(figures, query, layout, bounded=True)
+
+
+def _bounded(aggregate: Aggregate, layout: Layout) -> list[Sql]:
+    if aggregate.column is None or is_binned(aggregate, bounded=True):
+        return []
+    spec, column = layout.spec.columns[aggregate.column], layout.column(aggregate.column)
+    if aggregate.function == "count-distinct":
+        return [Sql(f"count({column})"), Sql(f"count(DISTINCT {column})")]
+    ready = layout.codes.get(aggregate.column)
+    code = emit_code(column, spec, layout) if ready is None else Sql(ready)
+    found = [Sql(f"count({column})"), "sum(" + code + ")"]
+    if aggregate.function == "variance":
+        found.append("sum(" + _squared(code, spec, layout) + ")")
+    return found
+
+
+def emit_code(column: str, spec: ColumnSpec, layout: Layout) -> Sql:
+    """Write the fixed-point code of the clamped value; missing stays missing (`least` would skip it)."""
+    if spec.type == "truth":
+        return Sql(_yes_as_one(column))
+    if spec.type == "integer" and spec.unit == 1:
+        return _clamped(column, *spec.codes, layout)
+    value = _clamped(f"CAST({column} AS double precision)", *spec.required_limits(), layout)
+    scaled = "floor((" + value + f") / {layout.mark} + 0.5)"
+    return "CAST(" + replace(scaled, values=(*value.values, spec.unit)) + " AS bigint)"
+
+
+def _clamped(value: str, lower: float, upper: float, layout: Layout) -> Sql:
+    mark = layout.mark
+    text = f"CASE WHEN {value} < {mark} THEN {mark} WHEN {value} > {mark} THEN {mark} ELSE {value} END"
+    return Sql(text, (lower, lower, upper, upper))
+
+
+def _squared(code: Sql, spec: ColumnSpec, layout: Layout) -> Sql:
+    if max(map(abs, spec.codes)) < _SMALL_CODE:
+        return "CAST(" + code + " AS bigint) * (" + code + ")"
+    wide = "hugeint" if layout.engine == "duckdb" else "numeric"
+    return "CAST(" + code + f" AS {wide}) * (" + code + ")"
+
+
+# --- bins ---------------------------------------------------------------------------------------------------------
+
+
+def emit_bins(aggregate: Aggregate, query: Query, layout: Layout, *, bounded: bool) -> Sql:
+    """Write the count of records per bin; the number of the bin stands after the group columns, missing included."""
+    column = aggregate.column or ""
+    if aggregate.function == "histogram":
+        piece = _bin_of_cuts(layout.column(column), aggregate.cuts, layout)
+    else:
+        piece = _bin_of_grid(layout.column(column), layout.spec.columns[column], layout)
+    return select([Sql("count(*)")], query, layout, bounded=bounded, extra=(piece,))
+
+
+def _bin_of_cuts(column: str, cuts: tuple[float, ...], layout: Layout) -> Sql:
+    """Find the bin [a, b) by halving; the last bin is closed, values outside get -1, missing values nothing."""
+    even = all(cut == cuts[0] + number * (cuts[1] - cuts[0]) for number, cut in enumerate(cuts))
+    search = _stepped(column, cuts, layout) if even else _halved(column, cuts, 0, len(cuts) - 1, layout)
+    outside = f"WHEN {column} < {layout.mark} OR {column} > {layout.mark} THEN -1"
+    ends = (cuts[0], cuts[-1])
+    return Sql(f"CASE WHEN {column} IS NULL THEN NULL {outside} ELSE ", ends) + search + " END"
+
+
+def _stepped(column: str, cuts: tuple[float, ...], layout: Layout) -> Sql:
+    """Find the bin between borders at equal distances by division; a comparison with the borders mends its rounding."""
+    first, width, last = cuts[0], cuts[1] - cuts[0], len(cuts) - 2
+    mark = layout.mark
+    value = f"CAST({column} AS double precision)"
+    guess = Sql(f"floor(({value} - {mark}) / {mark})", (first, width))
+    border = Sql(f"{mark} + ", (first,)) + guess + Sql(f" * {mark}", (width,))
+    following = Sql(f"{mark} + (", (first,)) + guess + Sql(f" + 1) * {mark}", (width,))
+    mended = (
+        guess + f" + CASE WHEN {value} < " + border + f" THEN -1 WHEN {value} >= " + following + " THEN 1 ELSE 0 END"
+    )
+    return Sql(f"CASE WHEN {value} >= {mark} THEN {last} ELSE CAST(", (cuts[-2],)) + mended + " AS bigint) END"
+
+
+def _halved(column: str, cuts: tuple[float, ...], first: int, last: int, layout: Layout) -> Sql:
+    if last - first == 1:
+        return Sql(str(first))
+    middle = (first + last) // 2
+    below, above = _halved(column, cuts, first, middle, layout), _halved(column, cuts, middle, last, layout)
+    return Sql(f"CASE WHEN {column} < {layout.mark} THEN ", (cuts[middle],)) + below + " ELSE " + above + " END"
+
+
+def _bin_of_grid(column: str, spec: ColumnSpec, layout: Layout) -> Sql:
+    """Find the step of the column's grid after clamping: floor((x - lower) * steps / width), the last step closed."""
+    lower, upper = spec.required_limits()
+    value = _clamped(f"CAST({column} AS double precision)", lower, upper, layout)
+    mark, top = layout.mark, spec.grid - 1
+    step = f"CAST(floor(({value.text} - {mark}) * {mark}) AS bigint)"
+    values = (*value.values, lower, spec.grid / (upper - lower))
+    return Sql(f"CASE WHEN {step} > {top} THEN {top} ELSE {step} END", values * 2)

@@ -1,0 +1,118 @@
+"""The conditions of a WHERE: comparisons of a column with constants, AND, OR, NOT.
+
+A comparison, also a negated one (`!=`, `NOT IN`, `NOT BETWEEN`, `NOT age > 30`), is never fulfilled by a missing value,
+as in SQL. `NOT (…)` with brackets is the complement: all records that do not fulfil the condition, those with missing
+values among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from discretion.errors import QueryRefused
+from discretion.online.query import And, Condition, Everything, Filter, Not, Operator, Or
+from discretion.online.sql_nodes import constant, only
+
+_OPPOSITE: dict[Operator, Operator] = {"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+_FLIPPED: dict[Operator, Operator] = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+class FilterReader:
+    """Reads conditions; `column` resolves the name of a column or refuses."""
+
+    def __init__(self, column: Callable[[Any, str], str]) -> None:
+        self._column = column
+
+    def read(self, where: Any) -> Filter:
+        """Read a WHERE; without one, everything."""
+        if where is None:
+            return Everything()
+        only(where, {"this"}, {})
+        return self._filter(where.this)
+
+    def _filter(self, node: Any) -> Filter:
+        from sqlglot import exp
+
+        kind = type(node)
+        if kind is exp.Paren:
+            only(node, {"this"}, {})
+            return self._filter(node.this)
+        if kind in (exp.And, exp.Or):
+            parts = tuple(self._filter(part) for part in _chain(node))
+            return And(parts) if kind is exp.And else Or(parts)
+        if kind is exp.Not:
+            only(node, {"this"}, {})
+            return self._negated(node.this)
+        return self._comparison(node)
+
+    def _negated(self, node: Any) -> Filter:
+        from sqlglot import exp
+
+        if type(node) in (exp.Paren, exp.Not):
+            return Not(self._filter(node))
+        found = self._comparison(node)
+        if found.op in _OPPOSITE:
+            return Condition(found.column, _OPPOSITE[found.op], found.values)
+        if found.op == "is-missing":
+            return Condition(found.column, "not-missing")
+        return And((Condition(found.column, "not-missing"), Not(found)))
+
+    def _comparison(self, node: Any) -> Condition:
+        from sqlglot import exp
+
+        comparisons: dict[type, Operator]
+        comparisons = {exp.EQ: "=", exp.NEQ: "!=", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
+        kind = type(node)
+        if kind in comparisons:
+            return self._two_sides(node, comparisons[kind])
+        if kind is exp.Column:
+            return Condition(self._column(node, "WHERE"), "=", (True,))
+        if kind is exp.In:
+            only(node, {"this", "expressions"}, {"query": "a subquery", "unnest": "a function", "field": "a column"})
+            values = tuple(constant(item) for item in node.expressions)
+            return Condition(self._column(node.this, "IN"), "in", values)
+        if kind is exp.Between:
+            only(node, {"this", "low", "high"}, {"symmetric": "SYMMETRIC"})
+            values = constant(node.args["low"]), constant(node.args["high"])
+            return Condition(self._column(node.this, "BETWEEN"), "between", values)
+        if kind is exp.Is:
+            return self._is(node)
+        raise QueryRefused(
+            "a condition compares a column with constants: =, !=, <, <=, >, >=, IN, BETWEEN, IS NULL; AND, OR, NOT; "
+            "LIKE, functions, arithmetic and subqueries are not allowed"
+        )
+
+    def _two_sides(self, node: Any, op: Operator) -> Condition:
+        from sqlglot import exp
+
+        only(node, {"this", "expression"}, {})
+        left, right = node.this, node.expression
+        if type(right) is exp.Column and type(left) is not exp.Column:
+            left, right, op = right, left, _FLIPPED[op]
+        return Condition(self._column(left, "a comparison"), op, (constant(right),))
+
+    def _is(self, node: Any) -> Condition:
+        from sqlglot import exp
+
+        only(node, {"this", "expression"}, {})
+        column = self._column(node.this, "IS")
+        if type(node.expression) is exp.Null:
+            return Condition(column, "is-missing")
+        if type(node.expression) is exp.Boolean:
+            return Condition(column, "=", (bool(node.expression.this),))
+        raise QueryRefused("IS is followed by NULL, NOT NULL, TRUE or FALSE")
+
+
+def _chain(node: Any) -> list[Any]:
+    """List the parts of a chain of ANDs or ORs, however long, in their order."""
+    kind, parts = type(node), []
+    stack = [node]
+    while stack:
+        top = stack.pop()
+        if type(top) is kind:
+            only(top, {"this", "expression"}, {})
+            stack += [top.expression, top.this]
+        else:
+            parts.append(top)
+    return parts

@@ -13,10 +13,15 @@ from discretion import __version__
 from discretion.cli.anonymize import anonymize
 from discretion.cli.apply import apply
 from discretion.cli.assess import assess
+from discretion.cli.compare import compare
 from discretion.cli.demo import demo
+from discretion.cli.ledger import ledger
 from discretion.cli.parts import parts
 from discretion.cli.roles import roles
 from discretion.cli.run import check, run_command
+from discretion.cli.serve import key, serve
+from discretion.cli.table import table
+from discretion.cli.tune import tune
 from discretion.errors import DiscretionError
 
 _EPILOG = (
@@ -30,7 +35,22 @@ def app() -> None:
     """Publish data about people without giving anyone away."""
 
 
-for command in (demo, roles, run_command, check, apply, anonymize, assess, parts):
+for command in (
+    demo,
+    roles,
+    run_command,
+    check,
+    apply,
+    anonymize,
+    assess,
+    tune,
+    compare,
+    parts,
+    table,
+    serve,
+    key,
+    ledger,
+):
     app.add_command(command)
 
 

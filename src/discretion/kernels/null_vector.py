@@ -71,9 +71,7 @@ def _coefficient(
 
 
 @kernel
-def row_at_columns(
-    mask: Bytes, weight: Words, first: Ints, order: Ints, columns: Ints, p: np.uint64
-) -> Words:
+def row_at_columns(mask: Bytes, weight: Words, first: Ints, order: Ints, columns: Ints, p: np.uint64) -> Words:
     """Give the entries of one new row (a bit map with one line) in some columns."""
     found = np.empty(len(columns), dtype=np.uint64)
     for place in range(len(columns)):

@@ -1,4 +1,4 @@
-"""Arithmetic modulo a prime below 2⁶¹ in 64-bit words.
+"""Arithmetic modulo a prime below 2⁶³ in 64-bit words.
 
 A product with a fixed factor w uses Shoup's trick: with ⌊w·2⁶⁴/p⌋ at hand, the quotient is one high product and the
 remainder is off by at most one p.

@@ -15,6 +15,9 @@ from discretion.kernels.table_elimination_work import PIVOTS, USED, Work, clear,
 STEP = 256
 """Candidates between two reports of progress."""
 
+_ENTRY_WEIGHT = 4
+"""What a pivot that depends on a row counts, beside a target that does, when pivot rows are chosen."""
+
 Columns = tuple[Ints, Ints32]
 """Columns of 0 and 1 over the inner cells: where each begins, and the rows of all (ascending in each)."""
 
@@ -38,7 +41,7 @@ def publishable(
     Exact modulo 2⁶¹ − 1. A table's minors are small whole numbers, which this prime does not divide; the products with
     random vectors that stand for "in the span" are wrong with a chance of about 2⁻⁶¹ per comparison.
     """
-    work = _new_work(columns, order, n_rows, targets, primary, single)
+    work = _new_work(columns, n_rows, targets, primary, single)
     vectors = work.u.shape[1]
     accepted = np.zeros(len(order), np.bool_)
     done = 0
@@ -71,35 +74,35 @@ def transposed(columns: Columns, n_rows: int) -> Columns:
     return begin, numbers[by_row]
 
 
-def _uses(columns: Columns, order: Ints, n_rows: int) -> tuple[Ints, Ints]:
-    """Give for each row the places of the candidates that contain it, ascending."""
-    start, rows = columns
-    length = np.diff(start)[order]
-    first = np.cumsum(length) - length
-    taken = np.arange(int(length.sum())) - np.repeat(first - start[:-1][order], length)
-    begin, places = transposed((np.append(first, length.sum()), rows[taken]), n_rows)
-    return begin, places.astype(np.int64)
+def _singles_inside(targets: Columns, primary: Bools, single: Bools) -> Columns:
+    """Give for each primary target the rows of the single targets of one row that are part of it."""
+    start, rows = targets
+    known = np.zeros(int(rows.max(initial=0)) + 1, np.bool_)
+    length = np.diff(start)
+    known[rows[start[:-1][single & (length == 1)]]] = True
+    kept = np.repeat(primary, length) & known[rows]
+    begin = np.zeros(len(start), np.int64)
+    np.cumsum(np.bincount(np.repeat(np.arange(len(length)), length)[kept], minlength=len(length)), out=begin[1:])
+    return begin, rows[kept]
 
 
-def _new_work(
-    columns: Columns, order: Ints, n_rows: int, targets: Columns, primary: Bools, single: Bools
-) -> Work:
+def _new_work(columns: Columns, n_rows: int, targets: Columns, primary: Bools, single: Bools) -> Work:
     t = len(primary)
     vectors = 2 if single.any() else 1
-    use_start, use_places = _uses(columns, order, n_rows)
     target_start, row_targets = transposed(targets, n_rows)
+    inside_start, inside = _singles_inside(targets, primary, single)
     room = 4 * len(columns[1]) + 2 * n_rows
     slots = 1 << max(int(8 * t).bit_length(), 4)
     work = Work(
         column_start=columns[0],
         column_rows=columns[1],
-        use_start=use_start,
-        use_places=use_places,
-        use_next=use_start[:-1].copy(),
         target_start=target_start,
         targets=row_targets,
         primary=primary,
         single=single,
+        inside_start=inside_start,
+        inside=inside,
+        own_kin=(primary & single & (np.diff(targets[0]) > 1)).astype(np.int32),
         u=_random((n_rows, vectors)),
         sums=np.zeros((t, vectors), np.int64),
         pivot_of=np.full(n_rows, -1, np.int64),
@@ -110,6 +113,7 @@ def _new_work(
         entry_pivot=np.zeros(room, np.int32),
         entry_next=np.zeros(room, np.int64),
         row_head=np.full(n_rows, -1, np.int64),
+        row_entries=np.zeros(n_rows, np.int64),
         value=np.zeros(n_rows, np.int64),
         marked=np.zeros(n_rows, np.bool_),
         listed=np.zeros(n_rows, np.int64),
@@ -122,6 +126,8 @@ def _new_work(
         in_hit=np.zeros(t, np.bool_),
         keys=np.full(t, EMPTY, np.int64),
         new_keys=np.zeros(t, np.int64),
+        kin=np.zeros(t, np.int32),
+        new_kin=np.zeros(t, np.int32),
         scratch=np.zeros(t, np.int64),
         slot_key=np.full(slots, EMPTY, np.int64),
         slot_counts=np.zeros((slots, 3), np.int32),
@@ -164,12 +170,12 @@ def _offer_all(w: Work, order: Ints, start: int, stop: int, accepted: Bools, vec
     for place in range(start, stop):
         if len(w.entry_row) - w.counts[USED] < n:
             return place
-        accepted[place] = _offer(w, place, order[place], vectors)
+        accepted[place] = _offer(w, order[place], vectors)
     return stop
 
 
 @helper
-def _offer(w: Work, place: int, column: int, vectors: int) -> bool:
+def _offer(w: Work, column: int, vectors: int) -> bool:
     start, stop = w.column_start[column], w.column_start[column + 1]
     product = 0
     for i in range(start, stop):
@@ -177,7 +183,7 @@ def _offer(w: Work, place: int, column: int, vectors: int) -> bool:
     if product == 0:
         return True
     listed = reduce(w, w.column_rows, start, stop)
-    row = _best_row(w, place, listed)
+    row = _best_row(w, listed)
     scale = inverse(w.value[row])
     for v in range(vectors):
         product = 0
@@ -198,16 +204,16 @@ def _offer(w: Work, place: int, column: int, vectors: int) -> bool:
 
 
 @helper
-def _best_row(w: Work, place: int, listed: int) -> int:
-    """Choose the row of a reduced column that later candidates contain last: fewest of them must be reduced by it."""
-    best, latest = -1, -1
+def _best_row(w: Work, listed: int) -> int:
+    """Choose the pivot row of a reduced column: the one on which fewest targets and pivots depend."""
+    best, least = -1, -1
     for i in range(listed):
         row = w.listed[i]
         if w.value[row] == 0:
             continue
-        use = (1 << 40) - (w.target_start[row + 1] - w.target_start[row])
-        if use > latest:
-            best, latest = row, use
+        score = w.target_start[row + 1] - w.target_start[row] + _ENTRY_WEIGHT * w.row_entries[row]
+        if best < 0 or score < least:
+            best, least = row, score
     return best
 
 
@@ -240,6 +246,7 @@ def _add_pivot(w: Work, row: int, scale: int, listed: int) -> None:
         w.entry_pivot[used] = k
         w.entry_next[used] = w.row_head[other]
         w.row_head[other] = used
+        w.row_entries[other] += 1
         used += 1
     w.pivot_start[k + 1] = used
     w.counts[PIVOTS] = k + 1

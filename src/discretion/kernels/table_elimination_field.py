@@ -1,4 +1,7 @@
-"""Arithmetic modulo the prime 2⁶¹ − 1: exact elimination without fractions."""
+"""Arithmetic modulo the prime 2⁶¹ − 1: exact elimination without fractions.
+
+Remainders look random, so that a branch on them costs more than the arithmetic: the sign bit (`>> 63`) stands for it.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +18,15 @@ _LOW31 = (1 << 31) - 1
 @helper
 def plus(a: int, b: int) -> int:
     """Add two remainders."""
-    total = a + b
-    return total - PRIME if total >= PRIME else total
+    total = a + b - PRIME
+    return total + (PRIME & (total >> 63))
 
 
 @helper
 def minus(a: int, b: int) -> int:
     """Subtract two remainders."""
-    return a - b if a >= b else a - b + PRIME
+    difference = a - b
+    return difference + (PRIME & (difference >> 63))
 
 
 @helper

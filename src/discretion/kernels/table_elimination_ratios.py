@@ -1,7 +1,8 @@
 """Targets that are multiples of each other, found by the ratio of their products with two random vectors.
 
-Somebody who knows one of two such cells can compute the other. A table of ratios counts for each how many targets that
-have it are single (known to somebody), primary (to be protected) and both.
+Somebody who knows one of two such cells can compute the other, and learns something unless the one is part of the other
+and what they differ by is published anyway (`kin`). A table of ratios counts for each how many targets that have it are
+single (known to somebody), how many primary (to be protected), and the kin of those.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def _slot(w: Work, key: int) -> int:
 
 
 @helper
-def _count(w: Work, key: int, target: int, step: int) -> bool:
+def _count(w: Work, key: int, target: int, kin: int, step: int) -> bool:
     """Add a target to a ratio (step 1) or take it away (−1); tell whether somebody then knows another's cell."""
     place = _slot(w, key)
     if w.slot_key[place] == EMPTY:
@@ -36,8 +37,9 @@ def _count(w: Work, key: int, target: int, step: int) -> bool:
     counts = w.slot_counts[place]
     counts[0] += step * w.single[target]
     counts[1] += step * w.primary[target]
-    counts[2] += step * (w.single[target] and w.primary[target])
-    return counts[0] * counts[1] > counts[2]
+    counts[2] += step * kin
+    clash: bool = counts[0] * counts[1] > counts[2]
+    return clash
 
 
 @helper
@@ -60,6 +62,10 @@ def new_ratios(w: Work, hit: int) -> None:
             n += 1
         else:
             w.new_keys[i] = EMPTY if first == 0 else _ENDLESS
+        w.new_kin[i] = w.own_kin[target]
+        for j in range(w.inside_start[target], w.inside_start[target + 1]):
+            row = w.inside[j]
+            w.new_kin[i] += plus(w.u[row, 0], w.du[row, 0]) == first
 
 
 @helper
@@ -72,22 +78,24 @@ def exchange(w: Work, hit: int) -> bool:
         rebuild(w)
     for i in range(hit):
         if w.keys[w.hit[i]] != EMPTY:
-            _count(w, w.keys[w.hit[i]], w.hit[i], -1)
-    clash, done = False, 0
-    while done < hit and not clash:
-        if w.new_keys[done] != EMPTY:
-            clash = _count(w, w.new_keys[done], w.hit[done], 1)
-        done += 1
+            _count(w, w.keys[w.hit[i]], w.hit[i], w.kin[w.hit[i]], -1)
+    for i in range(hit):
+        if w.new_keys[i] != EMPTY:
+            _count(w, w.new_keys[i], w.hit[i], w.new_kin[i], 1)
+    clash = False
+    for i in range(hit):
+        clash = clash or (w.new_keys[i] != EMPTY and _count(w, w.new_keys[i], w.hit[i], 0, 0))
     if not clash:
         for i in range(hit):
             w.keys[w.hit[i]] = w.new_keys[i]
+            w.kin[w.hit[i]] = w.new_kin[i]
         return False
-    for i in range(done):
+    for i in range(hit):
         if w.new_keys[i] != EMPTY:
-            _count(w, w.new_keys[i], w.hit[i], -1)
+            _count(w, w.new_keys[i], w.hit[i], w.new_kin[i], -1)
     for i in range(hit):
         if w.keys[w.hit[i]] != EMPTY:
-            _count(w, w.keys[w.hit[i]], w.hit[i], 1)
+            _count(w, w.keys[w.hit[i]], w.hit[i], w.kin[w.hit[i]], 1)
     return True
 
 
@@ -98,4 +106,4 @@ def rebuild(w: Work) -> None:
     w.counts[SLOTS] = 0
     for target in range(len(w.keys)):
         if w.keys[target] != EMPTY:
-            _count(w, w.keys[target], target, 1)
+            _count(w, w.keys[target], target, w.kin[target], 1)

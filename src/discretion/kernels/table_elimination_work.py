@@ -27,18 +27,18 @@ class Work(NamedTuple):
     column_start: Ints
     column_rows: Ints32
     """the candidates: rows of each"""
-    use_start: Ints
-    use_places: Ints
-    """for each row the places, in the order of going through, of the candidates that contain it"""
-    use_next: Ints
-    """(n) the next of them"""
     target_start: Ints
     targets: Ints32
     """for each row the targets that contain it"""
     primary: Bools
     """(t) targets that must not be computable"""
     single: Bools
-    """(t) targets that somebody knows who may use it against others"""
+    """(t) targets that somebody knows, who may use it against others"""
+    inside_start: Ints
+    inside: Ints32
+    """for each primary target the rows of the single targets of one row that are part of it"""
+    own_kin: Ints32
+    """(t) 1 for primary targets of several rows that are single themselves"""
     u: Ints
     """(n, v) random vectors orthogonal to all pivots"""
     sums: Ints
@@ -56,6 +56,8 @@ class Work(NamedTuple):
     """the entries of pivots beside the pivot row; the next entry in the same row, −1 at the end"""
     row_head: Ints
     """(n) the first entry of each row"""
+    row_entries: Ints
+    """(n) how many there are"""
     value: Ints
     """(n) scratch: a column being reduced; zero between calls"""
     marked: Bools
@@ -77,11 +79,16 @@ class Work(NamedTuple):
     keys: Ints
     """(t) ratio of the first two sums of each target, −1 for targets that are not compared"""
     new_keys: Ints
+    """(t) scratch"""
+    kin: Ints32
+    """(t) single parts of a primary target that differ from it by what is published: their owner learns nothing"""
+    new_kin: Ints32
+    """(t) scratch"""
     scratch: Ints
     """(t) scratch"""
     slot_key: Ints
     slot_counts: Ints32
-    """table of ratios: how many targets with a ratio are single, primary, both"""
+    """table of ratios: how many targets with a ratio are single, how many primary, and the sum of their kin"""
     counts: Ints
 
 

@@ -48,14 +48,14 @@ def write_journal(release: Release, folder: Path, output_digest: str) -> None:
         "steps": [_step(done) for done in release.study.done],
         "scores": [_scores(item, release.data.row_ids) for item in release.measured],
         "requirements": [finding.to_dict() for finding in release.findings],
-        "versions": _versions(),
+        "versions": versions(),
     }
-    _write(folder / "journal.json", json.dumps(content, indent=2, ensure_ascii=False, default=_plain) + "\n")
+    _write(folder / "journal.json", json.dumps(content, indent=2, ensure_ascii=False, default=plain) + "\n")
     plan = _with_full_paths(release.plan)
-    _write(folder / "plan.yaml", to_yaml(json.loads(json.dumps(plan, default=_plain))))
+    _write(folder / "plan.yaml", to_yaml(json.loads(json.dumps(plan, default=plain))))
     _write(folder / "seed", hex(release.study.seed) + "\n")
     saved = {step: dict(decision.values) for step, decision in release.study.decisions.items()}
-    _write(folder / "decisions.json", json.dumps(saved, indent=2, default=_plain) + "\n")
+    _write(folder / "decisions.json", json.dumps(saved, indent=2, default=plain) + "\n")
 
 
 def read_decisions(path: str | Path) -> dict[str, Decision]:
@@ -125,14 +125,16 @@ def _scores(measured: Measured, rows: NDArray[np.int64]) -> dict[str, Any]:
     return content
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
+    """Name the versions of everything a result may depend on."""
     found = {"discretion": __version__, "python": platform.python_version()}
     for name in ("numpy", "numba", "polars", "pyarrow", "scipy", "pydantic"):
         found[name] = metadata.version(name)
     return found
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """Turn what JSON does not know into plain data."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray):

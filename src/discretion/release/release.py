@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import re
-import shutil
-import tempfile
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -15,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from discretion.data.dataset import Dataset
 from discretion.display import figure, table
-from discretion.errors import DataError, PlanError, RequirementNotMet, unknown
+from discretion.errors import PlanError, RequirementNotMet, unknown
 from discretion.measure import Measure, Score
 from discretion.release.gate import Finding
 from discretion.release.plan import OUTPUT_FORMATS
+from discretion.release.staging import publishing, release_places
 
 if TYPE_CHECKING:
     from discretion.release.plan import Plan
@@ -106,14 +103,9 @@ class Release:
         """Write the public folder and the private journal, both whole or not at all; give their paths."""
         self.require()
         public, private = self.places(folder, journal, overwrite=overwrite)
-        try:
-            with _Staged(public) as new_public, _Staged(private) as new_private:
-                digest = self._write_public(new_public)
-                self._write_private(new_private, digest)
-                _swap_in([(new_private, private), (new_public, public)])
-        except OSError as error:
-            reason = "the disk is full" if error.errno == errno.ENOSPC else error.strerror or type(error).__name__
-            raise DataError(f"{str(public)!r} was not written: {reason}; nothing was published") from error
+        with publishing(public, private) as (new_public, new_private):
+            digest = self._write_public(new_public)
+            self._write_private(new_private, digest)
         return public, private
 
     def _write_public(self, folder: Path) -> str:
@@ -148,66 +140,6 @@ def check_places(
     plan: Plan, folder: str | Path, journal: str | Path | None, *, overwrite: bool = False, seed_file: str | None = None
 ) -> tuple[Path, Path]:
     """Give the public and the private folder of a release, if both may be written and keep what is secret apart."""
-    public = Path(folder) if Path(folder).name not in ("", "..") else Path(folder).resolve()
-    private = Path(journal) if journal is not None else public.with_name(public.name + "-private")
-    for one, other in ((public, private), (private, public)):
-        if one.resolve().is_relative_to(other.resolve()):
-            raise PlanError("the private journal and the public folder cannot lie in each other")
-    for seed in (seed_file, plan.resolve(plan.seed_file) if plan.seed_file else None):
-        if seed is not None and Path(seed).resolve().is_relative_to(public.resolve()):
-            raise PlanError("the seed is a secret and cannot lie in the public folder")
-    for place, known in ((public, _PUBLIC_FILES), (private, _PRIVATE_FILES)):
-        if place.exists() and not overwrite:
-            raise DataError(f"{str(place)!r} exists; overwrite it with --force, or choose another folder")
-        if place.exists() and not place.is_dir():
-            raise DataError(f"{str(place)!r} is a file; a release is a folder")
-        _check_replaceable(place, known)
-    return public, private
-
-
-def _check_replaceable(place: Path, known: re.Pattern[str]) -> None:
-    """Refuse to overwrite a folder that holds anything but an earlier release."""
-    others = sorted(f.name for f in place.iterdir() if not known.fullmatch(f.name)) if place.exists() else []
-    if others:
-        listed = ", ".join(others[:3]) + (", …" if len(others) > 3 else "")
-        raise DataError(f"{str(place)!r} holds more than an earlier release ({listed}); choose another folder")
-
-
-class _Staged:
-    """A new folder beside its destination that only the owner may read; removed again unless it was moved there."""
-
-    def __init__(self, destination: Path) -> None:
-        self.destination = destination
-
-    def __enter__(self) -> Path:
-        parent = self.destination.resolve().parent
-        parent.mkdir(parents=True, exist_ok=True)
-        self.folder = Path(tempfile.mkdtemp(prefix=f".{self.destination.name}-", dir=parent))
-        return self.folder
-
-    def __exit__(self, *_: object) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def _swap_in(moves: list[tuple[Path, Path]]) -> None:
-    """Move finished folders into place; what stood there before comes back if any move fails."""
-    undo: list[tuple[Path, Path | None]] = []
-    try:
-        for new, place in moves:
-            for file in new.iterdir():
-                with file.open("rb") as handle:
-                    os.fsync(handle.fileno())
-            old = place.with_name(f".{place.name}.old-{new.name}") if place.exists() else None
-            if old is not None:
-                place.rename(old)
-            undo.append((place, old))
-            new.rename(place)
-    except BaseException:
-        for place, old in reversed(undo):
-            shutil.rmtree(place, ignore_errors=True)
-            if old is not None:
-                old.rename(place)
-        raise
-    for _, old in undo:
-        if old is not None:
-            shutil.rmtree(old, ignore_errors=True)
+    seeds = (seed_file, plan.resolve(plan.seed_file) if plan.seed_file else None)
+    files = (_PUBLIC_FILES, _PRIVATE_FILES)
+    return release_places(folder, journal, secrets=filter(None, seeds), files=files, overwrite=overwrite)

@@ -6,9 +6,13 @@ from importlib import import_module
 from typing import Any
 
 _NAMES = {
+    "Attacker": "attacker",
+    "Audit": "audit_report",
     "Cells": "cells",
     "Contributions": "contributions",
     "Dimension": "dimensions",
+    "Prior": "attacker_system",
+    "Protected": "suppression",
     "Response": "cells",
     "Sparse": "sparse",
     "Status": "status",

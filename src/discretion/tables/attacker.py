@@ -24,14 +24,16 @@ def solver(*, primal: bool) -> Any:
     """
     import highspy
 
-    highs = highspy.Highs()
+    make: Any = highspy.Highs
+    highs = make()
     highs.setOptionValue("output_flag", False)
     highs.setOptionValue("threads", 1)
     highs.setOptionValue("presolve", "off")
     highs.setOptionValue("solver", "simplex")
     highs.setOptionValue("simplex_strategy", 4 if primal else 1)
-    highs.setOptionValue("primal_feasibility_tolerance", FEASIBILITY)
-    highs.setOptionValue("dual_feasibility_tolerance", FEASIBILITY)
+    if primal:
+        highs.setOptionValue("primal_feasibility_tolerance", FEASIBILITY)
+        highs.setOptionValue("dual_feasibility_tolerance", FEASIBILITY)
     return highs
 
 
@@ -45,6 +47,7 @@ class Block:
         self._low, self._high = whole.low[unknowns], whole.high[unknowns]
         self._A = whole.A[rows][:, unknowns].tocsr()
         self._row_low, self._row_high = whole.row_low[rows], whole.row_high[rows]
+        self._tied = np.zeros(len(rows), np.bool_)
         self._numbers = np.arange(len(unknowns), dtype=np.int32)
         self._statuses = highspy.HighsModelStatus
         self._solver = solver(primal=True)
@@ -61,11 +64,16 @@ class Block:
         lp.a_matrix_.value_ = self._A.data
         return lp
 
-    def fix(self, unknowns: Ints, fixed: bool) -> None:
-        """Hold unknowns (numbers inside the block) at their values, or let them go again."""
-        low = np.zeros(len(unknowns)) if fixed else self._low[unknowns]
-        high = np.zeros(len(unknowns)) if fixed else self._high[unknowns]
+    def narrow(self, unknowns: Ints, low: Floats, high: Floats) -> None:
+        """Give unknowns (numbers inside the block) other bounds."""
+        self._low[unknowns], self._high[unknowns] = low, high
         self._solver.changeColsBounds(len(unknowns), unknowns.astype(np.int32), low, high)
+
+    def tie(self, row: int, tied: bool) -> None:
+        """Hold a sum (number inside the block) at its value, or let it go again."""
+        self._tied[row] = tied
+        low, high = (0.0, 0.0) if tied else (float(self._row_low[row]), float(self._row_high[row]))
+        self._solver.changeRowBounds(row, low, high)
 
     def farthest(self, objective: Floats) -> tuple[Floats, bool]:
         """Give the deviations that make the objective largest, and whether they are a direction without end.
@@ -76,7 +84,7 @@ class Block:
         self._solver.run()
         status = self._solver.getModelStatus()
         if status == self._statuses.kUnbounded:
-            found, has, ray = self._solver.getPrimalRay()
+            _, has, ray = self._solver.getPrimalRay()
             if has:
                 return np.asarray(ray, np.float64), True
         if status != self._statuses.kOptimal:
@@ -92,7 +100,8 @@ class Block:
     def missed(self, z: Floats) -> float:
         """Give by how much deviations miss the sums they must keep."""
         sums = self._A @ z
-        over = np.maximum(sums - self._row_high, self._row_low - sums)
+        low, high = np.where(self._tied, 0.0, self._row_low), np.where(self._tied, 0.0, self._row_high)
+        over = np.maximum(sums - high, low - sums)
         return float(over.max(initial=0.0))
 
 
@@ -137,14 +146,25 @@ class Attacker:
         hidden = cells.suppressed if suppressed is None else np.asarray(suppressed, np.bool_)
         if hidden.shape != (len(cells),):
             raise PlanError(f"suppressed: expected {len(cells)} entries, one per cell, got the shape {hidden.shape}")
-        self.system: System = system(cells, hidden, prior, known=known, floor=floor)
+        self._take(system(cells, hidden, prior, known=known, floor=floor))
+
+    @classmethod
+    def on(cls, known: System) -> Attacker:
+        """Give an attacker who has a system written down already."""
+        new = cls.__new__(cls)
+        new._take(known)
+        return new
+
+    def _take(self, known: System) -> None:
+        self.system = known
         self.solved = 0
         """linear programs solved so far"""
-        self._open = np.bincount(self.system.A.indices, minlength=self.system.size) == 0
+        self._open = np.bincount(known.A.indices, minlength=known.size) == 0
+        self._loose_low, self._loose_high = known.low.copy(), known.high.copy()
         self._blocks: dict[int, Block] = {}
-        order = np.argsort(self.system.block, kind="stable")
-        self._unknowns = np.split(order, np.cumsum(np.bincount(self.system.block))[:-1]) if len(order) else []
-        self._rows = _rows_by_block(self.system)
+        order = np.argsort(known.block, kind="stable")
+        self._unknowns = np.split(order, np.cumsum(np.bincount(known.block))[:-1]) if len(order) else []
+        self._rows = _rows_by_block(known)
 
     def __repr__(self) -> str:
         return f"Attacker({self.system.size} unknowns, {self.system.A.shape[0]} sums, {len(self._unknowns)} parts)"
@@ -175,7 +195,9 @@ class Attacker:
         """Bounds of the deviation of each unknown that follow from its own bounds and from single sums."""
         whole = self.system
         rows = np.repeat(np.arange(whole.A.shape[0]), np.diff(whole.A.indptr))
-        room = whole.row_high - whole.A @ whole.low if np.isfinite(whole.low).all() else np.full(whole.A.shape[0], np.inf)
+        room = (
+            whole.row_high - whole.A @ whole.low if np.isfinite(whole.low).all() else np.full(whole.A.shape[0], np.inf)
+        )
         high = whole.high.copy()
         np.minimum.at(high, whole.A.indices, room[rows] + whole.low[whole.A.indices])
         return whole.low, high
@@ -187,7 +209,7 @@ class Attacker:
         """
         z = np.zeros(self.system.size)
         loose = self._open & (objective != 0)
-        z[loose] = np.where(objective[loose] > 0, self.system.high[loose], self.system.low[loose])
+        z[loose] = np.where(objective[loose] > 0, self._loose_high[loose], self._loose_low[loose])
         missed = 0.0
         for number in np.unique(self.system.block[(objective != 0) & ~self._open]).tolist():
             block = self.part(number)
@@ -199,6 +221,26 @@ class Attacker:
                 missed = max(missed, block.missed(found))
             z[block.unknowns] = found
         return z, missed
+
+    def tie(self, row: int, tied: bool) -> None:
+        """Hold a row of the system at 0, or give it its own bounds back."""
+        whole = self.system
+        first, last = whole.A.indptr[row : row + 2]
+        if first == last:
+            return
+        number = int(whole.block[whole.A.indices[first]])
+        place = int(np.searchsorted(self._rows[number], row))
+        self.part(number).tie(place, tied)
+
+    def narrow(self, unknowns: Ints, low: Floats, high: Floats) -> None:
+        """Give unknowns other bounds (of their deviations), for an attacker who knows more; or their own back."""
+        self._loose_low[unknowns], self._loose_high[unknowns] = low, high
+        block = self.system.block[unknowns]
+        for number in np.unique(block).tolist():
+            chosen = np.flatnonzero((block == number) & ~self._open[unknowns])
+            if len(chosen):
+                part = self.part(number)
+                part.narrow(np.searchsorted(part.unknowns, unknowns[chosen]), low[chosen], high[chosen])
 
     def part(self, number: int) -> Block:
         """Give one connected part of the system as a linear program."""
@@ -213,9 +255,9 @@ RAY = 1e-7
 
 def _rows_by_block(whole: System) -> list[Ints]:
     """Give the rows of each connected part."""
-    if not whole.A.shape[0]:
+    if not whole.size:
         return []
-    block = whole.block[whole.A.indices[whole.A.indptr[:-1]]]
-    order = np.argsort(block, kind="stable")
+    filled = np.flatnonzero(np.diff(whole.A.indptr) > 0)
+    block = whole.block[whole.A.indices[whole.A.indptr[filled]]]
     count = int(whole.block.max()) + 1
-    return np.split(order, np.cumsum(np.bincount(block, minlength=count))[:-1])
+    return np.split(filled[np.argsort(block, kind="stable")], np.cumsum(np.bincount(block, minlength=count))[:-1])

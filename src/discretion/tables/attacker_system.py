@@ -61,8 +61,10 @@ class Prior:
 
 @dataclass(frozen=True, eq=False)
 class System:
-    """Deviations z of the unknowns from their true (or some possible) values:
-    row_low ≤ A z ≤ row_high (both 0 for published sums), low ≤ z ≤ high; a suppressed cell deviates by its row of G z."""
+    """Deviations z of the unknowns from their true (or some possible) values.
+
+    row_low ≤ A z ≤ row_high (both 0 for published sums), low ≤ z ≤ high; a cell deviates by its row of `members` z.
+    """
 
     A: Matrix
     """(rows × unknowns)"""
@@ -123,7 +125,7 @@ def system(
     ranged = _ranged(cells, suppressed, prior)
     center = np.where(np.isnan(cells.value), x.T @ y, cells.value)
     A, row_low, row_high = _with_ranges(A, members, ranged, cell_low - center, cell_high - center)
-    return System(A, row_low, row_high, below[free], above[free], groups.tocsr(), _blocks(A), center, members)
+    return System(A, row_low, row_high, below[free], above[free], groups.tocsr(), blocks(A), center, members)
 
 
 def _equations(cells: Cells, suppressed: Bools, x: Matrix, hidden: Bools) -> tuple[Matrix, Floats]:
@@ -140,7 +142,9 @@ def _equations(cells: Cells, suppressed: Bools, x: Matrix, hidden: Bools) -> tup
     usable = (part_count >= 2) & ~suppressed[totals] & (np.bincount(sums.rows, sums.data > 0, sums.shape[0]) == 1)
     unknown = x.T @ hidden.astype(np.float64)
     is_part = sums.data < 0
-    rest = np.bincount(sums.rows, np.where(is_part & suppressed[sums.indices], unknown[sums.indices], 0.0), sums.shape[0])
+    rest = np.bincount(
+        sums.rows, np.where(is_part & suppressed[sums.indices], unknown[sums.indices], 0.0), sums.shape[0]
+    )
     order = np.flatnonzero(usable)
     order = order[np.lexsort((rest[order], totals[order]))]
     first = np.r_[True, totals[order][1:] != totals[order][:-1]] if len(order) else np.zeros(0, np.bool_)
@@ -168,14 +172,15 @@ def _possible(y: Floats, hidden: Bools, rows: Matrix, right: Floats, low: Floats
     """Give the inner values, or some that agree with everything published where the true ones are not there."""
     if not np.isnan(y[hidden]).any():
         return np.nan_to_num(y)
-    from scipy.optimize import linprog
+    from scipy import optimize
 
     places = np.flatnonzero(hidden)
-    found = linprog(
-        np.zeros(len(places)), A_eq=rows[:, places], b_eq=right, bounds=np.column_stack((low, high))[places]
-    )
+    solve: Any = optimize.linprog
+    found = solve(np.zeros(len(places)), A_eq=rows[:, places], b_eq=right, bounds=np.column_stack((low, high))[places])
     if found.status != 0:
-        raise DataError("no table agrees with the published cells: their sums, or the bounds given, contradict each other")
+        raise DataError(
+            "no table agrees with the published cells: their sums, or the bounds given, contradict each other"
+        )
     filled: Floats = np.nan_to_num(y)
     filled[places] = found.x
     return filled
@@ -239,7 +244,7 @@ def _with_ranges(A: Matrix, members: Matrix, cells: Ints, low: Floats, high: Flo
     return vstack([A, members[cells]]).tocsr(), np.r_[zero, low[cells]], np.r_[zero, high[cells]]
 
 
-def _blocks(A: Matrix) -> Ints:
+def blocks(A: Matrix) -> Ints:
     """Number the connected parts of the system; unknowns in no row are parts of their own."""
     from scipy.sparse import block_array
     from scipy.sparse.csgraph import connected_components

@@ -119,24 +119,24 @@ def certify(attacker: Attacker, targets: Targets, clock: Clock, *, exact: Bools 
     """Decide every target, first many per program with random objectives, then one by one; `exact` ones to the end.
 
     A table that agrees with everything published and in which a cell deviates by what it needs proves that side of the
-    cell; a random combination of all undecided sides pushes many at once. What is left when the time is over stays open.
+    cell; a random combination of all undecided sides pushes many at once. What is left when time is over stays open.
     """
     push_many(attacker, targets, clock)
     undecided = np.flatnonzero(np.logical_or(*targets.open_at(slice(None))))
     _singly(attacker, targets, clock, undecided, lambda i, side: bool(targets.open_at(i)[side]))
     narrow = np.flatnonzero(~targets.met & ~targets.idle)
-    _singly(attacker, targets, clock, narrow, lambda i, side: True)
+    _singly(attacker, targets, clock, narrow, None)
     if exact is not None:
         _limits(attacker, targets)
-        _singly(attacker, targets, clock, np.flatnonzero(exact), lambda i, side: True)
+        _singly(attacker, targets, clock, np.flatnonzero(exact), None)
 
 
-def push_many(attacker: Attacker, targets: Targets, clock: Clock) -> None:
+def push_many(attacker: Attacker, targets: Targets, clock: Clock, patience: int = STALL) -> None:
     """Push all undecided sides at once with random weights, until programs decide few more."""
     rng = clock.ctx.rng
     total = len(targets.value)
     stalled, turned = 0, targets.rows.T.tocsr()
-    while stalled < STALL and not clock.over:
+    while stalled < patience and not clock.over:
         down, up = targets.open_at(slice(None))
         left = int(down.sum() + up.sum())
         if not left:
@@ -151,7 +151,7 @@ def push_many(attacker: Attacker, targets: Targets, clock: Clock) -> None:
 
 
 def _singly(
-    attacker: Attacker, targets: Targets, clock: Clock, chosen: Ints, wanted: Callable[[int, int], bool]
+    attacker: Attacker, targets: Targets, clock: Clock, chosen: Ints, wanted: Callable[[int, int], bool] | None
 ) -> None:
     """Find the bounds of chosen targets that are wanted and not exact yet, one program each."""
     sides = ((targets.below, targets.below_exact, -1.0), (targets.above, targets.above_exact, 1.0))
@@ -160,7 +160,7 @@ def _singly(
         for side, (reached, done, sign) in enumerate(sides):
             if clock.over:
                 return
-            if not done[i] and wanted(i, side):
+            if not done[i] and (wanted is None or wanted(i, side)):
                 far, z, missed = attacker.reach(sign * targets.rows[[i]])
                 targets.see(z, missed)
                 reached[i], done[i] = max(far, reached[i]), True
@@ -173,7 +173,7 @@ def _limits(attacker: Attacker, targets: Targets) -> None:
         (targets.below, targets.below_exact, -_dot(targets.rows, low)),
         (targets.above, targets.above_exact, _dot(targets.rows, high)),
     ):
-        done |= reached >= limit - SLACK * targets.scale
+        done[:] |= reached >= limit - SLACK * targets.scale
 
 
 def _dot(rows: Matrix, bounds: Floats) -> Floats:

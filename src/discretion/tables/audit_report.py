@@ -199,7 +199,8 @@ class Audit:
 
         sums = self.sums
         labels = [
-            " + ".join("/".join(self.cells.label(i).values()) for i in members) for members in (sums.members if sums else ())
+            " + ".join("/".join(self.cells.label(i).values()) for i in members)
+            for members in (sums.members if sums else ())
         ]
         empty = Bounds(*(np.zeros(0),) * 2, *(np.zeros(0, np.bool_),) * 2, np.zeros(0, np.str_), np.zeros(0))
         bounds = sums.bounds if sums else empty

@@ -111,7 +111,7 @@ def _law(support: Floats, variance: float, stay: float | None, where: str) -> Fl
     return law
 
 
-def largest_entropy(support: Floats, variance: float, where: str = "the noise") -> Floats:
+def largest_entropy(support: Floats, variance: float, where: str = "perturbation") -> Floats:
     """Give the law on some numbers with mean 0 and a given variance that has the largest entropy.
 
     It is p(d) ∝ exp(a·d + b·d²); a and b minimize the convex function log Σ exp(a·d + b·d²) − b·variance, by Newton's
@@ -120,8 +120,8 @@ def largest_entropy(support: Floats, variance: float, where: str = "the noise") 
     least, most = _possible(support, where)
     if not least - 1e-12 <= variance <= most + 1e-12:
         raise PlanError(
-            f"{where} can only have noise of mean 0 with a variance from {least:g} to {most:g}; "
-            "choose the variance in between, or a larger maximum"
+            f"{where}: unbiased noise has a variance from {least:g} to {most:g}; "
+            "choose one in between, or a larger maximum"
         )
     if variance - least < 1e-9 * max(least, 1.0):
         return _two_points(support, support[support <= 0].max(), support[support >= 0].min())
@@ -135,10 +135,10 @@ def _possible(support: Floats, where: str) -> tuple[float, float]:
     below, above = support[support <= 0], support[support >= 0]
     if not len(below) or not len(above):
         raise PlanError(
-            f"{where} has no unbiased noise: all its possible results lie on one side; "
+            f"{where}: there is no unbiased noise, as all possible results lie on one side; "
             "choose a larger maximum, or fewer results that must not appear"
         )
-    return float(-below.max() * above.min()), float(-support.min() * support.max())
+    return float(abs(below.max()) * above.min()), float(abs(support.min()) * support.max())
 
 
 def _two_points(support: Floats, low: float, high: float) -> Floats:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from discretion.tables.restructure import Restructured
     from discretion.tables.rounding import Rounded
     from discretion.tables.rules.rule import Rule
+    from discretion.tables.suppression import Protected
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -230,6 +231,18 @@ class Cells:
         from discretion.tables.audit import audit
 
         return audit(self, **options)
+
+    def suppress(self, engine: Any = "elimination", **options: Any) -> Protected:
+        """Suppress complementary cells until sensitive ones cannot be computed; see `suppression.suppress`."""
+        from discretion.tables.suppression import suppress
+
+        return suppress(self, engine, **options)
+
+    def suppress_by_hand(self, where: Any, **options: Any) -> Protected:
+        """Suppress complementary cells of one's own choice, and audit; see `suppression.suppress_by_hand`."""
+        from discretion.tables.suppression import suppress_by_hand
+
+        return suppress_by_hand(self, where, **options)
 
     def round_random(self, base: float, **options: Any) -> Rounded:
         """Round every cell up or down by chance, right on average; see `rounding.round_random`."""

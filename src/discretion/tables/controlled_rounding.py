@@ -11,10 +11,13 @@ from discretion.context import Progress, ignore_progress
 from discretion.errors import Infeasible, PlanError
 from discretion.kernels.arrays import Floats
 from discretion.tables.integer_program import Program, Solution, solve
-from discretion.tables.rounding import Rounded, check_base, parts
+from discretion.tables.rounding import Rounded, check_base, parts, rounding_reach
 
 if TYPE_CHECKING:
     from discretion.tables.cells import Cells
+
+PREFERENCE = 1000.0
+"""How many bases of change elsewhere are accepted so that a sensitive cell goes to the neighbor that protects it."""
 
 LARGEST = 2.0**50
 """Largest multiple of a base that is still exact."""
@@ -34,8 +37,9 @@ def round_controlled(
     First every value may go only to one of its two neighboring multiples, and multiples stay (zero-restricted).
     In tables of two variables the linear program has a whole solution; in others whole numbers are asked for, and it
     may be proven that there is none: `impossible` says so, and values may then move one step further, and so on up to
-    `max_steps`. Empty cells stay empty, nothing becomes negative. Among all such tables the sum of absolute changes is
-    the smallest, to within the share `gap`; when `seconds` have passed the best table found is given with its gap.
+    `max_steps`. Empty cells stay empty, nothing becomes negative. Sensitive cells go, where they can, to a neighbor
+    whose interval protects them; then the sum of absolute changes is the smallest, to within the share `gap`. When
+    `seconds` have passed the best table found is given with its gap.
 
     Gives an attacker who knows the base an interval of two bases (more with steps) around each value, narrowed by what
     the table adds up to. The nearest table is chosen, not a random one: repeated publication tells nothing new.
@@ -109,7 +113,7 @@ def _program(cells: Cells, base: float, low: Floats, above: Floats, steps: int) 
     rest = -(sums @ low)
     m = len(low)
     free = (above > 0).astype(np.float64)
-    cost = (base - 2 * above) / base
+    cost = (base - 2 * above) / base + PREFERENCE * _preference(cells, base, low, steps) * free
     columns, lows, highs, costs = [sums], [np.zeros(m)], [free], [cost]
     if steps:
         filled = cells.value != 0
@@ -121,6 +125,23 @@ def _program(cells: Cells, base: float, low: Floats, above: Floats, steps: int) 
         costs += [np.ones(m), np.ones(m)]
     A = hstack(columns, format="csr") if steps else sums
     return Program(A, np.concatenate(lows), np.concatenate(highs), np.concatenate(costs), rest, rest)
+
+
+def _preference(cells: Cells, base: float, low: Floats, steps: int) -> Floats:
+    """Give 1 for sensitive cells that only the lower neighbor protects, −1 for those that only the upper one does.
+
+    A neighbor protects when the interval around it, which everybody knows the true value to be in, is wide enough.
+    """
+    reach = rounding_reach(cells, base, steps)
+    floor = -np.inf if (cells.value < 0).any() else 0.0
+    need_low = np.maximum(cells.value - cells.lower_required, floor)
+    need_high = cells.value + cells.upper_required
+    down, up = (
+        (np.maximum(shown - reach, floor) <= need_low) & (shown + reach >= need_high)
+        for shown in (low * base, (low + 1) * base)
+    )
+    wanted: Floats = np.where(cells.primary, 1.0 * (down & ~up) - 1.0 * (up & ~down), 0.0)
+    return wanted
 
 
 def _result(cells: Cells, base: float, low: Floats, found: Solution, steps: int, impossible: list[int]) -> Rounded:

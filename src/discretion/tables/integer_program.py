@@ -70,7 +70,7 @@ def solve(
     """Solve a program within a time limit, to within the share `gap`; `start` is a solution to begin with."""
     import highspy
 
-    solver = highspy.Highs()
+    solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
     for option, value in (("output_flag", False), ("threads", 1), ("time_limit", float(seconds)), ("mip_rel_gap", gap)):
         solver.setOptionValue(option, value)
     solver.passModel(_model(program, highspy))

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 Cost = Literal["value", "frequency", "unit"]
 """What suppressing a cell costs: its absolute value, its respondents, or 1."""
 
+TAKEN = 1e-3
+"""What using a cell that is suppressed already costs, as a share: with nothing to pay programs take far longer."""
 PREFERRED = 1e-3
 """What a cell marked `preferred` costs, as a share of its cost."""
 BATCH = 0.2
@@ -36,16 +38,18 @@ def levels(
     start: Any = None,
     cost: Cost | Any = "value",
     prior: Prior | None = None,
-    clean: bool = True,
+    clean: int = 300,
+    keep_start: bool = True,
     ctx: Context | None = None,
 ) -> Bools:
     """Choose cells to suppress so that an attacker's bounds of every sensitive cell are as far away as required.
 
     Starts from the sensitive cells and `start` (complementary cells chosen before; none given: none). While a
     sensitive cell lacks room, a linear program finds the cheapest table that differs from the true one by what the cell
-    needs and agrees with it in everything published; cells that differ in it are suppressed as well. Then `clean`:
-    cells are chosen anew among those suppressed, and the most costly are published again where all others stay
-    protected. Gives the mask of complementary cells.
+    needs and agrees with it in everything published; cells that differ in it are suppressed as well. Then cells
+    are published again, the most costly first, where all sensitive ones stay protected, for as long as `clean` linear
+    programs take (0: not at all; more programs publish more). Cells in `start` stay unless `keep_start` is false: they
+    may protect against respondents, which is not looked at here. Gives the mask of complementary cells.
 
     Every sensitive cell ends with its required level, proved by the same linear programs as the audit. The number and
     value of suppressed cells are good, not proven least. Does not look at respondents as attackers, nor at sums of
@@ -67,7 +71,8 @@ def levels(
     >>> int(cells.secondary.sum()), cells.audit().holds
     (3, True)
     """
-    return _Levels(cells, start, cost, prior or _prior(cells), ctx or Context(seed=0, step="levels")).run(clean)
+    search = _Levels(cells, start, cost, prior or _prior(cells), ctx or Context(seed=0, step="levels"))
+    return search.run(clean, keep_start)
 
 
 def costs(cells: Cells, cost: Cost | Any = "value") -> Floats:
@@ -112,10 +117,11 @@ class _Levels:
         self.cost = costs(cells, cost)
         self.frame: Frame = frame_of(cells, prior)
         usable = (~cells.status.must_publish & (cells.value != 0)) | self.hidden
-        self.model = RoomModel(self.frame, np.where(self.hidden, 0.0, self.cost), usable)
+        self.model = RoomModel(self.frame, np.where(self.hidden, TAKEN, 1.0) * self.cost, usable)
 
-    def run(self, clean: bool) -> Bools:
+    def run(self, clean: int, keep_start: bool) -> Bools:
         """Make room for all, then take back what is not needed."""
+        kept = self.hidden.copy() if keep_start else self.cells.primary
         shown = np.flatnonzero(self.cells.primary)
         total = len(shown)
         while len(shown):
@@ -126,8 +132,7 @@ class _Levels:
                 break
             self.make_room(shown, targets, lacking)
         if clean and len(shown):
-            goals = self.goals(targets)
-            self.hidden = cleaned(self.cells, self.hidden, self.cost, self.frame, goals, self.ctx)
+            self.hidden = cleaned(self.cells, self.hidden, kept, self.cost, targets, self.prior, clean, self.ctx)
         return self.hidden & ~self.cells.primary
 
     def certified(self, shown: Ints) -> Targets:
@@ -175,7 +180,7 @@ class _Levels:
         new = found[0][~self.hidden[found[0]]]
         if len(new):
             self.hidden[new] = True
-            self.model.price(new, 0.0)
+            self.model.price(new, TAKEN * self.cost[new])
         return found
 
     def obstacle(self, cell: int, amount: float, above: bool) -> str:

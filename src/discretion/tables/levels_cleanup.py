@@ -2,145 +2,140 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from discretion.context import Context
 from discretion.kernels.arrays import Bools, Floats, Ints
-from discretion.tables.audit_certify import SLACK
-from discretion.tables.levels_model import Frame, RoomModel
+from discretion.tables.attacker import Attacker
+from discretion.tables.attacker_system import Prior, blocks, system
+from discretion.tables.audit_certify import Clock, Targets, certify, push_many
 
 if TYPE_CHECKING:
     from discretion.tables.cells import Cells
 
-
-class Proofs:
-    """For each side of each sensitive cell one table that shows its room: which cells differ in it."""
-
-    def __init__(self, shown: Ints, below: Floats, above: Floats, m: int) -> None:
-        self.shown = shown
-        self.goal = np.r_[below, above]
-        """(2k,) what each side must reach: first all below, then all above"""
-        self._place = np.full(m, -1, np.int64)
-        self._place[shown] = np.arange(len(shown))
-        self._tables: list[Ints] = []
-        self._proof = np.full(2 * len(shown), -1, np.int64)
-        self._users: list[set[int]] = [set() for _ in range(m)]
-        self._slack = SLACK * np.maximum(self.goal, 1.0)
-
-    def note(self, used: Ints, z: Floats) -> None:
-        """Keep a table as the proof of the sides it shows that have none."""
-        at = self._place[used]
-        seen = at >= 0
-        side = np.where(z[seen] < 0, at[seen], at[seen] + len(self.shown))
-        good = side[np.abs(z[seen]) >= (self.goal - self._slack)[side]]
-        good = good[self._proof[good] < 0]
-        if not len(good):
-            return
-        number = len(self._tables)
-        self._tables.append(used)
-        self._proof[good] = number
-        for cell in used.tolist():
-            self._users[cell].add(number)
-
-    def open(self) -> Ints:
-        """Give the sides that need a proof and have none."""
-        return np.flatnonzero((self.goal > 0) & (self._proof < 0))
-
-    def using(self, cell: int) -> Ints:
-        """Give the sides whose proof lets a cell differ."""
-        tables = np.fromiter(self._users[cell], np.int64, len(self._users[cell]))
-        return np.flatnonzero(np.isin(self._proof, tables))
-
-    def proved(self, side: int) -> bool:
-        """Tell whether a side has a proof."""
-        return bool(self._proof[side] >= 0)
-
-    def forget(self, sides: Ints) -> None:
-        """Drop the proofs of some sides."""
-        self._proof[sides] = -1
-
-    def snapshot(self) -> Ints:
-        """Give the present proofs, to come back to."""
-        return self._proof.copy()
-
-    def restore(self, proofs: Ints) -> None:
-        """Come back to earlier proofs."""
-        self._proof = proofs
+VERIFIED = 8
+"""Cells taken back before all sensitive cells are looked at again."""
 
 
 def cleaned(
-    cells: Cells, hidden: Bools, cost: Floats, frame: Frame, goals: tuple[Floats, Floats], ctx: Context
+    cells: Cells,
+    hidden: Bools,
+    kept: Bools,
+    cost: Floats,
+    needs: Targets,
+    prior: Prior,
+    programs: int,
+    ctx: Context,
 ) -> Bools:
-    """Publish again what the sensitive cells can do without; each keeps a table that proves its room.
+    """Publish again what the sensitive cells can do without, trying the most costly first, with so many programs.
 
-    First the proofs are found anew among the suppressed cells, the cheapest for each side in turn, cells already used
-    for free; cells in no proof go. Then cell by cell, the most costly first: a cell goes if every proof that uses it
-    can be replaced by one that does not.
+    Cells in `kept` stay suppressed. A cell goes when the sensitive cells that share a sum with it keep their room;
+    after a few that went, all sensitive cells are looked at again, and where one lost its room as many of these come
+    back as it takes.
     """
-    shown = np.flatnonzero(cells.primary)
-    price = np.where(cells.primary, 0.0, cost)
-    hidden = hidden & (_chosen_anew(frame, hidden, price, Proofs(shown, *goals, len(cells)), ctx) | cells.primary)
-    model = RoomModel(frame, price, hidden)
-    proofs = Proofs(shown, *goals, len(cells))
-    _prove(model, proofs, proofs.open(), ctx)
-    spare = hidden & ~cells.primary
-    order = np.flatnonzero(spare)
-    order = order[np.argsort(-cost[order], kind="stable")]
-    for number, cell in enumerate(order.tolist()):
-        ctx.progress(number, len(order), "taking suppressions back")
-        if _spared(model, proofs, cell):
-            hidden[cell] = False
-    return hidden
+    return _Cleaning(cells, hidden, kept, cost, needs, prior, ctx).run(programs)
 
 
-def _chosen_anew(frame: Frame, hidden: Bools, price: Floats, proofs: Proofs, ctx: Context) -> Bools:
-    """Choose among suppressed cells again, the sides that need least first; give the cells chosen."""
-    model = RoomModel(frame, price, hidden)
-    chosen = np.zeros(len(hidden), np.bool_)
-    sides = proofs.open()
-    sides = sides[np.argsort(proofs.goal[sides], kind="stable")]
-    for number, side in enumerate(sides.tolist()):
-        ctx.progress(number, len(sides), "choosing again")
-        if proofs.proved(side):
-            continue
-        used = _room(model, proofs, side)
-        if used is not None:
-            new = used[~chosen[used]]
-            chosen[new] = True
-            model.price(new, 0.0)
-        else:
-            return hidden
-    return chosen
+class _Cleaning:
+    """A system in which suppressed cells can be published one by one without building it anew."""
 
+    def __init__(
+        self, cells: Cells, hidden: Bools, kept: Bools, cost: Floats, needs: Targets, prior: Prior, ctx: Context
+    ) -> None:
+        from scipy.sparse import vstack
 
-def _room(model: RoomModel, proofs: Proofs, side: int) -> Ints | None:
-    """Find a proof for one side and keep it; None when there is none."""
-    k = len(proofs.shown)
-    found = model.room(int(proofs.shown[side % k]), float(proofs.goal[side]), above=side >= k)
-    if found is None:
-        return None
-    proofs.note(*found)
-    return found[0] if proofs.proved(side) else None
+        self.cells, self.hidden, self.ctx, self.needs = cells, hidden.copy(), ctx, needs
+        spare = np.flatnonzero(hidden & ~kept)
+        self.spare = spare[np.argsort(-cost[spare], kind="stable")]
+        base = system(cells, hidden, prior)
+        A = vstack([base.A, base.members[self.spare]]).tocsr()
+        free = np.full(len(self.spare), np.inf)
+        self.first = base.A.shape[0]
+        self.attacker = Attacker.on(
+            replace(base, A=A, row_low=np.r_[base.row_low, -free], row_high=np.r_[base.row_high, free], block=blocks(A))
+        )
+        self.shown = np.flatnonzero(cells.primary)
+        self.place = np.full(len(cells), -1, np.int64)
+        self.place[self.shown] = np.arange(len(self.shown))
+        self.sums, self.of_cell = cells.relations(), cells.relations().transposed
+        self.count = np.bincount(self.sums.rows, hidden[self.sums.indices], self.sums.shape[0])
+        self.clock = Clock(None, ctx.within("clean"))
 
+    def run(self, programs: int) -> Bools:
+        """Try the complementary cells in turn until so many programs are solved."""
+        pending: list[int] = []
+        for number, cell in enumerate(self.spare.tolist()):
+            self.ctx.progress(number, len(self.spare), "taking suppressions back")
+            if self.attacker.solved >= programs:
+                break
+            if self.alone(cell):
+                continue
+            self.publish(number, True)
+            if self.neighbors_hold(cell):
+                pending.append(number)
+            else:
+                self.publish(number, False)
+            if len(pending) >= VERIFIED:
+                self.verify(pending, programs)
+                pending = []
+        self.verify(pending, programs)
+        return self.hidden
 
-def _prove(model: RoomModel, proofs: Proofs, sides: Ints, ctx: Context) -> None:
-    for number, side in enumerate(sides.tolist()):
-        ctx.progress(number, len(sides), "proving room")
-        if not proofs.proved(side):
-            _room(model, proofs, side)
+    def alone(self, cell: int) -> bool:
+        """Tell whether a sum has no gap but this cell and a sensitive one, which would then follow."""
+        rows = self.of_cell.row(cell)
+        for row in rows[self.count[rows] == 2].tolist():
+            members = self.sums.row(row)
+            if self.cells.primary[members].any():
+                return True
+        return False
 
+    def publish(self, number: int, published: bool) -> None:
+        """Publish a complementary cell, or suppress it again."""
+        cell = self.spare[number]
+        self.hidden[cell] = not published
+        self.count[self.of_cell.row(cell)] += -1 if published else 1
+        self.attacker.tie(self.first + number, published)
 
-def _spared(model: RoomModel, proofs: Proofs, cell: int) -> bool:
-    """Try to do without a cell: every proof that uses it must have another."""
-    before = proofs.snapshot()
-    sides = proofs.using(cell)
-    proofs.forget(sides)
-    model.close(cell, True)
-    for side in sides.tolist():
-        if not proofs.proved(side) and _room(model, proofs, side) is None:
-            proofs.restore(before)
-            model.close(cell, False)
-            return False
-    return True
+    def some(self, at: Ints) -> Targets:
+        """Give some of the sensitive cells as targets of which nothing is known yet."""
+        rows = self.attacker.system.members[self.shown[at]]
+        needs = self.needs
+        return Targets(rows, needs.value[at], needs.lower[at], needs.upper[at], needs.idle[at], needs.whole)
+
+    def neighbors_hold(self, cell: int) -> bool:
+        """Tell whether the sensitive cells that share a sum with a cell have their room."""
+        near = np.concatenate([self.sums.row(row) for row in self.of_cell.row(cell).tolist()])
+        at = np.unique(self.place[near])
+        return self.have_room(at[at >= 0])
+
+    def have_room(self, at: Ints) -> bool:
+        """Tell whether some sensitive cells have their room; gives up at the first that has not."""
+        targets = self.some(at)
+        push_many(self.attacker, targets, self.clock, patience=1)
+        for i in np.flatnonzero(~targets.met).tolist():
+            for side, sign in ((0, -1.0), (1, 1.0)):
+                if not targets.met[i] and targets.open_at(i)[side]:
+                    _, z, missed = self.attacker.reach(sign * targets.rows[[i]])
+                    targets.see(z, missed)
+                    if not targets.either[i] and targets.open_at(i)[side]:
+                        return False
+            if not targets.met[i]:
+                return False
+        return True
+
+    def lost(self) -> Ints:
+        """Give the sensitive cells that have no longer their room."""
+        targets = self.some(np.arange(len(self.shown)))
+        certify(self.attacker, targets, self.clock)
+        return np.flatnonzero(~targets.met)
+
+    def verify(self, pending: list[int], programs: int) -> None:
+        """Look at all sensitive cells; while one lost its room, suppress the last cells again, the cheapest first."""
+        while pending and len(lost := self.lost()):
+            enough = self.attacker.solved >= programs
+            while pending and (enough or not self.have_room(lost[:1]) or not self.have_room(lost)):
+                self.publish(pending.pop(), False)

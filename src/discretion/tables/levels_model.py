@@ -21,7 +21,7 @@ NONZERO = 1e-7
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """How cells are tied together, and how far each may differ from its value. After the cells: unpublished inner ones."""
+    """How cells (and after them unpublished inner cells) are tied together, and how far each may differ."""
 
     sums: Matrix
     """(sums × columns) every row times the deviations is 0"""
@@ -80,15 +80,14 @@ class RoomModel:
         self._solver.changeColBounds(i + n, 0.0, 0.0 if closed else float(self._down[i]))
 
     def room(self, cell: int, amount: float, *, above: bool) -> tuple[Ints, Floats] | None:
-        """Give the cells that differ, and by how much, in the cheapest table where a cell differs by at least an amount.
+        """Give the cells that differ, and by how much, in the cheapest table where one differs by at least an amount.
 
         None when there is no such table.
         """
         i, n = int(self._place[cell]), len(self.cells)
         here, there = (i, i + n) if above else (i + n, i)
         bound = {i: float(self._up[i]), i + n: float(self._down[i])}
-        if amount > bound[here]:
-            amount = bound[here]
+        amount = min(amount, bound[here])
         self._solver.changeColBounds(here, amount, bound[here])
         self._solver.changeColBounds(there, 0.0, 0.0)
         status = self._run()
@@ -120,7 +119,7 @@ def frame_of(cells: Cells, prior: Prior) -> Frame:
 
     low, high = prior.bounds(cells, np.ones(len(cells), np.bool_))
     sums = cells.relations()
-    matrix = sums.to_scipy()
+    matrix: Matrix = sums.to_scipy()
     up, down = high - cells.value, cells.value - low
     own = cells.inner_cell
     if (own >= 0).all():
@@ -130,12 +129,13 @@ def frame_of(cells: Cells, prior: Prior) -> Frame:
     bottom = np.ones(len(cells), np.bool_)
     bottom[sums.indices[sums.data > 0]] = False
     bottom[own[own >= 0]] = False
-    bottom = np.flatnonzero(bottom)
-    inside = cells.x.transposed.to_scipy()[bottom]
+    bare = np.flatnonzero(bottom)
+    inside = cells.x.transposed.to_scipy()[bare]
     seen = np.flatnonzero(own >= 0)
-    to_cells = csr_array((np.ones(len(seen)), (seen, own[seen])), shape=(len(own), len(cells)))
-    own_rows = csr_array((np.ones(len(bottom)), (np.arange(len(bottom)), bottom)), shape=(len(bottom), len(cells)))
+    to_cells: Matrix = csr_array((np.ones(len(seen)), (seen, own[seen])), shape=(len(own), len(cells)))
+    own_rows: Matrix = csr_array((np.ones(len(bare)), (np.arange(len(bare)), bare)), shape=(len(bare), len(cells)))
     below = np.full(hidden, np.inf) if prior.negative else unit.T @ np.where(own < 0, cells.inner_value, 0.0)
     extra = hstack([own_rows - inside @ to_cells, -(inside @ unit)])
-    matrix = vstack([hstack([matrix, csr_array((matrix.shape[0], hidden))]), extra]).tocsr()
+    blank: Matrix = csr_array((matrix.shape[0], hidden), dtype=np.float64)
+    matrix = vstack([hstack([matrix, blank]), extra]).tocsr()
     return Frame(matrix, np.r_[up, np.full(hidden, np.inf)], np.r_[down, below])

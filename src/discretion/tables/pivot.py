@@ -39,25 +39,31 @@ class Pivot:
         return [*self.row_names, *self.columns]
 
     def texts(self, row: int) -> list[str | int | float | None]:
-        """Give what one row shows: values, `c` where suppressed, nothing where there is no cell."""
+        """Give what one row shows: values, `c` where suppressed, and where no cell is nothing (0 in changed tables)."""
         from discretion.tables.publish import SUPPRESSED, numbers
 
         cells = self.cells
         shown = cells.value if cells.status.released is None else cells.status.released
+        nothing = None if cells.status.released is None else 0
         values = numbers(np.where(cells.suppressed, np.nan, shown)[self.place[row]])
         return [
-            None if number < 0 else SUPPRESSED if cells.suppressed[number] else value
+            nothing if number < 0 else SUPPRESSED if cells.suppressed[number] else value
             for number, value in zip(self.place[row].tolist(), values, strict=True)
         ]
 
 
 def chosen_cells(cells: Cells, table: int | None) -> Ints:
-    """Give the numbers of the cells of one linked table, or of all."""
+    """Give the numbers of the cells of one linked table, or of all.
+
+    Where values were changed, cells that go out as 0 are left out like those that are empty: otherwise one could tell
+    small values from none.
+    """
+    shown = np.ones(len(cells), np.bool_) if cells.status.released is None else cells.status.released != 0
     if table is None:
-        return np.arange(len(cells))
+        return np.flatnonzero(shown)
     if not 0 <= table < len(cells.tables):
         raise PlanError(f"table: expected 0 to {len(cells.tables) - 1}, got {table!r}")
-    return np.flatnonzero(cells.in_table[:, table])
+    return np.flatnonzero(shown & cells.in_table[:, table])
 
 
 def pivoted(cells: Cells, rows: str | list[str] | None, table: int) -> Pivot:
@@ -67,7 +73,7 @@ def pivoted(cells: Cells, rows: str | list[str] | None, table: int) -> Pivot:
     across = [name for name in names if name not in down]
     if len(names) == 1 and rows is None:
         down, across = names, []
-    if set(down) - set(names) or len(set(down)) < len(down) or len(across) > 1:
+    if set(down) - set(names) or len(set(down)) < len(down) or len(across) != (len(names) > 1):
         raise PlanError(f"rows: name all variables of the table but one (they are {', '.join(names)})")
     picked = chosen_cells(cells, table)
     downs, j = [cells.dim(name) for name in down], cells.dim(across[0]) if across else None

@@ -39,8 +39,10 @@ def publish(
 
     `long` has one line per cell: codes, value, status (empty, or `c` where the value is suppressed). `pivot` has one
     line per combination of the variables `rows` (default: all but the last) and one column per code of the last;
-    suppressed cells show `c`, cells that do not exist are empty. Of linked tables `table` chooses one by its number; a
-    long file without it holds all their cells. The file appears whole or not at all.
+    suppressed cells show `c`, cells that do not exist are empty. Where values were rounded, adjusted or perturbed,
+    cells of 0 are treated like those that do not exist (left out, or 0 when pivoted), so that nobody can tell them
+    apart. Of linked tables `table` chooses one by its number; a long file without it holds all their cells. The file
+    appears whole or not at all.
 
     What is written is what may be known: no reasons, no required levels, no parameters, primary and secondary cells
     alike. `internal` adds true values, respondents, reasons and levels, for the office. Does not ask whether the table
@@ -69,7 +71,7 @@ def publish(
         raise PlanError("internal: a pivoted table has no room for reasons; use layout='long', or Excel")
     from discretion.tables.pivot import chosen_cells, pivoted
 
-    picked = chosen_cells(cells, table if layout == "long" else table or 0)
+    picked = np.arange(len(cells)) if internal else chosen_cells(cells, table if layout == "long" else table or 0)
     if layout == "pivot" and len(cells.tables) > 1 and table is None:
         raise PlanError(f"table: the cells belong to {len(cells.tables)} linked tables; choose one to pivot")
     if kind == "json":
@@ -135,10 +137,10 @@ def to_json(cells: Cells, picked: Any, *, internal: bool = False) -> str:
         "variables": [
             {
                 "name": dim.name,
-                "codes": list(dim.codes),
-                "parents": [[dim.codes[p] if p >= 0 else None for p in tree] for tree in dim.parents],
+                "codes": [dim.codes[c] for c in used],
+                "parents": [[dim.codes[tree[c]] if tree[c] >= 0 else None for c in used] for tree in dim.parents],
             }
-            for dim in cells.dims
+            for dim, used in zip(cells.dims, map(np.unique, cells.codes[picked].T), strict=True)
         ],
         "tables": [list(table) for table in cells.tables],
         "cells": [

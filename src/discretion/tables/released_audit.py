@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from discretion.context import Progress, ignore_progress
+from discretion.context import Context, Progress, ignore_progress
 from discretion.errors import DiscretionError, PlanError
 from discretion.kernels.arrays import Bools, Floats, Ints
+from discretion.tables.rounding import rounding_reach
 
 if TYPE_CHECKING:
     from discretion.tables.cells import Cells
@@ -113,24 +114,25 @@ def _widen(
     attack: _Attack, where: Ints, need: tuple[Floats, Floats], low: Floats, high: Floats, progress: Progress
 ) -> None:
     """Push bounds outward: first many cells at once in random directions, then those that still lack, one by one."""
-    rng = np.random.default_rng(0)
+    slack = SLACK * np.maximum(np.abs(need[1]), 1.0)
+    rng = Context(seed=0, step="audit-rounded").rng
     for number in range(_ROUNDS):
         progress(number, _ROUNDS, "auditing the rounded table")
-        lacks_up, lacks_down = high < need[1], low > need[0]
+        lacks_up, lacks_down = high < need[1] - slack, low > need[0] + slack
         if not (lacks_up | lacks_down).any():
             return
         both = lacks_up & lacks_down
-        sign = np.where(both, rng.choice([-1.0, 1.0], len(where)), lacks_up * 1.0 - lacks_down * 1.0)
-        found = attack.farthest(where, sign * rng.random(len(where)))[where]
+        pull = np.where(both, rng.choice([-1.0, 1.0], len(where)), lacks_up * 1.0 - lacks_down * 1.0)
+        found = attack.farthest(where, pull * rng.random(len(where)))[where]
         np.minimum(low, found, out=low)
         np.maximum(high, found, out=high)
-    for side, sign in ((1, 1.0), (0, -1.0)):
-        lacking = np.flatnonzero(high < need[1]) if side else np.flatnonzero(low > need[0])
-        for done, k in enumerate(lacking.tolist()):
-            progress(done, len(lacking), "auditing the rounded table, cell by cell")
-            found = attack.farthest(where[[k]], np.array([sign]))[where]
-            np.minimum(low, found, out=low)
-            np.maximum(high, found, out=high)
+    for k in range(len(where)):
+        progress(k, len(where), "auditing the rounded table, cell by cell")
+        for sign, lacks in ((1.0, high[k] < need[1][k] - slack[k]), (-1.0, low[k] > need[0][k] + slack[k])):
+            if lacks:
+                found = attack.farthest(where[[k]], np.array([sign]))[where]
+                np.minimum(low, found, out=low)
+                np.maximum(high, found, out=high)
 
 
 class _Attack:
@@ -142,9 +144,7 @@ class _Attack:
         from discretion.tables.attacker import solver
 
         cells, shown = rounded.cells, _released(rounded.cells)
-        reach = (1 + rounded.steps) * rounded.base
-        whole = cells.response.frequency and bool((cells.value == np.round(cells.value)).all())
-        reach -= 1.0 if whole and rounded.base == np.round(rounded.base) and rounded.base >= 1 else 0.0
+        reach = rounding_reach(cells, rounded.base, rounded.steps)
         self.members = cells.x.transposed.to_scipy()
         low, high = np.maximum(shown - reach, floor), shown + reach
         n = len(cells.inner_codes)

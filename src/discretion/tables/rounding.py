@@ -106,6 +106,12 @@ def check_base(cells: Cells, base: float) -> None:
         raise DataError(f"{gaps} cells have no value; a table that is partly suppressed cannot be rounded")
 
 
+def rounding_reach(cells: Cells, base: float, steps: int) -> float:
+    """Tell how far from the value shown the true one can be: less than (1 + steps) bases, for whole numbers 1 less."""
+    counts = cells.response.frequency and bool((cells.value == np.round(cells.value)).all())
+    return (1 + steps) * base - (1.0 if counts and base == np.round(base) else 0.0)
+
+
 def parts(value: Floats, base: float) -> tuple[Floats, Floats]:
     """Give the multiple of the base at or below each value (as a whole number), and what is above it."""
     scaled = value / base

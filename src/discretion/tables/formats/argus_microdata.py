@@ -72,7 +72,8 @@ def write_argus_microdata(
     stem = Path(path).with_suffix("")
     names = [*by, *values, *([weight] if weight else []), *([contributor] if contributor else [])]
     data.require(names)
-    columns, texts, files, start = [], [], {}, 1
+    columns, texts, start = [], [], 1
+    files: dict[Path, str] = {}
     for name in names:
         number = name in values or name == weight
         written = _numbers(data, name) if number else _codes(data, name, missing)

@@ -110,7 +110,8 @@ def read_jj(path: str | Path) -> JJ:
         relations = _relations(sums, number, m)
     except (ValueError, IndexError, KeyError):
         raise DataError(f"{path.name}: not a whole problem in JJ format") from None
-    return JJ(figures[0], figures[1], status, *figures[2:7], relations)
+    value, cost, low, high, lower, upper, sliding = figures
+    return JJ(value, cost, status, low, high, lower, upper, sliding, relations)
 
 
 def _relations(lines: list[str], number: dict[int, int], m: int) -> Sparse:

@@ -67,7 +67,7 @@ def read_rda(path: str | Path) -> Metadata:
             continue
         words = [plain or quoted for quoted, plain in re.findall(r'"([^"]*)"|(\S+)', line)]
         if not line.strip().startswith("<"):
-            columns += _finished(pending, path)
+            columns += _finished(pending, path, "SEPARATOR" in general)
             pending = [words, {}, None]
             continue
         name = words[0].strip("<>").upper().replace("RECODABLE", "RECODEABLE")
@@ -82,20 +82,20 @@ def read_rda(path: str | Path) -> Metadata:
             pending[1][name] = tuple(words[1:])
         if not re.fullmatch(r"<\w+>", words[0]):
             raise DataError(f"{path.name}, line {number}: expected a word in angle brackets")
-    columns += _finished(pending, path)
+    columns += _finished(pending, path, "SEPARATOR" in general)
     if not columns:
         raise DataError(f"{path.name}: the file names no columns")
     return Metadata(tuple(columns), general)
 
 
-def _finished(pending: list[Any], path: Path) -> list[Column]:
+def _finished(pending: list[Any], path: Path, separated: bool) -> list[Column]:
     if not pending:
         return []
     words, settings, kind = pending
     if kind is None:
         raise DataError(f"{path.name}: column {words[0]!r} has no kind ({', '.join(KINDS[:5])} …)")
     places = [int(word) for word in words[1:3]] if all(word.isdigit() for word in words[1:3]) else []
-    fixed = len(places) == 2
+    fixed = len(places) == 2 and not separated
     return [
         Column(
             words[0],

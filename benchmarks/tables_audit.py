@@ -1,0 +1,71 @@
+"""Tables: the audit and suppression by levels, as ratios to a stable argsort of a million numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import polars as pl
+
+import discretion as dc
+from benchmarks.ratio import Line, compare, cpu
+from benchmarks.tables import HIERARCHIES, LEVELS, businesses
+from discretion.tables.elimination import eliminate
+from discretion.tables.levels import levels
+
+SMALL = 900
+"""Records of the small table of businesses."""
+
+
+def square(side: int = 50, seed: int = 0) -> dc.Cells:
+    """Give a square of small frequencies, cells of 1 and 2 sensitive."""
+    rng = np.random.default_rng(seed)
+    names = [f"{i:02}" for i in range(side)]
+    frame = pl.DataFrame(
+        {"row": np.repeat(names, side), "col": np.tile(names, side), "n": rng.negative_binomial(1.6, 0.12, side * side)}
+    )
+    return dc.tables.from_cells(frame, ["row", "col"], count="n").apply_rules([dc.Threshold(minimum=3)])
+
+
+def money(records: int) -> dc.Cells:
+    """Give turnover in three hierarchical variables, sensitive by the p-percent rule."""
+    frame = businesses(records)
+    table = dc.tabulate(dc.Dataset(frame), list(LEVELS), "turnover", hierarchies=HIERARCHIES)
+    return table.apply_rules([dc.PPercent(percent=10)])
+
+
+def protected(cells: dc.Cells) -> dc.Cells:
+    """Protect by elimination only: the audit then has failures to find."""
+    return cells.with_status(secondary=eliminate(cells))
+
+
+def lines() -> Iterator[Line]:
+    """Yield every line of the table."""
+    numbers = np.random.default_rng(0).random(1_000_000)
+    base = "np.argsort, stable, 10⁶"
+    small, counts = money(SMALL), square()
+    jobs: tuple[tuple[str, Callable[[], object], float], ...] = (
+        ("audit with all bounds, 50 × 50 frequencies", lambda: protected(counts).audit(exact=True), 2.3),
+        (f"audit, {SMALL} businesses", lambda: protected(small).audit(exact=False), 15),
+        (f"audit with all bounds, {SMALL} businesses", lambda: protected(small).audit(exact=True), 15),
+        (f"elimination + levels, {SMALL} businesses", lambda: levels(small, start=eliminate(small)), 23),
+    )
+    for job, work, limit in jobs:
+        yield compare(job, work, base, lambda: np.argsort(numbers, kind="stable"), limit)
+
+
+def main() -> None:
+    """Print CPU seconds of the large table (minutes)."""
+    large = money(100_000)
+    start = eliminate(large)
+    eliminated = large.with_status(secondary=start)
+    print(f"audit after elimination: {cpu(lambda: eliminated.audit(exact=False), runs=1):.1f} s")
+    found: list[dc.Cells] = []
+    print(f"levels: {cpu(lambda: found.append(large.with_status(secondary=levels(large, start=start))), runs=1):.1f} s")
+    print(
+        f"audit after levels: {cpu(lambda: found[-1].audit(exact=False), runs=1):.1f} s", found[-1].audit(exact=False)
+    )
+
+
+if __name__ == "__main__":
+    main()

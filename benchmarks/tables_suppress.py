@@ -1,0 +1,46 @@
+"""Complementary suppression, as ratios to a stable argsort of a million numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import polars as pl
+
+import discretion as dc
+from benchmarks.ratio import Line, compare
+from benchmarks.tables import HIERARCHIES, LEVELS, businesses
+from discretion.tables.elimination import eliminate
+
+
+def square(size: int = 50, seed: int = 0) -> dc.Cells:
+    """Give a square of small frequencies."""
+    rng = np.random.default_rng(seed)
+    rows, cols = np.indices((size, size)).reshape(2, -1)
+    frame = pl.DataFrame({"row": rows, "col": cols, "n": rng.poisson(rng.gamma(1.5, 8, size * size))})
+    return dc.tables.from_cells(frame, ["row", "col"], count="n").apply_rules([dc.Threshold(minimum=3)])
+
+
+def firms(n: int) -> dc.Cells:
+    """Give a table of turnover in three hierarchical variables."""
+    cells = dc.tabulate(businesses(n), list(LEVELS), "turnover", hierarchies=HIERARCHIES)
+    return cells.apply_rules([dc.PPercent(percent=10)])
+
+
+def lines() -> Iterator[Line]:
+    """Yield every line of the table."""
+    numbers = np.random.default_rng(0).random(1_000_000)
+    for job, cells, limit in (
+        ("elimination, 50 × 50 frequencies", square(), 0.77),
+        ("elimination, 2,000 firms", firms(2_000), 0.77),
+        ("elimination, 100,000 firms", firms(100_000), 23),
+    ):
+        cells.x.transposed  # noqa: B018 - made once, before the clock starts
+        for name, singletons in ((job, False), (f"{job}, singletons", True)):
+            yield compare(
+                name,
+                lambda cells=cells, singletons=singletons: eliminate(cells, singletons=singletons),  # type: ignore[misc]
+                "np.argsort, stable, 10⁶",
+                lambda: np.argsort(numbers, kind="stable"),
+                limit,
+            )

@@ -1,0 +1,199 @@
+"""`discretion table`: make, protect and publish a table; audit a table that was protected elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from discretion.cli.console import common_options, print_json, print_table, progress_bar, say, shown
+
+if TYPE_CHECKING:
+    from discretion.release.table_plan import TablePlan
+    from discretion.release.table_run import TableRelease
+    from discretion.tables.cells import Cells
+
+
+class _PlanOrCommand(click.Group):
+    """Takes a plan file where a group expects a command."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and args[0] not in self.commands and args[0] not in ("-h", "--help"):
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=_PlanOrCommand, name="table")
+def table() -> None:
+    """Make, protect, audit and publish a table (`table PLAN`), or audit one from elsewhere (`table audit FILE`)."""
+
+
+@table.command(name="run")
+@click.argument("plan_file", metavar="PLAN")
+@click.option("--data", "source", metavar="FILE", help="read this file instead of the plan's (`-`: standard input)")
+@click.option("--out", metavar="FOLDER", help="public folder, instead of the plan's `table.output`")
+@click.option(
+    "--journal", metavar="FOLDER", help="private folder; default: beside the public one, with `-private` added"
+)
+@click.option("--seed-file", metavar="FILE", help="file with the seed (a secret); default: a new random seed")
+@click.option(
+    "--override",
+    metavar="REASON",
+    help="publish although the audit or a requirement fails; the journal keeps the reason",
+)
+@click.option("--force", is_flag=True, help="overwrite the folders if they exist")
+@click.option("--dry-run", is_flag=True, help="check the plan and the data's columns, but make and write nothing")
+@common_options
+def run_table_command(plan_file: str, as_json: bool, quiet: bool, **options: Any) -> None:
+    """Carry out a table plan and publish the table if its audit and its requirements hold."""
+    from discretion.release.run import read_seed
+    from discretion.release.table_files import check_table_places
+    from discretion.release.table_plan import TablePlan
+
+    plan = TablePlan.load(plan_file)
+    folder = options["out"] or plan.folder()
+    journal = options["journal"] or (plan.resolve(plan.output.journal) if plan.output.journal else None)
+    check_table_places(plan, folder, journal, overwrite=options["force"])
+    if options["dry_run"]:
+        _dry_run(plan, options["source"], as_json, quiet)
+        return
+    seed = read_seed(options["seed_file"]) if options["seed_file"] else None
+    with progress_bar(quiet) as progress:
+        release = plan.run(options["source"], seed=seed, progress=progress, report=lambda text: say(text, quiet))
+    if options["override"] is not None and not release.holds:
+        release = release.overridden(options["override"])
+        say("published by override; the reason is in the journal", quiet)
+    public, private = release.write(folder, journal, overwrite=options["force"])
+    _report(release, as_json, {"folder": str(public), "journal": str(private)})
+    say(f"published in {public}; private journal in {private}", quiet)
+
+
+def _dry_run(plan: TablePlan, source: str | None, as_json: bool, quiet: bool) -> None:
+    from discretion.release.table_run import read_records
+
+    data = read_records(plan, source, lambda text: say(text, quiet))
+    by = plan.table["by"]
+    names = [name for item in by for name in ([item] if isinstance(item, str) else item)]
+    data.require([*names, *([plan.table["value"]] if plan.table.get("value") else [])])
+    if as_json:
+        print_json({"plan": "valid", "rows": len(data), "columns": list(data.columns)})
+    say(f"the plan is valid: {plan.protect.kind} on {len(data)} rows × {len(data.columns)} columns", quiet)
+
+
+def _report(release: TableRelease, as_json: bool, places: dict[str, str]) -> None:
+    if as_json:
+        print_json(
+            {
+                "cells": len(release.cells),
+                "suppressed": int(release.cells.suppressed.sum()),
+                "protection": release.plan.protect.kind,
+                "verdicts": [vars(verdict) for verdict in release.verdicts],
+                "override": release.override,
+                "loss": dict(release.loss),
+                **places,
+            }
+        )
+        return
+    rows = [(name.replace("_", " "), shown(float(value))) for name, value in release.loss.items()]
+    print_table("Information loss", ("figure", "value"), rows, numeric=(1,))
+    verdicts = [("holds" if verdict.holds else "FAILS", verdict.text) for verdict in release.verdicts]
+    print_table("What must hold", ("", "finding"), verdicts)
+
+
+@table.command(name="audit")
+@click.argument("file", metavar="FILE")
+@click.option("--by", metavar="COLUMNS", help="classifying columns, separated by commas (not for .rda files)")
+@click.option("--value", metavar="COLUMN", help="column of the values; suppressed ones may be empty")
+@click.option("--count", metavar="COLUMN", help="column of the numbers of respondents")
+@click.option("--top", metavar="COLUMNS", help="columns of the largest contributions, separated by commas")
+@click.option(
+    "--status", metavar="COLUMN", help="column that says u (sensitive), x (suppressed for others), z or nothing"
+)
+@click.option("--hierarchy", multiple=True, metavar="NAME=FILE", help="hierarchy of a classifying column")
+@click.option("--total", default="Total", show_default=True, help="code of the totals without a hierarchy")
+@click.option(
+    "--rule",
+    multiple=True,
+    metavar="RULE",
+    help="rule that finds sensitive cells, as in a plan: `threshold:{minimum: 3}`",
+)
+@click.option("--attacker", type=click.Choice(["outsider", "contributors"]), default="outsider", show_default=True)
+@click.option(
+    "--coalition", type=click.IntRange(1), default=1, show_default=True, help="respondents that work together"
+)
+@click.option("--sums", is_flag=True, help="judge sums of suppressed cells by the rules too")
+@click.option(
+    "--seconds", type=click.FloatRange(0, min_open=True), help="stop after this time; what is open is undecided"
+)
+@common_options
+def audit(file: str, as_json: bool, quiet: bool, **options: Any) -> int:
+    """Tell whether the suppressed cells of a table can be computed back. Exit code 4 if one is not protected.
+
+    FILE is a table of cells (CSV, Excel, Parquet …) or a τ-ARGUS .rda file with its .tab file.
+    """
+    from discretion.context import Context
+    from discretion.errors import RequirementNotMet
+
+    rules = [_parsed(text) for text in options["rule"]]
+    cells = _read(file, options, quiet)
+    if rules:
+        hidden = cells.suppressed
+        cells = cells.apply_rules(rules)
+        cells = cells.with_status(secondary=hidden & ~cells.primary)
+    with progress_bar(quiet) as progress:
+        found = cells.audit(
+            rules=rules if options["sums"] else (),
+            attacker=options["attacker"],
+            coalition=options["coalition"],
+            seconds=options["seconds"],
+            ctx=Context(seed=0, step="audit", progress=progress),
+        )
+    if as_json:
+        print_json({"holds": found.holds, "cells": found.counts, "summary": found.summary, "loss": found.loss})
+    else:
+        print_table(
+            "Sensitive cells", ("status", "cells"), [(k, str(v)) for k, v in found.counts.items()], numeric=(1,)
+        )
+    say(found.summary, quiet)
+    return 0 if found.holds else RequirementNotMet.exit_code
+
+
+def _parsed(text: str) -> Any:
+    import yaml
+
+    from discretion.errors import PlanError
+    from discretion.part import parse
+
+    kind, _, fields = text.partition(":")
+    try:
+        return parse({kind.strip(): yaml.safe_load(fields) if fields.strip() else {}}, "rule")
+    except yaml.YAMLError:
+        raise PlanError(f"--rule {text!r}: expected `kind:{{field: value}}`") from None
+
+
+def _read(file: str, options: dict[str, Any], quiet: bool) -> Cells:
+    from discretion.data.read import read
+    from discretion.errors import PlanError
+    from discretion.tables.formats.argus_table import read_argus_table
+    from discretion.tables.ready import from_cells
+
+    if Path(file).suffix.lower() == ".rda":
+        return read_argus_table(file)
+    if not options["by"]:
+        raise PlanError("give the classifying columns with --by")
+    trees = dict(item.partition("=")[::2] for item in options["hierarchy"])
+    return from_cells(
+        read(file, report=lambda text: say(text, quiet)).frame,
+        _listed(options["by"]),
+        options["value"],
+        count=options["count"],
+        top=_listed(options["top"] or ""),
+        status=options["status"],
+        hierarchies=trees,
+        total=options["total"],
+    )
+
+
+def _listed(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]

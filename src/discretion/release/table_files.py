@@ -1,0 +1,122 @@
+"""The files of a table release: the public folder and the private journal, whole or not at all."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from discretion import __version__
+from discretion.release.journal import plain, sha256_of, versions
+from discretion.release.staging import publishing, release_places
+
+if TYPE_CHECKING:
+    from discretion.release.table_plan import TablePlan
+    from discretion.release.table_run import TableRelease
+
+_PUBLIC = re.compile(r"table(?:-\d+)?(?:-pivot)?\.(?:csv|xlsx|json)|report\.(?:html|json)")
+_PRIVATE = re.compile(r"journal\.json|plan\.yaml|seed|table\.csv|report\.html")
+
+
+def check_table_places(
+    plan: TablePlan, folder: str | Path, journal: str | Path | None, *, overwrite: bool = False
+) -> tuple[Path, Path]:
+    """Give the public and the private folder, if both may be written and keep what is secret apart."""
+    named = filter(None, (plan.plan.seed_file, plan.protect.options.get("key_file")))
+    secrets = [plan.resolve(str(secret)) for secret in named]
+    return release_places(folder, journal, secrets=secrets, files=(_PUBLIC, _PRIVATE), overwrite=overwrite)
+
+
+def write_release(
+    release: TableRelease, folder: str | Path, journal: str | Path | None, *, overwrite: bool
+) -> tuple[Path, Path]:
+    """Write both folders, or neither."""
+    public, private = check_table_places(release.plan, folder, journal, overwrite=overwrite)
+    with publishing(public, private) as (new_public, new_private):
+        digests = _write_public(release, new_public)
+        _write_private(release, new_private, digests)
+    return public, private
+
+
+def _write_public(release: TableRelease, folder: Path) -> dict[str, str]:
+    from discretion.release.report.table_page import render_table
+
+    cells, formats = release.cells, release.plan.output.formats
+    several = len(cells.tables) > 1
+    for number in range(len(cells.tables)):
+        stem = f"table-{number + 1}" if several else "table"
+        for kind in formats:
+            if kind in ("csv", "json", "xlsx"):
+                layout: Any = "pivot" if kind == "xlsx" else "long"
+                cells.publish(folder / f"{stem}.{kind}", layout=layout, table=number)
+            elif kind == "pivot":
+                cells.publish(folder / f"{stem}-pivot.csv", layout="pivot", table=number)
+    digests = {file.name: sha256_of(file) for file in sorted(folder.iterdir())}
+    facts = {**public_facts(release), "files": digests}
+    (folder / "report.json").write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    if "html" in formats:
+        (folder / "report.html").write_text(render_table(release, internal=False), encoding="utf-8")
+    folder.chmod(0o755)
+    for file in folder.iterdir():
+        file.chmod(0o644)
+    return digests
+
+
+def public_facts(release: TableRelease) -> dict[str, Any]:
+    """Collect what may be told to everybody: what the table shows and how it was protected, without any parameter."""
+    from discretion.release.table_run import WORDS
+
+    cells = release.cells
+    facts: dict[str, Any] = {
+        "format": "discretion-table-report",
+        "version": 1,
+        "software": f"discretion {__version__}",
+        "title": release.plan.plan.title,
+        "response": cells.response.name,
+        "variables": [list(table) for table in cells.tables],
+        "cells": len(cells),
+        "suppressed": int(cells.suppressed.sum()),
+        "protection": release.plan.protect.kind,
+        "meaning": WORDS[release.plan.protect.kind],
+    }
+    if release.holds:
+        facts["verdict"] = "the table was attacked as its readers could; everything that had to hold does"
+    return facts
+
+
+def _write_private(release: TableRelease, folder: Path, digests: dict[str, str]) -> None:
+    from discretion.release.plan_file import to_yaml
+    from discretion.release.report.table_page import render_table
+
+    plan = release.plan
+    audit = release.audit
+    content = {
+        "format": "discretion-table-journal",
+        "version": 1,
+        "written": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        "seed": hex(release.seed),
+        "input": {"data": plan.plan.data.get("path")},
+        "rules": [rule.to_plan() for rule in plan.rules],
+        "marks": [{decision: dict(where)} for where, decision in plan.marks],
+        "protect": {plan.protect.kind: dict(plan.protect.options)},
+        "reached": dict(release.facts),
+        "audit": None if audit is None else {"holds": bool(audit.holds), "summary": audit.summary},
+        "verdicts": [vars(verdict) for verdict in release.verdicts],
+        "override": None if release.override is None else {"reason": release.override},
+        "loss": dict(release.loss),
+        "notes": list(release.cells.notes),
+        "files": digests,
+        "versions": versions(),
+    }
+    release.cells.publish(folder / "table.csv", internal=True)
+    texts = {
+        "journal.json": json.dumps(content, indent=2, ensure_ascii=False, default=plain) + "\n",
+        "plan.yaml": to_yaml(json.loads(json.dumps(dict(plan.source.content), default=plain))),
+        "seed": hex(release.seed) + "\n",
+        "report.html": render_table(release, internal=True),
+    }
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
+        (folder / name).chmod(0o600)

@@ -1,0 +1,275 @@
+"""From the content of a plan file to a TablePlan, with every fault found on the way."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from discretion.errors import PlanError, unknown
+from discretion.part import parse
+from discretion.release.plan import Plan
+from discretion.release.plan_file import PlanText
+from discretion.release.plan_parser import PlanParser
+from discretion.release.table_plan import (
+    FORMATS,
+    PROTECTIONS,
+    Protection,
+    TableOutput,
+    TablePlan,
+    TableRequirement,
+)
+
+_OTHER = (
+    "title",
+    "data",
+    "roles",
+    "confirmed",
+    "types",
+    "hierarchies",
+    "missing_codes",
+    "orders",
+    "steps",
+    "seed_file",
+)
+_TABULATE = (
+    "by", "value", "hierarchies", "weight", "contributor", "top", "missing", "empty", "waivers", "requests",
+    "record_key",
+)  # fmt: skip
+_ENTRIES = (*_TABULATE, "rules", "marks", "protect", "audit", "requirements", "output")
+_AUDIT = ("prior", "attacker", "coalition", "seconds", "sums")
+_OWN = {
+    "restructure": ("keep", "ordered"),
+    "perturb": ("key_file", "key_by"),
+}
+"""Options of a protection that its function does not take itself."""
+
+
+class TablePlanParser:
+    """Turns the content of a plan file into a TablePlan and collects every fault on the way."""
+
+    def __init__(self, text: PlanText, base: Path) -> None:
+        self.text, self.base = text, base
+        self.problems: list[str] = []
+        entry = text.content.get("table")
+        self.table: Mapping[str, Any] = entry if isinstance(entry, Mapping) else {}
+
+    def table_plan(self) -> TablePlan:
+        """Parse every entry; raise with all the faults there are."""
+        content = self.text.content
+        if not self.table:
+            self._fault((), "expected `table:` with `by` and more")
+        for key in content:
+            if key not in (*_OTHER, "table"):
+                self._fault((key,), unknown("entry", str(key), (*_OTHER, "table")))
+        for key in self.table:
+            if key not in _ENTRIES:
+                self._fault(("table", key), unknown("entry", str(key), _ENTRIES))
+        plan = self._plan({key: value for key, value in content.items() if key in _OTHER})
+        made = TablePlan(
+            plan=plan,
+            table=self._tabulate(),
+            rules=self._rules(),
+            marks=self._marks(),
+            protect=self._protect(),
+            audit=self._options("audit", _AUDIT),
+            requirements=self._requirements(),
+            output=self._output(),
+            source=self.text,
+        )
+        if self.problems:
+            raise PlanError(self.problems)
+        return made
+
+    def _fault(self, place: tuple[str | int, ...], message: str) -> None:
+        self.problems.append(f"{self.text.where(*place)}: {message}")
+
+    def _plan(self, content: Mapping[str, Any]) -> Plan:
+        try:
+            return PlanParser(PlanText(content, self.text.source, self.text.lines), self.base).plan()
+        except PlanError as error:
+            self.problems += error.problems
+            return Plan(base=self.base)
+
+    def _tabulate(self) -> dict[str, Any]:
+        found = {key: self.table[key] for key in _TABULATE if key in self.table}
+        if not found.get("by"):
+            self._fault(("table",), "`by` is required: the classifying variables, or a list of such lists")
+        if isinstance(found.get("by"), str):
+            found["by"] = [found["by"]]
+        if not isinstance(found.get("value"), str | None):
+            self._fault(("table", "value"), "expected the name of one column; make a plan for each response")
+        trees = found.get("hierarchies", {})
+        if not isinstance(trees, Mapping):
+            self._fault(("table", "hierarchies"), "expected a mapping of variables")
+            trees = {}
+        found["hierarchies"] = {str(name): self._tree(spec) for name, spec in trees.items()}
+        return found
+
+    def _tree(self, spec: Any) -> Any:
+        """Read paths of hierarchy files relative to the plan's folder."""
+        if isinstance(spec, str):
+            return str(self.base / spec) if (self.base / spec).is_file() else spec
+        if isinstance(spec, list) and all(isinstance(item, str) for item in spec):
+            return [self._tree(item) for item in spec]
+        if isinstance(spec, Mapping) and isinstance(spec.get("file"), str):
+            return str(self.base / spec["file"])
+        return spec
+
+    def _rules(self) -> tuple[Any, ...]:
+        found = []
+        for number, spec in enumerate(self._list("rules")):
+            try:
+                found.append(parse(spec, "rule"))
+            except PlanError as error:
+                for problem in error.problems:
+                    self._fault(("table", "rules", number), problem)
+        return tuple(found)
+
+    def _list(self, key: str) -> list[Any]:
+        value = self.table.get(key) or []
+        if not isinstance(value, list):
+            self._fault(("table", key), "expected a list, each entry on a line that starts with `- `")
+            return []
+        return value
+
+    def _marks(self) -> tuple[tuple[Mapping[str, Any], str], ...]:
+        found = []
+        for number, spec in enumerate(self._list("marks")):
+            if not isinstance(spec, Mapping) or len(spec) != 1 or not isinstance(next(iter(spec.values())), Mapping):
+                self._fault(("table", "marks", number), "expected a decision and codes: `must-publish: {region: A}`")
+                continue
+            ((decision, where),) = spec.items()
+            found.append((where, str(decision)))
+        return tuple(found)
+
+    def _protect(self) -> Protection:
+        value = self.table.get("protect")
+        if value is None:
+            return Protection()
+        if isinstance(value, str):
+            value = {value: {}}
+        if not isinstance(value, Mapping) or len(value) != 1:
+            self._fault(("table", "protect"), f"expected one of {', '.join(PROTECTIONS)}, with its options")
+            return Protection()
+        ((kind, options),) = value.items()
+        if kind not in PROTECTIONS:
+            self._fault(("table", "protect"), unknown("protection", str(kind), PROTECTIONS))
+            return Protection()
+        options = options or {}
+        if not isinstance(options, Mapping):
+            self._fault(("table", "protect", kind), "expected a mapping of options")
+            return Protection(kind)
+        if kind == "suppress":
+            self._check_engine(options)
+        known = (*allowed_options(kind), *(options if kind == "suppress" else ()))
+        for name in options:
+            if name not in known:
+                self._fault(("table", "protect", kind, name), unknown("option", str(name), known))
+        lacking = [name for name in required_options(kind) if name not in options]
+        if lacking:
+            self._fault(("table", "protect", kind), f"the option {lacking[0]!r} is required")
+        return Protection(kind, MappingProxyType(dict(options)))
+
+    def _check_engine(self, options: Mapping[str, Any]) -> None:
+        from discretion.tables.suppression import engine_of
+
+        fields = {name: value for name, value in options.items() if name not in ("engine", "cost")}
+        try:
+            engine_of(options.get("engine", "elimination"), fields)
+        except PlanError as error:
+            for problem in error.problems:
+                self._fault(("table", "protect", "suppress"), problem)
+
+    def _options(self, key: str, known: tuple[str, ...]) -> Mapping[str, Any]:
+        value = self.table.get(key) or {}
+        if not isinstance(value, Mapping):
+            self._fault(("table", key), "expected a mapping of options")
+            return {}
+        for name in value:
+            if name not in known:
+                self._fault(("table", key, name), unknown("option", str(name), known))
+        return MappingProxyType(dict(value))
+
+    def _requirements(self) -> tuple[TableRequirement, ...]:
+        found = []
+        for number, spec in enumerate(self._list("requirements")):
+            place = ("table", "requirements", number)
+            if not isinstance(spec, Mapping) or len(spec) != 1 or not isinstance(next(iter(spec.values())), Mapping):
+                self._fault(place, "expected a figure and its bound: `suppressed_percent: {at_most: 10}`")
+                continue
+            ((figure, bounds),) = spec.items()
+            numbers = {k: v for k, v in bounds.items() if isinstance(v, int | float) and not isinstance(v, bool)}
+            if not bounds or set(bounds) - {"at_most", "at_least"} or len(numbers) < len(bounds):
+                self._fault(place, "expected numbers `at_most` and `at_least`, or one of them")
+                continue
+            found.append(TableRequirement(str(figure), **numbers))
+        return tuple(found)
+
+    def _output(self) -> TableOutput:
+        value = self.table.get("output")
+        if value is None:
+            return TableOutput()
+        if isinstance(value, str):
+            return TableOutput(folder=value)
+        known = tuple(TableOutput.__dataclass_fields__)
+        if not isinstance(value, Mapping):
+            self._fault(("table", "output"), "expected a folder, or a mapping with `folder`, `journal` and `formats`")
+            return TableOutput()
+        for key in value:
+            if key not in known:
+                self._fault(("table", "output", key), unknown("option", str(key), known))
+        formats = value.get("formats", list(FORMATS))
+        formats = [formats] if isinstance(formats, str) else formats
+        for name in formats if isinstance(formats, list) else ():
+            if name not in FORMATS:
+                self._fault(("table", "output", "formats"), unknown("format", str(name), FORMATS))
+        return TableOutput(value.get("folder"), value.get("journal"), tuple(formats))
+
+
+def allowed_options(kind: str) -> tuple[str, ...]:
+    """Name the options a protection takes in a plan: those of its function, without what the run gives."""
+    given = {"cells", "rules", "seed", "progress", "ctx", "table", "audit", "options"}
+    function = _function(kind)
+    own = () if function is None else tuple(inspect.signature(function).parameters)
+    return tuple(name for name in (*own, *_OWN.get(kind, ())) if name not in given)
+
+
+def required_options(kind: str) -> tuple[str, ...]:
+    """Name the options a protection cannot do without."""
+    function = _function(kind)
+    if function is None:
+        return ()
+    empty = inspect.Parameter.empty
+    named = inspect.signature(function).parameters.items()
+    return tuple(name for name, item in named if item.default is empty and name not in ("cells", "rules", "options"))
+
+
+def _function(kind: str) -> Any:
+    if kind == "suppress":
+        from discretion.tables.suppression import suppress
+
+        return suppress
+    if kind == "restructure":
+        from discretion.tables.restructure import restructure
+
+        return restructure
+    if kind == "round-random":
+        from discretion.tables.rounding import round_random
+
+        return round_random
+    if kind == "round-controlled":
+        from discretion.tables.controlled_rounding import round_controlled
+
+        return round_controlled
+    if kind == "adjust":
+        from discretion.tables.adjustment import adjust
+
+        return adjust
+    if kind == "perturb":
+        from discretion.tables.cell_key import perturb
+
+        return perturb
+    return None

@@ -1,0 +1,186 @@
+"""Complementary suppression by elimination: fast, for tables of any size, against exact disclosure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from discretion.context import Context
+from discretion.errors import Infeasible
+from discretion.kernels.arrays import Bools, Floats, Ints, Ints32
+from discretion.tables.levels import costs
+from discretion.tables.singletons import known_combinations
+
+if TYPE_CHECKING:
+    from discretion.tables.cells import Cells
+
+RETRIES = 30
+"""Most orders tried after the first when respondents are looked at as attackers."""
+WORK = 25_000
+"""Candidates gone through in all those tries: large tables get fewer."""
+_NAMED = 10
+
+
+def eliminate(
+    cells: Cells,
+    *,
+    cost: Any = "value",
+    singletons: bool = True,
+    coalition: int = 1,
+    ctx: Context | None = None,
+) -> Bools:
+    """Choose complementary cells so that no sensitive cell can be computed exactly from published ones.
+
+    Goes through the other cells, the most costly first, and publishes each unless it makes a sensitive cell a
+    combination of published ones: then it is suppressed. With `singletons` nobody who knows the inner cell it is alone
+    in (with `coalition=c`: c respondents who are all there is in it), or the sum of several such cells of its own
+    within a published cell, can compute another sensitive cell from one such knowledge either; as going through in
+    order is only a heuristic there, it is repeated with an expensive suppressed cell put first, as long as that pays.
+    Empty cells and cells that must be published come first, preferred ones last. Gives the mask.
+
+    Does not protect against bounds: see `levels`, `optimal` and the audit. Time grows with the inner cells times the
+    cells that depend on each.
+
+    References
+    ----------
+    Langsrud (2024), Secondary cell suppression by Gaussian elimination, PSD 2024; catalogue T4.
+
+    Examples
+    --------
+    >>> import polars as pl, discretion as dc
+    >>> from discretion.tables.elimination import eliminate
+    >>> given = pl.DataFrame({"row": list("aaabbb"), "col": list("xyzxyz"), "n": [1, 20, 30, 25, 9, 40]})
+    >>> cells = dc.tables.from_cells(given, ["row", "col"], count="n").apply_rules([dc.Threshold(minimum=3)])
+    >>> [cells.label(i) for i in eliminate(cells).nonzero()[0].tolist()]
+    [{'row': 'a', 'col': 'y'}, {'row': 'b', 'col': 'x'}, {'row': 'b', 'col': 'y'}]
+    """
+    ctx = ctx or Context(seed=0, step="elimination")
+    none = np.zeros(len(cells), np.bool_)
+    if not cells.primary.any():
+        return none
+    problem = _Problem.of(cells, costs(cells, cost), known_combinations(cells, coalition) if singletons else [])
+    best = problem.run(problem.order, ctx)
+    problem.check_published(cells, best)
+    best = problem.improved(best, ctx)
+    none[problem.order[~best]] = True
+    none[problem.first[cells.primary]] = True
+    hidden: Bools = none[problem.first] & ~cells.primary
+    return hidden
+
+
+@dataclass(frozen=True, eq=False)
+class _Problem:
+    """Columns, targets and order; cells with the same inner cells stand and fall together (`first` of them)."""
+
+    columns: tuple[Ints, Ints32]
+    n_rows: int
+    order: Ints
+    """the candidates"""
+    head: int
+    """how many of them come first in any order: those that must be published, and empty ones"""
+    cost: Floats
+    first: Ints
+    targets: tuple[Ints, Ints32]
+    primary: Bools
+    single: Bools
+
+    @classmethod
+    def of(cls, cells: Cells, cost: Floats, known: Sequence[Ints32]) -> _Problem:
+        members = cells.x.transposed
+        first = _first_equal(members.indptr, members.indices)
+        numbers = np.arange(len(cells))
+        sensitive = np.unique(first[cells.primary])
+        free = np.flatnonzero((first == numbers) & ~np.isin(numbers, sensitive))
+        total: Floats = np.bincount(first, cost, len(cells)).astype(np.float64)
+        dearest = np.zeros(len(cells))
+        np.maximum.at(dearest, first, cost)
+        forced = np.bincount(first, cells.status.must_publish, len(cells)) > 0
+        preferred = np.bincount(first, cells.status.preferred, len(cells)) > 0
+        empty = cells.count == 0 if cells.response.counted else cells.value == 0
+        stage = np.select([forced, empty, preferred], [0, 1, 3], 2)
+        order = free[np.lexsort((-dearest[free], stage[free]))]
+        kept = [members.row(int(cell)) for cell in sensitive]
+        place = {rows.tobytes(): number for number, rows in enumerate(kept)}
+        single = [False] * len(kept)
+        for rows in known:
+            number = place.setdefault(rows.tobytes(), len(kept))
+            if number == len(kept):
+                kept.append(rows)
+                single.append(True)
+            single[number] = True
+        start = np.concatenate([[0], np.cumsum([len(rows) for rows in kept])]).astype(np.int64)
+        primary = np.arange(len(kept)) < len(sensitive)
+        columns = (members.indptr, members.indices)
+        return cls(
+            columns,
+            len(cells.inner_codes),
+            order.astype(np.int64),
+            int((stage[free] < 2).sum()),
+            total,
+            first,
+            (start, np.concatenate(kept).astype(np.int32)),
+            primary,
+            np.array(single, np.bool_),
+        )
+
+    def run(self, order: Ints, ctx: Context, label: str = "elimination") -> Bools:
+        """Tell which cells of `self.order` may be published when candidates are taken in another order."""
+        from discretion.kernels.table_elimination import publishable
+
+        found = publishable(
+            self.columns,
+            order,
+            self.n_rows,
+            self.targets,
+            self.primary,
+            self.single,
+            lambda done, total: ctx.progress(done, total, label),
+        )
+        allowed = np.zeros(len(self.first), np.bool_)
+        allowed[order[found]] = True
+        return allowed[self.order]
+
+    def improved(self, best: Bools, ctx: Context) -> Bools:
+        """Put an expensive suppressed cell first, and keep the order if less is lost; several times."""
+        tries = min(RETRIES, WORK // max(len(self.order), 1)) if self.single.any() else 0
+        order, loss = self.order, self.cost[self.order[~best]].sum()
+        waiting = self.order[self.head :][~best[self.head :]]
+        waiting = waiting[np.argsort(-self.cost[waiting], kind="stable")].tolist()
+        while tries > 0 and waiting:
+            cell = waiting.pop(0)
+            if best[self.order == cell][0]:
+                continue
+            tries -= 1
+            rest = order[order != cell]
+            trial = np.concatenate((rest[: self.head], [cell], rest[self.head :]))
+            found = self.run(trial, ctx, "elimination in another order")
+            new_loss = self.cost[self.order[~found]].sum()
+            if new_loss < loss:
+                best, order, loss = found, trial, new_loss
+        return best
+
+    def check_published(self, cells: Cells, allowed: Bools) -> None:
+        """Raise when cells that must be published cannot be."""
+        refused = np.isin(self.first, self.order[~allowed]) & cells.status.must_publish
+        shared = np.isin(self.first, self.first[cells.primary]) & cells.status.must_publish
+        bad = np.flatnonzero(refused | shared)
+        if not len(bad):
+            return
+        named = [", ".join(f"{name}={code}" for name, code in cells.label(int(i)).items()) for i in bad[:_NAMED]]
+        more = f" and {len(bad) - _NAMED} more" if len(bad) > _NAMED else ""
+        raise Infeasible(
+            f"{len(bad)} cells that must be published make sensitive cells computable, together with the others that "
+            f"must be: {'; '.join(named)}{more}; let some of them be suppressed"
+        )
+
+
+def _first_equal(start: Ints, rows: Ints32) -> Ints:
+    """Give for each column the first one with the same rows."""
+    seen: dict[bytes, int] = {}
+    first = np.empty(len(start) - 1, np.int64)
+    for number in range(len(first)):
+        first[number] = seen.setdefault(rows[start[number] : start[number + 1]].tobytes(), number)
+    return first

@@ -1,0 +1,1 @@
+"""How complementary cells are chosen: one part per algorithm."""

@@ -1,0 +1,115 @@
+"""The three algorithms for complementary suppression."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from discretion.context import Context
+from discretion.part import confidential
+from discretion.tables.engines.engine import Choice, Engine
+
+if TYPE_CHECKING:
+    from discretion.tables.cells import Cells
+
+
+class Elimination(Engine, kind="elimination"):
+    """Suppress complementary cells until no sensitive cell can be computed exactly.
+
+    Fast for tables of any size. Protects against exact disclosure by adding and subtracting published cells, also by
+    respondents who know a cell of their own. Does not protect against narrow bounds: the audit that follows shows
+    which cells are under-protected; `levels` and `optimal` protect those too.
+
+    References
+    ----------
+    Langsrud (2024), Secondary cell suppression by Gaussian elimination, PSD 2024; catalogue T4.
+
+    Examples
+    --------
+    >>> import polars as pl, discretion as dc
+    >>> given = pl.DataFrame({"row": list("aaabbb"), "col": list("xyzxyz"), "n": [1, 20, 30, 25, 9, 40]})
+    >>> cells = dc.tables.from_cells(given, ["row", "col"], count="n").apply_rules([dc.Threshold(minimum=3)])
+    >>> dc.Elimination().choose(cells, "value", dc.Context(seed=0)).secondary.sum()
+    np.int64(3)
+    """
+
+    singletons: bool = True
+    """whether respondents who are alone in an inner cell are looked at as attackers"""
+    coalition: int = confidential(1, ge=1)
+    """respondents who put together what they know of an inner cell that is theirs alone"""
+
+    def choose(self, cells: Cells, cost: Any, ctx: Context) -> Choice:
+        """Go through the cells, the most costly first."""
+        from discretion.tables.elimination import eliminate
+
+        chosen = eliminate(cells, cost=cost, singletons=self.singletons, coalition=self.coalition, ctx=ctx)
+        return Choice(chosen)
+
+
+class Levels(Engine, kind="levels"):
+    """Suppress complementary cells until every sensitive cell has the interval its rules require.
+
+    Starts from `elimination`, adds cells by linear programs until an attacker's bounds are far enough away, and
+    publishes again what is not needed. Protected against bounds; good, not proven least.
+
+    References
+    ----------
+    Kelly, Golden & Assad (1992), Networks 22; Castro (2012), European J. Oper. Res. 216; catalogue T4.
+
+    Examples
+    --------
+    >>> import polars as pl, discretion as dc
+    >>> given = pl.DataFrame({"row": list("aaabbb"), "col": list("xyzxyz"), "n": [1, 20, 30, 25, 9, 40]})
+    >>> cells = dc.tables.from_cells(given, ["row", "col"], count="n").apply_rules([dc.Threshold(minimum=3)])
+    >>> cells.suppress("levels").holds
+    True
+    """
+
+    singletons: bool = True
+    """whether the start looks at respondents who are alone in an inner cell"""
+    coalition: int = confidential(1, ge=1)
+    """respondents who put together what they know of an inner cell that is theirs alone"""
+    clean: int = Field(500, ge=0)
+    """linear programs spent on publishing cells again that are not needed; more publish more"""
+
+    def choose(self, cells: Cells, cost: Any, ctx: Context) -> Choice:
+        """Start from elimination, then make room."""
+        from discretion.tables.elimination import eliminate
+        from discretion.tables.levels import levels
+
+        start = eliminate(cells, cost=cost, singletons=self.singletons, coalition=self.coalition, ctx=ctx)
+        return Choice(levels(cells, start=start, cost=cost, clean=self.clean, ctx=ctx))
+
+
+class Optimal(Engine, kind="optimal"):
+    """Suppress complementary cells so that every sensitive cell has its interval, at the least cost possible.
+
+    Exact, by cutting planes: for small tables. When time is over the best pattern found is used; `facts["gap_share"]`
+    says how far from the least cost it may be at most (0: it is the least).
+
+    References
+    ----------
+    Fischetti & Salazar (2001), Management Science 47(7); catalogue T4.
+
+    Examples
+    --------
+    >>> import polars as pl, discretion as dc
+    >>> given = pl.DataFrame({"row": list("aaabbb"), "col": list("xyzxyz"), "n": [1, 20, 30, 25, 9, 40]})
+    >>> cells = dc.tables.from_cells(given, ["row", "col"], count="n").apply_rules([dc.Threshold(minimum=3)])
+    >>> protected = cells.suppress("optimal")
+    >>> protected.holds, protected.facts["gap_share"]
+    (True, 0.0)
+    """
+
+    seconds: float | None = Field(None, gt=0)
+    """time after which the best pattern found so far is taken; none given: as long as it takes"""
+    largest: int = Field(2000, ge=1)
+    """most cells a table may have; larger ones are refused"""
+
+    def choose(self, cells: Cells, cost: Any, ctx: Context) -> Choice:
+        """Alternate between a program that chooses cells and attackers who object."""
+        from discretion.tables.optimal import optimal
+
+        found = optimal(cells, cost=cost, seconds=self.seconds, largest=self.largest, ctx=ctx)
+        return Choice(found.secondary, {"gap_share": found.gap_share, "cost": found.cost, "cuts": found.cuts})

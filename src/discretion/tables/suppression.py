@@ -1,0 +1,128 @@
+"""Complementary suppression, always followed by the audit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from discretion.context import Context
+from discretion.errors import PlanError, unknown
+from discretion.part import parse
+from discretion.tables.engines.engine import Choice, Engine
+
+if TYPE_CHECKING:
+    from discretion.tables.audit_report import Audit
+    from discretion.tables.cells import Cells
+
+ENGINES = ("elimination", "levels", "optimal")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Protected:
+    """A table with its complementary cells suppressed, and what an attacker can still find out."""
+
+    cells: Cells
+    """the table, with complementary cells in its status"""
+    audit: Audit
+    """bounds and status of every suppressed cell"""
+    engine: Engine | None
+    """the algorithm and its settings; None where the cells were chosen by hand"""
+    facts: Mapping[str, Any]
+    """what the algorithm says: for `optimal` the cost and the gap to the least cost possible"""
+
+    @property
+    def holds(self) -> bool:
+        """Whether every sensitive cell is proved to be protected."""
+        return self.audit.holds
+
+    def __repr__(self) -> str:
+        chosen = self.engine.kind if self.engine else "by hand"
+        return f"Protected({chosen}: {int(self.cells.secondary.sum()):,} complementary cells; {self.audit})"
+
+
+def suppress(
+    cells: Cells,
+    engine: str | Mapping[str, Any] | Engine = "elimination",
+    *,
+    cost: Any = None,
+    audit: Mapping[str, Any] | None = None,
+    ctx: Context | None = None,
+    **options: Any,
+) -> Protected:
+    """Suppress complementary cells so that sensitive cells cannot be computed from others, and audit the result.
+
+    `engine` is `"elimination"` (fast, against exact disclosure), `"levels"` (against bounds too), `"optimal"` (at the
+    least cost; small tables), with its fields as options (`singletons=False`, `coalition=2`, `seconds=60`), or an
+    engine object. `cost` is what suppressing a cell costs: `"value"`, `"frequency"`, `"unit"` or a number per cell.
+    Cells marked must-publish stay (`Infeasible` names those that make protection impossible), preferred ones go first.
+    `audit` holds options of the audit. Earlier complementary cells are replaced.
+
+    Examples
+    --------
+    >>> import polars as pl, discretion as dc
+    >>> given = pl.DataFrame({"row": list("aaabbb"), "col": list("xyzxyz"), "n": [1, 20, 30, 25, 9, 40]})
+    >>> cells = dc.tables.from_cells(given, ["row", "col"], count="n").apply_rules([dc.Threshold(minimum=3)])
+    >>> cells.suppress("levels")
+    Protected(levels: 3 complementary cells; Audit(1 sensitive cell: 1 protected; holds))
+    """
+    made = engine_of(engine, options)
+    ctx = ctx or Context(seed=0, step="suppress")
+    _check_values(cells)
+    fresh = cells.with_status(secondary=np.zeros(len(cells), np.bool_))
+    if fresh.primary.any():
+        choice = made.choose(fresh, made.cost if cost is None else cost, ctx.within(made.kind))
+    else:
+        choice = Choice(np.zeros(len(cells), np.bool_))
+    done = fresh.with_status(secondary=choice.secondary)
+    return Protected(done, done.audit(**{"ctx": ctx.within("audit"), **(audit or {})}), made, choice.facts)
+
+
+def suppress_by_hand(
+    cells: Cells, where: Any, *, audit: Mapping[str, Any] | None = None, ctx: Context | None = None
+) -> Protected:
+    """Suppress complementary cells that a person chose, and audit the result.
+
+    `where` is what `Cells.mark` takes: codes, several of them, a mask, or numbers of cells.
+
+    Examples
+    --------
+    >>> import polars as pl, discretion as dc
+    >>> given = pl.DataFrame({"row": list("aaabbb"), "col": list("xyzxyz"), "n": [1, 20, 30, 25, 9, 40]})
+    >>> cells = dc.tables.from_cells(given, ["row", "col"], count="n").apply_rules([dc.Threshold(minimum=3)])
+    >>> cells.suppress_by_hand({"row": "a", "col": "y"})
+    Protected(by hand: 1 complementary cells; Audit(1 sensitive cell: 1 disclosed; fails))
+    """
+    from discretion.tables.marking import chosen
+
+    ctx = ctx or Context(seed=0, step="suppress")
+    done = cells.with_status(secondary=chosen(cells, where) & ~cells.primary)
+    return Protected(done, done.audit(**{"ctx": ctx.within("audit"), **(audit or {})}), None, {})
+
+
+def engine_of(engine: str | Mapping[str, Any] | Engine, options: Mapping[str, Any]) -> Engine:
+    """Give the engine that a word, a place in a plan or an object means."""
+    if isinstance(engine, Engine):
+        if options:
+            raise PlanError(f"options {', '.join(sorted(options))}: give them to the engine object")
+        return engine
+    if isinstance(engine, str):
+        if engine not in ENGINES:
+            raise PlanError(unknown("engine", engine, ENGINES))
+        engine = {engine: dict(options)}
+    elif options:
+        raise PlanError(f"options {', '.join(sorted(options))}: give them inside the engine's mapping")
+    part = parse(engine, "table-engine")
+    if not isinstance(part, Engine):
+        raise PlanError(f"{part.kind!r} is not an engine for complementary suppression")
+    return part
+
+
+def _check_values(cells: Cells) -> None:
+    if cells.status.released is not None:
+        raise PlanError("this table publishes other values than the true ones; suppress first, or do not")
+    gaps = int(np.isnan(cells.value).sum())
+    if gaps:
+        raise PlanError(f"{gaps} cells have no value; complementary cells cannot be chosen, only audited")

@@ -1,0 +1,211 @@
+"""`discretion table`: makes, gates and publishes tables, and audits those of others."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import discretion as dc
+from discretion.tables import formats
+from tests.cli.conftest import Cli
+
+PLAN = """
+title: People by region
+data: people.csv
+table:
+  by: [region, education]
+  rules:
+    - threshold: {minimum: 4, range_percent: 30.731}
+  protect:
+    round-controlled: {base: 5, seconds: 59.0731}
+  requirements:
+    - mean_change: {at_most: 3.0731}
+  output: out
+"""
+PUBLIC = ["report.html", "report.json", "table-pivot.csv", "table.csv", "table.json", "table.xlsx"]
+PRIVATE = ["journal.json", "plan.yaml", "report.html", "seed", "table.csv"]
+
+
+def put(folder: Path, plan: str = PLAN) -> Path:
+    folder.mkdir(exist_ok=True)
+    people = dc.datasets.census(700, seed=1).frame.select("person_id", "region", "education", "sex", "income")
+    dc.write(people, folder / "people.csv")
+    path = folder / "plan.yaml"
+    path.write_text(plan, encoding="utf-8")
+    return path
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(file.name for file in folder.iterdir())
+
+
+def protect(text: str) -> str:
+    return PLAN.replace("round-controlled: {base: 5, seconds: 59.0731}", text)
+
+
+def test_a_table_is_published_whole_with_its_journal(tmp_path: Path, cli: Cli) -> None:
+    done = cli("table", put(tmp_path))
+    assert done.code == 0, done.err
+    assert names(tmp_path / "out") == PUBLIC and names(tmp_path / "out-private") == PRIVATE
+    assert "Information loss" in done.out and "published in" in done.err
+    journal = json.loads((tmp_path / "out-private" / "journal.json").read_text())
+    assert (
+        journal["override"] is None and journal["audit"]["holds"] and journal["rules"][0]["threshold"]["minimum"] == 4
+    )
+    assert all(file.stat().st_mode & 0o077 == 0 for file in (tmp_path / "out-private").iterdir())
+    table = pl.read_csv(tmp_path / "out" / "table.csv")
+    assert table["count"].is_in(range(0, 10_000, 5)).all()
+
+
+def test_public_files_tell_no_parameter(tmp_path: Path, cli: Cli) -> None:
+    assert cli("table", put(tmp_path)).code == 0
+    for file in (tmp_path / "out").iterdir():
+        text = file.read_bytes().decode("utf-8", "replace")
+        for secret in ("0731", "threshold", "minimum", "range_percent", "lower_required", "upper_required"):
+            assert secret not in text, (file.name, secret)
+    inside = (tmp_path / "out-private" / "report.html").read_text()
+    assert (
+        "30.731" in inside
+        and "59.0731" in inside
+        and "NOT FOR PUBLICATION" in inside
+        and "sensitive: threshold" in inside
+    )
+    outside = (tmp_path / "out" / "report.html").read_text()
+    assert "NOT FOR PUBLICATION" not in outside and "<caption>" in outside and 'scope="row"' in outside
+    assert "http://" not in outside and "https://" not in outside and "<script" not in outside
+
+
+def test_json_is_all_of_stdout(tmp_path: Path, cli: Cli) -> None:
+    content = cli("table", put(tmp_path), "--json", "--quiet").json()
+    assert content["version"] == 1 and content["protection"] == "round-controlled" and content["suppressed"] == 0
+    assert {v["name"] for v in content["verdicts"]} == {"audit", "mean_change"} and content["folder"].endswith("out")
+
+
+def test_the_same_seed_gives_the_same_table(tmp_path: Path, cli: Cli) -> None:
+    (tmp_path / "seed").write_text("12345\n")
+    path = put(tmp_path, protect("round-random: {base: 10}").replace("minimum: 4, range_percent: 30.731", "minimum: 1"))
+    for out in ("one", "two"):
+        assert cli("table", path, "--seed-file", tmp_path / "seed", "--out", tmp_path / out).code == 0
+    assert (tmp_path / "one" / "table.csv").read_bytes() == (tmp_path / "two" / "table.csv").read_bytes()
+
+
+def test_a_table_that_fails_its_audit_is_not_published(tmp_path: Path, cli: Cli) -> None:
+    path = put(tmp_path, protect("none").replace("- mean_change: {at_most: 3.0731}", "- suppressed: {at_most: 100}"))
+    before = names(tmp_path)
+    done = cli("table", path, "--json")
+    assert done.code == 4 and done.json()["error"]["kind"] == "RequirementNotMet" and names(tmp_path) == before
+    assert "audit" in done.err and "--override" in done.err
+    assert cli("table", path, "--override", "  ").code == 2 and names(tmp_path) == before
+
+
+def test_an_override_publishes_and_is_recorded(tmp_path: Path, cli: Cli) -> None:
+    path = put(tmp_path, protect("none").replace("- mean_change: {at_most: 3.0731}", "- suppressed: {at_most: 100}"))
+    done = cli("table", path, "--override", "the director decided on 3 May")
+    assert done.code == 0
+    journal = json.loads((tmp_path / "out-private" / "journal.json").read_text())
+    assert journal["override"] == {"reason": "the director decided on 3 May"} and not journal["audit"]["holds"]
+    for file in (tmp_path / "out").iterdir():
+        assert b"director" not in file.read_bytes()
+    assert "verdict" not in json.loads((tmp_path / "out" / "report.json").read_text())
+
+
+def test_a_requirement_can_stop_a_table(tmp_path: Path, cli: Cli) -> None:
+    done = cli("table", put(tmp_path, PLAN.replace("3.0731", "0.0731")))
+    assert done.code == 4 and "mean_change: reached" in done.err and not (tmp_path / "out").exists()
+
+
+def test_force_dry_run_and_existing_folders(tmp_path: Path, cli: Cli) -> None:
+    path = put(tmp_path)
+    assert cli("table", path, "--dry-run").code == 0 and not (tmp_path / "out").exists()
+    assert cli("table", path).code == 0
+    assert cli("table", path).code == 3
+    assert cli("table", path, "--force").code == 0
+    (tmp_path / "out" / "thesis.doc").write_text("mine")
+    assert cli("table", path, "--force").code == 3 and (tmp_path / "out" / "thesis.doc").exists()
+
+
+def test_every_fault_of_a_plan_is_told_at_once(tmp_path: Path, cli: Cli) -> None:
+    plan = (
+        PLAN.replace("threshold: {minimum: 4", "threshold: {minimum: -4")
+        .replace("base: 5", "bass: 5")
+        .replace("at_most", "at_moist")
+        .replace("by: [region, education]", "buy: [region, education]")
+    )
+    done = cli("table", put(tmp_path, plan))
+    assert done.code == 2
+    for words in ("minimum", "did you mean 'base'", "'base' is required", "at_most", "did you mean 'by'", "line"):
+        assert words in done.err, words
+
+
+@pytest.mark.parametrize(
+    "how", ["adjust: {seconds: 5}", "perturb: {variance: 2, maximum: 5}",
+            "perturb: {variance: 2, maximum: 5, key_file: key, key_by: [person_id]}",
+            "round-random: {base: 12}", "restructure: {}"]
+)  # fmt: skip
+def test_other_protections(tmp_path: Path, cli: Cli, how: str) -> None:
+    (tmp_path / "key").write_bytes(bytes(range(40)))
+    plan = protect(how).replace("- mean_change: {at_most: 3.0731}", "- suppressed: {at_most: 0}")
+    plan = plan.replace("range_percent: 30.731", "range_percent: 0")
+    done = cli("table", put(tmp_path, plan), "--out", tmp_path / "o")
+    assert done.code in (0, 4), done.err
+    if how.startswith(("adjust", "perturb", "restructure")):
+        assert done.code == 0, done.err
+
+
+def test_records_can_be_edited_before_they_are_counted(tmp_path: Path, cli: Cli) -> None:
+    steps = (
+        "roles: {person_id: identifier, region: geography, education: quasi}\nsteps:\n  - sample: {share: 0.5}\ntable:"
+    )
+    edited = put(tmp_path, PLAN.replace("table:", steps))
+    done = cli("table", edited, "--json", "--quiet", "--override", "only the count of records is looked at")
+    assert done.code == 0, done.err
+    table = pl.read_csv(tmp_path / "out" / "table.csv")
+    assert table["count"][0] == 350
+
+
+def test_audit_of_a_table_from_elsewhere(tmp_path: Path, cli: Cli) -> None:
+    given = pl.DataFrame(
+        {
+            "row": ["a", "a", "b", "b", "Total", "Total", "a", "b", "Total"],
+            "col": ["x", "y", "x", "y", "x", "y", "Total", "Total", "Total"],
+            "n": [None, 4, 5, 9, 8, 13, 7, 14, 21],
+            "s": ["u", "", "", "", "", "", "", "", ""],
+        }
+    )
+    given.write_csv(tmp_path / "t.csv")
+    done = cli("table", "audit", tmp_path / "t.csv", "--by", "row,col", "--value", "n", "--status", "s", "--json")
+    assert done.code == 4 and done.json()["cells"]["disclosed"] == 1 and done.json()["holds"] is False
+    safe = given.with_columns(
+        n=pl.when((pl.col("row") != "Total") & (pl.col("col") != "Total")).then(None).otherwise(pl.col("n")),
+        s=pl.when((pl.col("row") != "Total") & (pl.col("col") != "Total")).then(pl.lit("x")).otherwise(pl.lit("")),
+    ).with_columns(s=pl.when((pl.col("row") == "a") & (pl.col("col") == "x")).then(pl.lit("u")).otherwise(pl.col("s")))
+    safe.write_csv(tmp_path / "u.csv")
+    done = cli("table", "audit", tmp_path / "u.csv", "--by", "row,col", "--value", "n", "--status", "s")
+    assert done.code == 0 and "holds" in done.err
+    assert cli("table", "audit", tmp_path / "u.csv").code == 2
+
+
+def test_audit_of_a_tau_argus_table(tmp_path: Path, cli: Cli) -> None:
+    people = dc.datasets.census(300, seed=1)
+    cells = dc.tabulate(people, ["region", "sex"], weight=False).apply_rules([dc.Threshold(minimum=5)])
+    formats.write_argus_table(cells, tmp_path / "t.tab")
+    done = cli("table", "audit", tmp_path / "t.rda", "--json", "--quiet")
+    assert done.code in (0, 4) and sum(done.json()["cells"].values()) == int(cells.primary.sum())
+    ruled = cli("table", "audit", tmp_path / "t.rda", "--rule", "threshold:{minimum: 6}", "--json", "--quiet")
+    assert sum(ruled.json()["cells"].values()) >= int(cells.primary.sum())
+
+
+def test_suppression_in_a_plan(tmp_path: Path, cli: Cli) -> None:
+    plan = protect("suppress: {engine: levels}").replace(
+        "- mean_change: {at_most: 3.0731}", "- suppressed_percent: {at_most: 90}"
+    )
+    done = cli("table", put(tmp_path, plan), "--json", "--quiet")
+    assert done.code == 0, done.err
+    table = pl.read_csv(tmp_path / "out" / "table.csv")
+    assert (table["status"] == "c").sum() == done.json()["suppressed"] > 0
+    assert table.filter(pl.col("status") == "c")["count"].null_count() == done.json()["suppressed"]
+    wrong = cli("table", put(tmp_path / "x", plan.replace("engine: levels", "engine: lavels")))
+    assert wrong.code == 2 and "levels" in wrong.err

@@ -1,0 +1,235 @@
+"""The audit agrees with brute force, and nobody beats a protection it claims."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import discretion as dc
+from discretion.context import Context
+from discretion.errors import Cancelled, PlanError
+from tests.tables import brute
+
+KINDS = ("flat", "tree", "three", "linked")
+
+
+def verdict(low: float, high: float, value: float, lower: float, upper: float) -> str:
+    """Say by definition what bounds mean for a cell."""
+    if high - low < 1e-6 * max(abs(value), 1):
+        return "disclosed"
+    enough = value - low >= min(lower, value) - 1e-7 and high - value >= upper - 1e-7
+    return "protected" if enough else "under-protected"
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(5))
+def test_every_status_is_that_of_brute_force(kind: str, seed: int, exact: bool) -> None:
+    rng = np.random.default_rng(seed)
+    cells = brute.random_gaps(rng, brute.table(rng, kind), (0.05, 0.2, 0.5)[seed % 3])
+    found = cells.audit(exact=exact, ctx=Context(seed=seed))
+    assert found.cell.tolist() == np.flatnonzero(cells.suppressed).tolist()
+    for i, cell in enumerate(found.cell.tolist()):
+        low, high = brute.one(cells, cell)
+        if exact:
+            assert found.exact[i]
+            assert found.of(cell) == pytest.approx((low, high), abs=1e-6)
+        assert low - 1e-6 <= found.low[i] and found.high[i] <= high + 1e-6
+        if not cells.primary[cell]:
+            assert found.status[i] == "complementary"
+            continue
+        need = cells.lower_required[cell], cells.upper_required[cell]
+        assert found.status[i] == verdict(low, high, cells.value[cell], *need)
+        if found.status[i] != "protected":
+            short = max(
+                min(need[0], cells.value[cell]) - (cells.value[cell] - low), need[1] - (high - cells.value[cell])
+            )
+            assert found.bounds.short[i] == pytest.approx(short, abs=1e-6)
+    assert found.holds == (not len(found.failing))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_sums_of_suppressed_cells(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    cells = brute.random_gaps(rng, brute.table(rng, ("flat", "tree")[seed % 2]), 0.4)
+    rule = dc.PPercent(percent=15)
+    found = cells.audit(rules=[rule])
+    source, x = cells.source, cells.x.dense()
+    assert found.sums is not None and source is not None
+    judged = dict(zip(found.sums.members, zip(found.sums.value, found.sums.bounds.status, strict=True), strict=True))
+    unions = set()
+    relations = cells.relations().dense()
+    for row in relations:
+        parts = [j for j in np.flatnonzero(row < 0).tolist() if cells.suppressed[j]]
+        pairs = [pair for pair in combinations(parts, 2) if cells.primary[list(pair)].any()]
+        unions |= {*pairs, *([tuple(parts)] if len(parts) > 1 and cells.primary[parts].any() else [])}
+    assert found.sums.examined == len(unions)
+    for union in unions:
+        inside = x[:, list(union)].any(axis=1)
+        by: dict[int, float] = {}
+        for inner, who, amount in zip(source.inner, source.contributor, source.x[:, 0], strict=True):
+            if inside[inner]:
+                by[int(who)] = by.get(int(who), 0.0) + float(amount)
+        given = sorted(by.values(), reverse=True)
+        need = 0.15 * given[0] - sum(given[2:])
+        assert (union in judged) == (need > 1e-9)
+        if union in judged:
+            value, status = judged[union]
+            low, high = brute.interval(cells, np.isin(np.arange(len(cells)), union))
+            assert value == pytest.approx(sum(given))
+            assert status == verdict(low, high, value, need, need)
+    assert found.sums_frame().height == len(judged)
+
+
+def contributions(cells: dc.Cells, group: set[int]) -> tuple[Any, Any]:
+    source = cells.source
+    assert source is not None
+    n = len(cells.inner_codes)
+    theirs, floor, every = np.zeros(n), np.zeros(n), np.zeros(n)
+    for inner, who, amount in zip(source.inner, source.contributor, source.x[:, 0], strict=True):
+        every[inner] += 1
+        if int(who) in group:
+            theirs[inner] += 1
+            floor[inner] += amount
+    return (theirs == every), floor
+
+
+def inside_verdicts(cells: dc.Cells, group: set[int]) -> dict[int, str]:
+    """Say what a group of respondents finds out about each sensitive cell in which others have a part."""
+    known, floor = contributions(cells, group)
+    x = cells.x.dense().astype(bool)
+    found = {}
+    for cell in np.flatnonzero(cells.primary).tolist():
+        if (x[:, cell] & ~known).any():
+            low, high = brute.one(cells, cell, low=floor, fixed=known)
+            lower = min(cells.lower_required[cell], cells.value[cell] - floor[x[:, cell]].sum())
+            found[cell] = verdict(low, high, cells.value[cell], lower, cells.upper_required[cell])
+    return found
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_named_respondents(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    cells = brute.random_gaps(rng, brute.table(rng, ("tree", "linked")[seed % 2]), 0.4)
+    group = set(rng.choice(len(cells.contributors), 2, replace=False).tolist())
+    found = cells.audit(attacker=[cells.contributors[i] for i in group])
+    want = inside_verdicts(cells, group)
+    for i, cell in enumerate(found.cell.tolist()):
+        assert found.status[i] == want.get(cell, "complementary")
+
+
+@pytest.mark.parametrize("coalition", [1, 2])
+@pytest.mark.parametrize("seed", range(4))
+def test_every_respondent_who_knows_a_cell(seed: int, coalition: int) -> None:
+    rng = np.random.default_rng(seed)
+    cells = brute.random_gaps(rng, brute.table(rng, "flat"), 0.5)
+    source = cells.source
+    assert source is not None
+    owners: dict[int, set[int]] = {}
+    for inner, who in zip(source.inner.tolist(), source.contributor.tolist(), strict=True):
+        owners.setdefault(inner, set()).add(who)
+    groups = [
+        g for i, g in owners.items() if len(g) <= coalition and cells.suppressed[cells.inner_cell[i]]
+    ]  # fmt: skip
+    rank = {"protected": 0, "undecided": 1, "under-protected": 2, "disclosed": 3}
+    found = cells.audit(attacker="contributors", coalition=coalition)
+    alone = cells.audit()
+    for i, cell in enumerate(found.cell.tolist()):
+        if not cells.primary[cell]:
+            continue
+        seen = [rank[str(alone.status[i])], *(rank[inside_verdicts(cells, g).get(cell, "protected")] for g in groups)]
+        if coalition == 1:
+            assert rank[str(found.status[i])] == max(seen)
+        else:
+            assert rank[str(found.status[i])] >= max(seen)
+        if rank[str(found.status[i])] > rank[str(alone.status[i])]:
+            assert found.worst[i] and len(found.worst[i]) <= coalition
+
+
+def test_a_respondent_alone_in_a_cell_finds_its_neighbor() -> None:
+    frame = pl.DataFrame({"r": list("aabbbb"), "c": list("xyxxyy"), "v": [5.0, 9.0, 4.0, 7.0, 8.0, 6.0], "f": range(6)})
+    cells = dc.tabulate(frame, ["r", "c"], "v", contributor="f")
+    cells = cells.mark([{"r": "a", "c": "x"}, {"r": "a", "c": "y"}], "unsafe")
+    cells = cells.with_status(secondary=cells.where({"r": "b", "c": ["x", "y"]}))
+    assert cells.audit().holds
+    found = cells.audit(attacker="contributors")
+    assert found.counts["disclosed"] == 2
+    assert {found.worst[found.cell.tolist().index(cells.index({"r": "a", "c": c}))] for c in "xy"} == {(0,), (1,)}
+    assert "attacker" in found.frame().columns
+
+
+def test_what_is_not_decided_in_time_is_not_protected() -> None:
+    rng = np.random.default_rng(0)
+    cells = brute.random_gaps(rng, brute.table(rng, "three"), 0.6)
+    found = cells.audit(seconds=0)
+    assert not found.holds and found.counts["protected"] == 0
+    assert found.counts["undecided"] > 0 and len(found.failing) == cells.primary.sum()
+    late = cells.audit(attacker="contributors", seconds=0)
+    assert late.counts["protected"] == 0 and not late.holds
+
+
+def test_cancel_and_progress() -> None:
+    rng = np.random.default_rng(0)
+    cells = brute.random_gaps(rng, brute.table(rng, "three"), 0.6)
+
+    def stop(done: int, total: int, label: str) -> None:
+        raise Cancelled("stop")
+
+    with pytest.raises(Cancelled):
+        cells.audit(ctx=Context(seed=0, progress=stop))
+
+
+def test_whole_numbers_are_found_when_only_one_fits() -> None:
+    frame = pl.DataFrame({"r": list("aabb"), "c": list("xyxy"), "n": [3, 0, 2, 9]})
+    cells = dc.tables.from_cells(frame, ["r", "c"], count="n")
+    inner = cells.where({"r": ["a", "b"], "c": ["x", "y"]})
+    cells = cells.with_status(primary=inner)
+    prior = {"lower": np.maximum(cells.value - 0.9, 0), "upper": cells.value + 0.9}
+    assert set(cells.audit(prior=prior).status) == {"disclosed"}
+    assert set(cells.audit().status) == {"protected"}
+
+
+def test_nothing_of_the_values_leaks_into_words() -> None:
+    frame = pl.DataFrame({"r": list("aabb"), "c": list("xyxy"), "v": [731.0, 420.0, 913.0, 517.0]})
+    cells = dc.tables.from_cells(frame, ["r", "c"], "v").mark({"r": "a", "c": "x"}, "unsafe")
+    found = cells.audit()
+    assert found.counts == {"protected": 0, "under-protected": 0, "disclosed": 1, "undecided": 0}
+    text = repr(found) + found.summary + repr(found.bounds)
+    assert not any(number in text for number in ("731", "420", "913", "517"))
+    assert found.to_dict()["holds"] is False and found.loss["primary_value"] == 731.0
+    assert found.frame().select("low", "high").row(0) == (731.0, 731.0)
+
+
+def test_tables_protected_elsewhere() -> None:
+    frame = pl.DataFrame(
+        {"r": list("aaabbb"), "c": list("xyzxyz"), "v": [3.0, 4, 5, 6, 7, 8], "s": ["u", "x", "", "x", "x", ""]}
+    )
+    cells = dc.tables.from_cells(frame, ["r", "c"], "v", status="s")
+    found = cells.audit(exact=True)
+    assert found.holds and found.of(cells.index({"r": "a", "c": "x"})) == (0.0, 7.0)
+    assert found.loss["secondary"] == 3 and found.loss["secondary_value"] == 17.0
+    assert found.loss["mean_width"] == pytest.approx(7.0) and found.loss["unbounded"] == 0
+    assert cells.audit(which="suppressed").counts["protected"] == 4
+    assert cells.audit(attacker="contributors").holds if cells.response.counted else True
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"attacker": "spy"}, "attacker"),
+        ({"which": "all"}, "which"),
+        ({"coalition": 0}, "coalition"),
+        ({"attacker": ["nobody"]}, "respondent"),
+    ],
+)
+def test_bad_input(options: dict[str, Any], text: str) -> None:
+    cells = brute.table(np.random.default_rng(0), "flat")
+    with pytest.raises(PlanError, match=text):
+        cells.audit(**options)
+    given = dc.tables.from_cells(pl.DataFrame({"r": ["a", "b"], "v": [1.0, 2.0]}), ["r"], "v")
+    with pytest.raises(PlanError, match="respondent"):
+        given.audit(attacker="contributors")

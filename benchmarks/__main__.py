@@ -13,6 +13,9 @@ from benchmarks import (
     microaggregation,
     microdata,
     mondrian,
+    online_audit,
+    online_dp,
+    online_ledger,
     peers,
     probabilistic,
     protect_values,
@@ -21,6 +24,10 @@ from benchmarks import (
     suda,
     suppression,
     tables,
+    tables_suppress,
+    tables_audit,
+    tables_round,
+    tune,
 )
 
 
@@ -45,6 +52,13 @@ def main() -> int:
         risk_classes,
         suda,
         tables,
+        tables_suppress,
+        tables_audit,
+        tables_round,
+        tune,
+        online_audit,
+        online_dp,
+        online_ledger,
     ):
         for line in source.lines():
             failed += not line.holds

@@ -29,7 +29,7 @@ from pydantic.fields import FieldInfo
 
 from discretion.errors import PlanError, did_you_mean, unknown
 
-Family = Literal["method", "model", "risk", "utility", "rule"]
+Family = Literal["method", "model", "risk", "utility", "rule", "table-engine"]
 
 PACKAGES: Mapping[str, Family] = {
     "protect": "method",
@@ -38,6 +38,7 @@ PACKAGES: Mapping[str, Family] = {
     "risk": "risk",
     "utility": "utility",
     "tables.rules": "rule",
+    "tables.engines": "table-engine",
 }
 """Where parts live, and what the parts of each package are."""
 

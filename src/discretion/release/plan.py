@@ -106,6 +106,8 @@ class Plan:
     confirmed: bool = True
     seed_file: str | None = None
     base: Path = field(default_factory=Path)
+    tune: Mapping[str, Any] = field(default_factory=dict)
+    """what `discretion tune` explores, as the plan writes it"""
 
     @classmethod
     def load(cls, path: str | Path) -> Plan:
@@ -141,6 +143,7 @@ class Plan:
             "requirements": [requirement.to_plan() for requirement in self.requirements],
             "output": {k: v for k, v in vars(self.output).items() if v and (k, v) != ("format", "csv")},
             "seed_file": self.seed_file,
+            "tune": dict(self.tune),
         }
         return {key: value for key, value in content.items() if value not in (None, "", {}, [])}
 

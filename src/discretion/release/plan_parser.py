@@ -20,7 +20,7 @@ from discretion.release.plan_file import PlanText
 
 _SECTIONS = (
     "title", "data", "roles", "confirmed", "types", "hierarchies", "missing_codes", "orders",
-    "steps", "measures", "requirements", "output", "seed_file",
+    "steps", "measures", "requirements", "output", "seed_file", "tune",
 )  # fmt: skip
 _DATA_OPTIONS = (
     "path",
@@ -69,6 +69,7 @@ class PlanParser:
             confirmed=self._flag("confirmed", True),
             seed_file=self._text("seed_file"),
             base=self.base,
+            tune=self._tune(),
         )
         self._check_seed_place(plan)
         if self.problems:
@@ -254,6 +255,12 @@ class PlanParser:
         if not isinstance(part, Measure | PrivacyModel):
             return None
         return Requirement(part, publish=options.get("publish", False), **bounds)
+
+    def _tune(self) -> dict[str, Any]:
+        from discretion.release.tune_plan import check_section
+
+        given = self.text.content.get("tune")
+        return {} if given is None else check_section(given, self._fault, self._resolve)
 
     def _check_seed_place(self, plan: Plan) -> None:
         if plan.seed_file and plan.output.folder:

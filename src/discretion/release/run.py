@@ -66,6 +66,8 @@ def check_plan(plan: Plan) -> None:
         raise PlanError(
             "the roles of this plan are proposals (`confirmed: false`); read them, then set `confirmed: true`"
         )
+    if plan.tune:
+        raise PlanError("the plan has a `tune` section and is not finished: `discretion tune` writes the plan to run")
     if not plan.schema.has_roles:
         raise PlanError("the plan gives no roles; `discretion roles DATA` proposes some")
 

@@ -1,0 +1,201 @@
+"""Several finished releases side by side: the same attacks and measures on each, and which way is better."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from discretion.measure import Better, Measure, as_percent
+from discretion.part import Family
+from discretion.release.tune_cache import Figure
+from discretion.release.tune_scales import gain_of, loss_of
+
+_ALIKE = 1e-9
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One measure on every release; a release that it could not run on has a reason instead of a figure."""
+
+    measure: Measure
+    before: float | None
+    """the figure of the original itself, for risks"""
+    figures: Mapping[str, Figure]
+    reasons: Mapping[str, str]
+
+    @property
+    def kind(self) -> str:
+        """The kind of the measure."""
+        return self.measure.kind
+
+    @property
+    def title(self) -> str:
+        """The kind, and the target of a measure that stands several times."""
+        target = getattr(self.measure, "target", None)
+        return f"{self.kind} ({target})" if isinstance(target, str) and target else self.kind
+
+    @property
+    def family(self) -> Family:
+        """Risk or utility."""
+        return self.measure.family
+
+    @property
+    def better(self) -> Better:
+        """The direction of the figure."""
+        return self.measure.better
+
+    @property
+    def everywhere(self) -> bool:
+        """Tell whether every release has a figure."""
+        return not self.reasons
+
+    @property
+    def chance(self) -> float | None:
+        """What guessing reaches (the largest over the releases)."""
+        known = [figure.chance for figure in self.figures.values() if figure.chance is not None]
+        return max(known) if known else None
+
+    @property
+    def winner(self) -> str | None:
+        """The release with the best figure; None if several share it, or one has none."""
+        if not self.everywhere or any(figure.doubtful for figure in self.figures.values()):
+            return None
+        sign = 1 if self.better == "lower" else -1
+        ordered = sorted((sign * figure.value, name) for name, figure in self.figures.items())
+        return ordered[0][1] if len(ordered) == 1 or ordered[1][0] - ordered[0][0] > _ALIKE else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the row as plain data."""
+        return {
+            "measure": self.measure.to_plan(),
+            "family": self.family,
+            "better": self.better,
+            "before": self.before,
+            "chance": self.chance,
+            "values": {name: figure.value for name, figure in self.figures.items()},
+            "takes_perturbed_values_as_true": [name for name, figure in self.figures.items() if figure.doubtful],
+            "not_run": dict(self.reasons),
+            "winner": self.winner,
+        }
+
+
+@dataclass(frozen=True)
+class Overall:
+    """One figure for risk and one for utility of a release, comparable between the releases of one comparison."""
+
+    gain: float | None
+    """the largest gain over guessing of an attack that ran on all releases"""
+    attack: str
+    loss: float | None
+    """the mean loss, each between 0 and 1, over the measures that ran on all releases"""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The same attacks and measures on several releases of one original."""
+
+    rows: tuple[Compared, ...]
+    names: tuple[str, ...]
+    records: Mapping[str, int]
+    lacking: Mapping[str, tuple[str, ...]]
+    """columns of the original (identifiers aside) that a release does not have"""
+
+    def __repr__(self) -> str:
+        return f"Comparison({' · '.join(self.names)}: {self.verdict})"
+
+    def overall(self, name: str) -> Overall:
+        """Give the best attacker's gain and the mean loss of a release."""
+        attacks = [
+            (gain_of(row.figures[name]), row.title)
+            for row in self.rows
+            if row.everywhere and row.family == "risk" and row.measure.limits == (0.0, 1.0)
+            if not row.figures[name].doubtful
+        ]
+        losses = [loss_of(row.measure, row.figures[name].value) for row in self.scaled]
+        gain, attack = max(attacks, key=lambda one: one[0]) if attacks else (None, "")
+        return Overall(gain, attack, sum(losses) / len(losses) if losses else None)
+
+    @property
+    def scaled(self) -> tuple[Compared, ...]:
+        """The utilities whose figures have a smallest and a largest value, and that ran on all releases."""
+        return tuple(
+            row for row in self.rows if row.everywhere and row.family == "utility" and None not in row.measure.limits
+        )
+
+    @property
+    def better(self) -> str | None:
+        """The release that is at least as good as every other in both overall figures and better in one; or None."""
+        figures = {name: self._pair(name) for name in self.names}
+        for name, mine in figures.items():
+            others = [pair for other, pair in figures.items() if other != name]
+            if all(_dominates(mine, pair) for pair in others):
+                return name
+        return None
+
+    def _pair(self, name: str) -> tuple[float, float] | None:
+        found = self.overall(name)
+        return None if found.gain is None or found.loss is None else (found.gain, found.loss)
+
+    @property
+    def verdict(self) -> str:
+        """Say in a sentence which way is better."""
+        overall = {name: self.overall(name) for name in self.names}
+        if any(one.gain is None or one.loss is None for one in overall.values()):
+            return "The releases cannot be compared overall: no attack, or no utility from 0 to 1, ran on all."
+        if (name := self.better) is not None:
+            mine = overall[name]
+            return (
+                f"{name} is better: an attacker gains {as_percent(mine.gain or 0.0)} with the best attack and "
+                f"{as_percent(mine.loss or 0.0)} of the utility is lost; {self._others(name, overall)}."
+            )
+        gains, losses = ([getattr(one, field) for one in overall.values()] for field in ("gain", "loss"))
+        if max(gains) - min(gains) <= _ALIKE and max(losses) - min(losses) <= _ALIKE:
+            return "The releases are equally good in both overall figures."
+        safest = min(overall, key=lambda name: (overall[name].gain or 0.0, overall[name].loss or 0.0))
+        useful = min(overall, key=lambda name: (overall[name].loss or 0.0, overall[name].gain or 0.0))
+        head = "Neither dominates" if len(self.names) == 2 else "None dominates"
+        if safest == useful:
+            return f"{head}: {safest} is best in both figures, but another is equally good."
+        return (
+            f"{head}: {safest} is safer (the best attack gains {as_percent(overall[safest].gain or 0.0)} against "
+            f"{as_percent(overall[useful].gain or 0.0)}), {useful} is more useful (loss "
+            f"{as_percent(overall[useful].loss or 0.0)} against {as_percent(overall[safest].loss or 0.0)})."
+        )
+
+    def _others(self, best: str, overall: Mapping[str, Overall]) -> str:
+        return ", ".join(
+            f"{name}: {as_percent(one.gain or 0.0)} and {as_percent(one.loss or 0.0)}"
+            for name, one in overall.items()
+            if name != best
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the comparison as plain data."""
+        return {
+            "releases": list(self.names),
+            "records": dict(self.records),
+            "columns_not_released": {name: list(columns) for name, columns in self.lacking.items()},
+            "measures": [row.to_dict() for row in self.rows],
+            "overall": {name: vars(self.overall(name)) for name in self.names},
+            "better": self.better,
+            "verdict": self.verdict,
+        }
+
+    def page(self, title: str = "Comparison of releases") -> str:
+        """Give the comparison as one HTML file that needs nothing else."""
+        from discretion.release.report.comparison_page import comparison_page
+
+        return comparison_page(self, title)
+
+    def _repr_html_(self) -> str:
+        from discretion.release.report.comparison_page import table
+
+        return table(self)
+
+
+def _dominates(mine: Sequence[float] | None, other: Sequence[float] | None) -> bool:
+    if mine is None or other is None:
+        return False
+    pairs = list(zip(mine, other, strict=True))
+    return all(a <= b + _ALIKE for a, b in pairs) and any(a < b - _ALIKE for a, b in pairs)

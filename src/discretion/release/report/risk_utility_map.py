@@ -1,0 +1,242 @@
+"""The risk–utility map: a mark for every setting, the front, the limit. Left is safer, up is more useful."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING
+
+from discretion.release.report import svg
+from discretion.release.report.wording import number, percent, shorten
+
+if TYPE_CHECKING:
+    from discretion.release.tune_result import Point, TuneResult
+
+WIDTH, NARROW, HEIGHT = 720, 372, 460
+_LEFT, _RIGHT, _TOP, _BOTTOM = 66, 22, 34, 54
+_LEGEND_ROW = 20
+_COLORS = ("#17568f", "#9c4a00", "#14603a", "#7b2d8b", "#8a1c3b", "#46606e")
+_FRONT = "#1b2733"
+_LIMIT = "#9b1c1c"
+_MOST_NAMED = 6
+_MARK = 6.0
+
+
+@dataclass(frozen=True)
+class Mark:
+    """One setting on the map."""
+
+    label: str
+    words: str
+    """everything the mark tells when it is pointed at"""
+    x: float
+    y: float
+    family: int
+    on_front: bool
+    best: bool
+    allowed: bool
+    confirmed: bool
+
+
+@dataclass(frozen=True)
+class Map:
+    """What the picture shows, in the units of the two figures."""
+
+    marks: tuple[Mark, ...]
+    families: tuple[str, ...]
+    risk: str
+    utility: str
+    higher_is_better: bool
+    shares: tuple[bool, bool]
+    max_risk: float | None
+    min_utility: float | None
+    original_risk: float | None
+
+
+def map_of(result: TuneResult) -> Map:
+    """Gather the marks of a result."""
+    from discretion.errors import Infeasible, PlanError
+
+    try:
+        best: Point | None = result.best
+    except (Infeasible, PlanError):
+        best = None
+    front = {id(point) for point in result.front}
+    families = tuple(dict.fromkeys(point.setting.family for point in result.points))
+    marks = tuple(
+        Mark(
+            label=point.label,
+            words=words_of(result, point, best is point, id(point) in front),
+            x=point.risk,
+            y=point.utility,
+            family=families.index(point.setting.family),
+            on_front=id(point) in front,
+            best=best is point,
+            allowed=result.holds(point),
+            confirmed=point.confirmed,
+        )
+        for point in result.points
+    )
+    return Map(
+        marks, families, result.risk.title, result.utility.title, result.utility.better == "higher",
+        (result.risk.is_share, result.utility.is_share), result.max_risk, result.min_utility, result.original_risk,
+    )  # fmt: skip
+
+
+def words_of(result: TuneResult, point: Point, best: bool, on_front: bool) -> str:
+    """Say everything about a point in one line."""
+    shares = result.risk.is_share, result.utility.is_share
+    said = [
+        point.label,
+        f"risk {_figure(point.risk, shares[0])} ± {_figure(point.risk_spread, shares[0])} (by {point.leading})",
+        f"utility {_figure(point.utility, shares[1])} ± {_figure(point.utility_spread, shares[1])}",
+        f"{point.runs} run{'s' if point.runs > 1 else ''} on {point.rows:,} rows"
+        + ("" if point.confirmed else " (sample)"),
+    ]
+    if best:
+        said.append("best under the limit")
+    elif on_front:
+        said.append("on the front")
+    if point.confirmed and (result.max_risk is not None or result.min_utility is not None):
+        said.append("keeps the limit" if result.holds(point) else "breaks the limit")
+    return "; ".join(said)
+
+
+def _figure(value: float, share: bool) -> str:
+    return percent(value) if share else number(value)
+
+
+def draw(found: Map, *, interactive: bool = False, width: int = WIDTH) -> str:
+    """Draw the map; `interactive` marks can be reached by the keyboard."""
+    across, up = _scales(found, width)
+    rows = -(-len(found.families[:_MOST_NAMED]) // _legend_columns(width))
+    height = HEIGHT + rows * _LEGEND_ROW
+    body = [
+        *_forbidden(found, across, up),
+        *_axes(found, across, up),
+        *_front(found, across, up),
+        *[_mark(mark, place, across, up, interactive) for place, mark in _painted(found)],
+        *_legend(found, width),
+    ]
+    best = next((mark.label for mark in found.marks if mark.best), "")
+    description = f"{len(found.marks)} settings; left is safer, up is more useful. "
+    description += f"Best under the limit: {best}." if best else "None is marked as the best."
+    words = f"<title>Risk–utility map</title><desc>{escape(description)}</desc>"
+    role = {"role": "group", "aria-label": "Risk–utility map"} if interactive else {"role": "img"}
+    box = f"0 0 {width} {height}"
+    attributes = {"class": "plot", "viewBox": box, "width": width, "height": height, **role}
+    space = {} if interactive else {"xmlns": "http://www.w3.org/2000/svg", "font-family": "system-ui, sans-serif"}
+    return svg.element("svg", words + "".join(body), **attributes, **space)
+
+
+def _painted(found: Map) -> list[tuple[int, Mark]]:
+    """Put the marks of the front last, so that they lie on top and are reached in order of risk."""
+    return sorted(enumerate(found.marks), key=lambda item: (item[1].best, item[1].on_front, item[1].x))
+
+
+def _scales(found: Map, width: int) -> tuple[svg.Scale, svg.Scale]:
+    xs = [mark.x for mark in found.marks] + ([found.max_risk] if found.max_risk is not None else [])
+    ys = [mark.y for mark in found.marks] + ([found.min_utility] if found.min_utility is not None else [])
+    if found.original_risk is not None:
+        xs.append(found.original_risk)
+    (left, right), (low, high) = _padded(xs, found.shares[0]), _padded(ys, found.shares[1])
+    across = svg.Scale(left, right, _LEFT, width - _RIGHT)
+    bottom, top = float(HEIGHT - _BOTTOM), float(_TOP)
+    return across, svg.Scale(low, high, bottom, top) if found.higher_is_better else svg.Scale(low, high, top, bottom)
+
+
+def _padded(values: list[float], share: bool) -> tuple[float, float]:
+    low, high = min(values), max(values)
+    room = 0.06 * (high - low) or max(abs(high) * 0.1, 0.01)
+    low, high = low - room, high + room
+    return (max(low, -0.02), min(high, 1.02)) if share else (low, high)
+
+
+def _axes(found: Map, across: svg.Scale, up: svg.Scale) -> list[str]:
+    right, bottom = across.stop, HEIGHT - _BOTTOM
+    drawn = [svg.note(6, 16, f"{found.utility} (up is better)", "start")]
+    for value in svg.ticks(up.low, up.high, 6):
+        drawn.append(svg.line(_LEFT, up(value), right, up(value)))
+        drawn.append(svg.note(_LEFT - 7, up(value) + 4, _figure(value, found.shares[1]), "end"))
+    drawn.append(svg.line(_LEFT, bottom, right, bottom, svg.MUTED))
+    for value in svg.ticks(across.low, across.high, int(right) // 80):
+        drawn.append(svg.line(across(value), bottom, across(value), bottom + 4, svg.MUTED))
+        drawn.append(svg.note(across(value), bottom + 18, _figure(value, found.shares[0])))
+    drawn.append(svg.note((_LEFT + right) / 2, bottom + 38, f"risk: {found.risk} (left is better)"))
+    if found.original_risk is not None:
+        x = across(found.original_risk)
+        drawn.append(svg.line(x, _TOP, x, bottom, svg.ORIGINAL, stroke_dasharray="2 3"))
+        drawn.append(svg.note(min(x - 4, right), _TOP + 12, "original data", "end"))
+    return drawn
+
+
+def _forbidden(found: Map, across: svg.Scale, up: svg.Scale) -> list[str]:
+    """Shade what the limit excludes, and draw its line."""
+    right, bottom = across.stop, HEIGHT - _BOTTOM
+    if found.max_risk is not None:
+        x = min(max(across(found.max_risk), _LEFT), right)
+        shade = svg.rect(x, _TOP, right - x, bottom - _TOP, _LIMIT, fill_opacity="0.06")
+        line = svg.line(x, _TOP, x, bottom, _LIMIT, stroke_width="1.5", stroke_dasharray="6 4")
+        return [shade, line, svg.text(x + 5, bottom - 8, "limit", fill=_LIMIT, font_size=11)]
+    if found.min_utility is not None:
+        y = up(found.min_utility)
+        shade = svg.rect(_LEFT, y, right - _LEFT, bottom - y, _LIMIT, fill_opacity="0.06")
+        line = svg.line(_LEFT, y, right, y, _LIMIT, stroke_width="1.5", stroke_dasharray="6 4")
+        return [shade, line, svg.text(_LEFT + 6, y + 14, "limit", fill=_LIMIT, font_size=11)]
+    return []
+
+
+def _front(found: Map, across: svg.Scale, up: svg.Scale) -> list[str]:
+    """Draw the front as stairs: along each step nothing better was found."""
+    chosen = sorted((mark for mark in found.marks if mark.on_front), key=lambda mark: (mark.x, up(mark.y)))
+    stairs: list[tuple[float, float]] = []
+    for mark in chosen:
+        place = across(mark.x), up(mark.y)
+        if stairs:
+            stairs.append((place[0], stairs[-1][1]))
+        stairs.append(place)
+    return [svg.polyline(stairs, _FRONT, stroke_width="1.5", stroke_opacity="0.55")] if len(stairs) > 1 else []
+
+
+def _mark(mark: Mark, place: int, across: svg.Scale, up: svg.Scale, interactive: bool) -> str:
+    x, y, color = across(mark.x), up(mark.y), _COLORS[mark.family % len(_COLORS)]
+    shown = f"<title>{escape(mark.words)}</title>"
+    if mark.best:
+        shown += svg.element("circle", cx=x, cy=y, r=_MARK + 6, fill="none", stroke=_FRONT, stroke_width="2")
+    shown += _shape(mark.family, x, y, color if mark.on_front else "#fff", color, dashed=not mark.confirmed)
+    reach = {"tabindex": "0", "role": "img", "aria-label": mark.words, "data-point": place} if interactive else {}
+    return svg.element("g", shown, **{"class": "mark", **reach})
+
+
+def _shape(family: int, x: float, y: float, fill: str, stroke: str, *, dashed: bool = False) -> str:
+    """Draw a circle, square, triangle or diamond; the shape tells methods apart without color."""
+    r = _MARK
+    style: dict[str, object] = {"fill": fill, "stroke": stroke, "stroke_width": "1.8"}
+    if dashed:
+        style["stroke_dasharray"] = "2.5 1.5"
+    corners = {
+        1: [(x - r, y - r), (x + r, y - r), (x + r, y + r), (x - r, y + r)],
+        2: [(x, y - r * 1.2), (x + r * 1.15, y + r), (x - r * 1.15, y + r)],
+        3: [(x, y - r * 1.3), (x + r * 1.3, y), (x, y + r * 1.3), (x - r * 1.3, y)],
+    }.get(family % 4)
+    if corners is None:
+        return svg.element("circle", cx=x, cy=y, r=r, **style)
+    return svg.element("polygon", points=" ".join(f"{a:.1f},{b:.1f}" for a, b in corners), **style)
+
+
+def _legend_columns(width: int) -> int:
+    return 2 if width > NARROW else 1
+
+
+def _legend(found: Map, width: int) -> list[str]:
+    drawn = []
+    columns = _legend_columns(width)
+    column = (width - _LEFT - _RIGHT) / columns
+    for place, family in enumerate(found.families[:_MOST_NAMED]):
+        x, y = _LEFT + 8 + (place % columns) * column, HEIGHT + 4 + (place // columns) * _LEGEND_ROW
+        color = _COLORS[place % len(_COLORS)]
+        drawn.append(_shape(place, x, y, color, color))
+        drawn.append(svg.text(x + 14, y + 4, shorten(family, 42), font_size=12))
+    if len(found.families) > _MOST_NAMED:
+        drawn.append(svg.note(width - _RIGHT, HEIGHT + 8, f"and {len(found.families) - _MOST_NAMED} more", "end"))
+    return drawn

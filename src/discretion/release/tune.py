@@ -1,0 +1,340 @@
+"""The balance of risk and utility: try methods and parameters, and find what is best under a limit (U13)."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discretion.context import Context, Progress, ignore_progress, new_seed
+from discretion.data.dataset import Dataset
+from discretion.errors import DataError, Infeasible, PlanError
+from discretion.measure import Measure
+from discretion.method import Method
+from discretion.release.study import Study
+from discretion.release.tune_cache import Figure, FigureCache, data_digest, release_key, rows_digest
+from discretion.release.tune_order import candidates, coarse_first
+from discretion.release.tune_result import Failed, Point, TuneResult
+from discretion.release.tune_scales import Scale, default_risk, default_utility, figure_of, take_measures
+from discretion.release.tune_space import Setting, settings_of
+
+clock: Callable[[], float] = time.monotonic
+RUNS, SAMPLE = 3, 5_000
+_SCREENING = 0.6
+"""Share of a time budget for trying settings on a sample; the rest is for all rows."""
+_WORTH_SAMPLING = 1.5
+"""A sample is drawn from data that is larger than it by this factor."""
+
+
+def tune(
+    dataset: Any,
+    methods: Sequence[Any],
+    *,
+    risk: Any = None,
+    utility: Any = None,
+    max_risk: float | None = None,
+    min_utility: float | None = None,
+    before: Sequence[Any] = (),
+    runs: int = RUNS,
+    sample: int | None = SAMPLE,
+    seconds: float | None = None,
+    seed: int | None = None,
+    cache: str | Path | None = None,
+    progress: Progress = ignore_progress,
+) -> TuneResult:
+    """Try methods with their grids of parameters; give the risk–utility map and the best setting under a limit.
+
+    `methods` are methods, pipelines (lists of steps), or either with grids: `dc.Vary(dc.RankSwap, columns=["income"],
+    percent=dc.Grid([1, 5, 10]))`, or as a plan writes it. `before` are steps that come first in all of them.
+
+    `risk` and `utility` are one measure or several. One keeps its own figure and direction. Several risks give the
+    largest gain over guessing, (s − c)/(1 − c); attacks that take perturbed values as true do not count. Several
+    utilities give one minus the mean loss, each between 0 and 1. `max_risk` asks for the best utility with at most
+    that risk, `min_utility` for the least risk with at least that utility (for a measure where lower is better: at most
+    that figure). Every run must keep the limit.
+
+    Each setting runs `runs` times (fewer where it draws nothing), on `sample` rows if there are many more (whole
+    households where the data has them); what may lie on the front is repeated on all rows, and only that counts as
+    `front` and `best`. A sample makes people easier to find: its risks are no estimates. `seconds` bounds the time: the
+    settings are then tried in an order that covers the grid coarsely first, and the result names those left out. The
+    same `seed` gives the same result if no `seconds` are given. Figures are kept with the data, and in the folder
+    `cache` (private): a repeated call, or one that was cancelled, goes on where the last one stopped.
+
+    Choosing the best of many noisy figures favors lucky ones: confirm with `result.study(seed=…)`.
+
+    Examples
+    --------
+    >>> import discretion as dc
+    >>> people = dc.datasets.census(600, seed=1)
+    >>> swaps = dc.Vary(dc.RankSwap, columns=["savings"], percent=dc.Grid([2, 10, 50]))
+    >>> found = dc.tune(people, [swaps], risk=dc.RankInterval(columns=["savings"], percent=5),
+    ...                 utility=dc.VariableChange(columns=["savings"]), max_risk=0.5, seed=1)
+    >>> found.best.label
+    'rank-swap (percent=10)'
+    """
+    data = Dataset.of(dataset)
+    settings = settings_of(methods)
+    first = _fixed_steps(before)
+    check_numbers(max_risk=max_risk, min_utility=min_utility, seconds=seconds, runs=runs, sample=sample)
+    figures = [
+        Scale(take_measures(risk, "risk") if risk is not None else default_risk(data, settings), "risk"),
+        Scale(take_measures(utility, "utility") if utility is not None else default_utility(data, settings), "utility"),
+    ]
+    work = _Work(data, first, figures[0], figures[1], new_seed() if seed is None else seed, runs, progress)
+    work.cache = FigureCache(data.cached(("tune",), dict), cache)
+    return _explore(work, settings, sample, seconds, max_risk, min_utility)
+
+
+def _fixed_steps(given: Sequence[Any]) -> tuple[Method, ...]:
+    if not given:
+        return ()
+    settings = settings_of([list(given)])
+    if len(settings) > 1:
+        raise PlanError("before: these steps are the same for all settings; put grids under `methods`")
+    return settings[0].methods
+
+
+def check_numbers(
+    *,
+    max_risk: float | None = None,
+    min_utility: float | None = None,
+    seconds: float | None = None,
+    runs: int = RUNS,
+    sample: int | None = SAMPLE,
+) -> None:
+    """Refuse limits, budgets and counts that make no sense, all at once."""
+    problems = []
+    if max_risk is not None and min_utility is not None:
+        problems.append("max_risk and min_utility: give one of them; the other figure is what is made best")
+    for name, value in (("max_risk", max_risk), ("min_utility", min_utility), ("seconds", seconds)):
+        if value is not None and not (_is_number(value) and math.isfinite(value)):
+            problems.append(f"{name}: expected a number")
+    if seconds is not None and _is_number(seconds) and not seconds > 0:
+        problems.append("seconds: expected a number above 0")
+    if not isinstance(runs, int) or isinstance(runs, bool) or runs < 1:
+        problems.append("runs: expected a whole number of at least 1")
+    if sample is not None and (not isinstance(sample, int) or isinstance(sample, bool) or sample < 2):
+        problems.append("sample: expected a whole number of rows, at least 2, or nothing for all rows")
+    if problems:
+        raise PlanError(problems)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+@dataclass
+class _Rows:
+    """The rows that a round works on: all, or a sample."""
+
+    data: Dataset
+    digest: str
+    studies: dict[int, Study] = field(default_factory=dict)
+    """for each seed the last pipeline, so that the next one goes on where they part"""
+
+
+@dataclass
+class _Work:
+    """What all settings share."""
+
+    data: Dataset
+    before: tuple[Method, ...]
+    risk: Scale
+    utility: Scale
+    seed: int
+    runs: int
+    progress: Progress
+    cache: FigureCache = field(default_factory=lambda: FigureCache({}))
+
+    def __post_init__(self) -> None:
+        self.measures = (*self.risk.measures, *self.utility.measures)
+        self.seeds = tuple(self._run_seed(number) for number in range(self.runs))
+        self.digest = data_digest(self.data)
+        self.done, self.total, self.label = 0, 1, ""
+
+    def _run_seed(self, number: int) -> int:
+        draws = Context(self.seed, f"tune/run-{number}").rng.integers(0, 2**32, 4)
+        return sum(int(draw) << 32 * place for place, draw in enumerate(draws))
+
+    def sampled(self, size: int | None) -> _Rows:
+        """Draw the rows for trying: whole households where the data has them."""
+        if size is None or len(self.data) < size * _WORTH_SAMPLING:
+            return self.all_rows()
+        rng = Context(self.seed, "tune/sample").rng
+        homes = self.data.having("household")
+        codes = self.data.classes(homes).ids if homes else np.arange(len(self.data))
+        order = np.argsort(rng.permutation(int(codes.max()) + 1)[codes], kind="stable")
+        rows: NDArray[np.int64] = np.sort(order[:size]) if not homes else _whole(codes, order, size)
+        return _Rows(self.data.take(rows), rows_digest(rows))
+
+    def all_rows(self) -> _Rows:
+        """Give all rows."""
+        return _Rows(self.data, rows_digest(None))
+
+    def tick(self, *_: object) -> None:
+        """Pass on the progress of the whole; a cancelled run stops inside a step."""
+        self.progress(self.done, self.total, self.label)
+
+    def evaluate(self, setting: Setting, rows: _Rows) -> Point | Failed:
+        """Run a setting several times; where two runs give the same figures (nothing is drawn), that is enough."""
+        steps, self.label = (*self.before, *setting.methods), setting.label
+        found: list[list[Figure]] = []
+        try:
+            for seed in self.seeds:
+                self.tick()
+                figures = self._run(steps, rows, seed, self.measures)
+                if found and figures == found[-1]:
+                    break
+                found.append(figures)
+        except (DataError, Infeasible) as error:
+            return Failed(setting, str(error))
+        finally:
+            self.done += 1
+        return self._point(setting, found, rows)
+
+    def _run(self, steps: tuple[Method, ...], rows: _Rows, seed: int, measures: tuple[Measure, ...]) -> list[Figure]:
+        """Give the figures of one run; the release is made only if one of them is not known."""
+        key = release_key(self.digest, rows.digest, steps, seed)
+        known = [self.cache.find(key, measure) for measure in measures]
+        if all(figure is not None for figure in known):
+            return [figure for figure in known if figure is not None]
+        released = self._release(steps, rows, seed)
+        figures = [
+            self._measure(measure, rows.data, released) if figure is None else figure
+            for measure, figure in zip(measures, known, strict=True)
+        ]
+        self.cache.keep(key, list(zip(measures, figures, strict=True)))
+        return figures
+
+    def _release(self, steps: tuple[Method, ...], rows: _Rows, seed: int) -> Dataset:
+        """Carry out the steps, from where they part from the pipeline before."""
+        study = rows.studies.get(seed) or Study(rows.data, seed, progress=self.tick)
+        alike = 0
+        while alike < min(len(study.done), len(steps)) and study.steps[alike] is steps[alike]:
+            alike += 1
+        study = study.undo(len(study.done) - alike) if len(study.done) > alike else study
+        for method in steps[alike:]:
+            study = study.apply(method)
+        rows.studies[seed] = study
+        left = study.current.having("identifier")
+        return study.current.drop(left) if left else study.current
+
+    def _measure(self, measure: Measure, original: Dataset, released: Dataset) -> Figure:
+        ctx = Context(self.seed, f"measure/{measure.kind}", self.tick)
+        return figure_of(measure.run(original, released, ctx))
+
+    def _point(self, setting: Setting, found: list[list[Figure]], rows: _Rows) -> Point:
+        cut = len(self.risk.measures)
+        risks = [self.risk.value(figures[:cut]) for figures in found]
+        gains = [self.utility.value(figures[cut:]) for figures in found]
+        means = [fmean(figures[place].value for figures in found) for place in range(len(self.measures))]
+        names = _names([measure.kind for measure in self.measures])
+        return Point(
+            setting=setting,
+            risk=fmean(risks),
+            utility=fmean(gains),
+            risk_spread=_spread(risks),
+            utility_spread=_spread(gains),
+            worst_risk=max(risks),
+            worst_utility=max(gains, key=self.utility.cost),
+            runs=len(found),
+            rows=len(rows.data),
+            confirmed=rows.data is self.data,
+            leading=self.risk.leading(found[0][:cut]),
+            measured=dict(zip(names, means, strict=True)),
+        )
+
+    def original_risk(self) -> float | None:
+        """Give the risk of the original, identifiers aside; None where an attack cannot run on it."""
+        try:
+            return self.risk.value(self._run((), self.all_rows(), self.seed, self.risk.measures))
+        except DataError:
+            return None
+
+
+def _whole(codes: NDArray[np.int64], order: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    """Complete the last household of a sample."""
+    return np.flatnonzero(np.isin(codes, codes[order[:size]]))
+
+
+def _spread(values: list[float]) -> float:
+    """Give the standard deviation over the runs; rounding alone is no spread."""
+    alike = max(values) - min(values) <= 1e-12 * max(map(abs, values))
+    return 0.0 if alike else stdev(values)
+
+
+def _names(kinds: list[str]) -> list[str]:
+    """Number the kinds that stand several times."""
+    return [
+        kind if kinds.count(kind) == 1 else f"{kind} {kinds[:place].count(kind) + 1}"
+        for place, kind in enumerate(kinds)
+    ]
+
+
+def _explore(
+    work: _Work,
+    settings: tuple[Setting, ...],
+    sample: int | None,
+    seconds: float | None,
+    max_risk: float | None,
+    min_utility: float | None,
+) -> TuneResult:
+    """Try the settings, then repeat what may lie on the front on all rows."""
+    start = clock()
+    rows = work.sampled(sample)
+    sampled = rows.data is not work.data
+    work.total = len(settings) * (2 if sampled else 1)
+    points: dict[int, Point] = {}
+    failed: list[Failed] = []
+    end = math.inf if seconds is None else start + seconds * (_SCREENING if sampled else 1.0)
+    order = list(range(len(settings))) if seconds is None else coarse_first(settings)
+    left = _each(work, settings, order, rows, end, points, failed)
+    unsure: list[int] = []
+    if sampled and points:
+        unsure = candidates(points, work.utility, max_risk, min_utility)
+        work.total = work.done + len(unsure)
+        end = math.inf if seconds is None else start + seconds
+        unsure = _each(work, settings, unsure, work.all_rows(), end, points, failed)
+    if not points:
+        reasons = "\n  ".join(f"{one.setting.label}: {one.reason}" for one in failed[:5])
+        raise Infeasible(f"no setting could be carried out and measured:\n  {reasons}")
+    original = work.original_risk()
+    work.progress(work.total, work.total, "done")
+    return TuneResult(
+        data=work.data,
+        risk=work.risk,
+        utility=work.utility,
+        points=tuple(points[number] for number in sorted(points)),
+        before=work.before,
+        max_risk=max_risk,
+        min_utility=min_utility,
+        failed=tuple(failed),
+        not_tried=tuple(settings[number] for number in sorted(left)),
+        not_confirmed=tuple(settings[number] for number in sorted(unsure)),
+        original_risk=original,
+        seeds=work.seeds,
+    )
+
+
+def _each(
+    work: _Work, settings: tuple[Setting, ...], order: list[int], rows: _Rows, end: float,
+    points: dict[int, Point], failed: list[Failed],
+) -> list[int]:  # fmt: skip
+    """Evaluate settings until the time is up (one at least); give those left over."""
+    for place, number in enumerate(order):
+        if place and clock() >= end:
+            return order[place:]
+        found = work.evaluate(settings[number], rows)
+        if isinstance(found, Point):
+            points[number] = found
+        else:
+            points.pop(number, None)
+            failed.append(found)
+    return []

@@ -1,0 +1,244 @@
+"""What tuning gives back: every setting with its figures, the front, the best one under the limit and its plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from discretion.errors import Infeasible, PlanError
+from discretion.method import Method
+from discretion.release.front import pareto_front
+from discretion.release.tune_scales import Scale
+from discretion.release.tune_space import Setting
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from discretion.data.dataset import Dataset
+    from discretion.release.plan import Plan
+    from discretion.release.study import Study
+
+
+@dataclass(frozen=True)
+class Point:
+    """A setting with its figures: means, spreads (standard deviations) and extremes over its runs."""
+
+    setting: Setting
+    risk: float
+    utility: float
+    risk_spread: float
+    utility_spread: float
+    worst_risk: float
+    worst_utility: float
+    runs: int
+    rows: int
+    confirmed: bool
+    """whether the figures are those of all rows"""
+    leading: str
+    """the attack that decides the risk (in the first run)"""
+    measured: Mapping[str, float] = field(default_factory=dict)
+    """the mean of each measure"""
+
+    @property
+    def label(self) -> str:
+        """The methods and what varies."""
+        return self.setting.label
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the point as plain data."""
+        plain = {name: value for name, value in vars(self).items() if name not in ("setting", "measured")}
+        return {"label": self.label, "steps": self.setting.to_plan(), **plain, "measured": dict(self.measured)}
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A setting that could not be carried out or measured, and why."""
+
+    setting: Setting
+    reason: str
+
+
+@dataclass(frozen=True)
+class TuneResult:
+    """The risk–utility map of the settings that were tried.
+
+    `points` are all that gave figures, `front` those that nothing dominates (on all rows), `best` the one to take
+    under the limit. `failed` could not be carried out, `not_tried` is what the time budget did not allow, and
+    `not_confirmed` what lay on the front of the sample and was not repeated on all rows for lack of time.
+    """
+
+    data: Dataset = field(repr=False)
+    risk: Scale
+    utility: Scale
+    points: tuple[Point, ...]
+    before: tuple[Method, ...] = ()
+    max_risk: float | None = None
+    min_utility: float | None = None
+    failed: tuple[Failed, ...] = ()
+    not_tried: tuple[Setting, ...] = ()
+    not_confirmed: tuple[Setting, ...] = ()
+    original_risk: float | None = None
+    """the risk of the original data itself"""
+    seeds: tuple[int, ...] = field(default=(), repr=False)
+
+    def __repr__(self) -> str:
+        left = f"; {len(self.not_tried)} not tried" if self.not_tried else ""
+        return f"TuneResult({len(self.points)} points, {len(self.front)} on the front{left})"
+
+    @cached_property
+    def front(self) -> tuple[Point, ...]:
+        """The points that nothing dominates, from the least risk to the best utility; confirmed ones only."""
+        sure = [point for point in self.points if point.confirmed]
+        chosen = pareto_front([one.risk for one in sure], [self.utility.cost(one.utility) for one in sure])
+        return tuple(sure[place] for place in chosen)
+
+    def holds(self, point: Point) -> bool:
+        """Tell whether every run of a point kept the limit (true without one)."""
+        return self._excess(point) <= 0
+
+    def _kept(self, point: Point) -> bool | None:
+        """Tell whether a point keeps the limit on all rows; None where that is not known."""
+        return self.holds(point) if point.confirmed else None
+
+    def _excess(self, point: Point) -> float:
+        """Give by how much the worst run misses the limit."""
+        if self.max_risk is not None:
+            return point.worst_risk - self.max_risk
+        if self.min_utility is not None:
+            return self.utility.cost(point.worst_utility) - self.utility.cost(self.min_utility)
+        return -inf
+
+    @property
+    def limit(self) -> str:
+        """The limit in words."""
+        if self.max_risk is not None:
+            return f"{self.risk.title} of at most {self.max_risk:g}"
+        if self.min_utility is not None:
+            bound = "at most" if self.utility.better == "lower" else "at least"
+            return f"{self.utility.title} of {bound} {self.min_utility:g}"
+        return "none"
+
+    @property
+    def best(self) -> Point:
+        """The best utility that keeps `max_risk`, or the least risk that keeps `min_utility`, on all rows.
+
+        A setting keeps a limit if each of its runs did: one run is published, not the mean. Raises `Infeasible` if none
+        does, and says which comes nearest.
+        """
+        if self.max_risk is None and self.min_utility is None:
+            raise PlanError("there is no limit: give `max_risk` or `min_utility`, or choose a point of `front`")
+        sure = [point for point in self.points if point.confirmed]
+        allowed = [point for point in sure if self.holds(point)]
+        if not allowed:
+            raise Infeasible(self._nearest(sure))
+        if self.max_risk is not None:
+            return min(allowed, key=lambda one: (self.utility.cost(one.utility), one.risk))
+        return min(allowed, key=lambda one: (one.risk, self.utility.cost(one.utility)))
+
+    def _nearest(self, sure: Sequence[Point]) -> str:
+        if not sure:
+            return "the time ran out before a setting was confirmed on all rows; give more `seconds`"
+        nearest = min(sure, key=self._excess)
+        by_risk = self.max_risk is not None
+        reached = nearest.worst_risk if by_risk else nearest.worst_utility
+        text = f"no setting keeps the limit ({self.limit}); nearest: {nearest.label}, {reached:.4g}"
+        alike = {round(point.risk, 6) for point in sure}
+        if by_risk and len(alike) == 1 and len(sure) > 1:
+            text += f"; the risk by {nearest.leading} is the same for all: no method changes what that attack uses"
+        elif by_risk:
+            text += f" (by {nearest.leading})"
+        return text + "; try stronger settings, another method, or another limit"
+
+    def steps(self, point: Point | None = None) -> tuple[Method, ...]:
+        """Give all methods of a point (the best one), in order."""
+        return (*self.before, *(point or self.best).setting.methods)
+
+    def study(self, point: Point | None = None, *, seed: int | None = None) -> Study:
+        """Carry out a point (the best one) on all rows: its first run again, or anew with another `seed`."""
+        from discretion.release.study import Study
+
+        study = Study(self.data, self.seeds[0] if seed is None else seed)
+        for method in self.steps(point):
+            study = study.apply(method)
+        return study
+
+    def plan(self, point: Point | None = None, *, like: Plan | None = None, title: str = "") -> Plan:
+        """Give the plan of a point (the best one); the limit on one measure becomes a requirement.
+
+        `like`: take everything but the steps from this plan, its measures and requirements included.
+        """
+        from discretion.release.plan import Plan, Requirement, Shown, Step
+
+        methods = self.steps(point)
+        steps = tuple(Step(method, f"{number}-{method.kind}") for number, method in enumerate(methods, 1))
+        plan = like or Plan(schema=self.data.schema, data=self.data.came_from, title=title)
+        measures = plan.measures or tuple(Shown(one) for one in (*self.risk.measures, *self.utility.measures))
+        required: list[Requirement] = []
+        if self.max_risk is not None and len(self.risk.measures) == 1:
+            required.append(Requirement(self.risk.measures[0], at_most=self.max_risk))
+        if self.min_utility is not None and len(self.utility.measures) == 1:
+            bound = "at_most" if self.utility.better == "lower" else "at_least"
+            required.append(Requirement(self.utility.measures[0], **{bound: self.min_utility}))  # type: ignore[arg-type]
+        kept = (*plan.requirements, *(one for one in required if one not in plan.requirements))
+        return replace(plan, steps=steps, measures=measures, requirements=kept, tune={})
+
+    def table(self) -> pl.DataFrame:
+        """Give one row per point, the best utility first."""
+        import polars as pl
+
+        front = {id(point) for point in self.front}
+        ordered = sorted(self.points, key=lambda one: (self.utility.cost(one.utility), one.risk))
+        return pl.DataFrame(
+            {
+                "setting": [one.label for one in ordered],
+                "risk": [one.risk for one in ordered],
+                "risk_spread": [one.risk_spread for one in ordered],
+                "utility": [one.utility for one in ordered],
+                "utility_spread": [one.utility_spread for one in ordered],
+                "runs": [one.runs for one in ordered],
+                "rows": [one.rows for one in ordered],
+                "on_front": [id(one) in front for one in ordered],
+                "keeps_limit": [self._kept(one) for one in ordered],
+            }
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give everything as plain data, without the data and the seeds."""
+        front = {id(point) for point in self.front}
+        return {
+            "risk": {"figure": self.risk.title, "measures": [one.to_plan() for one in self.risk.measures],
+                     "better": self.risk.better, "max": self.max_risk, "original": self.original_risk},
+            "utility": {"figure": self.utility.title, "measures": [one.to_plan() for one in self.utility.measures],
+                        "better": self.utility.better, "min": self.min_utility},
+            "points": [
+                {**one.to_dict(), "on_front": id(one) in front, "keeps_limit": self._kept(one)} for one in self.points
+            ],
+            "best": self._best_or_none(),
+            "failed": [{"label": one.setting.label, "reason": one.reason} for one in self.failed],
+            "not_tried": [one.label for one in self.not_tried],
+            "not_confirmed": [one.label for one in self.not_confirmed],
+        }  # fmt: skip
+
+    def _best_or_none(self) -> dict[str, Any] | None:
+        try:
+            return self.best.to_dict()
+        except (Infeasible, PlanError):
+            return None
+
+    def svg(self) -> str:
+        """Draw the risk–utility map."""
+        from discretion.release.report.risk_utility_map import draw, map_of
+
+        return draw(map_of(self))
+
+    def page(self, title: str = "Risk and utility") -> str:
+        """Give the map as one HTML file that needs nothing else: points tell their settings when pointed at."""
+        from discretion.release.report.tune_page import tune_page
+
+        return tune_page(self, title)
+
+    def _repr_html_(self) -> str:
+        return self.svg()

@@ -1,0 +1,160 @@
+"""Two releases side by side: the figures are those of the measures, and the verdict follows from them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import discretion as dc
+from discretion.release.compare import comparable_measures, data_file, match, plan_beside, short_names
+from discretion.release.comparison import Compared, Comparison
+from discretion.release.tune_cache import Figure
+from tests.release.survey import PLAN, ROLES, put_survey, survey, without
+
+RISK, OTHER = dc.RankInterval(columns=["income"], percent=5), dc.IntervalRisk(columns=["income"])
+LOSS = dc.VariableChange(columns=["income"])
+
+
+@pytest.fixture
+def people() -> dc.Dataset:
+    return dc.Dataset(survey(200), roles=ROLES)
+
+
+def swapped(people: dc.Dataset, percent: float, seed: int = 1) -> dc.Dataset:
+    data: dc.Dataset = dc.RankSwap(columns=["income"], percent=percent)(people, seed=seed)
+    return data
+
+
+def made(**figures: tuple[float, float]) -> Comparison:
+    """A comparison with given gains and losses."""
+    risk = Compared(RISK, 1.0, {name: Figure(pair[0], 0.0) for name, pair in figures.items()}, {})
+    loss = Compared(LOSS, None, {name: Figure(pair[1]) for name, pair in figures.items()}, {})
+    return Comparison((risk, loss), tuple(figures), dict.fromkeys(figures, 10), dict.fromkeys(figures, ()))
+
+
+def test_figures_are_those_of_the_measures(people: dc.Dataset) -> None:
+    a, b = swapped(people, 3), swapped(people, 15)
+    found = dc.compare(people, {"A": a, "B": b}, measures=[RISK, LOSS, dc.Il1s(columns=["income"])])
+    risk, loss, sums = found.rows
+    assert risk.figures["A"].value == RISK(people, a).value and risk.before == RISK(people, people).value
+    assert loss.figures["B"].value == LOSS(people, b).value and loss.before is None
+    assert (risk.winner, loss.winner, sums.winner) == ("B", "A", "A")
+    chance = risk.figures["B"].chance or 0.0
+    gain = (RISK(people, b).value - chance) / (1 - chance)
+    assert found.overall("B").gain == pytest.approx(gain) and found.overall("B").loss == loss.figures["B"].value
+    assert found.scaled == (loss,)  # a sum has no largest value
+    assert (
+        found.better is None
+        and "Neither dominates: B is safer" in found.verdict
+        and "A is more useful" in found.verdict
+    )
+
+
+@pytest.mark.parametrize(
+    ("figures", "better", "words"),
+    [
+        ({"A": (0.2, 0.1), "B": (0.3, 0.2)}, "A", "A is better"),
+        ({"A": (0.2, 0.1), "B": (0.2, 0.2)}, "A", "A is better"),
+        ({"A": (0.2, 0.1), "B": (0.2, 0.1)}, None, "equally good"),
+        ({"A": (0.2, 0.3), "B": (0.4, 0.1)}, None, "Neither dominates: A is safer"),
+        ({"A": (0.2, 0.3), "B": (0.4, 0.1), "C": (0.9, 0.9)}, None, "None dominates: A is safer"),
+        ({"A": (0.2, 0.3), "B": (0.1, 0.1), "C": (0.9, 0.9)}, "B", "B is better"),
+        ({"A": (0.2, 0.1), "B": (0.2, 0.1), "C": (0.9, 0.9)}, None, "another is equally good"),
+    ],
+)
+def test_the_verdict_follows_dominance(figures: dict[str, Any], better: str | None, words: str) -> None:
+    found = made(**figures)
+    assert found.better == better and words in found.verdict
+
+
+def test_a_measure_that_fails_on_one_release_counts_for_none(people: dc.Dataset) -> None:
+    few = dc.Dataset(swapped(people, 40).frame.head(50), roles=ROLES)
+    measures = [RISK, dc.AttackerRisk(columns=["age"]), LOSS, dc.Marginals(columns=["age"])]
+    found = dc.compare(people, {"A": swapped(people, 3), "B": few}, measures=measures)
+    assert "B" in found.rows[0].reasons and found.rows[0].winner is None
+    assert found.overall("A").attack == "attacker-risk" and [row.kind for row in found.scaled] == ["marginals"]
+    assert found.records == {"A": 200, "B": 50}
+    nothing = dc.compare(people, {"A": few, "B": few}, measures=[RISK, LOSS])
+    assert nothing.overall("A").gain is None and nothing.better is None and "cannot be compared" in nothing.verdict
+
+
+def test_attacks_that_take_perturbed_values_as_true_decide_nothing() -> None:
+    rows = (
+        Compared(RISK, 1.0, {"A": Figure(0.9, doubtful=True), "B": Figure(0.3)}, {}),
+        Compared(OTHER, 1.0, {"A": Figure(0.2), "B": Figure(0.1)}, {}),
+        Compared(LOSS, None, {"A": Figure(0.5), "B": Figure(0.5)}, {}),
+    )
+    found = Comparison(rows, ("A", "B"), {"A": 1, "B": 1}, {"A": (), "B": ()})
+    assert (found.overall("A").gain, found.overall("B").gain) == (0.2, 0.3)
+    assert rows[0].winner is None and rows[1].winner == "B" and found.better == "A"
+
+
+def test_rows_are_matched_by_position_by_id_or_not_at_all(people: dc.Dataset) -> None:
+    mixed = swapped(people, 3).frame.sample(fraction=1, shuffle=True, seed=1)
+    by_id = match(people, dc.Dataset(mixed), "person_id")
+    assert LOSS(people, by_id).value == pytest.approx(LOSS(people, swapped(people, 3)).value)
+    assert (
+        match(people, dc.Dataset(mixed)).origin is people
+        and match(people, dc.Dataset(mixed.head(5))).origin is not people
+    )
+
+
+def test_default_measures_are_those_that_fit_any_release(people: dc.Dataset) -> None:
+    few = dc.Dataset(people.frame.head(50).drop("savings"), roles={k: v for k, v in ROLES.items() if k != "savings"})
+    chosen = comparable_measures(people, [swapped(people, 5), few])
+    kinds = [measure.kind for measure in chosen]
+    assert {"distance-linkage", "replicated-uniques", "propensity", "variable-change"} <= set(kinds)
+    assert "average-divergence" not in kinds and len({str(m.to_plan()) for m in chosen}) == len(chosen)
+    assert all("savings" not in m.columns for m in chosen if m.kind == "variable-change")  # type: ignore[attr-defined]
+
+
+def test_calls_that_make_no_sense_are_refused(people: dc.Dataset) -> None:
+    with pytest.raises(dc.PlanError, match="two releases"):
+        dc.compare(people, {"A": people})
+    with pytest.raises(dc.PlanError, match="average-divergence"):
+        dc.compare(people, {"A": people, "B": people}, measures=[dc.AverageDivergence()])
+    bare = pl.DataFrame({"word": ["x", "y"]})
+    with pytest.raises(dc.PlanError, match="roles"):
+        dc.compare(bare, {"A": bare, "B": bare})
+
+
+def test_pages_show_all_and_escape(people: dc.Dataset) -> None:
+    found = dc.compare(people, {"<A>": swapped(people, 3), "B": swapped(people, 40)}, measures=[RISK, LOSS])
+    page = found.page("T & T")
+    assert "&lt;A&gt;" in page and "<A>" not in page and "T &amp; T" in page and "http" not in page
+    assert found.verdict.split(":")[0] in page and "Rank interval" in page
+    assert "<html" not in found._repr_html_() and "Rank interval" in found._repr_html_()
+    assert found.to_dict()["overall"]["B"]["attack"] == "rank-interval"
+
+
+def test_release_folders_know_their_data_and_plan(tmp_path: Path) -> None:
+    plan = put_survey(tmp_path, without(PLAN, "output"))
+    dc.Plan.load(plan).run(seed=1, out=tmp_path / "out")
+    assert data_file(tmp_path / "out").name == "data.csv"
+    beside = plan_beside(tmp_path / "out")
+    assert beside is not None and len(beside.read()) == 240
+    assert plan_beside(tmp_path / "out" / "data.csv") is None
+    for broken in ("{", '{"data": {}}'):
+        (tmp_path / "out" / "report.json").write_text(broken)
+        with pytest.raises(dc.DataError, match="not the report"):
+            data_file(tmp_path / "out")
+    (tmp_path / "out" / "report.json").write_text('{"data": {"file": "../survey.csv"}}')
+    with pytest.raises(dc.DataError, match="lacks its data file"):
+        data_file(tmp_path / "out")
+    with pytest.raises(dc.DataError, match=r"no report\.json"):
+        data_file(tmp_path)
+
+
+def test_names_are_short_where_they_can_be() -> None:
+    assert short_names(["x/a", "y/b"]) == ["a", "b"] and short_names(["x/a", "y/a"]) == ["x/a", "y/a"]
+
+
+@pytest.mark.parametrize("documented", [dc.tune, dc.compare, dc.Vary], ids=lambda one: str(one.__name__))
+def test_the_examples_in_the_docstrings_hold(documented: Any) -> None:
+    import doctest
+
+    (found,) = doctest.DocTestFinder(recurse=False).find(documented, documented.__name__, globs={})
+    assert found.examples and doctest.DocTestRunner().run(found).failed == 0

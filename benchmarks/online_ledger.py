@@ -1,0 +1,57 @@
+"""Charges of the ledger against bare appends with fsync on the same disk; times of the clock, not of the CPU."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from benchmarks.ratio import Line
+from discretion.online.ledger import EACH, Cost, Limit, open_ledger
+
+ROUNDS, EACH_ROUND, LIMIT = 15, 40, 2.0
+_QUERY = '{"aggregates": [{"column": "income", "function": "sum"}], "group_by": [], "table": "people", "where": null}'
+
+
+def lines() -> Iterator[Line]:
+    """Yield every line of the table."""
+    with tempfile.TemporaryDirectory(dir=os.environ.get("DISCRETION_BENCHMARK_DISK", ".")) as folder:
+        file = os.open(Path(folder) / "bare", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+        limits = [
+            Limit(Cost(micro_epsilon=2**60), table="people"),
+            Limit(Cost(micro_epsilon=2**60), user=EACH, period="day"),
+        ]
+        with open_ledger(Path(folder) / "ledger.db", limits=limits) as ledger:
+
+            def append() -> None:
+                os.write(file, b"x" * 600)
+                os.fsync(file)
+
+            def charge() -> None:
+                ledger.charge("ann", "people", "a" * 64, Cost(micro_epsilon=1), query=_QUERY)
+
+            bare, charged = _by_turns(append, charge)
+        os.close(file)
+    yield Line("ledger charge (SQLite, two budgets)", "append + fsync", charged, bare, LIMIT)
+
+
+def _by_turns(first: Callable[[], None], second: Callable[[], None]) -> tuple[float, float]:
+    """Give the median time of each over many short rounds, so that a busy disk slows both."""
+    spent: tuple[list[float], list[float]] = ([], [])
+    first(), second()
+    for _ in range(ROUNDS):
+        for work, times in zip((first, second), spent, strict=True):
+            start = time.perf_counter()
+            for _ in range(EACH_ROUND):
+                work()
+            times.append((time.perf_counter() - start) / EACH_ROUND)
+    middle = ROUNDS // 2
+    return sorted(spent[0])[middle], sorted(spent[1])[middle]
+
+
+if __name__ == "__main__":
+    for line in lines():
+        times = f"{1000 * line.seconds:.2f} ms, bare {1000 * line.base_seconds:.2f} ms"
+        print(f"{line.job:44} {times}, ratio {line.ratio:.2f}")

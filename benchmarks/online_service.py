@@ -1,0 +1,76 @@
+"""The statistical database beside the plain duckdb query: what privacy, ledger and audit add to an answer.
+
+CPU time counts here as elsewhere. An answer may cost 1.5 times the plain query plus 5 ms; the limit of a line is that
+sum as a ratio to the plain query of the same run.
+"""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from benchmarks.ratio import Line, compare
+
+ROWS = 10_000_000
+_SHARE, _SLACK_SECONDS = 1.5, 0.005
+_AUDIT_LIMIT = 100.0
+"""an audit reads who is in the query set, row by row: seconds at ten million rows, milliseconds at 100,000"""
+_COLUMNS = {
+    "region": {"role": "public", "type": "category", "categories": [str(i) for i in range(50)]},
+    "age": {"role": "public", "type": "integer", "bounds": [0, 120]},
+    "income": {"role": "sensitive", "type": "number", "bounds": [0, 100_003]},
+}
+_QUESTIONS = {
+    "count": "SELECT count(*) FROM people WHERE age > {}",
+    "mean": "SELECT avg(income) FROM people WHERE age > {}",
+    "50 groups": "SELECT region, count(*) FROM people WHERE age > {} GROUP BY region",
+}
+
+
+def lines() -> Iterator[Line]:
+    """Yield one line per kind of answer: private answers, and the audit of true ones."""
+    import duckdb
+    import polars as pl
+
+    import discretion as dc
+
+    number = pl.int_range(ROWS, eager=True).alias("n")
+    frame = pl.select(
+        region=(number % 50).cast(pl.String),
+        age=(number * 7919 % 83 + 18),
+        income=(number * 104_729 % 100_003).cast(pl.Float64),
+    )
+    plain = duckdb.connect()
+    plain.execute("SET enable_progress_bar = false")
+    plain.register("given", frame.to_arrow())
+    plain.execute("CREATE TABLE people AS SELECT * FROM given")
+    users = {
+        "noise": {"policy": {"mode": "dp", "epsilon": 1e6, "epsilon_per_query": 1.0}},
+        "truth": {"policy": {"mode": "exact+audit"}},
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder) / "ledger.db"
+        with dc.StatisticalDatabase(frame, table="people", columns=_COLUMNS, users=users, ledger=place) as database:
+            del frame
+            for name, question in _QUESTIONS.items():
+                yield _line(f"private {name}, 10⁷ rows", database, plain, question, "noise")
+            yield _line("audited mean, 10⁷ rows", database, plain, _QUESTIONS["mean"], "truth")
+
+
+def _line(job: str, database: Any, plain: Any, question: str, user: str) -> Line:
+    """Compare; every question is new, so that none is answered from memory."""
+    fresh, also = itertools.count(18), itertools.count(18)
+    found = compare(
+        job,
+        lambda: database.ask(question.format(next(fresh) % 60), user=user),
+        "plain duckdb query",
+        lambda: plain.execute(question.format(next(also) % 60)).fetchall(),
+        limit=_AUDIT_LIMIT,
+    )
+    if user != "noise":
+        return found
+    allowed = (_SHARE * found.base_seconds + _SLACK_SECONDS) / found.base_seconds
+    return Line(found.job, found.base, found.seconds, found.base_seconds, allowed)

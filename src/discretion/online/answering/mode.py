@@ -1,0 +1,102 @@
+"""What the three ways to answer share."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from discretion.errors import QueryRefused
+from discretion.online.answers import Figures, Value
+from discretion.online.backend import Backend
+from discretion.online.catalog import TableSpec
+from discretion.online.estimate import Estimate, TableBudget
+from discretion.online.ledger import FREE, Cost, Entry, Kind, Ledger
+from discretion.online.query import Aggregate, Query
+
+_COUNTS = ("count", "count-distinct", "histogram")
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a user wants to spend, or how exact the answer should be; of neither, what the owner set."""
+
+    epsilon: float | None = None
+    error: float | None = None
+    records: int | None = None
+
+
+@dataclass(frozen=True)
+class Told:
+    """Figures and how they came."""
+
+    figures: Figures
+    cost: Cost = FREE
+    cached: bool = False
+
+
+@dataclass(frozen=True)
+class Desk:
+    """Where the questions about one table are answered: its declaration, its rows and the ledger."""
+
+    table: TableSpec
+    backend: Backend
+    ledger: Ledger
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+
+    def stored(self, query: Query, user: str, kind: Kind) -> Entry | None:
+        """Find the answer that this user got to the same question since the table last grew."""
+        return self.ledger.find_answer(self.table.name, query.digest(), user=user, kind=kind)
+
+    def charge(self, query: Query, user: str, kind: Kind, cost: Cost = FREE, limits: Sequence[Any] = ()) -> Entry:
+        """Write a question and its cost into the ledger, before there is an answer."""
+        return self.ledger.charge(
+            user, self.table.name, query.digest(), cost, kind, query=canonical_text(query), limits=limits
+        )
+
+    def note_refusal(self, query: Query, user: str, reason: QueryRefused) -> None:
+        """Remember a question that was not answered, and why."""
+        content = {"query": query.canonical().to_json(), "reason": str(reason)}
+        text = json.dumps(content, ensure_ascii=False)
+        self.ledger.charge(user, self.table.name, query.digest(), FREE, "refused", query=text)
+
+
+class Mode(Protocol):
+    """One way to answer."""
+
+    name: str
+
+    def ask(self, query: Query, user: str, wish: Wish) -> Told:
+        """Answer a question, or refuse; what an answer costs is charged before it exists."""
+        ...
+
+    def dry_run(self, query: Query, user: str, wish: Wish) -> Estimate:
+        """Say what an answer would cost and how exact it would be."""
+        ...
+
+    def budget(self, user: str) -> TableBudget:
+        """Say what a user has left."""
+        ...
+
+
+def canonical_text(query: Query) -> str:
+    """Write the canonical question for the ledger."""
+    return json.dumps(query.canonical().to_json(), sort_keys=True, ensure_ascii=False)
+
+
+def whole(aggregate: Aggregate, value: Value) -> Value:
+    """Give counts as integers, and nothing but finite numbers."""
+    if isinstance(value, list | tuple):
+        return [_one(aggregate, item) for item in value]
+    return _one(aggregate, value)
+
+
+def _one(aggregate: Aggregate, value: int | float | None) -> int | float | None:
+    if not isinstance(value, float):
+        return value
+    if not math.isfinite(value):
+        return None
+    return int(value) if aggregate.function in _COUNTS and value.is_integer() else value

@@ -1,0 +1,124 @@
+"""Answers with noise that spend a privacy budget."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from discretion.errors import PlanError, QueryRefused
+from discretion.online.answering.mode import Desk, Told, Wish, whole
+from discretion.online.answers import Figures, Value
+from discretion.online.backend import GroupKey
+from discretion.online.dp.accounting import NANO, exact, nano_rho_within, policy_budget
+from discretion.online.dp.answer import PrivateAnswer, answer
+from discretion.online.dp.price import Price, price
+from discretion.online.estimate import Estimate, TableBudget
+from discretion.online.ledger import Cost, Limit
+from discretion.online.ledger.limits import Scope
+from discretion.online.policy import DpPolicy
+from discretion.online.query import Query
+
+_NOTE = "intervals are about the noise only; values outside the declared bounds were moved to them first"
+_RANKS = "errors of quantiles, minimum and maximum are numbers of records, not values"
+
+
+class PrivateMode:
+    """Differentially private answers of one user about one table."""
+
+    name = "dp"
+
+    def __init__(self, desk: Desk, policy: DpPolicy, shared: Sequence[Limit] = ()) -> None:
+        self._desk, self._policy, self._shared = desk, policy, tuple(shared)
+
+    def ask(self, query: Query, user: str, wish: Wish) -> Told:
+        """Price, charge, draw, record, answer; a charge whose answer was not recorded stays spent."""
+        question = query.canonical()
+        try:
+            priced = self._price(question, wish)
+            stored = self._stored(question, user, priced)
+            if stored is not None:
+                return Told(stored, cached=True)
+            entry = self._desk.charge(question, user, "dp", priced.cost, self._limits(user))
+        except QueryRefused as refusal:
+            self._desk.note_refusal(question, user, refusal)
+            raise
+        figures = _figures(answer(priced, self._desk.backend), question, priced)
+        self._desk.ledger.record_answer(entry.id, figures.to_text())
+        return Told(figures, priced.cost)
+
+    def dry_run(self, query: Query, user: str, wish: Wish) -> Estimate:
+        """Say what an answer would cost and how exact it would be; reads nothing but the declarations."""
+        priced = self._price(query, wish)
+        left = self._remaining(user)
+        cached = self._stored(query.canonical(), user, priced) is not None
+        ranks = (_RANKS,) if any(error.error_of == "rank" for error in priced.errors) else ()
+        errors = {error.figure: error.error for error in priced.errors}
+        covered = cached or left.covers(priced.cost)
+        return Estimate(self.name, priced.cost, left, covered, cached, priced.confidence, errors, (_NOTE, *ranks))
+
+    def budget(self, user: str) -> TableBudget:
+        """Give what a user may spend and has spent in the running period."""
+        ledger, table, policy = self._desk.ledger, self._desk.table.name, self._policy
+        since = Scope(user, table, policy.period).since(self._desk.clock())
+        charges = [
+            (entry.moment, entry.cost)
+            for entry in list(ledger.history(table, user))
+            if entry.kind == "dp" and entry.time >= since
+        ]
+        limit, spent = policy_budget(policy), ledger.spent(user, table, policy.period)
+        return TableBudget(table, self.name, policy.period, limit, spent, self._remaining(user), tuple(charges))
+
+    def _limits(self, user: str) -> tuple[Limit, ...]:
+        own = Limit(policy_budget(self._policy), self._desk.table.name, user, self._policy.period)
+        return (own, *self._shared)
+
+    def _remaining(self, user: str) -> Cost:
+        """Give what is left under all budgets together."""
+        left = [self._desk.ledger.remaining(limit, user) for limit in self._limits(user)]
+        return Cost(*(min(cost.amounts[i] for cost in left) for i in range(3)))
+
+    def _price(self, query: Query, wish: Wish) -> Price:
+        """Price a question; what is wrong with the wish is a refusal, it reads no data."""
+        policy = self._policy
+        try:
+            if wish.epsilon is not None and policy.accountant == "zcdp":
+                units = max(1, nano_rho_within(wish.epsilon, exact(policy.delta) / 2))
+                return price(query, self._desk.table, policy, rho=Fraction(units, NANO), records=wish.records)
+            return price(query, self._desk.table, policy, epsilon=wish.epsilon, error=wish.error, records=wish.records)
+        except PlanError as fault:
+            raise QueryRefused(str(fault)) from None
+
+    def _stored(self, question: Query, user: str, priced: Price) -> Figures | None:
+        """Find an earlier answer that was paid for with at least as much."""
+        found = self._desk.stored(question, user, "dp")
+        if found is None or found.answer is None:
+            return None
+        figures = Figures.from_text(found.answer)
+        return figures if figures.price >= _units(priced.cost) else None
+
+
+def _units(cost: Cost) -> int:
+    return cost.nano_rho or cost.micro_epsilon
+
+
+def _figures(drawn: PrivateAnswer, question: Query, priced: Price) -> Figures:
+    """Bring the figures of an answer into rows per group."""
+    cells: dict[GroupKey, dict[str, list[tuple[Value, Value, Value]]]] = {}
+    for figure in drawn.figures:
+        made = figure.estimate
+        found = cells.setdefault(figure.group, {}).setdefault(figure.figure, [])
+        found.append((made.value, made.lower, made.upper))
+    keys = tuple(cells)
+
+    def rows(part: int) -> tuple[tuple[Value, ...], ...]:
+        return tuple(
+            tuple(
+                whole(a, [item[part] for item in cells[key][a.label]])  # type: ignore[misc]
+                if a.function == "histogram"
+                else whole(a, cells[key][a.label][0][part])
+                for a in question.aggregates
+            )
+            for key in keys
+        )
+
+    return Figures(keys, rows(0), rows(1), rows(2), priced.confidence, (_NOTE,), _units(priced.cost))

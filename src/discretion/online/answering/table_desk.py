@@ -1,0 +1,119 @@
+"""Everything that one table of a service needs: its history, who is answered in which way, and its growth."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from discretion.errors import DataError, PlanError
+from discretion.online.answering.changed import PerturbedMode
+from discretion.online.answering.exact import ExactMode
+from discretion.online.answering.locks import Growth
+from discretion.online.answering.mode import Desk, Mode
+from discretion.online.answering.private import PrivateMode
+from discretion.online.backend import Backend
+from discretion.online.catalog import ServiceSpec
+from discretion.online.dp.accounting import budget
+from discretion.online.history import History
+from discretion.online.ledger import FREE, Ledger, Limit
+from discretion.online.perturbed import CellKeys
+from discretion.online.policy import DpPolicy, ExactPolicy, Policy
+
+_SERVICE = "service"
+
+
+class TableDesk:
+    """One table: all its users share its history, its budget and its cell keys."""
+
+    def __init__(
+        self,
+        spec: ServiceSpec,
+        name: str,
+        backend: Backend,
+        ledger: Ledger,
+        clock: Callable[[], datetime],
+        secret: bytes,
+    ) -> None:
+        self.table, self.growth = spec.tables[name], Growth()
+        self._spec, self._desk = spec, Desk(self.table, backend, ledger, clock)
+        self._keys = CellKeys(secret, name)
+        policies = {user: spec.policy_for(user, name) for user in spec.users if name in spec.tables_for(user)}
+        self._shared = shared_limits(spec, name)
+        self.history: History | None = None
+        if any(isinstance(policy, ExactPolicy) for policy in policies.values()):
+            self.history = History(ledger, self.table, backend.person_of_rows(name))
+            self._teach(self.history)
+        self._modes = {user: self._made(policy) for user, policy in policies.items()}
+        self._note_rows()
+
+    def mode(self, user: str) -> Mode:
+        """Give the way in which a user is answered."""
+        self._spec.table_for(user, self.table.name)
+        return self._modes[user]
+
+    def refresh(self, data: Any = None) -> int:
+        """Let appended rows in while nobody is being answered."""
+        name, backend = self.table.name, self._desk.backend
+        with self.growth.growing():
+            before = backend.rows(name)
+            people = backend.refresh(name, data)
+            added = backend.person_of_rows(name)[before:]
+            if len(added) and self.history is not None:
+                self.history.extend(added, user=_SERVICE)
+            self._note_rows()
+        return people
+
+    def _made(self, policy: Policy) -> Mode:
+        if isinstance(policy, DpPolicy):
+            return PrivateMode(self._desk, policy, self._shared)
+        if isinstance(policy, ExactPolicy):
+            if self.history is None:
+                raise PlanError("true answers need a history")
+            return ExactMode(self._desk, policy, self.history)
+        return PerturbedMode(self._desk, policy, self._keys)
+
+    def _teach(self, history: History) -> None:
+        """Tell the audits what users know anyway."""
+        for user, spec in self._spec.users.items():
+            if keys := spec.knows.get(self.table.name):
+                history.learn(user, (int(n) for n in self._desk.backend.find_people(self.table.name, keys)))
+
+    def _note_rows(self) -> None:
+        """Write the number of rows into the ledger when it changed; answers from before are then out of date."""
+        name, ledger, rows = self.table.name, self._desk.ledger, self._desk.backend.rows(self.table.name)
+        updates = [entry.query for entry in ledger.history(name) if entry.kind == "update"]
+        last = json.loads(updates[-1]) if updates else None
+        known = None if last is None else last["start"] + last["records"]
+        if known == rows:
+            return
+        if known is not None and known > rows:
+            raise DataError(f"table {name!r} has fewer rows than the ledger knows; rows may only be appended")
+        about = json.dumps({"start": rows, "records": 0})
+        ledger.charge(_SERVICE, name, "", FREE, "update", query=about)
+
+
+def shared_limits(spec: ServiceSpec, name: str) -> tuple[Limit, ...]:
+    """Give the budget of all users together for a table, if it has one."""
+    table = spec.tables[name]
+    found = _accountants(spec, name)
+    if table.epsilon is None or not found:
+        return ()
+    return (Limit(budget(table.epsilon, table.delta, found[0]), name),)
+
+
+def check_accountants(spec: ServiceSpec) -> None:
+    """Raise when users of one budget count in different ways: ε and ρ cannot be added."""
+    problems = [
+        f"table {name!r} has a budget of its own, and its users count {' and '.join(found)}: choose one accountant"
+        for name, table in spec.tables.items()
+        if table.epsilon is not None and len(found := _accountants(spec, name)) > 1
+    ]
+    if problems:
+        raise PlanError(problems)
+
+
+def _accountants(spec: ServiceSpec, name: str) -> list[Any]:
+    policies = [spec.policy_for(user, name) for user in spec.users if name in spec.tables_for(user)]
+    return sorted({policy.accountant for policy in policies if isinstance(policy, DpPolicy)})

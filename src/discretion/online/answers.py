@@ -1,0 +1,226 @@
+"""Answers: figures as they are kept in the ledger, and as an analyst sees them.
+
+The ledger keeps the answer to the canonical question. The same question in other words (names, order of figures and of
+groups) gets the same figures under its own names, so that asking again never costs anything.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from discretion.online.backend import GroupKey
+from discretion.online.catalog import TableSpec
+from discretion.online.ledger.entries import FREE, Cost
+from discretion.online.query import Aggregate, Query
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+
+Value = int | float | None | list[int | float | None]
+_KEY_TYPES = {"integer": "Int64", "number": "Float64", "truth": "Boolean"}
+
+
+@dataclass(frozen=True)
+class Figures:
+    """The answer to a canonical question: per group one value for each aggregate, maybe with limits of its error."""
+
+    keys: tuple[GroupKey, ...]
+    values: tuple[tuple[Value, ...], ...]
+    """per group, in the order of the canonical aggregates; a histogram is a list"""
+    low: tuple[tuple[Value, ...], ...] | None = None
+    high: tuple[tuple[Value, ...], ...] | None = None
+    confidence: float | None = None
+    """level of the intervals from low to high"""
+    notes: tuple[str, ...] = ()
+    """what a reader of the answer must know"""
+    price: int = 0
+    """what was paid: millionths of ε or billionths of ρ; asking again for no more than this is free"""
+
+    def to_text(self) -> str:
+        """Write for the ledger."""
+        content = {
+            "keys": self.keys, "values": self.values, "low": self.low, "high": self.high,
+            "confidence": self.confidence, "notes": self.notes, "price": self.price,
+        }  # fmt: skip
+        return json.dumps(content, ensure_ascii=False, allow_nan=False)
+
+    @classmethod
+    def from_text(cls, text: str) -> Figures:
+        """Read from the ledger."""
+        found = json.loads(text)
+        low, high = (None if found[name] is None else _rows(found[name]) for name in ("low", "high"))
+        keys, notes = tuple(map(tuple, found["keys"])), tuple(found["notes"])
+        return cls(keys, _rows(found["values"]), low, high, found["confidence"], notes, found["price"])
+
+    @classmethod
+    def of_frame(cls, frame: pl.DataFrame, groups: int) -> Figures:
+        """Take a frame with the columns of the groups first."""
+        rows = frame.rows()
+        return cls(tuple(row[:groups] for row in rows), tuple(row[groups:] for row in rows))
+
+    def frames(self, query: Query, table: TableSpec) -> tuple[pl.DataFrame, pl.DataFrame | None, pl.DataFrame | None]:
+        """Give values, lower and upper limits in the words of a question, groups in the order of their keys."""
+        canonical = query.canonical()
+        key_places = [canonical.group_by.index(name) for name in query.group_by]
+        places = [canonical.aggregates.index(replace(aggregate, name="")) for aggregate in query.aggregates]
+        keys = [tuple(key[i] for i in key_places) for key in self.keys]
+        order = sorted(range(len(keys)), key=lambda i: _sort_key(keys[i]))
+
+        def frame(rows: Sequence[Sequence[Value]] | None) -> pl.DataFrame | None:
+            if rows is None:
+                return None
+            columns = [_key_column(name, [keys[i][j] for i in order], table) for j, name in enumerate(query.group_by)]
+            found = zip(query.aggregates, places, strict=True)
+            return _joined([*columns, *(_column(a, [rows[i][place] for i in order]) for a, place in found)])
+
+        values = frame(self.values)
+        if values is None:
+            raise TypeError("an answer has values")
+        return values, frame(self.low), frame(self.high)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What an analyst gets: figures, how far they may be off, what they cost and what is left.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> Answer(pl.DataFrame({"count": [12]}), mode="perturbed")
+    Answer(1 rows × 1 columns, perturbed, cost nothing)
+    """
+
+    frame: pl.DataFrame
+    """the columns of the groups, then one column per figure; a histogram is a list"""
+    mode: str
+    """exact+audit, dp or perturbed"""
+    low: pl.DataFrame | None = None
+    """of the shape of `frame`: lower ends of the confidence intervals; none where figures are exact"""
+    high: pl.DataFrame | None = None
+    """upper ends of the confidence intervals"""
+    confidence: float | None = None
+    """how often such an interval holds the value without noise"""
+    cost: Cost = FREE
+    """what this answer spent"""
+    remaining: Cost | None = None
+    """what the user may still spend on the table; none: there is no budget"""
+    cached: bool = False
+    """whether it was asked before, and cost nothing"""
+    notes: tuple[str, ...] = ()
+    """what a reader must know"""
+    query: Query | None = field(default=None, compare=False)
+    """the question as it was understood"""
+
+    def __repr__(self) -> str:
+        again = ", asked before" if self.cached else ""
+        left = "" if self.remaining is None else f", left {self.remaining}"
+        rows, columns = self.frame.shape
+        return f"Answer({rows} rows × {columns} columns, {self.mode}, cost {self.cost}{left}{again})"
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Give the figures as a pandas frame."""
+        import pandas as pd
+
+        return pd.DataFrame({column.name: column.to_list() for column in self.frame})
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the answer as plain data."""
+        groups = 0 if self.query is None else len(self.query.group_by)
+        return {
+            "columns": self.frame.columns,
+            "types": [_type_name(kind) for kind in self.frame.dtypes],
+            "groups": groups,
+            "rows": [list(row) for row in self.frame.rows()],
+            "low": None if self.low is None else [list(row) for row in self.low.rows()],
+            "high": None if self.high is None else [list(row) for row in self.high.rows()],
+            "confidence": self.confidence,
+            "mode": self.mode,
+            "cost": cost_json(self.cost),
+            "remaining": None if self.remaining is None else cost_json(self.remaining),
+            "cached": self.cached,
+            "notes": list(self.notes),
+        }
+
+    @classmethod
+    def from_json(cls, content: dict[str, Any]) -> Answer:
+        """Read what `to_json` wrote."""
+        frame, low, high = (_read_frame(content, name) for name in ("rows", "low", "high"))
+        if frame is None:
+            raise ValueError("an answer has rows")
+        left = content["remaining"]
+        return cls(
+            frame, content["mode"], low, high, content["confidence"], cost_of(content["cost"]),
+            None if left is None else cost_of(left), content["cached"], tuple(content["notes"]),
+        )  # fmt: skip
+
+
+def cost_json(cost: Cost) -> dict[str, float]:
+    """Write a cost in ε, ρ and δ."""
+    return {"epsilon": cost.micro_epsilon / 10**6, "rho": cost.nano_rho / 10**9, "delta": cost.nano_delta / 10**9}
+
+
+def cost_of(content: dict[str, float]) -> Cost:
+    """Read a cost."""
+    return Cost(round(content["epsilon"] * 10**6), round(content["rho"] * 10**9), round(content["delta"] * 10**9))
+
+
+def _rows(content: Any) -> tuple[tuple[Value, ...], ...]:
+    return tuple(map(tuple, content))
+
+
+def _sort_key(key: GroupKey) -> tuple[Any, ...]:
+    return tuple((value is None, "" if value is None else value) for value in key)
+
+
+def _key_column(name: str, values: list[Any], table: TableSpec) -> pl.Series:
+    import polars as pl
+
+    kind = getattr(pl, _KEY_TYPES.get(table.column(name).type, "String"))
+    return pl.Series(name, values, dtype=kind)
+
+
+def _column(aggregate: Aggregate, values: list[Any]) -> pl.Series:
+    import polars as pl
+
+    whole = aggregate.function not in ("mean", "variance", "quantile")
+    whole = whole and all(isinstance(item, int | None) for item in _flat(values))
+    kind: Any = pl.Int64 if whole else pl.Float64
+    return pl.Series(aggregate.label, values, dtype=pl.List(kind) if aggregate.function == "histogram" else kind)
+
+
+def _flat(values: list[Any]) -> list[Any]:
+    return [item for value in values for item in (value if isinstance(value, list | tuple) else (value,))]
+
+
+def _joined(columns: list[pl.Series]) -> pl.DataFrame:
+    import polars as pl
+
+    return pl.DataFrame(columns)
+
+
+def _type_name(kind: Any) -> str:
+    import polars as pl
+
+    if isinstance(kind, pl.List):
+        return f"list of {_type_name(kind.inner)}"
+    return {pl.Int64: "integer", pl.Float64: "number", pl.Boolean: "truth"}.get(type(kind), "text")
+
+
+def _read_frame(content: dict[str, Any], part: str) -> pl.DataFrame | None:
+    import polars as pl
+
+    if content[part] is None:
+        return None
+    kinds: dict[str, Any] = {"integer": pl.Int64, "number": pl.Float64, "truth": pl.Boolean, "text": pl.String}
+    columns = []
+    for i, (name, kind) in enumerate(zip(content["columns"], content["types"], strict=True)):
+        values = [row[i] for row in content[part]]
+        inner = kinds[kind.removeprefix("list of ")]
+        if part != "rows" and any(isinstance(item, float) for item in _flat(values)):
+            inner = pl.Float64
+        columns.append(pl.Series(name, values, dtype=pl.List(inner) if kind.startswith("list of ") else inner))
+    return pl.DataFrame(columns)

@@ -1,0 +1,154 @@
+"""What all attackers have heard, computed from the entries of the ledger."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discretion.errors import DataError
+from discretion.online.audit.interval import IntervalAudit, Response
+from discretion.online.audit.moments import moments_of
+from discretion.online.audit.scope import Knowledge, Scope
+from discretion.online.catalog import TableSpec
+from discretion.online.ledger import EACH, Entry, unpack_sets
+from discretion.online.query import Query
+
+Ints = NDArray[np.int64]
+Reader = Callable[[str | None, int], Iterator[Entry]]
+"""Reads entries of the table: of a user (or all), after a number."""
+
+EVERYBODY = EACH
+"""In place of a user: everybody knows it, for instance whose value is missing."""
+
+
+def pack_owners(start: int, owner: Ints) -> tuple[str, bytes]:
+    """Give what the entry of an update says about appended records."""
+    return json.dumps({"start": start, "records": len(owner)}), zlib.compress(owner.astype("<i8").tobytes())
+
+
+class Memory:
+    """The audits of each user and of all together; the same entries always give the same state."""
+
+    def __init__(self, table: TableSpec, owner: Ints, primes: int, reader: Reader) -> None:
+        self.table, self.owner = table, owner
+        self.known: dict[str, list[Knowledge]] = {}
+        self.seen = 0
+        self.recorded = 0
+        """records that the ledger knows of"""
+        self._scopes: dict[str | None, Scope] = {}
+        self._primes, self._read = primes, reader
+
+    @property
+    def people(self) -> int:
+        """The number of people so far."""
+        return int(self.owner.max(initial=-1)) + 1
+
+    def catch_up(self, entries: Iterable[Entry]) -> int:
+        """Take in entries; give how many people are exposed by new knowledge of insiders."""
+        return sum(self._take(entry) for entry in entries)
+
+    def _take(self, entry: Entry) -> int:
+        if entry.id <= self.seen:
+            return 0
+        exposed = 0
+        if entry.kind == "exact" and entry.sets is not None:
+            self._answered(entry, entry.sets)
+        elif entry.kind == "insider" and entry.sets is not None:
+            exposed = self._know(entry, entry.sets)
+        elif entry.kind == "update" and entry.sets is not None:
+            start = int(json.loads(entry.query)["start"])
+            added = np.frombuffer(zlib.decompress(entry.sets), "<i8").astype(np.int64)
+            self._grow(added[max(0, len(self.owner) - start) :])
+            self.recorded = max(self.recorded, start + len(added))
+        elif entry.kind == "answer":
+            self._hear(entry)
+        self.seen = entry.id
+        return exposed
+
+    def _answered(self, entry: Entry, packed: bytes) -> None:
+        sets, records = unpack_sets(packed)
+        if records > len(self.owner) > self.people:
+            raise DataError(
+                f"records were appended to {self.table.name!r} that the history does not know: use `extend`"
+            )
+        self._grow(np.arange(len(self.owner), records, dtype=np.int64))
+        self.recorded = max(self.recorded, records)
+        moments = moments_of(Query.from_json(json.loads(entry.query)), self.table)
+        for name in (entry.user, None):
+            self.scope(name).remember(moments, sets)
+
+    def _grow(self, added: Ints) -> None:
+        if len(added):
+            self.owner = np.append(self.owner, added)
+            for scope in self._scopes.values():
+                scope.extend(added)
+
+    def _know(self, entry: Entry, packed: bytes) -> int:
+        columns = json.loads(entry.query)["columns"]
+        people = tuple(int(person) for person in unpack_sets(packed)[0][0])
+        known = Knowledge(people, None if columns is None else tuple(columns))
+        self.known.setdefault(entry.user, []).append(known)
+        exposed = 0
+        for name, scope in self._scopes.items():
+            if name is None or entry.user in (name, EVERYBODY):
+                exposed += scope.learn(known)
+        return exposed
+
+    def _hear(self, answer: Entry) -> None:
+        """Let the interval audits that exist take in the responses of an answer."""
+        for name in (answer.user, None):
+            scope = self._scopes.get(name)
+            for column in scope.intervals if scope is not None else ():
+                self._tell(answer, scope.intervals[column], column)  # type: ignore[union-attr]
+
+    def _tell(self, answer: Entry, audit: IntervalAudit, column: str) -> None:
+        responses = json.loads(answer.answer or "{}").get("responses", {}).get(column, ())
+        charge = next(self._read(None, (answer.refers or 1) - 1))
+        sets = unpack_sets(charge.sets)[0] if charge.sets is not None else []
+        for members, (kind, value) in zip(sets, responses, strict=False):
+            audit.tell(members, Response(kind, value))
+
+    def scope(self, user: str | None) -> Scope:
+        """Give the audits of a user, or (None) of all together."""
+        if user not in self._scopes:
+            holders = list(self.known) if user is None else [user, EVERYBODY]
+            known = [knowledge for holder in holders for knowledge in self.known.get(holder, [])]
+            self._scopes[user] = Scope(self.owner, known, self._primes)
+        return self._scopes[user]
+
+    def interval(self, user: str | None, column: str) -> IntervalAudit:
+        """Give the interval audit of a column, made from the ledger when it is first needed."""
+        scope = self.scope(user)
+        if column not in scope.intervals:
+            spec = self.table.column(column)
+            lower, upper = spec.required_limits()
+            made = IntervalAudit(len(self.owner), lower, upper, integral=spec.type in ("integer", "truth"))
+            for known in scope.knowledge:
+                if known.about(column):
+                    made.know(known.people)
+            for entry in self._read(user, 0):
+                if entry.kind == "answer" and entry.id <= self.seen:
+                    self._tell(entry, made, column)
+            scope.intervals[column] = made
+        return scope.intervals[column]
+
+    def tell(self, user: str, column: str, members: Ints, response: Response) -> None:
+        """Let the interval audits that exist take in a response."""
+        for name in (user, None):
+            audit = self.scope(name).intervals.get(column)
+            if audit is not None:
+                audit.tell(members, response)
+
+    def discard(self) -> None:
+        """Forget what is pending in all audits."""
+        for scope in self._scopes.values():
+            scope.discard()
+
+    def forget_intervals(self) -> None:
+        """Make the interval audits again from the ledger when next needed."""
+        for scope in self._scopes.values():
+            scope.intervals.clear()

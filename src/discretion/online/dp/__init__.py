@@ -1,0 +1,1 @@
+"""Differentially private answers: how much noise, from where, at what price."""

@@ -1,0 +1,268 @@
+"""The ledger: what was asked, what it cost, what was answered. Written before an answer exists, never changed."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from datetime import UTC, datetime
+from typing import IO, Any, Protocol
+
+from discretion.errors import PlanError
+from discretion.online.ledger.chain import Head, Verification, sealed, verify_chain
+from discretion.online.ledger.entries import ANSWERED, FREE, Charge, Cost, Entry, Kind, microseconds, moment_of
+from discretion.online.ledger.limits import Limit, Scope, Totals
+
+_COSTS = "(micro_epsilon > 0 OR nano_rho > 0 OR nano_delta > 0)"
+_PORTION = 500
+
+
+class Store(Protocol):
+    """Where entries lie; one transaction at a time writes, and what it wrote is on disk when it ends."""
+
+    def exclusive(self) -> AbstractContextManager[None]:
+        """Begin a transaction that nobody else can run beside; commit at the end, roll back on an error."""
+        ...
+
+    def insert(self, entry: Entry) -> None:
+        """Append an entry; only inside `exclusive`."""
+        ...
+
+    def last(self) -> tuple[int, str, int] | None:
+        """Give number, hash and time of the last entry."""
+        ...
+
+    def select(self, where: str, values: Sequence[Any] = (), tail: str = "ORDER BY id") -> Iterator[Entry]:
+        """Read entries; `where` is written with ? for values."""
+        ...
+
+    def spending(self, where: str, values: Sequence[Any] = ()) -> list[tuple[int, Cost]]:
+        """Read times and costs, in the order of entries."""
+        ...
+
+    def close(self) -> None:
+        """Let go."""
+        ...
+
+
+class Page:
+    """A transaction on the ledger: look at what is there, charge, and only then is anything written."""
+
+    def __init__(self, ledger: Ledger, store: Store, totals: Totals, moment: datetime) -> None:
+        self._ledger, self._store, self._totals = ledger, store, totals
+        last = store.last()
+        self.head = Head() if last is None else Head(last[0], last[1])
+        self.time = max(microseconds(moment), 0 if last is None else last[2])
+        self.written: list[Entry] = []
+
+    @property
+    def moment(self) -> datetime:
+        """The time of this transaction; never before the last entry's."""
+        return moment_of(self.time)
+
+    def entries_after(self, number: int, table: str) -> Iterator[Entry]:
+        """Read the entries of a table after a number."""
+        return self._store.select("id > ? AND subject = ?", (number, table))
+
+    def charge(self, charge: Charge, limits: Iterable[Limit] = ()) -> Entry:
+        """Append a charge if all budgets cover it, those of the ledger and `limits`."""
+        self._totals.check(charge, (*self._ledger.limits, *limits), self.moment, self.written)
+        return self._append(charge)
+
+    def answer(self, number: int, answer: str) -> Entry:
+        """Append the answer to a charge: once."""
+        charged = next(self._store.select("id = ?", (number,)), None)
+        if charged is None or charged.kind not in ANSWERED:
+            raise PlanError(f"entry {number} of the ledger is not a charge that can be answered")
+        if next(self._store.select("refers = ?", (number,)), None) is not None:
+            raise PlanError(f"entry {number} of the ledger has its answer already")
+        return self._append(charged, "answer", number, answer)
+
+    def _append(
+        self, about: Charge | Entry, kind: Kind | None = None, refers: int | None = None, answer: str | None = None
+    ) -> Entry:
+        query, cost, sets = ("{}", FREE, None) if kind == "answer" else (about.query, about.cost, about.sets)
+        entry = Entry(
+            self.head.id + 1, self.time, about.user, about.table, kind or about.kind, about.digest, query, cost, sets,
+            refers, answer, self.head.hash, "",
+        )  # fmt: skip
+        entry = sealed(entry)
+        self._store.insert(entry)
+        self.head = Head(entry.id, entry.hash)
+        self.written.append(entry)
+        return entry
+
+
+class Ledger:
+    """An append-only account of questions, costs and answers.
+
+    Guarantees: a charge is on disk, and inside every budget, before the caller gets it back; so an answer computed
+    after `charge` never exists without its cost, wherever the power fails. Charges of all processes happen one after
+    the other, so that no budget is spent twice. Entries form a hash chain (`verify`).
+
+    A charge whose answer was never recorded stays spent: nobody knows whether somebody saw the answer. Asked again, the
+    question is charged again, because new noise would otherwise be free. `find_answer` gives back recorded answers.
+
+    Does not protect against an owner who rewrites the whole ledger: keep `head()` elsewhere.
+
+    Cost: O(1) per charge, with one fsync; the first use of a budget reads its entries once.
+
+    References
+    ----------
+    Catalogue O3; McSherry (2009), Privacy integrated queries.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from discretion.online.ledger import Cost, Limit, open_ledger
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> limit = Limit(Cost(micro_epsilon=1_000_000), table="people")
+    >>> ledger = open_ledger(Path(folder.name) / "ledger.db", limits=[limit])
+    >>> entry = ledger.charge("ann", "people", "a question", Cost(micro_epsilon=400_000))
+    >>> _ = ledger.record_answer(entry.id, '{"count": 12}')
+    >>> ledger.find_answer("people", "a question").answer
+    '{"count": 12}'
+    >>> str(ledger.remaining(limit, "ann"))
+    'ε 0.6'
+    >>> ledger.verify().holds
+    True
+    >>> ledger.close(); folder.cleanup()
+    """
+
+    def __init__(
+        self, store: Store, limits: Iterable[Limit] = (), clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
+        self.limits = tuple(limits)
+        self._store, self._clock = store, clock
+        self._totals = Totals(lambda scope, since: self._read_spending(scope, since, self._seen))
+        self._seen = 0
+        self._lock = threading.RLock()
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    @contextmanager
+    def page(self) -> Iterator[Page]:
+        """Begin a transaction that nobody else runs beside: what it reads stays true until it has written."""
+        with self._lock:
+            with self._store.exclusive():
+                page = Page(self, self._store, self._totals, self._clock())
+                self._catch_up(page.head)
+                yield page
+            for entry in page.written:
+                self._totals.see(entry)
+                self._seen = entry.id
+
+    def charge(
+        self,
+        user: str,
+        table: str,
+        digest: str,
+        cost: Cost = FREE,
+        kind: Kind = "dp",
+        *,
+        query: str = "{}",
+        sets: bytes | None = None,
+        limits: Iterable[Limit] = (),
+    ) -> Entry:
+        """Charge a question before it is answered; BudgetExhausted (and nothing written) when a budget is too small."""
+        return self.charge_all([Charge(user, table, kind, digest, query, cost, sets)], limits)[0]
+
+    def charge_all(self, charges: Sequence[Charge], limits: Iterable[Limit] = ()) -> list[Entry]:
+        """Charge several questions at once: all of them, or none."""
+        more = tuple(limits)
+        with self.page() as page:
+            return [page.charge(charge, more) for charge in charges]
+
+    def record_answer(self, number: int, answer: str) -> Entry:
+        """Append the answer (JSON) to a charge, before anybody is told."""
+        with self.page() as page:
+            return page.answer(number, answer)
+
+    def find_answer(
+        self, table: str, digest: str, *, user: str | None = None, kind: Kind | None = None
+    ) -> Entry | None:
+        """Give the latest recorded answer to a question since the table was last updated, or None."""
+        with self._lock:
+            where, values = "subject = ? AND digest = ? AND kind = 'answer'", [table, digest]
+            if user is not None:
+                where, values = f"{where} AND who = ?", [*values, user]
+            for answer in self._store.select(where, values, "ORDER BY id DESC"):
+                updates = self._store.select("subject = ? AND kind = 'update' AND id > ?", (table, answer.refers))
+                if next(updates, None) is not None:
+                    return None
+                if kind is None or next(self._store.select("id = ?", (answer.refers,))).kind == kind:
+                    return answer
+        return None
+
+    def spent(self, user: str | None = None, table: str | None = None, period: Any = "ever") -> Cost:
+        """Give what was spent by a user (or all), on a table (or all), in the running period."""
+        with self._lock:
+            return self._now(Scope(user, table, period))
+
+    def remaining(self, limit: Limit, user: str) -> Cost:
+        """Give what a user may still spend under a budget."""
+        with self._lock:
+            return limit.most.less(self._now(limit.scope(user)))
+
+    def history(self, table: str | None = None, user: str | None = None, after: int = 0) -> Iterator[Entry]:
+        """Give entries in their order, of a table, of a user, after a number."""
+        where, values = "id > ?", [after]
+        for column, value in (("subject", table), ("who", user)):
+            if value is not None:
+                where, values = f"{where} AND {column} = ?", [*values, value]  # type: ignore[list-item]
+        while True:
+            with self._lock:
+                portion = list(self._store.select(where, values, f"ORDER BY id LIMIT {_PORTION}"))
+            yield from portion
+            if len(portion) < _PORTION:
+                return
+            values[0] = portion[-1].id
+
+    def head(self) -> Head:
+        """Give number and hash of the last entry: keep it elsewhere, and `verify` against it later."""
+        with self._lock:
+            last = self._store.last()
+            return Head() if last is None else Head(last[0], last[1])
+
+    def verify(self, expected: Head | None = None) -> Verification:
+        """Check the whole chain, and that it still holds a head kept elsewhere."""
+        return verify_chain(self.history(), expected)
+
+    def export(self, stream: IO[str]) -> int:
+        """Write every entry as a line of JSON; give their number."""
+        count = 0
+        for entry in self.history():
+            stream.write(json.dumps(entry.to_json(), ensure_ascii=False) + "\n")
+            count += 1
+        return count
+
+    def close(self) -> None:
+        """Let go of the file or connection."""
+        self._store.close()
+
+    def _now(self, scope: Scope) -> Cost:
+        moment = self._clock()
+        spent = FREE
+        for _, cost in self._read_spending(scope, scope.since(moment)):
+            spent += cost
+        return spent
+
+    def _catch_up(self, head: Head) -> None:
+        """Count what other processes wrote since this one looked last."""
+        if head.id > self._seen:
+            for entry in list(self._store.select(f"id > ? AND {_COSTS}", (self._seen,))):
+                self._totals.see(entry)
+            self._seen = head.id
+
+    def _read_spending(self, scope: Scope, since: int, up_to: int = 2**62) -> list[tuple[int, Cost]]:
+        where, values = f"time >= ? AND id <= ? AND {_COSTS}", [since, up_to]
+        for column, value in (("who", scope.user), ("subject", scope.table)):
+            if value is not None:
+                where, values = f"{where} AND {column} = ?", [*values, value]  # type: ignore[list-item]
+        return self._store.spending(where, values)

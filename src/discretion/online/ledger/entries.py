@@ -1,0 +1,180 @@
+"""What stands in a ledger: costs in whole units, entries, and query sets packed small."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discretion.errors import DataError, PlanError
+
+Kind = Literal["exact", "dp", "perturbed", "refused", "insider", "update", "answer"]
+ANSWERED: tuple[Kind, ...] = ("exact", "dp", "perturbed")
+"""Kinds of entries that an answer may follow."""
+_MOST = 2**62
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What an answer spends, in whole units, rounded up by whoever computes it: nothing is lost in small change.
+
+    Examples
+    --------
+    >>> Cost(micro_epsilon=100_000) + Cost(micro_epsilon=50_000, nano_delta=1)
+    Cost(micro_epsilon=150000, nano_rho=0, nano_delta=1)
+    """
+
+    micro_epsilon: int = 0
+    """millionths of ε (pure or approximate differential privacy)"""
+    nano_rho: int = 0
+    """billionths of ρ (zero-concentrated differential privacy)"""
+    nano_delta: int = 0
+    """billionths of δ"""
+
+    def __post_init__(self) -> None:
+        for name, amount in zip(("micro_epsilon", "nano_rho", "nano_delta"), self.amounts, strict=True):
+            if isinstance(amount, bool) or not isinstance(amount, int) or not 0 <= amount <= _MOST:
+                raise PlanError(f"`{name}` is a whole number from 0 to 2⁶²: round costs up before they are charged")
+
+    @property
+    def amounts(self) -> tuple[int, int, int]:
+        """The three amounts."""
+        return self.micro_epsilon, self.nano_rho, self.nano_delta
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(*(a + b for a, b in zip(self.amounts, other.amounts, strict=True)))
+
+    def covers(self, other: Cost) -> bool:
+        """Say whether every amount is at least the other's."""
+        return all(a >= b for a, b in zip(self.amounts, other.amounts, strict=True))
+
+    def less(self, other: Cost) -> Cost:
+        """Give what is left after spending the other, at least 0."""
+        return Cost(*(max(0, a - b) for a, b in zip(self.amounts, other.amounts, strict=True)))
+
+    def __str__(self) -> str:
+        scales = (("ε", 10**6), ("ρ", 10**9), ("δ", 10**9))
+        named = [
+            f"{sign} {amount / unit:g}" for (sign, unit), amount in zip(scales, self.amounts, strict=True) if amount
+        ]
+        return ", ".join(named) or "nothing"
+
+
+FREE = Cost()
+
+
+@dataclass(frozen=True)
+class Charge:
+    """A question that is about to be answered, or an event that the history must know."""
+
+    user: str
+    table: str
+    kind: Kind
+    digest: str = ""
+    """name of the question: equal questions have equal digests"""
+    query: str = "{}"
+    """the canonical question, as JSON"""
+    cost: Cost = FREE
+    sets: bytes | None = None
+    """query sets of a true answer, as `pack_sets` gives them"""
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(Kind) or self.kind == "answer":
+            raise PlanError(f"unknown kind of entry {self.kind!r}")
+        if self.kind not in ANSWERED and self.cost != FREE:
+            raise PlanError(f"an entry of kind {self.kind!r} costs nothing")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of the ledger; never changed, never removed."""
+
+    id: int
+    time: int
+    """microseconds since 1970, UTC; never earlier than the entry before"""
+    user: str
+    table: str
+    kind: Kind
+    digest: str
+    query: str
+    cost: Cost
+    sets: bytes | None
+    refers: int | None
+    """of an answer: the charge it belongs to"""
+    answer: str | None
+    """of an answer: its JSON"""
+    previous: str
+    """hash of the entry before"""
+    hash: str
+
+    @property
+    def moment(self) -> datetime:
+        """The time as a date."""
+        return moment_of(self.time)
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the entry as plain data."""
+        content = {
+            field.name: getattr(self, field.name) for field in fields(self) if field.name not in ("cost", "sets")
+        }
+        sets = None if self.sets is None else base64.b64encode(self.sets).decode("ascii")
+        costs = dict(zip(("micro_epsilon", "nano_rho", "nano_delta"), self.cost.amounts, strict=True))
+        return {**content, **costs, "sets": sets, "moment": self.moment.isoformat()}
+
+    @classmethod
+    def from_json(cls, content: dict[str, Any]) -> Entry:
+        """Read an exported entry."""
+        try:
+            amounts = [content[name] for name in ("micro_epsilon", "nano_rho", "nano_delta")]
+            sets = None if content["sets"] is None else base64.b64decode(content["sets"], validate=True)
+            names = [field.name for field in fields(cls) if field.name not in ("cost", "sets")]
+            return cls(cost=Cost(*amounts), sets=sets, **{name: content[name] for name in names})
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError("a line of the export is not an entry of a ledger") from error
+
+
+def moment_of(time: int) -> datetime:
+    """Give a moment from microseconds."""
+    return _EPOCH + timedelta(microseconds=time)
+
+
+def microseconds(moment: datetime) -> int:
+    """Give microseconds since 1970."""
+    return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+def pack_sets(sets: Sequence[NDArray[np.int64]], records: int) -> bytes:
+    """Write query sets (ascending numbers below `records`) in few bytes: gaps or bit maps, whichever is smaller."""
+    parts = []
+    for members in sets:
+        mask = np.zeros(records, np.bool_)
+        mask[members] = True
+        gaps = np.diff(members, prepend=-1).astype("<u4").tobytes()
+        options = [(0, zlib.compress(np.packbits(mask).tobytes(), 1)), (1, zlib.compress(gaps, 1))]
+        parts.append(min(options, key=lambda option: len(option[1])))
+    header = json.dumps({"version": 1, "records": records, "parts": [(form, len(data)) for form, data in parts]})
+    return header.encode() + b"\n" + b"".join(data for _, data in parts)
+
+
+def unpack_sets(packed: bytes) -> tuple[list[NDArray[np.int64]], int]:
+    """Read query sets, and the number of records at that time."""
+    header, _, data = packed.partition(b"\n")
+    about = json.loads(header)
+    records, start, sets = int(about["records"]), 0, []
+    for form, length in about["parts"]:
+        content = zlib.decompress(data[start : start + length])
+        start += length
+        if form == 1:
+            members = np.cumsum(np.frombuffer(content, "<u4").astype(np.int64)) - 1
+        else:
+            members = np.flatnonzero(np.unpackbits(np.frombuffer(content, np.uint8), count=records))
+        sets.append(members.astype(np.int64))
+    return sets, records

@@ -1,0 +1,29 @@
+"""Entries as rows of a database table, the same in every store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from discretion.online.ledger.entries import Cost, Entry
+
+COLUMNS = (
+    "id", "time", "who", "subject", "kind", "digest", "query", "micro_epsilon", "nano_rho", "nano_delta", "sets",
+    "refers", "answer", "previous", "hash",
+)  # fmt: skip
+
+
+def row_of(entry: Entry) -> tuple[Any, ...]:
+    """Give the values of the columns."""
+    return (
+        entry.id, entry.time, entry.user, entry.table, entry.kind, entry.digest, entry.query, *entry.cost.amounts,
+        entry.sets, entry.refers, entry.answer, entry.previous, entry.hash,
+    )  # fmt: skip
+
+
+def entry_of(row: Sequence[Any]) -> Entry:
+    """Give the entry of a row."""
+    number, time, user, table, kind, digest, query, epsilon, rho, delta, sets, refers, answer, previous, own = row
+    packed = None if sets is None else bytes(sets)
+    cost = Cost(epsilon, rho, delta)
+    return Entry(number, time, user, table, kind, digest, query, cost, packed, refers, answer, previous, own)

@@ -1,0 +1,25 @@
+"""The statistical database over HTTP: access, limits, audit log and a page for analysts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from discretion.online.server.access import KeyRing
+    from discretion.online.server.log import AuditLog
+    from discretion.online.statistical_database import StatisticalDatabase
+
+
+def create_app(database: StatisticalDatabase, keys: KeyRing | None = None, log: AuditLog | None = None) -> FastAPI:
+    """Give the ASGI application of a database; any ASGI server can run it.
+
+    `keys` default to those in the service file, `log` to the file it names, or stderr.
+    """
+    from discretion.online.extras import need
+
+    need("fastapi", "the server")
+    from discretion.online.server.app import build
+
+    return build(database, keys, log)

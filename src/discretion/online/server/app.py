@@ -1,0 +1,245 @@
+"""The routes of the service."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from discretion import __version__
+from discretion.errors import BudgetExhausted, DiscretionError, QueryRefused
+from discretion.online.answers import cost_json
+from discretion.online.backend import QueryTimeout
+from discretion.online.ledger.entries import Entry
+from discretion.online.server import models
+from discretion.online.server.access import KeyRing
+from discretion.online.server.guard import NOTES, Guard, problem, reply
+from discretion.online.server.limits import RateLimit
+from discretion.online.server.log import AuditLog, shape
+from discretion.online.statistical_database import StatisticalDatabase
+
+_HERE = Path(__file__).parent
+_MOST_NUMBER = 2**62
+_FAILURES = {
+    400: "the request cannot be read",
+    401: "no key, or one that opens nothing",
+    402: "the privacy budget does not cover the question",
+    403: "refused: the answer could give somebody away, or the role does not allow it",
+    408: "the request did not arrive in time",
+    413: "the request is too large",
+    422: "the request has the wrong form",
+    429: "too many requests",
+    503: "the service cannot answer now",
+    504: "the question took too long",
+}
+_STATUS: tuple[tuple[type[DiscretionError], int], ...] = (
+    (BudgetExhausted, 402),
+    (QueryTimeout, 504),
+    (QueryRefused, 403),
+    (DiscretionError, 503),
+)
+
+
+class Turned(Exception):
+    """A request that goes no further."""
+
+    def __init__(self, status: int, kind: str, reason: str, **headers: str) -> None:
+        super().__init__(reason)
+        self.response = problem(status, kind, reason, {name.replace("_", "-"): text for name, text in headers.items()})
+
+
+class Service:
+    """What each route does; every method checks key, role and rate first."""
+
+    def __init__(self, database: StatisticalDatabase, keys: KeyRing) -> None:
+        self._database, self._keys = database, keys
+        per_minute = database.spec.server.requests_per_minute
+        self._rates, self._strangers = RateLimit(per_minute), RateLimit(per_minute)
+
+    def ask(self, request: Request, question: models.Question) -> Response:
+        """Answer a question; a question asked before is answered from memory at no cost."""
+        user = self._caller(request, "analyst", "owner")
+        query = self._database.read(question.content, user=user)
+        request.scope[NOTES]["question"] = shape(query)
+        answer = self._database.ask(query, user=user, epsilon=question.epsilon)
+        request.scope[NOTES] |= {"mode": answer.mode, "cached": answer.cached, "cost": cost_json(answer.cost)}
+        return reply(answer.to_json())
+
+    def dry_run(self, request: Request, question: models.Question) -> Response:
+        """Tell what an answer would cost and how exact it would be; nothing is spent, nothing is looked up."""
+        user = self._caller(request, "analyst", "owner")
+        query = self._database.read(question.content, user=user)
+        request.scope[NOTES]["question"] = shape(query)
+        return reply(self._database.dry_run(query, user=user, epsilon=question.epsilon).to_json())
+
+    def budget(self, request: Request, user: Annotated[str | None, Query(max_length=63)] = None) -> Response:
+        """Give budgets and what was spent: one's own; auditor and owner may name a user."""
+        caller = self._caller(request, "analyst", "auditor", "owner")
+        if user is not None and user != caller:
+            self._require(caller, "auditor", "owner")
+        whose = caller if user is None else user
+        budgets = [budget.to_json() for budget in self._database.budget(whose)]
+        return reply({"user": whose, "budgets": budgets})
+
+    def tables(self, request: Request) -> Response:
+        """List the tables that one may ask, as the owner declared them."""
+        user = self._caller(request, "analyst", "auditor", "owner")
+        spec = self._database.spec
+        return reply(
+            {"title": spec.title, "user": user, "role": spec.user(user).role, "tables": self._database.tables(user)}
+        )
+
+    def history(
+        self,
+        request: Request,
+        table: Annotated[str | None, Query(max_length=63)] = None,
+        user: Annotated[str | None, Query(max_length=63)] = None,
+        after: Annotated[int, Query(ge=0, le=_MOST_NUMBER)] = 0,
+        limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    ) -> Response:
+        """Give lines of the ledger, without answers, to auditors and owners."""
+        self._caller(request, "auditor", "owner")
+        entries = self._database.history(table=table, of=user, after=after, limit=limit)
+        following = entries[-1].id if len(entries) == limit else None
+        return reply({"entries": [_entry_json(entry) for entry in entries], "next": following})
+
+    def refresh(self, request: Request, table: Annotated[str, Query(max_length=63)]) -> Response:
+        """Read the rows that were appended to a table; owners only."""
+        self._caller(request, "owner")
+        return reply({"table": table, "people": self._database.refresh(table)})
+
+    def health(self) -> Response:
+        """Tell that the service is up."""
+        return reply({"status": "ok", "version": __version__})
+
+    def _caller(self, request: Request, *roles: str) -> str:
+        """Find whose key came with the request and whether the role fits."""
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        key = given.strip() if scheme.lower() == "bearer" else request.headers.get("x-api-key", "")
+        user = self._keys.user_of(key)
+        if user is None or user not in self._database.spec.users:
+            host = request.client.host if request.client else "unknown"
+            self._slow_down(self._strangers, host)
+            raise Turned(401, "Unauthorized", "no valid key came with the request", WWW_Authenticate="Bearer")
+        request.scope[NOTES]["user"] = user
+        self._slow_down(self._rates, user)
+        self._require(user, *roles)
+        return user
+
+    def _require(self, user: str, *roles: str) -> None:
+        if self._database.spec.user(user).role not in roles:
+            raise Turned(403, "Forbidden", f"this is for the roles {', '.join(roles)}")
+
+    def _slow_down(self, rate: RateLimit, caller: str) -> None:
+        if seconds := rate.wait(caller):
+            raise Turned(429, "TooManyRequests", "too many requests; wait a little", Retry_After=str(seconds))
+
+
+def _entry_json(entry: Entry) -> dict[str, Any]:
+    import json
+
+    return {
+        "id": entry.id, "time": entry.moment.isoformat(), "user": entry.user, "table": entry.table,
+        "kind": entry.kind, "digest": entry.digest, "query": json.loads(entry.query), "cost": cost_json(entry.cost),
+        "refers": entry.refers, "hash": entry.hash,
+    }  # fmt: skip
+
+
+def build(database: StatisticalDatabase, keys: KeyRing | None = None, log: AuditLog | None = None) -> FastAPI:
+    """Put the application together."""
+    spec = database.spec
+    service = Service(database, KeyRing.of(spec) if keys is None else keys)
+    app = FastAPI(
+        title=spec.title, version=__version__, description=__doc__ or "", docs_url=None, redoc_url=None,
+        responses={code: {"model": models.ProblemBody, "description": text} for code, text in _FAILURES.items()},
+    )  # fmt: skip
+    _add_routes(app, service)
+    _add_page(app)
+    app.add_exception_handler(Turned, _on_turned)
+    app.add_exception_handler(DiscretionError, _on_error)
+    app.add_exception_handler(RequestValidationError, _on_form)
+    app.add_exception_handler(HTTPException, _on_http)
+    paths = frozenset(path for route in app.routes if (path := getattr(route, "path", None)))
+    journal = AuditLog(spec.server.log) if log is None else log
+    app.add_middleware(Guard, most_bytes=spec.server.max_request_bytes, log=journal, routes=paths)
+    _describe_keys(app)
+    return app
+
+
+def _add_routes(app: FastAPI, service: Service) -> None:
+    routes: tuple[tuple[str, str, Callable[..., Response], Any, str], ...] = (
+        ("POST", "/query", service.ask, models.AnswerBody, "Ask"),
+        ("POST", "/dry-run", service.dry_run, models.EstimateBody, "Cost and expected error of an answer"),
+        ("GET", "/budget", service.budget, models.BudgetsBody, "Budgets"),
+        ("GET", "/tables", service.tables, models.TablesBody, "Tables"),
+        ("GET", "/history", service.history, models.HistoryBody, "Ledger"),
+        ("POST", "/refresh", service.refresh, models.RefreshBody, "Read appended rows"),
+        ("GET", "/health", service.health, models.HealthBody, "Health"),
+    )
+    for method, path, work, model, summary in routes:
+        app.add_api_route(
+            path, work, methods=[method], summary=summary, responses={200: {"model": model}}, response_class=Response,
+            openapi_extra=None if path == "/health" else {"security": [{"key": []}]},
+        )  # fmt: skip
+
+
+def _describe_keys(app: FastAPI) -> None:
+    """Say in OpenAPI how keys are sent."""
+    content = app.openapi()
+    schemes = content.setdefault("components", {}).setdefault("securitySchemes", {})
+    schemes["key"] = {"type": "http", "scheme": "bearer", "description": "the API key"}
+
+
+def _add_page(app: FastAPI) -> None:
+    files = (
+        ("/", "page.html", "text/html"),
+        ("/page.css", "page.css", "text/css"),
+        ("/page.js", "page.js", "text/javascript"),
+    )
+    for path, name, kind in files:
+        app.add_api_route(path, _sender(_HERE / name, kind), methods=["GET"], include_in_schema=False)
+
+
+def _sender(file: Path, kind: str) -> Callable[[], Response]:
+    def send() -> Response:
+        return FileResponse(file, media_type=f"{kind}; charset=utf-8")
+
+    return send
+
+
+async def _on_turned(_: Request, error: Exception) -> Response:
+    return error.response if isinstance(error, Turned) else problem(500, "InternalError", "the service failed")
+
+
+async def _on_error(request: Request, error: Exception) -> Response:
+    """Give the reason of a refusal; other errors of the service are told by their kind only."""
+    notes, kind = request.scope[NOTES], type(error).__name__
+    status = next(code for group, code in _STATUS if isinstance(error, group))
+    reason = str(error) if isinstance(error, QueryRefused) else "the service cannot do this now; its log says more"
+    notes |= {"outcome": kind, "reason": str(error) if "question" in notes or status == 503 else None}
+    return problem(status, kind, reason)
+
+
+async def _on_form(_: Request, error: Exception) -> Response:
+    """Say which entries have the wrong form, without repeating them."""
+    found = error.errors() if isinstance(error, RequestValidationError) else []
+    known = ("body", "query", "sql", "epsilon", "user", "table", "after", "limit")
+    texts = []
+    for item in found:
+        place = ".".join(str(part) for part in item["loc"] if part in known)
+        texts.append(f"{place}: {str(item['msg']).removeprefix('Value error, ')}")
+    return problem(422, "WrongForm", "; ".join(dict.fromkeys(texts)) or "the request has the wrong form")
+
+
+async def _on_http(_: Request, error: Exception) -> Response:
+    if not isinstance(error, HTTPException):
+        return problem(500, "InternalError", "the service failed")
+    kinds = {404: "NotFound", 405: "MethodNotAllowed", 400: "Unreadable"}
+    reason = _FAILURES.get(error.status_code, "there is nothing here")
+    return problem(error.status_code, kinds.get(error.status_code, "Refused"), reason, error.headers)

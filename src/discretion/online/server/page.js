@@ -1,0 +1,220 @@
+"use strict";
+// The page for analysts: it talks to the service it came from and keeps the key in memory only.
+(() => {
+  const at = (id) => document.getElementById(id);
+  const make = (name, text, more = {}) => {
+    const node = document.createElement(name);
+    if (text !== undefined && text !== null) node.textContent = text;
+    for (const [key, value] of Object.entries(more)) node.setAttribute(key, value);
+    return node;
+  };
+  const number = new Intl.NumberFormat("en", { maximumSignificantDigits: 6 });
+  const shown = (value) => {
+    if (value === null || value === undefined) return "–";
+    if (Array.isArray(value)) return value.map(shown).join(" · ");
+    return typeof value === "number" ? number.format(value) : String(value);
+  };
+  let key = "";
+
+  async function call(path, body) {
+    const options = { headers: { Authorization: `Bearer ${key}` }, cache: "no-store" };
+    if (body) {
+      options.method = "POST";
+      options.headers["Content-Type"] = "application/json";
+      options.body = JSON.stringify(body);
+    }
+    let response, content;
+    try {
+      response = await fetch(path, options);
+      content = await response.json();
+    } catch {
+      throw new Error("The service does not answer.");
+    }
+    if (!response.ok) throw new Error(content.error ? content.error.reason : "The service gave no reason.");
+    return content;
+  }
+
+  function say(text, bad = false) {
+    at("status").textContent = text;
+    at("status").classList.toggle("bad", bad);
+  }
+
+  const price = (cost) =>
+    [["ε", cost.epsilon], ["ρ", cost.rho], ["δ", cost.delta]]
+      .filter(([, amount]) => amount > 0)
+      .map(([sign, amount]) => `${sign} ${shown(amount)}`)
+      .join(", ") || "nothing";
+
+  async function busy(work) {
+    const buttons = [...document.querySelectorAll("button")];
+    buttons.forEach((button) => (button.disabled = true));
+    try {
+      await work();
+    } catch (error) {
+      say(error.message, true);
+    } finally {
+      buttons.forEach((button) => (button.disabled = false));
+    }
+  }
+
+  async function open() {
+    key = at("key").value.trim();
+    if (!/^[\x21-\x7e]+$/.test(key)) throw new Error("This is not a key.");
+    const found = await call("tables");
+    document.title = found.title;
+    at("title").textContent = found.title;
+    at("who").textContent = `Open for ${found.user} (${found.role}).`;
+    at("sign-in").hidden = true;
+    at("desk").hidden = false;
+    at("tables").replaceChildren(...found.tables.flatMap(tableCard));
+    at("epsilon-field").hidden = !found.tables.some((table) => table.mode === "dp");
+    if (!at("sql").value && found.tables.length) at("sql").value = `SELECT count(*) FROM "${found.tables[0].name}"`;
+    await showBudgets();
+    say("");
+    at("sql").focus();
+  }
+
+  function tableCard(table) {
+    const list = make("dl");
+    for (const column of table.columns) {
+      const about = [column.role, column.type];
+      if (column.bounds) about.push(`${shown(column.bounds[0])} to ${shown(column.bounds[1])}`);
+      if (column.categories.length) about.push(column.categories.slice(0, 8).map(shown).join(", ") + (column.categories.length > 8 ? ", …" : ""));
+      if (column.description) about.push(column.description);
+      list.append(make("dt", column.name), make("dd", about.join("; ")));
+    }
+    const cards = [make("h3", table.name)];
+    if (table.description) cards.push(make("p", table.description, { class: "quiet" }));
+    return [...cards, list];
+  }
+
+  async function showBudgets() {
+    const found = await call("budget");
+    at("budgets").replaceChildren(...found.budgets.flatMap(budgetCard));
+  }
+
+  function budgetCard(budget) {
+    if (budget.limit === null) {
+      const words = { "exact+audit": "True answers; questions that would determine somebody are refused.",
+        perturbed: "Answers are changed a little; they cost nothing." };
+      return [make("h3", budget.table), make("p", words[budget.mode] || budget.mode, { class: "quiet" })];
+    }
+    const left = `${budget.unit} ${shown(budget.remaining)} of ${shown(budget.limit)} left`;
+    const when = budget.period === "ever" ? "" : ` this ${budget.period}`;
+    const meter = make("meter", left, { min: 0, max: budget.limit, value: budget.remaining, "aria-label": left });
+    return [make("h3", budget.table), make("p", left + when), meter, burnDown(budget)];
+  }
+
+  // What was left after each charge, as steps from the full budget down.
+  function burnDown(budget) {
+    const width = 320, height = 130, frame = { left: 40, right: 8, top: 10, bottom: 24 };
+    const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+    const add = (name, more, text) => {
+      const node = document.createElementNS("http://www.w3.org/2000/svg", name);
+      for (const [attribute, value] of Object.entries(more)) node.setAttribute(attribute, value);
+      if (text !== undefined) node.textContent = text;
+      svg.append(node);
+    };
+    svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    svg.setAttribute("role", "img");
+    svg.setAttribute("aria-label", `Budget after each of ${budget.spending.length} charges, from ${shown(budget.limit)} down to ${shown(budget.remaining)}`);
+    const steps = Math.max(budget.spending.length, 1);
+    const x = (i) => frame.left + (i * (width - frame.left - frame.right)) / steps;
+    const y = (value) => frame.top + (1 - Math.max(value, 0) / budget.limit) * (height - frame.top - frame.bottom);
+    let left = budget.limit, line = `M${x(0)} ${y(left)}`;
+    budget.spending.forEach((charge, i) => {
+      left -= charge.amount;
+      line += `V${y(left)}H${x(i + 1)}`;
+    });
+    if (!budget.spending.length) line += `H${x(1)}`;
+    add("path", { class: "area", d: `${line}V${y(0)}H${x(0)}Z` });
+    add("path", { class: "axis", d: `M${x(0)} ${frame.top}V${y(0)}H${width - frame.right}` });
+    add("path", { class: "path", d: line });
+    add("text", { x: frame.left - 5, y: y(budget.limit) + 4, "text-anchor": "end" }, shown(budget.limit));
+    add("text", { x: frame.left - 5, y: y(0) + 4, "text-anchor": "end" }, "0");
+    add("text", { x: width - frame.right, y: height - 6, "text-anchor": "end" }, `${budget.spending.length} charges`);
+    add("text", { x: frame.left, y: height - 6 }, `${budget.unit} left`);
+    return svg;
+  }
+
+  function question() {
+    const body = { sql: at("sql").value };
+    if (!at("epsilon-field").hidden && at("epsilon").value) body.epsilon = Number(at("epsilon").value);
+    return body;
+  }
+
+  function result(title, summary, notes) {
+    at("result").hidden = false;
+    at("result-title").textContent = title;
+    at("summary").textContent = summary;
+    at("notes").replaceChildren(...notes.map((note) => make("li", note)));
+    at("figures").replaceChildren();
+  }
+
+  async function ask() {
+    say("Asking …");
+    const answer = await call("query", question());
+    const cost = answer.cached ? "Asked before: it costs nothing" : `It cost ${price(answer.cost)}`;
+    const left = answer.remaining ? `; left: ${price(answer.remaining)}` : "";
+    result("Answer", `${cost}${left}.`, answer.notes);
+    fill(answer);
+    say(`Answered: ${answer.rows.length} ${answer.rows.length === 1 ? "row" : "rows"}.`);
+    await showBudgets();
+    at("result").focus();
+  }
+
+  function fill(answer) {
+    const caption = answer.low ? `Below each figure: where the figure without noise lies, ${shown(answer.confidence * 100)} % sure` : "";
+    const head = make("tr");
+    answer.columns.forEach((name, i) => head.append(make("th", name, { scope: "col", ...(i >= answer.groups ? { class: "number" } : {}) })));
+    const body = make("tbody");
+    answer.rows.forEach((row, r) => {
+      const line = make("tr");
+      row.forEach((value, c) => {
+        if (c < answer.groups) line.append(make("th", shown(value), { scope: "row" }));
+        else {
+          const cell = make("td", shown(value), { class: "number" });
+          if (answer.low) cell.append(make("span", interval(answer.low[r][c], answer.high[r][c]), { class: "between" }));
+          line.append(cell);
+        }
+      });
+      body.append(line);
+    });
+    const top = make("thead");
+    top.append(head);
+    at("figures").replaceChildren(...(caption ? [make("caption", caption)] : []), top, body);
+  }
+
+  function interval(low, high) {
+    if (Array.isArray(low)) return low.map((value, i) => interval(value, high[i])).join(" · ");
+    return low === null || high === null ? "no limits" : `${shown(low)} to ${shown(high)}`;
+  }
+
+  async function estimate() {
+    say("Reckoning …");
+    const found = await call("dry-run", question());
+    const cost = found.cached ? "You asked this before: it costs nothing" : `It would cost ${price(found.cost)}`;
+    const left = found.remaining ? `; you have ${price(found.remaining)}` : "";
+    result("What it would cost", `${cost}${left}.${found.affordable ? "" : " Your budget does not cover it."}`, found.notes);
+    const errors = Object.entries(found.errors);
+    if (errors.length) {
+      const rows = errors.map(([name, error]) => {
+        const line = make("tr");
+        line.append(make("th", name, { scope: "row" }), make("td", error === null ? "not known beforehand" : `± ${shown(error)}`, { class: "number" }));
+        return line;
+      });
+      const body = make("tbody");
+      body.append(...rows);
+      at("figures").replaceChildren(make("caption", `Expected error, ${shown(found.confidence * 100)} % sure`), body);
+    }
+    say("Nothing was spent.");
+    at("result").focus();
+  }
+
+  at("sign-in").addEventListener("submit", (event) => { event.preventDefault(); busy(open); });
+  at("ask").addEventListener("submit", (event) => { event.preventDefault(); busy(ask); });
+  at("estimate").addEventListener("click", () => { if (at("ask").reportValidity()) busy(estimate); });
+  at("sql").addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) at("ask").requestSubmit();
+  });
+})();

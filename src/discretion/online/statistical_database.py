@@ -1,0 +1,268 @@
+"""The statistical database: questions in, statistics out, and a memory of everything that was told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from discretion.errors import PlanError, QueryRefused
+from discretion.online.admit import admit
+from discretion.online.answering.locks import Turns
+from discretion.online.answering.mode import Wish
+from discretion.online.answering.table_desk import TableDesk, check_accountants
+from discretion.online.answers import Answer
+from discretion.online.backend import Limits, open_backend
+from discretion.online.catalog import ServiceSpec, TableSpec
+from discretion.online.declare import declare
+from discretion.online.declared import checked_name
+from discretion.online.estimate import Estimate, TableBudget
+from discretion.online.ledger import Entry, Ledger, open_ledger
+from discretion.online.query import Query, is_text
+from discretion.online.secret import read_secret
+from discretion.online.sql import parse_sql
+
+Question = str | Query | Mapping[str, Any]
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class StatisticalDatabase:
+    """Answer questions about groups of people so that no sequence of answers gives anyone away.
+
+    The owner declares tables, users and policies; every question is parsed, checked against the policy of its user and
+    then answered truly under an audit of all earlier answers (`exact+audit`), with noise that spends a privacy budget
+    (`dp`), or changed a little (`perturbed`). What is told is in the ledger before it is told, so that a crash loses
+    neither a charge nor the history. The same question asked again gets the same answer at no cost.
+
+    Does not protect against: what `exact+audit` says about values that are nearly known anyway, many perturbed answers
+    together, users who share one budget under several names (limit the table's own ε), and whoever can read the data
+    or the ledger directly. How long an answer takes depends on the data.
+
+    Parameters
+    ----------
+    source
+        a service file, a `ServiceSpec`, or the data itself (frame, Dataset or file), then with the keywords below
+    columns
+        column → what the owner declares of it; default for a Dataset: from the roles of its schema
+    table
+        what the table is called in questions
+    policy
+        how questions are answered; default: true answers under the audit
+    users
+        user → declaration; default: one analyst called "analyst"
+    ledger
+        where to keep the history; default in memory for data, and what the service file says otherwise
+    data
+        table → frame, for tables of a `ServiceSpec` without a source
+    clock
+        gives the time in UTC
+    options
+        more entries of the table's declaration, such as `person` and `rows_per_person`
+
+    References
+    ----------
+    Catalogue O1–O4, M4; Adam & Wortmann (1989), ACM Computing Surveys 21(4); Dwork & Roth (2014).
+
+    Examples
+    --------
+    >>> import discretion as dc
+    >>> students = dc.StatisticalDatabase(
+    ...     dc.datasets.students(),
+    ...     table="students",
+    ...     columns={
+    ...         "sex": {"role": "public", "type": "category"},
+    ...         "major": {"role": "public", "type": "category"},
+    ...         "income": {"role": "sensitive", "type": "integer"},
+    ...     },
+    ...     policy={"mode": "exact+audit", "min_query_size": 2},
+    ... )
+    >>> students.ask("SELECT sum(income) AS total FROM students WHERE major = 'EE'").frame["total"].item()
+    240000
+    >>> students.ask("SELECT sum(income) FROM students WHERE major = 'EE' AND sex = 'male'")
+    Traceback (most recent call last):
+    discretion.errors.QueryRefused: together with earlier answers it would determine somebody's value
+    >>> students.close()
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        *,
+        columns: Mapping[str, Any] | None = None,
+        table: str = "data",
+        policy: Any = None,
+        users: Mapping[str, Any] | None = None,
+        ledger: str | Path | None = None,
+        data: Mapping[str, Any] | None = None,
+        clock: Callable[[], datetime] = _now,
+        **options: Any,
+    ) -> None:
+        given = {"columns": columns, "policy": policy, "users": users, **options}
+        self.spec, frames = _declared(source, given, table, ledger, data)
+        check_accountants(self.spec)
+        server = self.spec.server
+        limits = Limits(server.query_seconds, server.memory, server.threads, server.max_groups)
+        self._turns = Turns()
+        self.ledger: Ledger = open_ledger(_ledger_place(self.spec.ledger), clock=clock)
+        try:
+            self._backend = open_backend(self.spec.tables.values(), frames, limits)
+            secret = read_secret(self.spec)
+            self._desks = {
+                name: TableDesk(self.spec, name, self._backend, self.ledger, clock, secret) for name in self.spec.tables
+            }
+        except BaseException:
+            self.ledger.close()
+            raise
+
+    def __enter__(self) -> StatisticalDatabase:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"StatisticalDatabase({', '.join(self.spec.tables)}; {len(self.spec.users)} users)"
+
+    def read(self, question: Question, *, user: str | None = None) -> Query:
+        """Understand a question in SQL, as plain data or as a `Query`; refuse what the user may not ask."""
+        name = self._user(user)
+        known = {table: self.spec.tables[table] for table in self.spec.tables_for(name)}
+        try:
+            if isinstance(question, str):
+                query = parse_sql(question, known)
+            else:
+                query = question if isinstance(question, Query) else Query.from_json(dict(question))
+                query = admit(query, known)
+            for aggregate in query.aggregates:
+                if not is_text(aggregate.label) or (aggregate.name and checked_name(aggregate.name) != aggregate.name):
+                    raise QueryRefused("a figure has a name that cannot be written")
+            query.digest()
+        except QueryRefused:
+            raise
+        except (ValueError, TypeError, OverflowError, RecursionError):
+            raise QueryRefused("the question has values or names that cannot be used") from None
+        return query
+
+    def ask(
+        self,
+        question: Question,
+        *,
+        user: str | None = None,
+        epsilon: float | None = None,
+        error: float | None = None,
+        records: int | None = None,
+    ) -> Answer:
+        """Answer a question, or raise QueryRefused (BudgetExhausted when the budget does not cover it).
+
+        Under differential privacy say what to spend (`epsilon`) or how exact every figure should be (`error`; for means
+        with the number of `records` you expect); otherwise what the owner set is spent.
+        """
+        name = self._user(user)
+        query = self.read(question, user=name)
+        desk = self._desks[query.table]
+        mode = desk.mode(name)
+        with self._turns.take((name, query.table, query.digest())), desk.growth.reading():
+            told = mode.ask(query, name, Wish(epsilon, error, records))
+        values, low, high = told.figures.frames(query, desk.table)
+        return Answer(
+            values, mode.name, low, high, told.figures.confidence, told.cost, mode.budget(name).remaining,
+            told.cached, told.figures.notes, query,
+        )  # fmt: skip
+
+    def dry_run(
+        self,
+        question: Question,
+        *,
+        user: str | None = None,
+        epsilon: float | None = None,
+        error: float | None = None,
+        records: int | None = None,
+    ) -> Estimate:
+        """Tell what an answer would cost and how exact it would be; spends nothing and reads no data."""
+        name = self._user(user)
+        query = self.read(question, user=name)
+        return self._desks[query.table].mode(name).dry_run(query, name, Wish(epsilon, error, records))
+
+    def budget(self, user: str | None = None) -> list[TableBudget]:
+        """Give for each table that a user may ask what may be spent and what was spent."""
+        name = self._user(user, asks=False)
+        return [self._desks[table].mode(name).budget(name) for table in self.spec.tables_for(name)]
+
+    def tables(self, user: str | None = None) -> list[dict[str, Any]]:
+        """Describe the tables that a user may ask; everything comes from the declarations, nothing from the data."""
+        name = self._user(user, asks=False)
+        return [_described(self.spec.tables[t], self._desks[t].mode(name).name) for t in self.spec.tables_for(name)]
+
+    def people(self, table: str) -> int:
+        """Count the people of a table: for the owner."""
+        return self._backend.people(table)
+
+    def history(
+        self, *, table: str | None = None, of: str | None = None, after: int = 0, limit: int | None = None
+    ) -> list[Entry]:
+        """Give the entries of the ledger, of a table, of a user, after a number: for owner and auditor."""
+        found: Iterable[Entry] = self.ledger.history(table, of, after)
+        return list(islice(found, limit))
+
+    def refresh(self, table: str, data: Any = None) -> int:
+        """Read rows that were appended to a table (or take the longer frame); gives the number of people now.
+
+        Everything told before stays in the history: new people are new unknowns. Answers are computed anew.
+        """
+        if table not in self._desks:
+            raise QueryRefused("unknown table")
+        return self._desks[table].refresh(data)
+
+    def close(self) -> None:
+        """Let go of data and ledger."""
+        self._backend.close()
+        self.ledger.close()
+
+    def _user(self, user: str | None, *, asks: bool = True) -> str:
+        if user is None:
+            if len(self.spec.users) != 1:
+                raise PlanError("say which `user` asks")
+            user = next(iter(self.spec.users))
+        if self.spec.user(user).role == "auditor" and asks:
+            raise QueryRefused("an auditor reads the ledger and asks nothing")
+        return user
+
+
+def _declared(
+    source: Any, given: dict[str, Any], table: str, ledger: str | Path | None, data: Mapping[str, Any] | None
+) -> tuple[ServiceSpec, dict[str, Any]]:
+    """Give the declaration of the service and the frames of its tables."""
+    named = [name for name, value in given.items() if value is not None]
+    is_file = isinstance(source, str | Path) and Path(source).suffix.lower() in (".yaml", ".yml")
+    if isinstance(source, ServiceSpec) or is_file:
+        if named:
+            raise PlanError(f"the service declares its tables and users itself; drop {', '.join(named)}")
+        spec = source if isinstance(source, ServiceSpec) else ServiceSpec.load(source)
+        return (spec if ledger is None else spec.model_copy(update={"ledger": str(ledger)})), dict(data or {})
+    spec = declare(source, table=table, ledger=":memory:" if ledger is None else str(ledger), **given)
+    return spec, {} if spec.tables[table].source else {table: source}
+
+
+def _ledger_place(place: str) -> str | Path:
+    return Path(place) if "://" not in place else place
+
+
+def _described(table: TableSpec, mode: str) -> dict[str, Any]:
+    columns = [
+        {
+            "name": name,
+            "role": column.role,
+            "type": column.type,
+            "bounds": None if column.bounds is None else list(column.bounds),
+            "categories": list(column.categories),
+            "description": column.description,
+        }
+        for name, column in table.columns.items()
+        if column.role != "hidden"
+    ]
+    return {"name": table.name, "description": table.description, "mode": mode, "columns": columns}

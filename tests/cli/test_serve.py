@@ -1,0 +1,74 @@
+"""`discretion serve` and `discretion key`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import discretion as dc
+from discretion.cli.app import run
+from discretion.online.server.access import KeyRing
+from tests.online.services import Process
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Path:
+    dc.datasets.students().frame.write_csv(tmp_path / "students.csv")
+    path = tmp_path / "service.yaml"
+    assert run(["serve", str(path), "--draft", str(tmp_path / "students.csv"), "--quiet"]) == 0
+    return path
+
+
+def test_a_draft_hides_names_and_is_valid(service: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = service.read_text()
+    assert "name: {role: hidden" in text
+    assert "income: {role: sensitive" in text
+    assert "person 1" not in text
+    assert "68000" not in text
+    assert run(["serve", str(service), "--check", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["people"] == {"students": 9}
+    assert not (service.parent / "ledger.db").exists(), "a check writes nothing"
+    assert run(["serve", str(service), "--draft", str(service.parent / "students.csv")]) == 3, "exists already"
+
+
+def test_a_wrong_service_tells_every_fault(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "s.yaml").write_text("tables: {t: {colums: {}}}\nuser: {}\n")
+    assert run(["serve", str(tmp_path / "s.yaml"), "--check"]) == 2
+    error = capsys.readouterr().err
+    assert "did you mean 'columns'" in error
+    assert "did you mean 'users'" in error
+
+
+def test_keys_are_made_listed_and_taken_back(service: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["key", "add", str(service), "analyst"]) == 0
+    key = capsys.readouterr().out.strip()
+    ring = KeyRing(path=service.with_name("service.keys.json"))
+    assert ring.user_of(key) == "analyst"
+    assert run(["key", "list", str(service), "--json"]) == 0
+    listed = capsys.readouterr().out
+    assert key not in listed
+    (one,) = json.loads(listed)["keys"]
+    assert run(["key", "revoke", str(service), one["id"]]) == 0
+    assert ring.user_of(key) is None
+    assert run(["key", "revoke", str(service), one["id"]]) == 2
+    assert run(["key", "add", str(service), "nobody"]) == 2
+
+
+def test_from_a_file_to_a_first_answer(service: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    service.write_text(service.read_text().replace("min_query_size: 5", "min_query_size: 2"))
+    assert run(["key", "add", str(service), "analyst", "--quiet"]) == 0
+    key = capsys.readouterr().out.strip()
+    process = Process(service)
+    url = process.start()
+    try:
+        with dc.connect(url, key) as connection:
+            assert connection.ask("SELECT sum(income) AS s FROM students WHERE major = 'EE'").frame.item() == 240_000
+            with pytest.raises(dc.QueryRefused):
+                connection.ask("SELECT sum(income) FROM students WHERE major = 'EE' AND sex = 'male'")
+    finally:
+        process.stop()
+    assert (service.parent / "ledger.db").is_file()
+    assert run(["serve", str(service), "--check", "--quiet"]) == 0

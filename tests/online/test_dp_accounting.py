@@ -1,0 +1,157 @@
+"""Accounting never says less than was lost."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal, getcontext
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import discretion as dc
+from discretion.errors import PlanError
+from discretion.online.dp import accounting
+from discretion.online.dp.accounting import MICRO, NANO, budget, cost, epsilon_of_rho, nano_rho_within, policy_cost
+from discretion.online.dp.composition import advanced, parallel, parallel_replace, sequential
+from discretion.online.ledger.entries import Cost
+from discretion.online.policy import DpPolicy
+
+amounts = st.floats(1e-9, 50, allow_nan=False)
+deltas = st.floats(1e-9, 0.3)
+
+
+def gaussian_delta(rho: float, epsilon: float) -> float:
+    """Give the exact δ of the Gaussian mechanism at ε (Balle & Wang 2018)."""
+    from scipy.stats import norm
+
+    mu = math.sqrt(2 * rho)
+    return float(norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu))
+
+
+def exact_delta(epsilon: float, answers: int, total: float) -> float:
+    """Give the exact δ of `answers` randomized responses together: what no composition may undercut."""
+    p = math.exp(epsilon) / (1 + math.exp(epsilon))
+    found = 0.0
+    for yes in range(answers + 1):
+        ways = math.comb(answers, yes)
+        a, b = p**yes * (1 - p) ** (answers - yes), (1 - p) ** yes * p ** (answers - yes)
+        found += ways * max(0.0, a - math.exp(total) * b)
+    return found
+
+
+def test_written_decimals_are_taken_as_written() -> None:
+    assert cost(epsilon=0.1, rho=0.1, delta=1e-9) == Cost(100_000, 100_000_000, 1)
+    assert cost(epsilon=0.1 + 0.2).micro_epsilon == 300_001
+
+
+@given(amounts, deltas)
+def test_costs_are_rounded_up_and_budgets_down(epsilon: float, delta: float) -> None:
+    spent, limit = cost(epsilon=epsilon, rho=epsilon, delta=delta), budget(epsilon, delta, "approximate")
+    written = Fraction(repr(epsilon))
+    assert Fraction(spent.micro_epsilon, MICRO) >= written > Fraction(spent.micro_epsilon - 1, MICRO)
+    assert Fraction(spent.nano_rho, NANO) >= written
+    assert Fraction(limit.micro_epsilon, MICRO) <= written
+    assert Fraction(limit.nano_delta, NANO) <= Fraction(repr(delta)) <= Fraction(spent.nano_delta, NANO)
+
+
+@settings(deadline=None)
+@given(st.floats(1e-6, 20), st.floats(1e-9, 0.3))
+def test_concentrated_privacy_converts_to_no_less_than_the_gaussian_loses(rho: float, delta: float) -> None:
+    epsilon = epsilon_of_rho(rho, delta)
+    assert gaussian_delta(rho, epsilon) <= delta * (1 + 1e-6) + 1e-12
+    assert epsilon <= rho + 2 * math.sqrt(rho * math.log(1 / delta)) + 1e-6
+
+
+def test_the_conversion_agrees_with_the_library() -> None:
+    dp = pytest.importorskip("opendp.prelude")
+    dp.enable_features("contrib")
+    space = dp.atom_domain(T="i64"), dp.absolute_distance(T="i64")
+    for scale in (0.7, 2.0, 30.0):
+        map_ = dp.c.make_zCDP_to_approxDP(dp.m.make_gaussian(*space, scale=scale)).map(1)
+        for delta in (1e-3, 1e-6):
+            assert epsilon_of_rho(1 / (2 * scale**2), delta) == pytest.approx(map_.epsilon(delta), rel=1e-4)
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.floats(1e-3, 10), st.floats(1e-9, 0.1))
+def test_the_budget_of_concentrated_privacy_is_the_largest_that_fits(epsilon: float, delta: float) -> None:
+    nano = nano_rho_within(epsilon, delta)
+    assert epsilon_of_rho(Fraction(nano, NANO), delta) <= epsilon < epsilon_of_rho(Fraction(nano + 1, NANO), delta)
+
+
+@pytest.mark.parametrize("accountant", ["pure", "approximate", "zcdp"])
+def test_a_budget_spent_in_many_answers_stays_within_what_was_promised(accountant: str) -> None:
+    policy = DpPolicy(mode="dp", epsilon=2, delta=1e-5, accountant=accountant, epsilon_per_query=0.03)  # type: ignore[arg-type]
+    limit, each = accounting.policy_budget(policy), policy_cost(policy)
+    answers = 0
+    spent = Cost()
+    while limit.covers(spent + each):
+        spent += each
+        answers += 1
+    epsilon, delta = accounting.as_epsilon_delta(spent, policy.delta / 2)
+    assert epsilon <= policy.epsilon and delta <= policy.delta
+    assert answers == 66 if accountant != "zcdp" else answers > 1000
+
+
+def test_sequential_and_parallel_composition() -> None:
+    first, second = Cost(100_000, 0, 3), Cost(250_000, 0, 1)
+    assert sequential([first, second]) == Cost(350_000, 0, 4)
+    assert parallel([first, second]) == Cost(250_000, 0, 3)
+    assert parallel_replace([first, second, Cost(1)]) == Cost(350_000, 0, 4)
+    assert sequential([]) == parallel([]) == Cost()
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(1, 60), st.floats(0.001, 1.0), st.floats(1e-9, 0.1))
+def test_advanced_composition_never_undercuts_the_exact_loss(answers: int, epsilon: float, slack: float) -> None:
+    each = cost(epsilon=epsilon)
+    found = advanced([each] * answers, slack)
+    assert found.micro_epsilon <= sequential([each] * answers).micro_epsilon
+    true = exact_delta(epsilon, answers, found.micro_epsilon / MICRO)
+    assert true <= found.nano_delta / NANO + 1e-12
+
+
+@given(st.lists(st.floats(0.001, 1), min_size=1, max_size=20), st.floats(1e-9, 0.1))
+def test_advanced_composition_is_rounded_up(epsilons: list[float], slack: float) -> None:
+    getcontext().prec = 40
+    costs = [cost(epsilon=e) for e in epsilons]
+    losses = [Decimal(c.micro_epsilon) / MICRO for c in costs]
+    mean = sum(e * (e.exp() - 1) / (e.exp() + 1) for e in losses)
+    spread = (2 * (1 / Decimal(slack)).ln() * sum(e * e for e in losses)).sqrt()
+    found = Decimal(advanced(costs, slack).micro_epsilon) / MICRO
+    assert found >= min(mean + spread, sum(losses))
+
+
+def test_wrong_accounting_is_refused() -> None:
+    with pytest.raises(PlanError, match="needs a δ"):
+        budget(1, 0, "zcdp")
+    with pytest.raises(PlanError, match="δ between"):
+        epsilon_of_rho(0.1, 0)
+    with pytest.raises(PlanError, match="finite"):
+        cost(epsilon=math.inf)
+    with pytest.raises(PlanError, match="ρ already"):
+        advanced([Cost(0, 5)], 1e-6)
+    with pytest.raises(PlanError, match="slack"):
+        advanced([Cost(5)], 0)
+
+
+def test_budgets_add_and_the_larger_counts_side_by_side() -> None:
+    a, b = dc.DifferentialPrivacy(epsilon=0.1, delta=1e-7), dc.DifferentialPrivacy(epsilon=0.2)
+    assert (a + b) == dc.DifferentialPrivacy(epsilon=0.3, delta=1e-7)
+    assert (a | b) == dc.DifferentialPrivacy(epsilon=0.2, delta=1e-7)
+    assert (a + b).covers(a | b) and not a.covers(b)
+    assert dc.DifferentialPrivacy(epsilon=0.5).laplace_scale(1) == 2
+    swap = {"adjacency": "replace"}
+    c, d = (dc.DifferentialPrivacy(epsilon=e, **swap) for e in (0.1, 0.2))
+    assert (c | d).epsilon == 0.3
+
+
+def test_budgets_that_mean_nothing_are_refused() -> None:
+    with pytest.raises(PlanError, match="epsilon"):
+        dc.DifferentialPrivacy(epsilon=0)
+    with pytest.raises(PlanError, match="cannot be put together"):
+        dc.DifferentialPrivacy(epsilon=1) + dc.DifferentialPrivacy(epsilon=1, adjacency="replace")
+    with pytest.raises(PlanError, match="reaches 1"):
+        dc.DifferentialPrivacy(epsilon=1, delta=0.6) + dc.DifferentialPrivacy(epsilon=1, delta=0.6)

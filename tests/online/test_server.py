@@ -1,0 +1,277 @@
+"""The server: roles, limits, log, error bodies, OpenAPI and fuzzing."""
+
+from __future__ import annotations
+
+import json
+import socket
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, settings
+
+import discretion as dc
+from discretion.online.catalog import ServiceSpec
+from discretion.online.server import create_app
+from discretion.online.server.access import KeyRing, hash_key, new_key
+from tests.online.services import NOISE, STUDENTS, TRUTH, Log, running, students
+
+USERS = {
+    "ann": {}, "bob": {"policy": NOISE}, "eve": {"role": "auditor"}, "oda": {"role": "owner"},
+}  # fmt: skip
+ASKED = {"sql": "SELECT sum(income) AS total FROM students WHERE major = 'EE'"}
+SECRET = "4711.0815"
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[tuple[str, dict[str, str], Log]]:
+    log = Log()
+    with students(users=USERS) as database, running(database, log) as (url, keys):
+        yield url, keys, log
+
+
+def send(service: Any, user: str | None, method: str, path: str, **options: Any) -> httpx.Response:
+    url, keys, _ = service
+    headers = {} if user is None else {"Authorization": f"Bearer {keys[user]}"}
+    return httpx.request(method, url + path, headers={**headers, **options.pop("headers", {})}, **options)
+
+
+def test_an_answer_then_a_refusal(service: Any) -> None:
+    answer = send(service, "ann", "POST", "/query", json=ASKED)
+    assert answer.status_code == 200
+    assert answer.json()["rows"] == [[240_000]]
+    refused = send(service, "ann", "POST", "/query", json={"sql": ASKED["sql"] + " AND sex = 'male'"})
+    assert refused.status_code == 403
+    assert refused.json() == {
+        "error": {"kind": "QueryRefused", "reason": "together with earlier answers it would determine somebody's value"}
+    }
+
+
+def test_keys_open_and_strangers_stay_outside(service: Any) -> None:
+    for path in ("/tables", "/budget", "/history"):
+        found = send(service, None, "GET", path)
+        assert found.status_code == 401
+        assert found.headers["www-authenticate"] == "Bearer"
+        assert send(service, None, "GET", path, headers={"Authorization": "Bearer dk_wrong"}).status_code == 401
+    assert send(service, None, "POST", "/query", json=ASKED).status_code == 401
+    url, keys, _ = service
+    assert httpx.get(url + "/tables", headers={"X-API-Key": keys["ann"]}).status_code == 200
+    assert httpx.get(url + "/health").json()["status"] == "ok"
+
+
+@pytest.mark.parametrize(
+    ("user", "method", "path", "status"),
+    [
+        ("ann", "GET", "/history", 403), ("eve", "GET", "/history", 200), ("oda", "GET", "/history", 200),
+        ("eve", "POST", "/query", 403), ("oda", "POST", "/query", 200), ("ann", "POST", "/refresh?table=students", 403),
+        ("eve", "POST", "/refresh?table=students", 403), ("oda", "POST", "/refresh?table=students", 200),
+        ("ann", "GET", "/budget?user=bob", 403), ("eve", "GET", "/budget?user=bob", 200),
+        ("ann", "GET", "/budget?user=ann", 200), ("eve", "GET", "/budget?user=nobody", 403),
+    ],
+)  # fmt: skip
+def test_roles(service: Any, user: str, method: str, path: str, status: int) -> None:
+    body = {"json": {"sql": "SELECT count(*) FROM students"}} if path == "/query" else {}
+    assert send(service, user, method, path, **body).status_code == status
+
+
+def test_tables_show_declarations_only(service: Any) -> None:
+    found = send(service, "bob", "GET", "/tables").json()
+    assert found["user"] == "bob"
+    (table,) = found["tables"]
+    assert table["mode"] == "dp"
+    assert [column["name"] for column in table["columns"]] == list(STUDENTS)
+    text = json.dumps(found)
+    assert "person" not in text
+    assert "1980" not in text
+
+
+def test_dry_run_costs_nothing_and_the_query_costs_what_it_said(service: Any) -> None:
+    question = {"query": {"table": "students", "aggregates": [{"function": "count"}]}, "epsilon": 0.25}
+    estimate = send(service, "bob", "POST", "/dry-run", json=question).json()
+    before = send(service, "bob", "GET", "/budget").json()["budgets"][0]["spent"]
+    answer = send(service, "bob", "POST", "/query", json=question).json()
+    after = send(service, "bob", "GET", "/budget").json()["budgets"][0]
+    assert answer["cost"] == estimate["cost"]
+    assert after["spent"] == before + 0.25
+    assert answer["low"][0][0] < answer["rows"][0][0] < answer["high"][0][0]
+    again = send(service, "bob", "POST", "/query", json=question).json()
+    assert again["cached"]
+    assert again["rows"] == answer["rows"]
+    over = send(service, "bob", "POST", "/query", json={**question, "epsilon": 5})
+    assert over.status_code == 402
+    assert over.json()["error"]["kind"] == "BudgetExhausted"
+
+
+def test_the_history_has_pages_and_no_answers(service: Any) -> None:
+    send(service, "ann", "POST", "/query", json=ASKED)
+    first = send(service, "eve", "GET", "/history?limit=2").json()
+    assert [entry["id"] for entry in first["entries"]] == [1, 2]
+    rest = send(service, "eve", "GET", f"/history?after={first['next']}&limit=1000").json()
+    assert rest["next"] is None
+    assert rest["entries"][0]["id"] == 3
+    assert "240000" not in json.dumps([first, rest])
+
+
+def test_the_log_holds_no_value_no_key_and_nothing_typed(service: Any) -> None:
+    _, keys, log = service
+    typed = f"SELECT sum(income) FROM students WHERE major = 'Zyzzyva' AND class > {SECRET}"
+    for user in ("ann", "bob"):
+        send(service, user, "POST", "/query", json={"sql": typed})
+        send(service, user, "POST", "/query", json={"sql": f"SELECT Zyzzyva{SECRET} FROM students"})
+    send(service, "ann", "GET", "/Zyzzyva")
+    send(service, "ann", "POST", "/query", json=ASKED)
+    lines = [json.loads(line) for line in log.text.getvalue().splitlines()]
+    text = log.text.getvalue()
+    assert any(line.get("question", {}).get("where") == ["class >", "major ="] for line in lines)
+    assert any(line["path"] == "other" and line["status"] == 404 for line in lines)
+    for hidden in ("Zyzzyva", SECRET, "4711", "240000", *keys.values()):
+        assert hidden not in text
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"", b"{", b"[]", b"null", b'"x"', b'{"sql": 1}', b'{"sql": "SELECT count(*) FROM students", "query": {}}',
+        b'{"query": {"table": "students", "aggregates": [{"function": "count", "name": "\\ud800"}]}}',
+        b'{"query": {"table": "students", "aggregates": [{"function": "count"}], '
+        b'"where": {"column": "\\ud800", "op": "=", "values": []}}}',
+        b'{"sql": "SELECT \\ud800 FROM students"}', b'{"epsilon": NaN, "sql": "x"}', b'{"epsilon": -1, "sql": "x"}',
+        b'{"sql": "x", "extra": "Zyzzyva"}', b"\xff\xfe", b"[" * 60_000, b'{"sql": ' + b"1" * 50_000 + b"}",
+    ],
+)  # fmt: skip
+def test_wrong_bodies_are_told_so_without_repeating_them(service: Any, body: bytes) -> None:
+    found = send(service, "ann", "POST", "/query", content=body, headers={"Content-Type": "application/json"})
+    assert found.status_code in (400, 403, 422)
+    assert set(found.json()["error"]) == {"kind", "reason"}
+    assert "Zyzzyva" not in found.text
+
+
+def test_requests_that_are_too_large_or_lie_about_it(service: Any) -> None:
+    url = service[0]
+    assert send(service, "ann", "POST", "/query", content=b" " * 70_000).status_code == 413
+
+    def pieces() -> Iterator[bytes]:
+        for _ in range(20):
+            yield b" " * 10_000
+
+    assert send(service, "ann", "POST", "/query", content=pieces()).status_code == 413
+    host, port = url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port))) as line:
+        line.sendall(b"POST /query HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n")
+        assert b" 413 " in line.recv(1000)
+
+
+def test_safe_headers_and_no_foreign_code_on_the_page(service: Any) -> None:
+    page = send(service, None, "GET", "/")
+    assert page.status_code == 200
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+    assert page.headers["cache-control"] == "no-store"
+    for path in ("/", "/page.css", "/page.js"):
+        text = send(service, None, "GET", path).text.replace("http://www.w3.org/2000/svg", "")
+        assert "http://" not in text
+        assert "https://" not in text
+        assert "innerHTML" not in text
+    assert send(service, None, "GET", "/docs").status_code == 404
+
+
+def test_rates_are_limited_per_user() -> None:
+    spec = ServiceSpec(
+        tables={"students": {"columns": STUDENTS}}, users={"ann": {}, "bob": {}}, ledger=":memory:",
+        server={"requests_per_minute": 5},
+    )  # fmt: skip
+    data = {"students": dc.datasets.students()}
+    with dc.StatisticalDatabase(spec, data=data) as database, running(database) as service:
+        found = [send((*service, None), "ann", "GET", "/tables") for _ in range(7)]
+        assert [one.status_code for one in found] == [200] * 5 + [429] * 2
+        assert int(found[-1].headers["retry-after"]) >= 1
+        assert send((*service, None), "bob", "GET", "/tables").status_code == 200
+        strangers = [send((*service, None), None, "GET", "/tables").status_code for _ in range(7)]
+        assert strangers == [401] * 5 + [429] * 2
+
+
+def test_a_question_that_takes_too_long_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    from discretion.online.backend import QueryTimeout
+
+    with students(users=USERS) as database, running(database) as service:
+
+        def slow(*_: Any) -> Any:
+            raise QueryTimeout("the question took longer than 1 seconds")
+
+        monkeypatch.setattr(type(database._backend), "bounded", slow)
+        found = send((*service, None), "bob", "POST", "/query", json={"sql": "SELECT count(*) FROM students"})
+        assert found.status_code == 504
+        assert database.budget("bob")[0].spent.micro_epsilon == 500_000, "its charge stays"
+
+
+def test_a_failure_inside_tells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Log()
+    with students(users=USERS) as database, running(database, log) as service:
+
+        def broken(*_: Any, **__: Any) -> Any:
+            raise RuntimeError(f"person 2 has {SECRET}")
+
+        monkeypatch.setattr(database, "ask", broken)
+        found = send((*service, None), "ann", "POST", "/query", json=ASKED)
+        assert found.status_code == 500
+        assert SECRET not in found.text
+        assert SECRET not in log.text.getvalue()
+        assert json.loads(log.text.getvalue().splitlines()[-1])["failure"] == "RuntimeError"
+
+
+def test_tls_by_options(tmp_path: Path) -> None:
+    with pytest.raises(dc.PlanError, match="belong together"):
+        ServiceSpec(tables={"t": {"columns": STUDENTS}}, server={"tls_certificate": "x.pem"})
+
+
+# --- fuzzing the described interface --------------------------------------------------------------------------------
+
+
+def _fuzzed() -> tuple[Any, dict[str, str], dc.StatisticalDatabase]:
+    users = {"oda": {"role": "owner"}, "bob": {"policy": {**NOISE, "epsilon": 1e6}}}
+    database = dc.StatisticalDatabase(
+        ServiceSpec(
+            tables={"students": {"columns": STUDENTS}}, users=users, policy=TRUTH, ledger=":memory:",
+            server={"requests_per_minute": 10**9},
+        ),
+        data={"students": dc.datasets.students()},
+    )  # fmt: skip
+    key = new_key()
+    app = create_app(database, KeyRing({"oda": hash_key(key), "bob": hash_key("dk_bob")}), Log())
+    return schemathesis.openapi.from_asgi("/openapi.json", app), {"Authorization": f"Bearer {key}"}, database
+
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    SCHEMA, HEADERS, FUZZED = _fuzzed()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _close_at_the_end() -> Iterator[None]:
+    yield
+    FUZZED.close()
+
+
+ROWS = dc.datasets.students().frame["name"].to_list()
+
+
+@SCHEMA.parametrize()
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@pytest.mark.filterwarnings("ignore")
+def test_whatever_is_sent_nothing_breaks_and_no_row_comes_out(case: Any) -> None:
+    response = case.call(headers=HEADERS)
+    assert response.status_code < 500 or response.status_code in (503, 504)
+    assert not any(name in response.text for name in ROWS)
+    case.validate_response(
+        response,
+        checks=[schemathesis.checks.not_a_server_error, *_conformance()],
+    )
+
+
+def _conformance() -> list[Any]:
+    from schemathesis.specs.openapi.checks import response_schema_conformance
+
+    return [response_schema_conformance]

@@ -1,0 +1,523 @@
+"""The statistical database in one process: audit, budget, memory, growth, restart."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import discretion as dc
+from discretion.online.answers import Answer
+from discretion.online.catalog import ServiceSpec
+from discretion.online.query import Aggregate, Condition, Query
+from tests.online.samples import COLUMNS, VALUES, queries
+from tests.online.services import CHANGED, NOISE, STUDENTS, TRUTH, students
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[dc.StatisticalDatabase]:
+    with students() as database:
+        yield database
+
+
+def kinds(database: dc.StatisticalDatabase) -> list[str]:
+    return [entry.kind for entry in database.history()]
+
+
+# --- true answers ---------------------------------------------------------------------------------------------------
+
+
+def test_the_nine_students() -> None:
+    """O2: 240,000 for EE, then the men of EE would tell one woman's income."""
+    with students() as database:
+        answer = database.ask("SELECT sum(income) AS total FROM students WHERE major = 'EE'")
+        assert answer.frame["total"].to_list() == [240_000]
+        assert answer.mode == "exact+audit"
+        with pytest.raises(dc.QueryRefused, match="determine somebody's value"):
+            database.ask("SELECT sum(income) FROM students WHERE major = 'EE' AND sex = 'male'")
+        assert kinds(database) == ["update", "exact", "answer", "refused"]
+
+
+def test_the_second_question_alone_is_answered() -> None:
+    with students() as database:
+        answer = database.ask("SELECT sum(income) AS s FROM students WHERE major = 'EE' AND sex = 'male'")
+        assert answer.frame["s"].item() == 190_000
+        with pytest.raises(dc.QueryRefused):
+            database.ask("SELECT avg(income) FROM students WHERE major = 'EE'")
+
+
+def test_two_users_together_are_one_attacker() -> None:
+    with students(users={"ann": {}, "bob": {}}) as database:
+        database.ask("SELECT sum(income) FROM students WHERE major = 'EE'", user="ann")
+        with pytest.raises(dc.QueryRefused):
+            database.ask("SELECT sum(income) FROM students WHERE major = 'EE' AND sex = 'male'", user="bob")
+    apart = {**TRUTH, "over_all_users": False}
+    with students(apart, users={"ann": {}, "bob": {}}) as database:
+        database.ask("SELECT sum(income) FROM students WHERE major = 'EE'", user="ann")
+        database.ask("SELECT sum(income) FROM students WHERE major = 'EE' AND sex = 'male'", user="bob")
+        with pytest.raises(dc.QueryRefused):
+            database.ask("SELECT sum(income) FROM students WHERE major = 'EE' AND sex = 'male'", user="ann")
+
+
+def test_groups_are_judged_together() -> None:
+    """By sex inside EE there is one woman: refused, although each sum alone was never told."""
+    with students() as database:
+        with pytest.raises(dc.QueryRefused):
+            database.ask("SELECT sex, sum(income) FROM students WHERE major = 'EE' GROUP BY sex")
+        by_major = database.ask("SELECT major, avg(income) AS mean FROM students GROUP BY major").frame
+        assert by_major.rows() == [("CS", 71_600.0), ("EE", 60_000.0)]
+
+
+def test_what_an_insider_knows_counts() -> None:
+    """Of the three men of EE she knows two (rows 2 and 4): their sum would tell the third."""
+    asked = "SELECT sum(income) FROM students WHERE major = 'EE' AND sex = 'male'"
+    insiders = {"ann": {"knows": {"students": [2, 4]}}, "bob": {}}
+    with students(users=insiders) as database, pytest.raises(dc.QueryRefused):
+        database.ask(asked, user="ann")
+    with students(users={"ann": {}}) as database:
+        database.ask(asked)
+
+
+def test_min_max_quantile_and_sensitive_conditions_have_no_true_answer() -> None:
+    with students() as database:
+        for asked in ("min(income)", "max(income)", "median(income)", "variance(income)", "count(DISTINCT income)"):
+            with pytest.raises(dc.QueryRefused):
+                database.ask(f"SELECT {asked} FROM students")
+        with pytest.raises(dc.QueryRefused):
+            database.ask("SELECT count(*) FROM students WHERE income > 60000")
+        assert set(kinds(database)) == {"update", "refused"}
+
+
+def test_rows_without_a_value_are_in_no_query_set() -> None:
+    """Three people, two of them without an income: their sum would be the third one's income."""
+    frame = pl.DataFrame({"g": list("aaabbbbcc"), "x": [None, None, 7.0, 1.0, 2.0, 3.0, None, 4.0, 5.0]})
+    columns = {"g": {"role": "public", "type": "category"}, "x": {"role": "sensitive", "type": "number"}}
+    with dc.StatisticalDatabase(frame, columns=columns, policy=TRUTH) as database:
+        with pytest.raises(dc.QueryRefused):
+            database.ask("SELECT sum(x) FROM data WHERE g = 'a'")
+        assert database.ask("SELECT avg(x) AS m FROM data WHERE g = 'b'").frame["m"].item() == 2.0
+
+
+def test_columns_with_values_for_different_people_are_asked_one_by_one() -> None:
+    frame = pl.DataFrame({"x": [1.0, 2.0, 3.0, 4.0, None], "y": [1.0, 2.0, 3.0, 4.0, 5.0]})
+    columns = {name: {"role": "sensitive", "type": "number"} for name in frame.columns}
+    with dc.StatisticalDatabase(frame, columns=columns, policy=TRUTH) as database:
+        with pytest.raises(dc.QueryRefused, match="one of them at a time"):
+            database.ask("SELECT sum(x), sum(y) FROM data")
+        assert database.ask("SELECT sum(x) AS s FROM data").frame["s"].item() == 10.0
+        assert database.ask("SELECT sum(y) AS s FROM data").frame["s"].item() == 15.0
+
+
+def test_the_interval_audit_tells_extremes_as_bounds() -> None:
+    """Ten values of 0 between 0 and 100: the sum 0 would tell all of them, so "at most" is told."""
+    frame = pl.DataFrame({"x": [0.0] * 10})
+    columns = {"x": {"role": "sensitive", "type": "number", "bounds": (0, 100)}}
+    policy = {**TRUTH, "interval_audit": True, "interval_percent": 20}
+    with dc.StatisticalDatabase(frame, columns=columns, policy=policy) as database:
+        answer = database.ask("SELECT sum(x) AS s, avg(x) AS m FROM data")
+        assert answer.frame.rows() == [(None, None)]
+        assert answer.low is not None
+        assert answer.high is not None
+        assert answer.low.rows() == [(None, None)]
+        assert answer.high.rows() == [(20.0, 2.0)]
+        again = database.ask("SELECT avg(x) AS mean, sum(x) AS total FROM data")
+        assert again.cached
+        assert again.high is not None
+        assert again.high.rows() == [(2.0, 20.0)]
+
+
+# --- noise and budget -----------------------------------------------------------------------------------------------
+
+
+def test_noise_is_charged_and_the_budget_ends() -> None:
+    with students(NOISE) as database:
+        for place in range(4):
+            answer = database.ask(f"SELECT count(*) FROM students WHERE class > {1970 + place}")
+            assert answer.cost.micro_epsilon == 500_000
+            assert answer.remaining is not None
+            assert answer.remaining.micro_epsilon == 1_500_000 - 500_000 * place
+            assert answer.low is not None
+            assert answer.high is not None
+            low, value, high = (frame.item() for frame in (answer.low, answer.frame, answer.high))
+            assert low < value < high
+        with pytest.raises(dc.BudgetExhausted, match="left: nothing"):
+            database.ask("SELECT count(*) FROM students")
+        (budget,) = database.budget()
+        assert budget.spent.micro_epsilon == 2_000_000
+        assert [cost.micro_epsilon for _, cost in budget.spending] == [500_000] * 4
+        assert kinds(database) == ["update", *["dp", "answer"] * 4, "refused"]
+
+
+def test_asking_again_in_other_words_costs_nothing() -> None:
+    with students(NOISE) as database:
+        first = database.ask(
+            "SELECT sex, count(*) AS n, avg(income) AS m FROM students WHERE class > 1970 AND class < 2000 GROUP BY sex"
+        )
+        again = database.ask(
+            "SELECT sex, avg(income) AS mean, count(*) AS people FROM students "
+            "WHERE class < 2000 AND class > 1970.0 GROUP BY sex"
+        )
+        assert again.cached
+        assert again.cost.amounts == (0, 0, 0)
+        assert again.frame.columns == ["sex", "mean", "people"]
+        assert again.frame["mean"].to_list() == first.frame["m"].to_list()
+        assert again.frame["people"].to_list() == first.frame["n"].to_list()
+
+
+def test_a_better_answer_costs_and_a_worse_one_does_not() -> None:
+    with students(NOISE) as database:
+        poor = database.ask("SELECT count(*) FROM students", epsilon=0.1)
+        rich = database.ask("SELECT count(*) FROM students", epsilon=1)
+        assert (poor.cached, rich.cached) == (False, False)
+        again = database.ask("SELECT count(*) FROM students", epsilon=0.1)
+        assert again.cached
+        assert again.frame.equals(rich.frame)
+
+
+def test_answers_are_not_shared_between_users() -> None:
+    """Each has its own budget, so each pays for what it learns."""
+    with students(NOISE, users={"ann": {}, "bob": {}}) as database:
+        database.ask("SELECT count(*) FROM students", user="ann")
+        assert not database.ask("SELECT count(*) FROM students", user="bob").cached
+
+
+def test_the_table_has_a_budget_over_all_users() -> None:
+    with students(NOISE, users={"ann": {}, "bob": {}}, epsilon=1.2) as database:
+        database.ask("SELECT count(*) FROM students", user="ann", epsilon=1)
+        with pytest.raises(dc.BudgetExhausted, match="of all users"):
+            database.ask("SELECT count(*) FROM students", user="bob", epsilon=0.3)
+        left = database.budget("bob")[0].remaining
+        assert left is not None
+        assert left.micro_epsilon == 200_000
+
+
+def test_a_period_fills_the_budget_again() -> None:
+    now = datetime(2024, 1, 31, 12, tzinfo=UTC)
+    with students({**NOISE, "period": "month"}, clock=lambda: now) as database:
+        database.ask("SELECT count(*) FROM students", epsilon=2)
+        with pytest.raises(dc.BudgetExhausted):
+            database.ask("SELECT avg(income) FROM students")
+        now += timedelta(days=1)
+        database.ask("SELECT avg(income) FROM students", epsilon=2)
+        assert len(database.budget()[0].spending) == 1
+
+
+def test_zero_concentrated_accounting_spends_rho() -> None:
+    policy = {"mode": "dp", "epsilon": 2.0, "delta": 1e-6, "accountant": "zcdp", "epsilon_per_query": 0.2}
+    with students(policy, users={"ann": {}}) as database:
+        answer = database.ask("SELECT major, count(*) FROM students GROUP BY major")
+        assert answer.cost.nano_rho > 0
+        assert answer.cost.nano_delta > 0
+        assert answer.cost.micro_epsilon == 0
+        more = database.ask("SELECT count(*) FROM students", epsilon=0.5)
+        assert more.cost.nano_rho > answer.cost.nano_rho
+        assert database.budget()[0].to_json()["unit"] == "ρ"
+
+
+def test_one_budget_needs_one_accountant() -> None:
+    concentrated = {"mode": "dp", "epsilon": 1, "delta": 1e-6, "accountant": "zcdp"}
+    with pytest.raises(dc.PlanError, match="choose one accountant"):
+        students(NOISE, users={"ann": {}, "bob": {"policy": concentrated}}, epsilon=3)
+
+
+def test_a_dry_run_spends_nothing_and_tells_what_the_answer_will_cost() -> None:
+    with students(NOISE) as database:
+        before = kinds(database)
+        estimate = database.dry_run("SELECT count(*) AS n FROM students", epsilon=0.5)
+        assert kinds(database) == before
+        assert estimate.affordable
+        answer = database.ask("SELECT count(*) AS n FROM students", epsilon=0.5)
+        assert answer.cost == estimate.cost
+        assert answer.high is not None
+        assert answer.high.item() - answer.frame.item() == estimate.errors["n"]
+        assert database.dry_run("SELECT count(*) FROM students", epsilon=0.5).cached
+        assert not database.dry_run("SELECT count(*) FROM students", epsilon=1.9).affordable
+
+
+def test_an_error_can_be_ordered() -> None:
+    with students({**NOISE, "epsilon": 100.0}) as database:
+        estimate = database.dry_run("SELECT count(*) AS n FROM students", error=3)
+        assert estimate.errors["n"] <= 3
+        assert database.ask("SELECT count(*) AS n FROM students", error=3).cost == estimate.cost
+
+
+def test_what_cannot_be_priced_is_refused_before_anything_is_charged() -> None:
+    with students(NOISE) as database:
+        for asked in ("SELECT major, count(*) FROM students GROUP BY major", "SELECT sum(class) FROM students"):
+            with pytest.raises(dc.QueryRefused):
+                database.ask(asked)
+        with pytest.raises(dc.QueryRefused):
+            database.ask("SELECT count(*) FROM students", epsilon=0.0)
+        assert database.budget()[0].spent.micro_epsilon == 0
+        assert "dp" not in kinds(database)
+
+
+def test_equal_questions_at_once_are_charged_once() -> None:
+    with students(NOISE) as database:
+        answers: list[Answer] = []
+        threads = [
+            threading.Thread(target=lambda: answers.append(database.ask("SELECT count(*) FROM students")))
+            for _ in range(8)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(answer.cached for answer in answers) == [False] + [True] * 7
+        assert len({answer.frame.item() for answer in answers}) == 1
+        assert kinds(database).count("dp") == 1
+
+
+# --- perturbed answers ----------------------------------------------------------------------------------------------
+
+
+def test_perturbed_answers_repeat_and_survive_a_restart(tmp_path: Path) -> None:
+    with students(CHANGED, ledger=tmp_path / "l.db") as database:
+        first = database.ask("SELECT major, count(*) AS n FROM students GROUP BY major")
+        other = database.ask("SELECT count(*) AS n FROM students WHERE major = 'CS'")
+        assert first.frame.row(0) == ("CS", other.frame.item())
+        assert abs(other.frame.item() - 5) <= 2
+    assert (tmp_path / "l.db.secret").stat().st_mode & 0o777 == 0o600
+    with students(CHANGED, ledger=tmp_path / "l.db", users={"new": {}}) as database:
+        assert database.ask("SELECT count(*) AS n FROM students WHERE major = 'CS'").frame.item() == other.frame.item()
+
+
+# --- history, restart, growth ---------------------------------------------------------------------------------------
+
+
+def test_history_and_budget_survive_a_restart(tmp_path: Path) -> None:
+    users = {"ann": {}, "bob": {"policy": NOISE}}
+    with students(ledger=tmp_path / "l.db", users=users) as database:
+        database.ask("SELECT sum(income) FROM students WHERE major = 'EE'", user="ann")
+        noisy = database.ask("SELECT count(*) FROM students", user="bob")
+    with students(ledger=tmp_path / "l.db", users=users) as database:
+        assert database.ask("SELECT sum(income) AS s FROM students WHERE major = 'EE'", user="ann").cached
+        with pytest.raises(dc.QueryRefused):
+            database.ask("SELECT sum(income) FROM students WHERE major = 'EE' AND sex = 'male'", user="ann")
+        again = database.ask("SELECT count(*) FROM students", user="bob")
+        assert again.cached
+        assert again.frame.equals(noisy.frame)
+        assert database.budget("bob")[0].spent.micro_epsilon == 500_000
+        assert database.ledger.verify().holds
+
+
+def grown(women: int) -> pl.DataFrame:
+    frame = dc.datasets.students().frame
+    more = pl.DataFrame(
+        {"name": [f"new {i}" for i in range(women)], "sex": "female", "major": "EE", "class": 1982, "income": 55_000}
+    )
+    return pl.concat([frame, more.cast(dict(frame.schema))]) if women else frame
+
+
+def test_growth_keeps_the_history_and_makes_old_answers_old(tmp_path: Path) -> None:
+    """After the total of EE, one more person is appended: the new total would tell her income."""
+    options: dict[str, Any] = {"table": "students", "columns": STUDENTS, "policy": TRUTH, "ledger": tmp_path / "l.db"}
+    with dc.StatisticalDatabase(grown(0), **options) as database:
+        database.ask("SELECT sum(income) FROM students WHERE major = 'EE'")
+        assert database.refresh("students", grown(1)) == 10
+        with pytest.raises(dc.QueryRefused, match="determine"):
+            database.ask("SELECT sum(income) FROM students WHERE major = 'EE'")
+        assert database.refresh("students", grown(2)) == 11
+        fresh = database.ask("SELECT sum(income) AS s FROM students WHERE major = 'EE'")
+        assert not fresh.cached
+        assert fresh.frame.item() == 240_000 + 110_000
+        with pytest.raises(dc.DataError, match="only be appended"):
+            database.refresh("students", grown(0))
+    with dc.StatisticalDatabase(grown(3), **options) as database, pytest.raises(dc.QueryRefused, match="determine"):
+        database.ask("SELECT sum(income) FROM students WHERE major = 'EE'")
+    with pytest.raises(dc.DataError, match="fewer"):
+        dc.StatisticalDatabase(grown(0), **options)
+
+
+def test_growth_between_two_runs_makes_private_answers_old(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"table": "students", "columns": STUDENTS, "policy": NOISE, "ledger": tmp_path / "l.db"}
+    with dc.StatisticalDatabase(grown(0), **options) as database:
+        database.ask("SELECT count(*) FROM students")
+    with dc.StatisticalDatabase(grown(1), **options) as database:
+        assert not database.ask("SELECT count(*) FROM students").cached
+    with pytest.raises(dc.DataError, match="fewer rows"):
+        dc.StatisticalDatabase(grown(0), **options)
+
+
+# --- forms and refusals ---------------------------------------------------------------------------------------------
+
+
+def test_from_a_service_file(tmp_path: Path) -> None:
+    dc.datasets.students().frame.write_csv(tmp_path / "students.csv")
+    (tmp_path / "service.yaml").write_text(
+        "tables:\n  students:\n    source: students.csv\n    columns:\n"
+        "      sex: {role: public, type: category}\n      major: {role: public, type: category}\n"
+        "      income: {role: sensitive, type: integer}\n"
+        "policy: {mode: exact+audit, min_query_size: 2}\nusers:\n  ann: {}\n  eve: {role: auditor}\n"
+    )
+    with dc.StatisticalDatabase(tmp_path / "service.yaml") as database:
+        query = Query("students", (Aggregate("sum", "income", name="s"),), Condition("major", "=", ("EE",)))
+        for question in (query, query.to_json(), "SELECT sum(income) AS s FROM students WHERE major = 'EE'"):
+            assert database.ask(question, user="ann").frame["s"].item() == 240_000
+        with pytest.raises(dc.QueryRefused, match="auditor"):
+            database.ask(query, user="eve")
+        with pytest.raises(dc.QueryRefused, match="unknown user"):
+            database.ask(query, user="nobody")
+        with pytest.raises(dc.PlanError, match="which `user`"):
+            database.ask(query)
+    assert (tmp_path / "ledger.db").is_file()
+    with pytest.raises(dc.PlanError, match="drop policy"):
+        dc.StatisticalDatabase(tmp_path / "service.yaml", policy=NOISE)
+
+
+def test_from_a_dataset_with_roles_and_from_a_file(tmp_path: Path) -> None:
+    with dc.StatisticalDatabase(dc.datasets.students(), policy=TRUTH) as database:
+        assert database.ask("SELECT sum(income) AS s FROM data").frame.item() == 598_000
+        with pytest.raises(dc.QueryRefused, match="unknown column"):
+            database.ask("SELECT count(DISTINCT name) FROM data")
+    dc.datasets.students().frame.write_parquet(tmp_path / "s.parquet")
+    with dc.StatisticalDatabase(tmp_path / "s.parquet", columns=STUDENTS, policy=TRUTH) as database:
+        assert database.ask("SELECT sum(income) AS s FROM data").frame.item() == 598_000
+    with pytest.raises(dc.PlanError, match="declare the `columns`"):
+        dc.StatisticalDatabase(dc.datasets.students().frame)
+
+
+def test_users_see_only_their_tables() -> None:
+    columns = {"sex": {"role": "public", "type": "category"}}
+    frame = pl.DataFrame({"sex": ["f", "m"] * 10})
+    spec = ServiceSpec(
+        tables={"open": {"columns": columns}, "closed": {"columns": columns}},
+        users={"ann": {"tables": ["open"]}, "bob": {}},
+        ledger=":memory:",
+    )
+    with dc.StatisticalDatabase(spec, data={"open": frame, "closed": frame}) as database:
+        assert [table["name"] for table in database.tables("ann")] == ["open"]
+        assert [budget.table for budget in database.budget("bob")] == ["open", "closed"]
+        with pytest.raises(dc.QueryRefused, match="unknown table"):
+            database.ask("SELECT count(*) FROM closed", user="ann")
+        assert database.ask("SELECT count(*) AS n FROM closed", user="bob").frame.item() == 20
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        {"table": "students", "aggregates": [{"function": "histogram", "column": "class", "cuts": [1, 10**400]}]},
+        {"table": "students", "aggregates": [{"function": "count", "name": "\ud800"}]},
+        {"table": "students", "aggregates": [{"function": "count", "name": "a\nb"}]},
+        {"table": "students", "aggregates": [{"function": "count", "name": "x" * 100}]},
+        {
+            "table": "students",
+            "aggregates": [{"function": "count"}],
+            "where": {"column": "class", "op": "=", "values": [10**400]},
+        },
+        {"table": "\ud800", "aggregates": [{"function": "count"}]},
+        {1: 2},
+    ],
+)
+def test_strange_questions_are_refused(question: Any) -> None:
+    with students() as database, pytest.raises(dc.QueryRefused):
+        database.ask(question)
+
+
+WORDS = (
+    "table",
+    "aggregates",
+    "where",
+    "group_by",
+    "function",
+    "column",
+    "op",
+    "values",
+    "and",
+    "cuts",
+    "share",
+    "name",
+)
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
+ANYTHING = st.recursive(
+    LEAVES | st.sampled_from(["students", "sum", "income", "count", "class"]),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(WORDS), inner, max_size=5),
+    max_leaves=20,
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(ANYTHING)
+def test_no_json_breaks_the_reader(shared: dc.StatisticalDatabase, content: Any) -> None:
+    question = content if isinstance(content, dict) else {"table": "students", "aggregates": content}
+    with contextlib.suppress(dc.QueryRefused):
+        shared.read(question)
+
+
+def test_answers_travel_as_json() -> None:
+    with students(NOISE) as database:
+        answer = database.ask(
+            "SELECT sex, count(*) AS n, histogram(income, [0, 60000, 100000]) AS h, avg(income) AS m "
+            "FROM students GROUP BY sex"
+        )
+        back = Answer.from_json(json.loads(json.dumps(answer.to_json(), allow_nan=False)))
+        assert back.frame.equals(answer.frame)
+        assert back.frame.schema == answer.frame.schema
+        assert back.low is not None
+        assert answer.low is not None
+        assert back.low.equals(answer.low)
+        assert (back.cost, back.remaining, back.mode) == (answer.cost, answer.remaining, answer.mode)
+        assert answer.to_pandas().shape == (2, 4)
+
+
+def test_refusals_tell_the_same_whatever_the_values_are() -> None:
+    """Other incomes, the same questions: the same questions are refused, with the same words."""
+
+    def told(factor: int) -> list[str]:
+        frame = dc.datasets.students().frame.with_columns(pl.col("income") * factor % 97_001)
+        said = []
+        with dc.StatisticalDatabase(frame, table="students", columns=STUDENTS, policy=TRUTH) as database:
+            for where in (
+                "major = 'EE'",
+                "sex = 'male'",
+                "class > 1979",
+                "major = 'EE' AND sex = 'male'",
+                "class < 1981",
+            ):
+                for figure in ("sum(income)", "min(income)"):
+                    try:
+                        database.ask(f"SELECT {figure} FROM students WHERE {where}")
+                        said.append("answered")
+                    except dc.QueryRefused as refusal:
+                        said.append(str(refusal))
+        return said
+
+    assert told(1) == told(31) == told(0)
+
+
+@pytest.fixture(scope="module", params=[TRUTH, {**NOISE, "epsilon": 1e6}, CHANGED], ids=["exact", "dp", "perturbed"])
+def people(request: pytest.FixtureRequest) -> Iterator[dc.StatisticalDatabase]:
+    """A table with every type of column, missing values, strange names and strange values."""
+    size = 40
+    rows = {name: [VALUES[name][(i * 7 + i // 3) % len(VALUES[name])] for i in range(size)] for name in VALUES}
+    frame = pl.DataFrame(rows, strict=False)
+    columns = {name: dict(spec) for name, spec in COLUMNS.items()}
+    with dc.StatisticalDatabase(frame, table="people", columns=columns, policy=request.param) as database:
+        yield database
+
+
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(queries())
+def test_every_question_is_answered_or_refused_and_the_same_when_asked_again(
+    people: dc.StatisticalDatabase, query: Query
+) -> None:
+    try:
+        answer = people.ask(query)
+    except dc.QueryRefused:
+        return
+    assert answer.frame.columns == [*query.group_by, *(aggregate.label for aggregate in query.aggregates)]
+    json.dumps(answer.to_json(), allow_nan=False)
+    again = people.ask(query.canonical())
+    assert again.cached
+    assert sorted(map(str, again.frame.select(sorted(answer.frame.columns)).rows())) == sorted(
+        map(str, answer.frame.select(sorted(answer.frame.columns)).rows())
+    )

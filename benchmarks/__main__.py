@@ -16,6 +16,7 @@ from benchmarks import (
     online_audit,
     online_dp,
     online_ledger,
+    online_service,
     peers,
     probabilistic,
     protect_values,
@@ -59,6 +60,7 @@ def main() -> int:
         online_audit,
         online_dp,
         online_ledger,
+        online_service,
     ):
         for line in source.lines():
             failed += not line.holds

@@ -41,21 +41,30 @@ def quotients(weights: Words, p: np.uint64) -> Words:
 @kernel
 def weighted_sum(x: Words, owner: Ints, weight: Words, ready: Words, elements: Ints, p: np.uint64) -> np.uint64:
     """Give the product of a row with a vector: Σ weight·x over the elements of the row."""
-    total = ZERO
+    low, high = ZERO, ZERO
     for e in elements:
         w, value = weight[e], x[owner[e]]
-        total = plus(total, value if w == ONE else times(value, w, ready[e], p), p)
-    return total
+        if w != ONE:
+            value = times(value, w, ready[e], p)
+        low += low_half(value)
+        high += high_half(value)
+    return from_halves(low, high, p)
 
 
 @kernel
 def block_sums(
     y: Words, owner: Ints, weight: Words, ready: Words, elements: Ints, block: int, sums: Words, p: np.uint64
 ) -> None:
-    """Add up weight·y per block of columns."""
+    """Put Σ weight·y per block of columns into `sums`."""
+    low, high = np.zeros_like(sums), np.zeros_like(sums)
     for e in elements:
         w, value, place = weight[e], y[owner[e]], owner[e] // block
-        sums[place] = plus(sums[place], value if w == ONE else times(value, w, ready[e], p), p)
+        if w != ONE:
+            value = times(value, w, ready[e], p)
+        low[place] += low_half(value)
+        high[place] += high_half(value)
+    for place in range(len(sums)):
+        sums[place] = from_halves(low[place], high[place], p)
 
 
 @helper

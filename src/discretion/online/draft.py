@@ -36,8 +36,8 @@ def draft(data: Dataset, source: str) -> str:
     Examples
     --------
     >>> import discretion as dc
-    >>> print(draft(dc.datasets.students(), "students.csv").splitlines()[9].strip())
-    name: {role: hidden, type: category}  # identifies people by its name
+    >>> draft(dc.datasets.students(), "students.csv").splitlines()[9].strip().partition("  #")[0]
+    'name: {role: hidden, type: category}'
     """
     lines = [f"  {_quoted(_name(source))}:", f"    source: {_quoted(source)}", "    columns:"]
     for proposal in propose(data):

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discretion.errors import DataError, QueryRefused
+from discretion.online.audit.elements import ascending
 from discretion.online.audit.interval import Band, Response
 from discretion.online.audit.limits import size_problem
 from discretion.online.audit.linear import SQUARES
@@ -114,7 +115,7 @@ class History:
         have a value at all, where some have none; the size of the rest is counted among them.
         """
         name, canonical = query.digest(), json.dumps(query.canonical().to_json(), sort_keys=True, ensure_ascii=False)
-        groups = [(key, np.unique(np.asarray(members, np.int64))) for key, members in sets.items()]
+        groups = [(key, ascending(np.asarray(members, np.int64))) for key, members in sets.items()]
         with self._lock:
             reason, entry, moments = self._judge_and_charge(
                 user, name, canonical, query, groups, policy, tuple(limits), everybody
@@ -177,8 +178,11 @@ class History:
         for members in sets:
             if len(members) and (members[0] < 0 or members[-1] >= len(self._memory.owner)):
                 raise DataError(f"a query set names a record outside 0 … {len(self._memory.owner) - 1}")
-            inside = len(np.unique(self._memory.owner[members]))
-            problem = size_problem(inside, self.people if everybody is None else everybody, policy.min_query_size)
+            inside = np.zeros(self.people, np.bool_)
+            inside[self._memory.owner[members]] = True
+            problem = size_problem(
+                int(inside.sum()), self.people if everybody is None else everybody, policy.min_query_size
+            )
             if problem is not None:
                 return problem, moments
         for scope in (user, None) if policy.over_all_users else (user,):

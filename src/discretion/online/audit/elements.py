@@ -12,6 +12,13 @@ Ints = NDArray[np.int64]
 _FIRST_ROWS = 16
 
 
+def ascending(numbers: Ints) -> Ints:
+    """Give numbers in ascending order without repetition; quick when they are so already."""
+    if (numbers[1:] > numbers[:-1]).all():
+        return numbers
+    return np.unique(numbers)
+
+
 class Elements:
     """Records and the person each belongs to; only ever extended."""
 
@@ -46,7 +53,7 @@ class Elements:
             if given.shape != self.owner.shape:
                 raise DataError(f"a mask of a query set has one entry for each of the {len(self.owner)} records")
             return np.flatnonzero(given).astype(np.int64)
-        numbers = np.unique(given.astype(np.int64))
+        numbers = ascending(given.astype(np.int64, copy=False))
         if len(numbers) and (numbers[0] < 0 or numbers[-1] >= len(self.owner)):
             raise DataError(f"a query set names a record outside 0 … {len(self.owner) - 1}")
         return numbers

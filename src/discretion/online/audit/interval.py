@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -48,6 +49,10 @@ class Response:
         if total >= band.high:
             return cls("at least", band.high)
         return cls("exact", total)
+
+
+def _name(members: Ints) -> bytes:
+    return hashlib.sha256(members.tobytes()).digest()
 
 
 class IntervalAudit:
@@ -124,8 +129,8 @@ class IntervalAudit:
         A set that was told before is told again in the same way.
         """
         wanted = self._scaled_width(width)
-        if members.tobytes() in self._told:
-            return self._told[members.tobytes()]
+        if (again := self._told.get(_name(members))) is not None:
+            return again
         if len(members) == 0 or self._known[members].any() or not self._fits(members):
             return None
         labels = self._split(members)
@@ -172,7 +177,7 @@ class IntervalAudit:
         self._labels = self._split(members)
         self._rows.append((members, low, high))
         bottom = response.value if response.kind == "at most" else -math.inf
-        self._told[members.tobytes()] = Band(bottom, response.value if response.kind == "at least" else math.inf)
+        self._told[_name(members)] = Band(bottom, response.value if response.kind == "at least" else math.inf)
 
     def _scaled_width(self, width: float) -> float:
         span = self.upper - self.lower

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -32,11 +34,11 @@ class AnsweredSets:
 
     def add(self, members: Ints, records: int) -> None:
         """Remember a set."""
-        name = members.tobytes()
+        packed = self._packed(members, records)
+        name = _name(packed)
         if name in self._names or len(members) == 0:
             return
         self._names.add(name)
-        packed = self._packed(members, records)
         if len(packed) > self._bits.shape[1]:
             wider = np.zeros((len(self._bits), len(packed)), np.uint8)
             wider[:, : self._bits.shape[1]] = self._bits
@@ -48,9 +50,10 @@ class AnsweredSets:
 
     def largest_overlap(self, members: Ints, records: int) -> int:
         """Give how many records a set shares at most with an answered one; asking the same set again shares none."""
-        if self.count == 0 or members.tobytes() in self._names:
+        whole = self._packed(members, records)
+        if self.count == 0 or _name(whole) in self._names:
             return 0
-        packed = self._packed(members, records)[: self._bits.shape[1]]
+        packed = whole[: self._bits.shape[1]]
         common = np.bitwise_count(self._bits[: self.count, : len(packed)] & packed)
         return int(common.sum(axis=1, dtype=np.int64).max())
 
@@ -59,6 +62,11 @@ class AnsweredSets:
         mask = np.zeros(records, np.bool_)
         mask[members] = True
         return np.packbits(mask)
+
+
+def _name(packed: NDArray[np.uint8]) -> bytes:
+    """Give a short name of a set that does not change when records are appended."""
+    return hashlib.sha256(packed.tobytes().rstrip(b"\0")).digest()
 
 
 def overlap_within(sets: list[Ints], records: int) -> int:

@@ -116,7 +116,6 @@ class NullVector:
         if row >= len(self.sums):
             more = np.zeros((max(row + 1, 2 * len(self.sums)) - len(self.sums), self.sums.shape[1]), np.uint64)
             self.sums = np.vstack([self.sums, more])
-        self.sums[row] = 0
         about = self._elements
         weight, ready = self.weights[power], self.ready[power]
         block_sums(self.y, about.owner, weight, ready, store.members[row], BLOCK, self.sums[row], self.prime)

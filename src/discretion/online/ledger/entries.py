@@ -19,6 +19,7 @@ Kind = Literal["exact", "dp", "perturbed", "refused", "insider", "update", "answ
 ANSWERED: tuple[Kind, ...] = ("exact", "dp", "perturbed")
 """Kinds of entries that an answer may follow."""
 _MOST = 2**62
+_THIN = 32
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -152,14 +153,15 @@ def microseconds(moment: datetime) -> int:
 
 
 def pack_sets(sets: Sequence[NDArray[np.int64]], records: int) -> bytes:
-    """Write query sets (ascending numbers below `records`) in few bytes: gaps or bit maps, whichever is smaller."""
+    """Write query sets (ascending numbers below `records`) in few bytes: gaps of thin sets, else bit maps."""
     parts = []
     for members in sets:
-        mask = np.zeros(records, np.bool_)
-        mask[members] = True
-        gaps = np.diff(members, prepend=-1).astype("<u4").tobytes()
-        options = [(0, zlib.compress(np.packbits(mask).tobytes(), 1)), (1, zlib.compress(gaps, 1))]
-        parts.append(min(options, key=lambda option: len(option[1])))
+        if len(members) < records // _THIN:
+            parts.append((1, zlib.compress(np.diff(members, prepend=-1).astype("<u4").tobytes(), 1)))
+        else:
+            mask = np.zeros(records, np.bool_)
+            mask[members] = True
+            parts.append((0, zlib.compress(np.packbits(mask).tobytes(), 1)))
     header = json.dumps({"version": 1, "records": records, "parts": [(form, len(data)) for form, data in parts]})
     return header.encode() + b"\n" + b"".join(data for _, data in parts)
 

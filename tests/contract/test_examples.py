@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import doctest
+import runpy
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,12 +26,12 @@ def test_docstring(cls: type) -> None:
         assert result.failed == 0
 
 
+LIVE: dict[str, Any] = runpy.run_path(str(ROOT / "docs" / "live.py"))
+
+
 def blocks(path: Path) -> Iterator[str]:
-    """Yield the Python blocks of a page; a block that begins with `# not run` is shown only."""
-    for piece in path.read_text(encoding="utf-8").split("```python\n")[1:]:
-        code = piece.partition("```")[0]
-        if not code.startswith("# not run"):
-            yield code
+    """Yield the Python blocks of a page, as the site runs them."""
+    yield from LIVE["blocks"](path.read_text(encoding="utf-8"))
 
 
 PAGES = [page for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))) if any(blocks(page))]
@@ -38,25 +40,46 @@ PAGES = [page for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.m
 @pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
 def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    people = dc.datasets.census(4000, seed=1).frame.drop("diagnoses", "birth_date", "municipality", "household")
-    people = people.filter(people["age"] < 80)
-    people.drop("person_id" if page.name == "README.md" else []).write_csv("census.csv")
-    regions = people["region"].unique().sort().to_list()
-    Path("region.csv").write_text(
-        "".join(f"{name};{'north' if i < 6 else 'south'};*\n" for i, name in enumerate(regions))
-    )
-    Path("plan.yaml").write_text(plan_of(ROOT / "README.md"), encoding="utf-8")
+    LIVE["prepare"](tmp_path, identifiers=page.name != "README.md")
     names: dict[str, object] = {}
     for code in blocks(page):
         exec(compile(code, str(page), "exec"), names)
 
 
-def plan_of(page: Path) -> str:
-    return page.read_text(encoding="utf-8").partition("```yaml\n")[2].partition("```")[0]
-
-
 def test_the_plan_in_the_readme_is_valid(tmp_path: Path) -> None:
     (tmp_path / "region.csv").write_text("a;north;*\n")
-    (tmp_path / "plan.yaml").write_text(plan_of(ROOT / "README.md"), encoding="utf-8")
+    (tmp_path / "plan.yaml").write_text(LIVE["readme_plan"](), encoding="utf-8")
     plan = dc.Plan.load(tmp_path / "plan.yaml")
     assert len(plan.steps) == 3 and len(plan.requirements) == 2
+
+
+def test_names_of_parts_become_links() -> None:
+    text = "`Mdav` and `dc.Mdav(k=3)`, [`Mdav`](x.md), `Nobody`\n```python\n`Mdav`\n```\n# `Mdav`"
+    linked = "[`Mdav`](parts/mdav.md) and [`dc.Mdav(k=3)`](parts/mdav.md), [`Mdav`](x.md), `Nobody`"
+    assert LIVE["link_parts"](text, "tour.md") == text.replace(text.partition("\n")[0], linked)
+    assert LIVE["link_parts"]("`Mdav`", "parts/mdav.md") == "`Mdav`"
+    assert LIVE["link_parts"]("`Mdav`", "parts/sse.md") == "[`Mdav`](mdav.md)"
+
+
+def test_every_page_stands_in_the_navigation_and_every_entry_is_a_page() -> None:
+    from yaml import safe_load
+
+    def entries(item: Any) -> Iterator[str]:
+        if isinstance(item, str):
+            yield item
+        else:
+            for inner in item.values() if isinstance(item, dict) else item:
+                yield from entries(inner)
+
+    named = set(entries(safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]))
+    assert named == {page.name for page in (ROOT / "docs").glob("*.md")} | {"parts/index.md"}
+
+
+def test_an_address_on_the_network_is_found(tmp_path: Path) -> None:
+    build = runpy.run_path(str(ROOT / "docs" / "build.py"), run_name="build")
+    (tmp_path / "a.html").write_text(
+        '<a href="https://x.org">ok</a><img src="b.png"><script src="//x.org/s.js"></script>'
+    )
+    (tmp_path / "a.css").write_text("@import 'https://x.org/f.css'; p { background: url(b.png) }")
+    found = build["external_requests"](tmp_path)
+    assert [line.partition(":")[0] for line in found] == ["a.html", "a.css"]

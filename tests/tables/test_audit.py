@@ -12,7 +12,9 @@ import pytest
 import discretion as dc
 from discretion.context import Context
 from discretion.errors import Cancelled, PlanError
+from discretion.tables.elimination import eliminate
 from tests.tables import brute
+from tests.tables.test_elimination import instance
 
 KINDS = ("flat", "tree", "three", "linked")
 
@@ -150,6 +152,37 @@ def test_every_respondent_who_knows_a_cell(seed: int, coalition: int) -> None:
             assert found.worst[i] and len(found.worst[i]) <= coalition
 
 
+def audited_one_by_one(cells: dc.Cells, who: list[Any]) -> dict[int, int]:
+    """Give for each sensitive cell the worst rank over single respondents, each audited on its own."""
+    worst: dict[int, int] = {}
+    for label in who:
+        found = cells.audit(attacker=[label], exact=False)
+        for cell, status in zip(found.cell.tolist(), found.status.tolist(), strict=True):
+            worst[cell] = max(worst.get(cell, 0), RANK.get(status, 0))
+    return worst
+
+
+RANK = {"protected": 0, "undecided": 1, "under-protected": 2, "disclosed": 3}
+
+
+@pytest.mark.parametrize("kind", ["tree", "three", "linked"])
+def test_programs_for_many_respondents_say_what_single_ones_say(kind: str) -> None:
+    rng = np.random.default_rng(11)
+    cells = brute.random_gaps(rng, brute.table(rng, kind), 0.5)
+    source = cells.source
+    assert source is not None
+    own = cells.inner_cell
+    hidden = (own < 0) | cells.suppressed[own]
+    alone = np.bincount(source.inner, minlength=len(own)) == 1
+    who = np.unique(source.contributor[(hidden & alone)[source.inner]])
+    assert len(who) > 3
+    found, outside = cells.audit(attacker="contributors"), cells.audit()
+    want = audited_one_by_one(cells, [cells.contributors[i] for i in who.tolist()])
+    for i, cell in enumerate(found.cell.tolist()):
+        if cells.primary[cell]:
+            assert RANK[str(found.status[i])] == max(want[cell], RANK[str(outside.status[i])])
+
+
 def test_a_respondent_alone_in_a_cell_finds_its_neighbor() -> None:
     frame = pl.DataFrame({"r": list("aabbbb"), "c": list("xyxxyy"), "v": [5.0, 9.0, 4.0, 7.0, 8.0, 6.0], "f": range(6)})
     cells = dc.tabulate(frame, ["r", "c"], "v", contributor="f")
@@ -233,3 +266,24 @@ def test_bad_input(options: dict[str, Any], text: str) -> None:
     given = dc.tables.from_cells(pl.DataFrame({"r": ["a", "b"], "v": [1.0, 2.0]}), ["r"], "v")
     with pytest.raises(PlanError, match="respondent"):
         given.audit(attacker="contributors")
+
+
+@pytest.mark.peers
+def test_contributors_of_the_benchmark_instances() -> None:
+    cells = instance("s")
+    cells = cells.with_status(secondary=eliminate(cells))
+    found = cells.audit(attacker="contributors")
+    assert found.counts["undecided"] == found.counts["disclosed"] == 0
+    assert found.counts["under-protected"] > 0
+    place = {cell: i for i, cell in enumerate(found.cell.tolist())}
+    failing = [i for i in range(len(found.cell)) if found.worst[i]]
+    for i in failing[:2]:
+        single = cells.audit(attacker=list(found.worst[i]), exact=False)
+        assert single.status[i] == found.status[i]
+    some = sorted({who for i in failing for who in found.worst[i]})[::40]
+    for cell, rank in audited_one_by_one(cells, some).items():
+        if cells.primary[cell]:
+            assert RANK[str(found.status[place[cell]])] >= rank
+    square = instance("a")
+    square = square.with_status(secondary=eliminate(square))
+    assert square.audit(attacker="contributors").holds

@@ -447,14 +447,15 @@ class Dataset:
     def matched_to(self, original: Dataset, rows: NDArray[np.int64]) -> Dataset:
         """Give data from outside with row ids that refer to `original`, whose hierarchies are used from then on.
 
+        `rows` has for each row the position in `original`, which may itself be a part of other data.
         A cell that is missing here and not there counts as suppressed.
         """
         new = self._derive(self._frame, self.columns, {})
-        new._source, new._rows, new._root, new.steps = None, rows, original.origin, ()
+        new._source, new._rows, new._root, new.steps = None, original.row_ids[rows], original.origin, ()
         hidden = {
-            name: self._frame[name].is_null().to_numpy() & original.frame[name].is_not_null().to_numpy()[rows]
+            name: _is_missing(self._frame[name]) & ~_is_missing(original.frame[name])[rows]
             for name in self.columns
-            if name in original.columns and self._frame[name].null_count()
+            if name in original.columns and self.count_missing(name)
         }
         new._masks = MappingProxyType({name: mask for name, mask in hidden.items() if mask.any()})
         return new
@@ -549,6 +550,11 @@ def _as_number(code: str | float) -> str | float:
         return code if isinstance(code, int) else float(code)
     except ValueError:
         return code
+
+
+def _is_missing(series: pl.Series) -> NDArray[np.bool_]:
+    absent = series.is_null() | series.is_nan().fill_null(True) if series.dtype.is_float() else series.is_null()
+    return absent.to_numpy()
 
 
 def _count_missing(series: pl.Series) -> int:

@@ -30,6 +30,7 @@ def publishable(
     primary: Bools,
     single: Bools,
     progress: Callable[[int, int], None] | None = None,
+    hopeful: Callable[[int, Bools], bool] | None = None,
 ) -> Bools:
     """Go through candidate columns in an order and publish each that makes no primary target computable.
 
@@ -37,6 +38,8 @@ def publishable(
     ones must not lie in the span of what is published. With any single target (one that somebody knows) no primary
     target may be computable by means of one single one either. Targets must be different columns. The answer, one entry
     per place of `order`, is the largest set that going through in this order allows: a refused candidate stays refused.
+    `hopeful` is asked now and then with how many candidates are done and what was accepted; if it says no, the rest
+    count as refused.
 
     Exact modulo 2⁶¹ − 1. A table's minors are small whole numbers, which this prime does not divide; the products with
     random vectors that stand for "in the span" are wrong with a chance of about 2⁻⁶¹ per comparison.
@@ -44,9 +47,9 @@ def publishable(
     work = _new_work(columns, n_rows, targets, primary, single)
     vectors = work.u.shape[1]
     accepted = np.zeros(len(order), np.bool_)
-    done = 0
-    while done < len(order):
-        stop = min(done + STEP, len(order))
+    done, step = 0, STEP if hopeful is None else STEP // 2
+    while done < len(order) and (hopeful is None or hopeful(done, accepted)):
+        stop = min(done + step, len(order))
         if len(work.entry_row) - work.counts[USED] < n_rows:
             work = _grown(work)
         done = int(_offer_all(work, order, done, stop, accepted, vectors))

@@ -41,7 +41,7 @@ def draft(data: Dataset, source: str) -> str:
     """
     lines = [f"  {_quoted(_name(source))}:", f"    source: {_quoted(source)}", "    columns:"]
     for proposal in propose(data):
-        role = "hidden" if proposal.role == "identifier" else "sensitive"
+        role = "hidden" if proposal.role in ("identifier", "household", "weight") else "sensitive"
         role = "public" if {"quasi", "stratum"} & set(proposal.roles) else role
         kind = type_of(data, proposal.column)
         reason = " ".join(proposal.reason.split())

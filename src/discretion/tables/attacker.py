@@ -16,6 +16,14 @@ if TYPE_CHECKING:
 FEASIBILITY = 1e-9
 """How far the solver may miss a sum or a bound; what it misses is taken off the interval it finds."""
 
+AGAIN: tuple[dict[str, Any], ...] = (
+    {},
+    {"simplex_strategy": 1},
+    {"simplex_strategy": 1, "presolve": "on"},
+    {"solver": "ipm"},
+)
+"""Settings tried in turn where the solver loses its way."""
+
 
 def solver(*, primal: bool) -> Any:
     """Give a quiet HiGHS: one thread, no presolve, so that it goes on from the last vertex.
@@ -88,14 +96,25 @@ class Block:
             if has:
                 return np.asarray(ray, np.float64), True
         if status != self._statuses.kOptimal:
+            self._again()
+        z = np.asarray(self._solver.getSolution().col_value, np.float64)
+        return np.clip(z, self._low, self._high), False
+
+    def _again(self) -> None:
+        """Solve once more from nothing, by other ways: no deviation at all is possible, so there is a solution."""
+        for way in AGAIN:
+            kept = {name: self._solver.getOptionValue(name)[1] for name in way}
+            for name, value in way.items():
+                self._solver.setOptionValue(name, value)
             self._solver.clearSolver()
             self._solver.run()
             status = self._solver.getModelStatus()
-            if status != self._statuses.kOptimal:
-                text = self._solver.modelStatusToString(status)
-                raise DiscretionError(f"the audit's linear program could not be solved ({text}); nothing is claimed")
-        z = np.asarray(self._solver.getSolution().col_value, np.float64)
-        return np.clip(z, self._low, self._high), False
+            for name, value in kept.items():
+                self._solver.setOptionValue(name, value)
+            if status == self._statuses.kOptimal:
+                return
+        text = self._solver.modelStatusToString(status)
+        raise DiscretionError(f"the audit's linear program could not be solved ({text}); nothing is claimed")
 
     def missed(self, z: Floats) -> float:
         """Give by how much deviations miss the sums they must keep."""
@@ -194,12 +213,11 @@ class Attacker:
     def limits(self) -> tuple[Floats, Floats]:
         """Bounds of the deviation of each unknown that follow from its own bounds and from single sums."""
         whole = self.system
-        rows = np.repeat(np.arange(whole.A.shape[0]), np.diff(whole.A.indptr))
-        room = (
-            whole.row_high - whole.A @ whole.low if np.isfinite(whole.low).all() else np.full(whole.A.shape[0], np.inf)
-        )
         high = whole.high.copy()
-        np.minimum.at(high, whole.A.indices, room[rows] + whole.low[whole.A.indices])
+        if np.isfinite(whole.low).all():
+            rows = np.repeat(np.arange(whole.A.shape[0]), np.diff(whole.A.indptr))
+            room = whole.row_high - whole.A @ whole.low
+            np.minimum.at(high, whole.A.indices, room[rows] + whole.low[whole.A.indices])
         return whole.low, high
 
     def push(self, objective: Floats) -> tuple[Floats, float]:

@@ -83,7 +83,7 @@ def audit(
     found = outsider(cells, Attacker(cells, prior=belief), wanted, belief, rules, exact, clock)
     if attacker == "outsider":
         return found
-    from discretion.tables.audit_contributors import every_contributor
+    from discretion.tables.audit_insiders import every_contributor
 
     return every_contributor(found, coalition, wanted, belief, clock)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +14,9 @@ from discretion.errors import PlanError, unknown
 from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.tables.attacker import Attacker
 from discretion.tables.attacker_system import Prior
-from discretion.tables.audit import bounds_of, outsider, targets_of
-from discretion.tables.audit_certify import Clock, Targets, certify
-from discretion.tables.audit_report import STATES, Audit, Bounds
+from discretion.tables.audit import outsider
+from discretion.tables.audit_certify import Clock
+from discretion.tables.audit_report import Audit
 
 if TYPE_CHECKING:
     from discretion.tables.cells import Cells
@@ -67,6 +68,25 @@ class Knowledge:
         floor: Floats = np.bincount(self.inner, np.where(theirs, self.x, 0.0), self.n_inner).astype(np.float64)
         every = np.bincount(self.inner, minlength=self.n_inner)
         return (part > 0) & (part == every), floor
+
+    def entries(self, group: Group) -> tuple[Ints, Floats, Bools]:
+        """Give the inner cells they contribute to, how much, and whether each is all theirs."""
+        at = np.concatenate([self._by_who[self._starts[who] : self._starts[who + 1]] for who in sorted(group)])
+        inner, place = np.unique(self.inner[at], return_inverse=True)
+        amount: Floats = np.bincount(place, self.x[at], len(inner)).astype(np.float64)
+        return inner, amount, np.bincount(place, minlength=len(inner)) == self._every[inner]
+
+    @cached_property
+    def _by_who(self) -> Ints:
+        return np.argsort(self.who, kind="stable")
+
+    @cached_property
+    def _starts(self) -> Ints:
+        return np.searchsorted(self.who[self._by_who], np.arange(int(self.who.max(initial=-1)) + 2))
+
+    @cached_property
+    def _every(self) -> Ints:
+        return np.bincount(self.inner, minlength=self.n_inner)
 
     def groups(self, hidden: Bools, coalition: int, together: Iterator[Ints]) -> Iterator[Group]:
         """Give who to try: the respondents of hidden inner cells with few, and several alone in cells of one sum."""
@@ -123,99 +143,3 @@ def _own_part_apart(cells: Cells, floor: Floats) -> Cells:
     """Nobody can be led to believe in less than the own contribution: cut what is required below the rest."""
     rest = np.maximum(np.nan_to_num(cells.value) - cells.x.transposed.dot(floor), 0.0)
     return cells.with_status(lower_required=np.minimum(cells.lower_required, rest))
-
-
-def every_contributor(found: Audit, coalition: int, wanted: Bools, prior: Prior, clock: Clock) -> Audit:
-    """Audit against each respondent (or coalition) that knows a suppressed inner cell; keep the worst for each cell."""
-    cells = found.cells
-    knowledge = Knowledge.of(cells)
-    attacker = Attacker(cells, prior=prior)
-    whole = attacker.system
-    own = cells.inner_cell
-    hidden = (own < 0) | cells.suppressed[own]
-    sums = (abs(whole.A) @ whole.spread.T).tocsr()
-    rows = (sums.indices[sums.indptr[i] : sums.indptr[i + 1]] for i in range(sums.shape[0]))
-    worst: list[Any] = [None] * len(found.cell)
-    bounds, tried = found.bounds, 0
-    for group in knowledge.groups(hidden, coalition, rows):
-        if clock.over:
-            bounds = _unfinished(bounds)
-            break
-        tried += 1
-        clock.tell(tried, 0)
-        known, floor = knowledge.of_group(group)
-        seen = _from_inside(_own_part_apart(cells, floor), attacker, known, floor, found.cell, wanted, prior, clock)
-        if seen is None:
-            continue
-        worse = _rank(seen.status) > _rank(bounds.status)
-        bounds = _where(worse, seen, bounds)
-        for i in np.flatnonzero(worse).tolist():
-            worst[i] = tuple(knowledge.label(who) for who in sorted(group))
-    who = f"an outsider and {tried:,} respondents" + (f" in coalitions of up to {coalition}" if coalition > 1 else "")
-    return found.with_bounds(bounds, attacker=who, worst=tuple(worst), programs=found.programs + attacker.solved)
-
-
-def _from_inside(
-    cells: Cells,
-    attacker: Attacker,
-    known: Bools,
-    floor: Floats,
-    shown: Ints,
-    wanted: Bools,
-    prior: Prior,
-    clock: Clock,
-) -> Bounds | None:
-    """Audit with the unknowns of some respondents held at their values and the others kept above their parts."""
-    whole = attacker.system
-    theirs = whole.spread.T @ (~known).astype(np.float64) == 0
-    part = whole.spread.T @ floor
-    touched = np.flatnonzero(theirs | ((part > 0) & (not prior.negative)))
-    if not len(touched):
-        return None
-    blocks = np.unique(whole.block[touched])
-    at = np.flatnonzero(np.isin(whole.block, blocks))
-    near = np.zeros(whole.size)
-    near[at] = 1.0
-    judged = (wanted & _others(cells, known))[shown] & (whole.members[shown] @ near > 0)
-    total = whole.spread.T @ np.nan_to_num(cells.inner_value)
-    low = np.where(theirs, 0.0, np.maximum(whole.low, np.where(part > 0, part - total, -np.inf)))
-    high = np.where(theirs, 0.0, whole.high)
-    attacker.narrow(touched, low[touched], high[touched])
-    chosen = np.flatnonzero(judged)
-    every = targets_of(cells, attacker, shown[chosen], wanted, prior)
-    try:
-        certify(attacker, every, clock)
-    finally:
-        attacker.narrow(touched, whole.low[touched], whole.high[touched])
-    return _spread_out(every, chosen, cells, shown)
-
-
-def _spread_out(targets: Targets, chosen: Ints, cells: Cells, shown: Ints) -> Bounds:
-    """Put the bounds of some of the suppressed cells in the places of all; the others are not judged."""
-    some = shown[chosen]
-    yes = np.ones(len(chosen), np.bool_)
-    found = bounds_of(targets, yes, cells.value[some], cells.lower_required[some], cells.upper_required[some])
-    n = len(shown)
-    full = Bounds(
-        np.zeros(n), np.zeros(n), np.zeros(n, np.bool_), np.zeros(n, np.bool_), np.full(n, "complementary"), np.zeros(n)
-    )
-    for name, values in vars(found).items():
-        getattr(full, name)[chosen] = values
-    return full
-
-
-_RANKS = {"complementary": -1, "protected": 0, "undecided": 1, "under-protected": 2, "disclosed": 3}
-
-
-def _rank(status: Any) -> Ints:
-    return np.array([_RANKS[str(state)] for state in status], np.int64)
-
-
-def _where(chosen: Bools, one: Bounds, other: Bounds) -> Bounds:
-    return Bounds(*(np.where(chosen, getattr(one, name), getattr(other, name)) for name in vars(one)))
-
-
-def _unfinished(bounds: Bounds) -> Bounds:
-    """Nobody is called protected while attackers are left to try."""
-    status = np.where(bounds.status == STATES[0], "undecided", bounds.status)
-    return Bounds(bounds.low, bounds.high, bounds.low_exact, bounds.high_exact, status, bounds.short)

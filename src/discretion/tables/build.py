@@ -11,10 +11,11 @@ import numpy as np
 
 from discretion.errors import DataError
 from discretion.kernels.arrays import Bools, Floats, Ints, Ints32
-from discretion.tables.cells import Cells, Response
+from discretion.tables.cells import Cells
 from discretion.tables.contributions import Contributions
 from discretion.tables.dimensions import Dimension
 from discretion.tables.packing import Packer, row_keys
+from discretion.tables.response import Response
 from discretion.tables.roll_up import Figures, table_figures
 from discretion.tables.status import Status
 

@@ -15,6 +15,7 @@ from discretion.errors import PlanError, unknown
 from discretion.kernels.arrays import Bools, Floats, Ints, Ints32
 from discretion.tables.dimensions import Dimension
 from discretion.tables.packing import Packer
+from discretion.tables.response import Response
 from discretion.tables.sparse import Sparse
 from discretion.tables.status import Mark, Status
 
@@ -29,41 +30,6 @@ if TYPE_CHECKING:
     from discretion.tables.rounding import Rounded
     from discretion.tables.rules.rule import Rule
     from discretion.tables.suppression import Protected
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Response:
-    """The figures of one response variable in every cell (m cells, t largest contributions)."""
-
-    name: str
-    """the response column; `count` for a table of frequencies"""
-    value: Floats
-    """(m,) what the table shows: the (weighted) sum, or the (weighted) number of records"""
-    count: Ints
-    """(m,) respondents that contribute, never weighted; several records of one respondent are one"""
-    gross: Floats
-    """(m,) sum of the absolute contributions; equal to `value` where none is negative"""
-    top: Floats
-    """(m, t) largest absolute contributions, weighted, descending; 0 where there are fewer"""
-    top_ids: Ints32
-    """(m, t) the respondents behind `top` (numbers; equal numbers are the same respondent), −1 where there is none"""
-    negative: Ints
-    """(m,) respondents whose contribution is negative"""
-    open_count: Ints
-    """(m,) respondents that have not waived protection"""
-    open_top: Floats
-    """(m,) the largest contribution among respondents that have not waived protection"""
-    requested: Floats | None
-    """(m,) the largest contribution among respondents that requested protection; None where nobody was asked"""
-    inner_value: Floats
-    """(n_inner,) the sum in each inner cell: `value == x.transposed.dot(inner_value)`"""
-    frequency: bool = False
-    """whether the table counts records"""
-    counted: bool = True
-    """whether `count` is known (ready-made cells may come without)"""
-
-    def __repr__(self) -> str:
-        return f"Response({self.name!r}, {len(self.value)} cells, {self.top.shape[1]} largest contributions)"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,8 @@ RETRIES = 30
 """Most orders tried after the first when respondents are looked at as attackers."""
 WORK = 25_000
 """Candidates gone through in all those tries: large tables get fewer."""
+LAG = 0.012
+"""Share of the loss by which another order may be behind at its beginning; towards its end this shrinks to nothing."""
 _NAMED = 10
 
 
@@ -126,7 +128,9 @@ class _Problem:
             np.array(single, np.bool_),
         )
 
-    def run(self, order: Ints, ctx: Context, label: str = "elimination") -> Bools:
+    def run(
+        self, order: Ints, ctx: Context, hopeful: Callable[[int, Bools], bool] | None = None, label: str = "elimination"
+    ) -> Bools:
         """Tell which cells of `self.order` may be published when candidates are taken in another order."""
         from discretion.kernels.table_elimination import publishable
 
@@ -138,15 +142,19 @@ class _Problem:
             self.primary,
             self.single,
             lambda done, total: ctx.progress(done, total, label),
+            hopeful,
         )
         allowed = np.zeros(len(self.first), np.bool_)
         allowed[order[found]] = True
         return allowed[self.order]
 
     def improved(self, best: Bools, ctx: Context) -> Bools:
-        """Put an expensive suppressed cell first, and keep the order if less is lost; several times."""
+        """Put an expensive suppressed cell first, and keep the order if less is lost; several times.
+
+        An order that loses much more than the best one had lost at the same place is given up half-way.
+        """
         tries = min(RETRIES, WORK // max(len(self.order), 1)) if self.single.any() else 0
-        order, loss = self.order, self.cost[self.order[~best]].sum()
+        order, lost = self.order, self._lost(self.order, best)
         waiting = self.order[self.head :][~best[self.head :]]
         waiting = waiting[np.argsort(-self.cost[waiting], kind="stable")].tolist()
         while tries > 0 and waiting:
@@ -156,11 +164,24 @@ class _Problem:
             tries -= 1
             rest = order[order != cell]
             trial = np.concatenate((rest[: self.head], [cell], rest[self.head :]))
-            found = self.run(trial, ctx, "elimination in another order")
-            new_loss = self.cost[self.order[~found]].sum()
-            if new_loss < loss:
-                best, order, loss = found, trial, new_loss
+            costs = self.cost[trial]
+
+            def hopeful(done: int, accepted: Bools, costs: Floats = costs, lost: Floats = lost) -> bool:
+                behind = costs[:done][~accepted[:done]].sum() - (lost[done - 1] if done else 0.0)
+                return bool(behind <= LAG * lost[-1] * (1 - done / len(costs)))
+
+            found = self.run(trial, ctx, hopeful, "elimination in another order")
+            new = self._lost(trial, found)
+            if new[-1] < lost[-1]:
+                best, order, lost = found, trial, new
         return best
+
+    def _lost(self, order: Ints, published: Bools) -> Floats:
+        """Give what is suppressed up to each place of an order."""
+        hidden = np.zeros(len(self.first), np.bool_)
+        hidden[self.order[~published]] = True
+        lost: Floats = np.cumsum(np.where(hidden[order], self.cost[order], 0.0))
+        return lost
 
     def check_published(self, cells: Cells, allowed: Bools) -> None:
         """Raise when cells that must be published cannot be."""

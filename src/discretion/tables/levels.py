@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from discretion.context import Context
-from discretion.errors import Infeasible, PlanError
+from discretion.errors import DiscretionError, Infeasible, PlanError
 from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.tables.attacker import Attacker
 from discretion.tables.attacker_system import Prior
 from discretion.tables.audit import targets_of
 from discretion.tables.audit_certify import SLACK, Clock, Targets, certify, push_many
-from discretion.tables.levels_cleanup import cleaned
-from discretion.tables.levels_model import Frame, RoomModel, frame_of
+from discretion.tables.levels_cleanup import Cleaner
+from discretion.tables.levels_local import Rooms
+from discretion.tables.levels_model import Frame, frame_of
 
 if TYPE_CHECKING:
     from discretion.tables.cells import Cells
@@ -29,6 +30,10 @@ PREFERRED = 1e-3
 """What a cell marked `preferred` costs, as a share of its cost."""
 BATCH = 0.2
 """Share of the cells still open that get room before all are looked at again."""
+SMALLEST = 10
+"""But so many at least."""
+MARGINS = (0.0, 1e-8, 1e-6, 1e-4)
+"""Shares of room asked for beyond what is needed, in turn, where rounding spoils a proof."""
 _NAMED = 10
 
 
@@ -114,57 +119,84 @@ class _Levels:
             if (mask & cells.status.must_publish).any():
                 raise PlanError("start: cells that must be published are among those to suppress")
             self.hidden |= mask
+        self.shown = np.flatnonzero(cells.primary)
+        self.place = np.full(len(cells), -1, np.int64)
+        self.place[self.shown] = np.arange(len(self.shown))
         self.cost = costs(cells, cost)
         self.frame: Frame = frame_of(cells, prior)
         usable = (~cells.status.must_publish & (cells.value != 0)) | self.hidden
-        self.model = RoomModel(self.frame, np.where(self.hidden, TAKEN, 1.0) * self.cost, usable)
+        self.rooms = Rooms(self.frame, np.where(self.hidden, TAKEN, 1.0) * self.cost, usable)
 
     def run(self, clean: int, keep_start: bool) -> Bools:
         """Make room for all, then take back what is not needed."""
+        if not len(self.shown):
+            return self.hidden & ~self.cells.primary
         kept = self.hidden.copy() if keep_start else self.cells.primary
-        shown = np.flatnonzero(self.cells.primary)
-        total = len(shown)
-        while len(shown):
-            targets = self.certified(shown)
-            lacking = ~targets.met
-            self.ctx.progress(total - int(lacking.sum()), total, "room for sensitive cells")
-            if not lacking.any():
-                break
-            self.make_room(shown, targets, lacking)
-        if clean and len(shown):
-            self.hidden = cleaned(self.cells, self.hidden, kept, self.cost, targets, self.prior, clean, self.ctx)
+        self.protect()
+        if clean:
+            cleaner = Cleaner(self.cells, self.frame, self.hidden, kept, self.cost, TAKEN, self.ctx)
+            proved = self.pushed(kept)
+            self.hidden = cleaner.run(self.shown, self.goals(proved), proved, clean)
+            self.rooms.price(*self.prices())
+            self.protect()
         return self.hidden & ~self.cells.primary
 
-    def certified(self, shown: Ints) -> Targets:
-        """Prove as many cells as random programs can; what they miss is asked again one by one when few are left."""
-        attacker = Attacker(self.cells, suppressed=self.hidden, prior=self.prior)
-        targets = targets_of(self.cells, attacker, shown, self.cells.primary, self.prior)
-        clock = Clock(None, self.ctx.within("certify"))
-        push_many(attacker, targets, clock)
-        if int((~targets.met).sum()) <= BATCH * len(shown):
-            certify(attacker, targets, clock)
+    def prices(self) -> tuple[Ints, Floats]:
+        """Give what every cell costs from now on."""
+        return np.arange(len(self.cells)), np.where(self.hidden, TAKEN, 1.0) * self.cost
+
+    def protect(self) -> None:
+        """Suppress cells until the audit's own programs prove the room of all sensitive cells.
+
+        Cells get room in turn; what a solver missed by rounding shows in the proof, and gets more room than it needs.
+        """
+        total = len(self.shown)
+        for margin in MARGINS:
+            targets = self.pushed(self.hidden)
+            while (lacking := ~targets.met).any():
+                self.ctx.progress(total - int(lacking.sum()), total, "room for sensitive cells")
+                self.make_room(targets, lacking, margin)
+                targets = self.pushed(self.hidden, targets)
+            attacker, targets = self.attack(self.hidden)
+            certify(attacker, targets, Clock(None, self.ctx.within("certify")))
+            if targets.met.all():
+                return
+        raise DiscretionError("the solver's accuracy is not enough to prove that all sensitive cells are protected")
+
+    def attack(self, hidden: Bools) -> tuple[Attacker, Targets]:
+        """Give the attacker on a table with gaps, and what must be out of its reach."""
+        attacker = Attacker(self.cells, suppressed=hidden, prior=self.prior)
+        return attacker, targets_of(self.cells, attacker, self.shown, self.cells.primary, self.prior)
+
+    def pushed(self, hidden: Bools, seen: Targets | None = None) -> Targets:
+        """Prove as many cells as random programs can, besides what was seen with fewer gaps."""
+        attacker, targets = self.attack(hidden)
+        if seen is not None:
+            targets.below[:], targets.above[:] = seen.below, seen.above
+        push_many(attacker, targets, Clock(None, self.ctx.within("certify")))
         return targets
 
-    def make_room(self, shown: Ints, targets: Targets, lacking: Bools) -> None:
+    def make_room(self, targets: Targets, lacking: Bools, margin: float) -> None:
         """Suppress what the neediest of the open cells need; the tables found prove others on the way."""
-        goal_low, goal_high = self.goals(targets)
+        goals = self.goals(targets)
         order = np.flatnonzero(lacking)
-        order = order[np.argsort(-np.maximum(goal_low, goal_high)[order], kind="stable")]
-        place = np.full(len(self.cells), -1, np.int64)
-        place[shown] = np.arange(len(shown))
-        left = max(int(np.ceil(BATCH * len(order))), 10)
+        order = order[np.argsort(-np.maximum(*goals)[order], kind="stable")]
+        left = max(int(np.ceil(BATCH * len(order))), SMALLEST)
+        reached = targets.below, targets.above
         for number, i in enumerate(order.tolist()):
             if left <= 0:
                 return
             self.ctx.progress(number, len(order), "room for sensitive cells")
-            for above, goal, reached in ((True, goal_high, targets.above), (False, goal_low, targets.below)):
-                if reached[i] >= goal[i] - SLACK * targets.scale[i]:
+            for side in (1, 0):
+                goal = goals[side][i]
+                if reached[side][i] >= goal - SLACK * targets.scale[i]:
                     continue
-                used, z = self.room(int(shown[i]), float(goal[i]), above)
+                used, z = self.room(int(self.shown[i]), float(goal), margin, bool(side))
                 left -= 1
-                at = place[used]
+                at = self.place[used]
                 np.maximum.at(targets.above, at[at >= 0], z[at >= 0])
                 np.maximum.at(targets.below, at[at >= 0], -z[at >= 0])
+                reached[side][i] = max(reached[side][i], goal)
 
     @staticmethod
     def goals(targets: Targets) -> tuple[Floats, Floats]:
@@ -172,15 +204,16 @@ class _Levels:
         loose = np.maximum(targets.room, LOOSE * targets.scale)
         return np.where(targets.either, 0.0, targets.lower), np.where(targets.either, loose, targets.upper)
 
-    def room(self, cell: int, amount: float, above: bool) -> tuple[Ints, Floats]:
-        """Make room for one side of one cell and suppress what it takes."""
-        found = self.model.room(cell, amount, above=above)
+    def room(self, cell: int, amount: float, margin: float, above: bool) -> tuple[Ints, Floats]:
+        """Make room for one side of one cell, if possible a little more than it needs, and suppress what it takes."""
+        found = self.rooms.room(cell, amount * (1 + margin), above=above) if margin else None
+        found = found or self.rooms.room(cell, amount, above=above)
         if found is None:
             raise Infeasible(self.obstacle(cell, amount, above))
         new = found[0][~self.hidden[found[0]]]
         if len(new):
             self.hidden[new] = True
-            self.model.price(new, TAKEN * self.cost[new])
+            self.rooms.price(new, TAKEN * self.cost[new])
         return found
 
     def obstacle(self, cell: int, amount: float, above: bool) -> str:
@@ -188,7 +221,7 @@ class _Levels:
         cells = self.cells
         blocked = cells.status.must_publish & ~self.hidden
         free = np.where(self.hidden, 0.0, np.where(blocked, self.cost.sum() + 1.0, self.cost))
-        found = RoomModel(self.frame, free, np.ones(len(cells), np.bool_)).room(cell, amount, above=above)
+        found = Rooms(self.frame, free, np.ones(len(cells), np.bool_)).room(cell, amount, above=above)
         where = ", ".join(f"{name}={code}" for name, code in cells.label(cell).items())
         if found is None:
             return f"the sensitive cell ({where}) cannot get the protection it needs whatever is suppressed"

@@ -29,22 +29,24 @@ class Frame:
     """(columns,) how far above its value each may lie"""
     down: Floats
     """(columns,) how far below"""
+    cells: int
+    """how many of the columns are cells"""
 
 
 class RoomModel:
     """All tables that differ from the true one, and what the cells that differ would cost if they were suppressed.
 
     Two columns per cell (it lies above, below its value), one row per sum; `room` asks for the cheapest table in which
-    a cell differs by a given amount. Cells outside `usable` never differ. The solver goes on from the last solution.
+    a cell differs by a given amount. Columns outside `usable` never differ: a table found for a part of the cells is one
+    for all of them. The solver goes on from the last solution.
     """
 
     def __init__(self, frame: Frame, cost: Floats, usable: Bools) -> None:
         import highspy
         from scipy.sparse import hstack
 
-        hidden = len(frame.up) - len(usable)
-        self.cells = np.flatnonzero(np.r_[usable, np.ones(hidden, np.bool_)])
-        self._count = len(usable)
+        self.cells = np.flatnonzero(usable)
+        self._count = frame.cells
         self._place = np.full(len(frame.up), -1, np.int64)
         self._place[self.cells] = np.arange(len(self.cells))
         self._up, self._down = frame.up[self.cells], frame.down[self.cells]
@@ -57,7 +59,7 @@ class RoomModel:
         lp = highspy.HighsLp()
         matrix = hstack([rows, -rows]).tocsr()
         lp.num_col_, lp.num_row_ = 2 * len(self.cells), rows.shape[0]
-        lp.col_cost_ = np.tile(np.r_[cost, np.zeros(hidden)][self.cells], 2)
+        lp.col_cost_ = np.tile(cost[self.cells], 2)
         lp.col_lower_, lp.col_upper_ = np.zeros(2 * len(self.cells)), np.r_[self._up, self._down]
         lp.row_lower_ = lp.row_upper_ = np.zeros(rows.shape[0])
         lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
@@ -68,14 +70,18 @@ class RoomModel:
         self.solved = 0
 
     def price(self, cells: Ints, cost: Floats | float) -> None:
-        """Change what cells cost."""
+        """Change what cells cost; those that are not in the program have no price."""
         place = self._place[cells]
+        cost = np.broadcast_to(cost, len(cells))[place >= 0]
+        place = place[place >= 0]
         both = np.r_[place, place + len(self.cells)].astype(np.int32)
-        self._solver.changeColsCost(len(both), both, np.tile(np.broadcast_to(cost, len(cells)), 2).astype(np.float64))
+        self._solver.changeColsCost(len(both), both, np.tile(cost, 2).astype(np.float64))
 
     def close(self, cell: int, closed: bool) -> None:
         """Forbid a cell to differ, or allow it again."""
         i, n = int(self._place[cell]), len(self.cells)
+        if i < 0:
+            return
         self._solver.changeColBounds(i, 0.0, 0.0 if closed else float(self._up[i]))
         self._solver.changeColBounds(i + n, 0.0, 0.0 if closed else float(self._down[i]))
 
@@ -123,7 +129,7 @@ def frame_of(cells: Cells, prior: Prior) -> Frame:
     up, down = high - cells.value, cells.value - low
     own = cells.inner_cell
     if (own >= 0).all():
-        return Frame(matrix, up, down)
+        return Frame(matrix, up, down, len(cells))
     unit = spread(cells, own < 0)
     hidden = unit.shape[1]
     bottom = np.ones(len(cells), np.bool_)
@@ -138,4 +144,4 @@ def frame_of(cells: Cells, prior: Prior) -> Frame:
     extra = hstack([own_rows - inside @ to_cells, -(inside @ unit)])
     blank: Matrix = csr_array((matrix.shape[0], hidden), dtype=np.float64)
     matrix = vstack([hstack([matrix, blank]), extra]).tocsr()
-    return Frame(matrix, np.r_[up, np.full(hidden, np.inf)], np.r_[down, below])
+    return Frame(matrix, np.r_[up, np.full(hidden, np.inf)], np.r_[down, below], len(cells))

@@ -10,13 +10,19 @@ import numpy as np
 
 from discretion.context import Context
 from discretion.errors import PlanError
-from discretion.kernels.arrays import Bools, Floats
+from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.tables.levels import costs, levels
 from discretion.tables.optimal_attack import Attack
 from discretion.tables.optimal_master import Master
+from discretion.tables.optimal_rows import bridges, first_cuts
 
 if TYPE_CHECKING:
     from discretion.tables.cells import Cells
+
+_FIRST = 1.0
+"""Seconds that the first program gets even when time is over, so that there is a bound."""
+_EQUAL = 1e-7
+"""Share of the cost by which the bound may be lower and still prove it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,9 +52,11 @@ def optimal(
     A program with a yes or no for each cell chooses a pattern; for every sensitive cell an attacker looks for the
     farthest it can deviate in tables that agree with the published cells. Where that is not enough, linear duality
     gives a condition that every good pattern meets and this one does not; it joins the program, until nobody objects.
-    First without whole numbers, which is cheaper and gives most conditions. Cells with no level required must only not
-    be found exactly. Attackers know that no cell is negative (where none is). The pattern of `levels` is the fall-back
-    when `seconds` are over.
+    First without whole numbers, which is cheaper, gives most conditions and a first bound of the cost; cells too
+    expensive for that bound and the best pattern known (of `levels`, from nothing and from this choice) drop out. Every
+    condition is scaled so that no cell counts for more than is needed. Cells with no level required must only not be
+    found exactly. Attackers know that no cell is negative (where none is). When `seconds` are over the best pattern
+    known is given, with the gap to the bound reached.
 
     Does not look at respondents as attackers. Time grows exponentially in the worst case; tables of more than `largest`
     cells are refused.
@@ -75,46 +83,66 @@ class _Search:
         self.attack = Attack(cells)
         self.usable = ~cells.status.must_publish & ~self.attack.empty
         self.end = time.monotonic() + seconds if seconds else np.inf
+        self.master = Master(self.cost, cells.primary, self.usable | cells.primary)
+        self.best = np.zeros(len(cells), np.bool_)
+        self.best_cost = np.inf
+        self.bound = 0.0
         self.cuts = 0
 
     def run(self, cost: Any) -> Optimum:
-        best = levels(self.cells, cost=cost, ctx=self.ctx)
-        best_cost = float(self.cost[best].sum())
-        master = Master(self.cost, self.cells.primary, self.usable | self.cells.primary)
-        bound = 0.0
-        for whole in (False, True):
-            master.whole(whole)
-            while time.monotonic() < self.end:
-                chosen, bound = master.solve(self.end - time.monotonic(), bound)
-                self.ctx.progress(self.cuts, self.cuts + 1, "optimal: conditions of attackers")
-                if chosen is None:
-                    break
-                if bound >= best_cost - 1e-9 * max(best_cost, 1.0):
-                    return self.result(best, best_cost, best_cost)
-                found = self.object_to(chosen, master)
-                if found:
-                    continue
-                if whole or (np.abs(chosen - np.round(chosen)) < 1e-6).all():
-                    pattern = (chosen > 0.5) & ~self.cells.primary
-                    return self.result(pattern, float(self.cost[pattern].sum()), bound)
-                break
-        return self.result(best, best_cost, bound)
+        """Converge without whole numbers, exclude cells that are too expensive, then choose with whole numbers."""
+        self.keep(levels(self.cells, cost=cost, ctx=self.ctx))
+        for members, weights in first_cuts(self.cells, self.attack, self.usable):
+            self.add(1.0, members, weights)
+        chosen = self.converge(whole=False)
+        if chosen is not None and self.bound < self.best_cost and not self.over():
+            self.keep(levels(self.cells, start=chosen > 0.5, keep_start=False, cost=cost, ctx=self.ctx))
+            self.master.exclude(self.best_cost - self.bound + 1e-6 * max(self.best_cost, 1.0))
+        if self.bound < self.target and not self.over():
+            self.master.whole()
+            chosen = self.converge(whole=True)
+            if chosen is not None:
+                self.keep((chosen > 0.5) & ~self.cells.primary)
+        gap = max(self.best_cost - self.bound, 0.0) / self.best_cost if self.best_cost > 0 else 0.0
+        return Optimum(self.best, self.best_cost, 0.0 if gap < _EQUAL else gap, self.cuts)
 
-    def object_to(self, chosen: Floats, master: Master) -> int:
-        """Let every sensitive cell's attacker object; give how many did."""
-        found = 0
-        self.attack.set(chosen)
-        for goal in self.attack.goals:
-            if time.monotonic() > self.end:
-                break
+    @property
+    def target(self) -> float:
+        """The bound that proves the best pattern found to be the cheapest."""
+        return self.best_cost - _EQUAL * max(self.best_cost, 1.0)
+
+    def over(self) -> bool:
+        """Tell whether time is over."""
+        return time.monotonic() > self.end
+
+    def keep(self, pattern: Bools) -> None:
+        """Keep a pattern that protects all cells if it is the cheapest so far."""
+        price = float(self.cost[pattern].sum())
+        if price < self.best_cost:
+            self.best, self.best_cost = pattern, price
+
+    def add(self, least: float, members: Ints, weights: Floats) -> None:
+        """Add a condition."""
+        self.master.add(least, members, weights)
+        self.cuts += 1
+
+    def converge(self, *, whole: bool) -> Floats | None:
+        """Choose, let attackers object, and choose again until nobody does; None if it need or could not end."""
+        first = not whole
+        while first or not self.over():
+            if whole:
+                self.master.start(self.best)
+            chosen, self.bound = self.master.solve(max(self.end - time.monotonic(), _FIRST * first), self.bound)
+            first = False
+            self.bound = min(self.bound, self.best_cost)
             self.ctx.progress(self.cuts, self.cuts + 1, "optimal: conditions of attackers")
-            cut = self.attack.objection(goal)
-            if cut is not None:
-                master.add(*cut)
-                found += 1
-        self.cuts += found
-        return found
-
-    def result(self, pattern: Bools, cost: float, bound: float) -> Optimum:
-        gap = max(cost - bound, 0.0) / cost if cost > 0 else 0.0
-        return Optimum(pattern, cost, 0.0 if gap < 1e-9 else gap, self.cuts)
+            if chosen is None or self.bound >= self.target:
+                return None
+            before = self.cuts
+            for members, weights in bridges(self.cells, chosen):
+                self.add(0.0, members, weights)
+            for members, weights in self.attack.objections(chosen, whole, self.ctx, self.over):
+                self.add(1.0, members, weights)
+            if self.cuts == before:
+                return None if self.over() else chosen
+        return None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from discretion.context import Context
 from discretion.errors import DiscretionError
 from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.tables.attacker import solver
@@ -16,12 +18,17 @@ from discretion.tables.audit_certify import EXACT
 if TYPE_CHECKING:
     from discretion.tables.cells import Cells
 
-_TOLERANCE = 1e-7
+TOLERANCE = 1e-7
+"""Share of what a sensitive cell needs by which a program may miss it."""
+VIOLATED = 1e-5
+"""By how much a pattern must miss a condition, whose right side is 1, for it to be raised."""
 _ROOM = 1e3
 """How much more than exactness asks a cell without required level gets, so that the audit cannot doubt it."""
+_STALL = 2
+"""Common programs in a row that decide little before attackers are asked one by one."""
 
-Cut = tuple[float, Ints, Floats]
-"""Σ weights · chosen ≥ least: (least, cells, weights)."""
+Cut = tuple[Ints, Floats]
+"""Σ weights · chosen ≥ 1: (cells, weights)."""
 
 
 @dataclass(frozen=True)
@@ -32,64 +39,147 @@ class Goal:
     side: int
     least: float
 
+    @property
+    def sides(self) -> tuple[int, ...]:
+        """The directions to look in."""
+        return (1, -1) if self.side == 0 else (self.side,)
+
 
 class Attack:
-    """Deviations z of the inner cells; a cell chosen to the extent s_j deviates by −s_j·low_j to s_j·high_j."""
+    """Deviations of the inner cells and of the sums of them that the table shows.
+
+    A cell j chosen to the extent s_j deviates by −s_j·low_j to s_j·high_j. Prices of the sums give weights with
+    reach ≤ Σ weights · s for every pattern; sensitive cells are always chosen, so their weights are taken off what
+    is needed, and no cell needs a weight above the rest of it. Conditions that are strong in this sense are looked for
+    with deviations of all cells cut at what is needed; a whole pattern is accepted only by the uncut program, of which
+    the cut one is a part.
+    """
 
     def __init__(self, cells: Cells) -> None:
         import highspy
 
         self._statuses = highspy.HighsModelStatus
-        m, n = len(cells), len(cells.inner_codes)
         negative = bool((cells.inner_value < 0).any())
         reach = 2.0 * float(np.abs(cells.inner_value).sum()) + float(cells.upper_required.max(initial=0.0)) + 1.0
-        self.high = np.full(m, reach)
-        self.low = np.full(m, reach) if negative else np.abs(cells.value)
+        self.high = np.full(len(cells), reach)
+        self.low = np.full(len(cells), reach) if negative else np.abs(cells.value)
+        self.primary = cells.primary
         self.empty: Bools = (cells.count == 0 if cells.response.counted else cells.value == 0) & ~cells.primary
-        self._constant = np.where(cells.inner_cell >= 0, np.inf, reach if negative else np.abs(cells.inner_value))
-        members = cells.x.transposed
-        lp = highspy.HighsLp()
-        lp.num_col_, lp.num_row_ = n, m
-        lp.col_cost_ = np.zeros(n)
-        lp.col_lower_, lp.col_upper_ = -self._constant, np.full(n, np.inf)
-        lp.row_lower_, lp.row_upper_ = np.zeros(m), np.zeros(m)
-        lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-        lp.a_matrix_.start_ = members.indptr.astype(np.int32)
-        lp.a_matrix_.index_ = members.indices.astype(np.int32)
-        lp.a_matrix_.value_ = members.data.astype(np.float64)
-        self._members = members
-        self._solver: Any = solver(primal=False)
-        self._solver.passModel(lp)
+        own = cells.inner_cell
+        self._outer = np.setdiff1d(np.arange(len(cells)), own)
+        self._cell = np.r_[own, self._outer]
+        """the cell of each unknown, −1 for inner cells that linked tables do not show"""
+        self._constant = np.where(own >= 0, 0.0, reach if negative else np.abs(cells.inner_value))
+        self._place = np.empty(len(cells), np.int64)
+        self._place[self._cell[self._cell >= 0]] = np.flatnonzero(self._cell >= 0)
+        self._solver: Any = solver(primal=True)
+        self._solver.passModel(self._model(cells, highspy))
+        self._numbers = np.arange(len(self._cell), dtype=np.int32)
         self.goals = _goals(cells, negative)
 
-    def set(self, chosen: Floats) -> None:
-        """Look at another pattern."""
-        m = len(chosen)
-        rows = np.arange(m, dtype=np.int32)
-        self._chosen = chosen
-        for row, low, high in zip(rows.tolist(), -self.low * chosen, self.high * chosen, strict=True):
-            self._solver.changeRowBounds(row, float(low), float(high))
+    def _model(self, cells: Cells, highspy: Any) -> Any:
+        from scipy.sparse import eye_array, hstack
 
-    def objection(self, goal: Goal) -> Cut | None:
-        """Give the condition that the pattern misses for a goal, None where it meets it."""
-        sides = (1, -1) if goal.side == 0 else (goal.side,)
+        sums = cells.x.to_scipy().T.tocsr()[self._outer]
+        rows = hstack([sums, -eye_array(len(self._outer))]).tocsr()
+        lp = highspy.HighsLp()
+        lp.num_row_, lp.num_col_ = rows.shape
+        lp.col_cost_ = lp.col_lower_ = lp.col_upper_ = np.zeros(rows.shape[1])
+        lp.row_lower_ = lp.row_upper_ = np.zeros(rows.shape[0])
+        lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+        lp.a_matrix_.start_ = rows.indptr.astype(np.int32)
+        lp.a_matrix_.index_ = rows.indices.astype(np.int32)
+        lp.a_matrix_.value_ = rows.data
+        return lp
+
+    def objections(self, chosen: Floats, whole: bool, ctx: Context, weary: Any) -> list[Cut]:
+        """Give conditions that a pattern misses; none for a whole pattern means that it protects every cell."""
+        cuts = []
+        for unit, goals in _by_size(self.goals):
+            self._look(chosen, unit, cut=True)
+            left = self._unmet(goals, unit, ctx)
+            found = []
+            for number, goal in enumerate(left):
+                if weary():
+                    return cuts
+                ctx.progress(number, len(left), "optimal: attackers")
+                reach, cut = self._objection(goal, chosen, unit)
+                if cut is not None:
+                    cuts.append(cut)
+                elif reach < goal.least * (1 - TOLERANCE):
+                    found.append(goal)
+            if whole and found:
+                self._look(chosen, unit, cut=False)
+                cuts += [cut for goal in found if (cut := self._objection(goal, chosen, unit)[1]) is not None]
+        return cuts
+
+    def _look(self, chosen: Floats, unit: float, *, cut: bool) -> None:
+        """Set the bounds of a pattern, in units."""
+        most = 1.0 if cut else np.inf
+        shown = self._cell >= 0
+        extent = np.where(shown, chosen[self._cell], 1.0)
+        low = np.where(shown, self.low[self._cell], np.r_[self._constant, np.zeros(len(self._outer))])
+        high = np.where(shown, self.high[self._cell], self.high[0] if len(self.high) else 0.0)
+        below, above = np.minimum(low / unit, most) * extent, np.minimum(high / unit, most) * extent
+        self._solver.changeColsBounds(len(below), self._numbers, -below, above)
+
+    def _unmet(self, goals: list[Goal], unit: float, ctx: Context) -> list[Goal]:
+        """Push all goals at once in random directions, and give those that were not seen to be met."""
+        at = self._place[[goal.cell for goal in goals]]
+        side = np.array([goal.side for goal in goals])
+        least = np.array([goal.least for goal in goals]) / unit * (1 - TOLERANCE)
+        above, below = np.zeros(len(goals)), np.zeros(len(goals))
+        stalled, open_ = 0, np.ones(len(goals), np.bool_)
+        while open_.any() and stalled < _STALL:
+            sign = np.where(side == 0, ctx.rng.choice([-1.0, 1.0], len(goals)), side)
+            objective = np.bincount(at, open_ * sign * ctx.rng.random(len(goals)), len(self._cell))
+            z = self._farthest(objective)[0][at]
+            above, below = np.maximum(above, z), np.maximum(below, -z)
+            reached = np.select([side > 0, side < 0], [above, below], above + below)
+            before = int(open_.sum())
+            open_ = reached < least
+            stalled = stalled + 1 if before - int(open_.sum()) <= 0.02 * before else 0
+        return [goal for goal, left in zip(goals, open_.tolist(), strict=True) if left]
+
+    def _objection(self, goal: Goal, chosen: Floats, unit: float) -> tuple[float, Cut | None]:
+        """Give how far a cell can deviate, and the condition that the pattern misses, if there is one."""
         reach, least = 0.0, goal.least
         weights = np.zeros(len(self.high))
-        for side in sides:
-            found, more, constant = self._farthest(goal.cell, side)
-            reach += found
+        place = self._place[goal.cell]
+        for side in goal.sides:
+            objective = np.zeros(len(self._cell))
+            objective[place] = side
+            z, price = self._farthest(objective)
+            reach += side * z[place] * unit
+            more, constant = self._weights(price)
             weights += more
             least -= constant
-        if reach >= goal.least - _TOLERANCE * max(goal.least, 1.0) or least <= 0:
-            return None
-        weights = np.minimum(weights, least)
-        cells = np.flatnonzero(weights > 1e-9 * least)
-        return 1.0, cells, weights[cells] / least
+        return reach, self.strengthened(least, weights, chosen)
 
-    def _farthest(self, cell: int, side: int) -> tuple[float, Floats, float]:
-        """Give how far a cell can deviate to one side, and the dual: weights of the cells, and a constant."""
-        rows = self._members.row(cell).astype(np.int32)
-        self._solver.changeColsCost(len(rows), rows, np.full(len(rows), -float(side)))
+    def strengthened(self, least: float, weights: Floats, chosen: Floats) -> Cut | None:
+        """Give Σ weights · s ≥ least as a condition on the other cells, None where the pattern meets it."""
+        least -= float(weights[self.primary].sum())
+        if least <= TOLERANCE * max(float(weights.max(initial=0.0)), 1e-300):
+            return None
+        some = np.flatnonzero((weights > 1e-9 * least) & ~self.primary)
+        capped = np.minimum(weights[some] / least, 1.0)
+        return (some, capped) if capped @ chosen[some] < 1 - VIOLATED else None
+
+    def _weights(self, price: Floats) -> tuple[Floats, float]:
+        """Turn reduced costs into weights of the cells, and a constant for inner cells that are not shown."""
+        shown = self._cell >= 0
+        weights = np.zeros(len(self.high))
+        cell, price_shown = self._cell[shown], price[shown]
+        weights[cell] = np.where(price_shown > 0, price_shown * self.low[cell], -price_shown * self.high[cell])
+        n = len(self._constant)
+        hidden = price[:n][self._cell[:n] < 0]
+        low = self._constant[self._cell[:n] < 0]
+        high = self.high[0] if len(hidden) else 0.0
+        return weights, float(np.where(hidden > 0, hidden * low, -hidden * high).sum())
+
+    def _farthest(self, objective: Floats) -> tuple[Floats, Floats]:
+        """Give the deviations (in units) that make an objective largest, and the reduced costs."""
+        self._solver.changeColsCost(len(self._numbers), self._numbers, -objective)
         self._solver.run()
         status = self._solver.getModelStatus()
         if status != self._statuses.kOptimal:
@@ -101,13 +191,17 @@ class Attack:
                 f"optimal: an attacker's program could not be solved ({self._solver.modelStatusToString(status)})"
             )
         solution = self._solver.getSolution()
-        reach = -float(self._solver.getInfo().objective_function_value)
-        price = np.asarray(solution.row_dual, np.float64)
-        rest = np.asarray(solution.col_dual, np.float64)
-        self._solver.changeColsCost(len(rows), rows, np.zeros(len(rows)))
-        weights = np.where(price < 0, -price * self.high, price * self.low)
-        own = np.isfinite(self._constant) & (rest > 0)
-        return reach, weights, float((rest[own] * self._constant[own]).sum())
+        price = np.asarray(solution.col_dual, np.float64)
+        return np.asarray(solution.col_value, np.float64), np.where(np.abs(price) < 1e-9, 0.0, price)
+
+
+def _by_size(goals: list[Goal]) -> Iterator[tuple[float, list[Goal]]]:
+    """Give goals of similar size, with the power of 2 above them."""
+    classes: dict[int, list[Goal]] = {}
+    for goal in goals:
+        classes.setdefault(int(np.ceil(np.log2(goal.least))), []).append(goal)
+    for power in sorted(classes):
+        yield 2.0**power, classes[power]
 
 
 def _goals(cells: Cells, negative: bool) -> list[Goal]:

@@ -12,10 +12,11 @@ from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
 from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Floats, Ints, Ints32
-from discretion.tables.cells import Cells, Response
+from discretion.tables.cells import Cells
 from discretion.tables.dimensions import TOTAL, Dimension
 from discretion.tables.marking import MANUAL
 from discretion.tables.packing import Packer, row_keys
+from discretion.tables.response import Response
 from discretion.tables.roll_up import Figures, merge, rolled
 from discretion.tables.status import Status
 

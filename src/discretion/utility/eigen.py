@@ -35,7 +35,8 @@ class _Shape(Measure):
             raise DataError(f"{self.kind}: the {name} has fewer than two complete records of {', '.join(columns)}")
         x, shares = x[complete], shares / shares.sum()
         for j, column in enumerate(columns):
-            if x[:, j].min() == x[:, j].max():
+            weighed = x[shares > 0, j]
+            if weighed.min() == weighed.max():
                 raise DataError(f"{self.kind}: column {column!r} is constant in the complete records of the {name}")
         return x, shares, int((~complete).sum())
 

@@ -28,6 +28,8 @@ class Drawn:
     kind: str
     """value, hidden, primary, secondary or empty"""
     title: str = ""
+    note: str = ""
+    """what the internal page says below the value"""
 
 
 def render_table(release: TableRelease, *, internal: bool) -> str:
@@ -66,7 +68,8 @@ def _drawn(cells: Cells, table: int, internal: bool) -> dict[str, Any]:
     found = pivoted(cells, None, table)
     rows, columns = min(ROWS, len(found.labels)), min(COLUMNS, len(found.columns))
     return {
-        "title": " × ".join(cells.tables[table]),
+        "title": title_of(" × ".join(cells.tables[table])),
+        "caption": title_of(cells.response.name),
         "row_names": found.row_names,
         "column_name": found.column_name,
         "columns": found.columns[:columns],
@@ -95,9 +98,9 @@ def _place(found: Pivot, row: int, column: int, internal: bool) -> Drawn:
         return Drawn("c", "hidden", "confidential") if hidden else Drawn(_text(float(released[cell])), "value")
     reasons = ", ".join(name for bit, name in enumerate(status.reasons) if int(status.reason[cell]) >> bit & 1)
     if status.primary[cell]:
-        return Drawn(truth if hidden else _text(float(released[cell])), "primary", f"sensitive: {reasons}")
+        return Drawn(truth if hidden else _text(float(released[cell])), "primary", f"sensitive: {reasons}", reasons)
     if status.secondary[cell] and hidden:
-        return Drawn(truth, "secondary", "suppressed to protect others")
+        return Drawn(truth, "secondary", "suppressed to protect others", "for others")
     title = f"true value {truth}" if status.released is not None and released[cell] != cells.value[cell] else ""
     return Drawn(_text(float(released[cell])), "value", title)
 

@@ -12,6 +12,7 @@ from discretion.context import Context
 from discretion.data.codes import ColumnCodes
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
+from discretion.data.large_integers import as_differences
 from discretion.errors import DataError
 from discretion.measure import Better, Measure, Score, as_percent
 from discretion.part import Columns, Family
@@ -92,7 +93,14 @@ class ValueAgreement(Measure, kind="value-agreement"):
             chance_released={name: one.chance_released for name, one in found.items()},
             excess={name: _excess(per_column[name], chances[name]) for name in columns},
             values_compared=int(counted.sum()),
+            values_hidden={name: _hidden(released, name, one.counted) for name, one in found.items()},
         )
+
+
+def _hidden(released: Dataset, name: str, counted: Bools) -> int:
+    """Count the values that are missing in the release and not in the original."""
+    codes = released.codes(name)
+    return int(((codes.codes == codes.missing) & counted).sum()) if codes.missing >= 0 else 0
 
 
 def _excess(share: float, chance: float) -> float:
@@ -103,12 +111,14 @@ def _excess(share: float, chance: float) -> float:
 def compare_column(original: Dataset, released: Dataset, name: str, tolerance: float = 0.0) -> Agreement:
     """Compare one column of the release with the original, record by record."""
     if original.is_numeric(name) and released.is_numeric(name):
-        return _compare_numbers(original.number(name), released.number(name), tolerance)
-    true, published, values = common_codes(original.codes(name), released.codes(name))
-    counted = true >= 0
-    p = np.bincount(true[counted], minlength=values) / max(int(counted.sum()), 1)
-    q = np.bincount(published[published >= 0], minlength=values) / published.size
-    return Agreement((true == published) & counted, counted, float(p @ p), float(p @ q))
+        exact = as_differences([original.frame[name], released.frame[name]])
+        true, published = exact or (original.number(name), released.number(name))
+        return _compare_numbers(true, published, tolerance)
+    true_codes, published_codes, values = common_codes(original.codes(name), released.codes(name))
+    counted = true_codes >= 0
+    p = np.bincount(true_codes[counted], minlength=values) / max(int(counted.sum()), 1)
+    q = np.bincount(published_codes[published_codes >= 0], minlength=values) / published_codes.size
+    return Agreement((true_codes == published_codes) & counted, counted, float(p @ p), float(p @ q))
 
 
 def _compare_numbers(true: Floats, published: Floats, tolerance: float) -> Agreement:

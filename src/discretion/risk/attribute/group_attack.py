@@ -34,6 +34,8 @@ class _Learnt(NamedTuple):
 
     learnt: Bools
     counted: Bools
+    by_chance: Bools
+    """learnt with the whole table as the only group"""
     detail: dict[str, Any]
 
 
@@ -58,7 +60,7 @@ class GroupAttack(Measure, kind="group-attack"):
     (`chance`), the share of the most frequent value (`majority`), the number of groups and of those in which everybody
     is learnt, and for totals the number of records that nobody else is left beside and the mean width of the intervals.
     `per_record` tells who is learnt in any column. Values missing in the original are left out; a value missing in the
-    release is never near another, and a record without it takes no part in totals.
+    release, or generalized, is never near another (where all are generalized the attack is refused), and a record without it takes no part in totals.
 
     Does not see inference across groups or tables, from several releases, or by models (`ModelDisclosure`). Time
     O(n log n), and for totals the number of groups times the coalition; memory linear.
@@ -125,7 +127,7 @@ class GroupAttack(Measure, kind="group-attack"):
         learnt = np.logical_or.reduce([one.learnt & one.counted for one in found.values()])
         counted = np.logical_or.reduce([one.counted for one in found.values()])
         value = float(learnt[counted].mean())
-        chance = float(np.mean([one.detail["chance"] for one in found.values()]))
+        chance = float(np.logical_or.reduce([one.by_chance & one.counted for one in found.values()])[counted].mean())
         who = "a stranger learns" if self.coalition == 0 else f"{self.coalition} other members can learn"
         warned = warning(original, released, columns) if self.published == "values" else {}
         meaning = (
@@ -177,6 +179,11 @@ class GroupAttack(Measure, kind="group-attack"):
         else:
             true, published, _ = common_codes(original.codes(name), released.codes(name))
             counted, shown = (true >= 0) & kept, published >= 0
+            if shown.any() and not np.isin(published[shown], true).any():
+                raise DataError(
+                    f"{self.kind}: no value of {name!r} in the release occurs in the original (it was generalized or "
+                    "coded anew), so that learning it cannot be told; do the same to the original first"
+                )
 
         def near(of: Ints) -> Near:
             if original.is_numeric(name) and released.is_numeric(name):
@@ -190,14 +197,15 @@ class GroupAttack(Measure, kind="group-attack"):
         inside = groups[kept]
         result = np.zeros(len(original), np.bool_)
         result[kept] = learnt(inside)
-        by_chance = learnt(np.zeros_like(inside))[counted[kept]]
+        by_chance = np.zeros(len(original), np.bool_)
+        by_chance[kept] = learnt(np.zeros_like(inside))
         codes = np.where(shown, released.codes(name).codes.astype(np.int64), -1)
         detail = {
-            "chance": _mean(by_chance),
+            "chance": _mean(by_chance[counted]),
             "majority": _most_frequent(original, name, counted),
             "homogeneous_groups": _homogeneous(inside, codes[kept]),
         }
-        return _Learnt(result & counted, counted, detail)
+        return _Learnt(result & counted, counted, by_chance, detail)
 
     def _attack_total(self, original: Dataset, released: Dataset, name: str, groups: Ints, kept: Bools) -> _Learnt:
         x, y = original.number(name), released.number(name)
@@ -220,13 +228,15 @@ class GroupAttack(Measure, kind="group-attack"):
         found, width, rest = learnt(groups[counted])
         result = np.zeros(len(original), np.bool_)
         result[counted] = found
+        by_chance = np.zeros(len(original), np.bool_)
+        by_chance[counted] = learnt(np.zeros_like(groups[counted]))[0]
         detail = {
-            "chance": _mean(learnt(np.zeros_like(groups[counted]))[0]),
+            "chance": _mean(by_chance[counted]),
             "majority": _most_frequent(original, name, counted),
             "nobody_else_left": int((rest == 0).sum()),
             "mean_interval_share": _mean_share(width, w * x),
         }
-        return _Learnt(result, counted, detail)
+        return _Learnt(result, counted, by_chance, detail)
 
     def _check_limits(self, name: str, x: Floats, weights: Floats) -> None:
         if np.isnan(weights).any() or (weights < 0).any():

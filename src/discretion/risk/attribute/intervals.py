@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,23 @@ from discretion.part import Columns, Family
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+
+
+class _Tests(NamedTuple):
+    """For each record and column: disclosed, disclosed by a random other record's value, and counted."""
+
+    hit: Bools
+    chance: Bools
+    counted: Bools
+    columns: tuple[str, ...]
+    hidden: int
+    """values that are missing in the release and not in the original"""
+
+    @property
+    def note(self) -> str:
+        """Say how many values count as safe because they are not there."""
+        share = self.hidden / max(int(self.counted.sum()), 1)
+        return f" {as_percent(share)} of the values are missing in the release and count as safe." if self.hidden else ""
 
 
 class _Interval(Measure):
@@ -33,12 +50,12 @@ class _Interval(Measure):
     def _disclosed(self, original: Floats, released: Floats) -> Bools:
         """Tell for each value whether the interval around the published value holds the true one."""
 
-    def _tests(self, original: Dataset, released: Dataset, ctx: Context) -> tuple[Bools, Bools, Bools, tuple[str, ...]]:
-        """Give for each record and column: disclosed, disclosed by a random other record's value, and counted."""
+    def _tests(self, original: Dataset, released: Dataset, ctx: Context) -> _Tests:
+        """Test every value, and every value against that of a random other record."""
         columns = original.choose(self.columns, "perturb")
         released.require(columns)
         shuffled = ctx.rng.permutation(len(original))
-        hit, chance, counted = [], [], []
+        hit, chance, counted, hidden = [], [], [], 0
         for number, name in enumerate(columns):
             ctx.progress(number, len(columns), f"{self.kind}: {name}")
             true, published = original.number(name), released.number(name)
@@ -47,11 +64,24 @@ class _Interval(Measure):
             hit.append(self._disclosed(true, published))
             chance.append(self._disclosed(true, published[shuffled]))
             counted.append(~np.isnan(true))
-        return np.column_stack(hit), np.column_stack(chance), np.column_stack(counted), columns
+            hidden += int((np.isnan(published) & counted[-1]).sum())
+        return _Tests(np.column_stack(hit), np.column_stack(chance), np.column_stack(counted), columns, hidden)
+
+
+def _sd(x: Floats) -> float:
+    """Give the standard deviation (N−1) of the values present; 0 for a single one."""
+    present = x[~np.isnan(x)]
+    return float(present.std(ddof=1)) if len(present) > 1 else 0.0
 
 
 def _share(hit: Bools, counted: Bools) -> float:
     return float(hit[counted].mean())
+
+
+def _of_counted(hit: Bools, counted: Bools) -> Floats:
+    """Give each record the share of its values that are disclosed; NaN for a record without values."""
+    total = counted.sum(axis=1)
+    return np.where(total > 0, hit.sum(axis=1) / np.maximum(total, 1), np.nan)
 
 
 class _PerColumnInterval(_Interval):
@@ -59,18 +89,20 @@ class _PerColumnInterval(_Interval):
 
     def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:
         """Test every value."""
-        hit, chance, counted, columns = self._tests(original, released, ctx)
+        tests = self._tests(original, released, ctx)
+        hit, chance, counted, columns, hidden = tests
         per_column = {name: _share(hit[:, j], counted[:, j]) for j, name in enumerate(columns)}
         value = float(np.mean(list(per_column.values())))
         by_chance = float(np.mean([_share(chance[:, j], counted[:, j]) for j in range(len(columns))]))
         return self.score(
             value,
             f"{as_percent(value)} of the true values lie in the interval around the published value "
-            f"({as_percent(by_chance)} would by chance).",
-            per_record=hit.mean(axis=1),
+            f"({as_percent(by_chance)} would by chance).{tests.note}",
+            per_record=_of_counted(hit & counted, counted),
             chance=by_chance,
             per_column=per_column,
             values_tested=int(counted.sum()),
+            values_hidden=hidden,
         )
 
 
@@ -99,12 +131,13 @@ class IntervalRisk(_Interval, kind="interval-risk"):
     """half width of the interval, in standard deviations of the published column"""
 
     def _disclosed(self, original: Floats, released: Floats) -> Bools:
-        half = self.sd_share * np.nanstd(released, ddof=1) if np.count_nonzero(~np.isnan(released)) > 1 else 0.0
+        half = self.sd_share * _sd(released)
         return (original >= released - half) & (original <= released + half)
 
     def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:
         """Test every record."""
-        hit, chance, counted, columns = self._tests(original, released, ctx)
+        tests = self._tests(original, released, ctx)
+        hit, chance, counted, columns, hidden = tests
         rows = np.asarray(counted.any(axis=1))
         inside: Bools = np.asarray((hit | ~counted).all(axis=1))
         value = float(inside[rows].mean())
@@ -113,11 +146,12 @@ class IntervalRisk(_Interval, kind="interval-risk"):
         return self.score(
             value,
             f"For {as_percent(value)} of the records the true values lie in the interval around the published ones "
-            f"({as_percent(by_chance)} would by chance).",
+            f"({as_percent(by_chance)} would by chance).{tests.note}",
             per_record=inside & rows,
             chance=by_chance,
             per_column=per_column,
             records_tested=int(rows.sum()),
+            values_hidden=hidden,
         )
 
 
@@ -143,7 +177,7 @@ class SdInterval(_PerColumnInterval, kind="sd-interval"):
     """half width of the interval, in percent of the original column's standard deviation"""
 
     def _disclosed(self, original: Floats, released: Floats) -> Bools:
-        half = self.percent / 100 * np.nanstd(original, ddof=1)
+        half = self.percent / 100 * _sd(original)
         return np.abs(original - released) <= half
 
 

@@ -122,6 +122,7 @@ class MembershipInference(Measure, kind="membership-inference"):
             f"guessing 0.5); {as_percent(tpr)} of members are recognized at "
             f"{as_percent(self.false_positive_share)} false alarms.",
             per_record=evidence.per_record,
+            chance=0.5,
             auc_interval=[low, high],
             **detail,
         )

@@ -32,7 +32,7 @@ class AssignmentLinkage(Measure, kind="assignment-linkage"):
     The chance level is 1/n.
 
     Distances are those of distance-linkage. The value is not an upper bound: another distance may find more. Where
-    different assignments have the same least sum, one of them is reported. For up to 5,000 records: time O(n³) at
+    different assignments have the same least sum, one of them is taken at random. For up to 5,000 records: time O(n³) at
     worst, memory O(n²); above, use distance-linkage. Does not use knowledge of the method.
 
     References
@@ -113,6 +113,8 @@ def assign(space: Space, ctx: Context) -> tuple[NDArray[np.int64], Floats]:
     ctx.progress(0, 2, "assignment: distances")
     costs = _all_distances(space)
     ctx.progress(1, 2, "assignment: least total")
+    first, second = _order(space.known), ctx.within("ties").rng.permutation(_order(space.published))
+    costs = costs[np.ix_(first, second)]
     try:
         rows, linked = linear_sum_assignment(costs)
     except ValueError as error:
@@ -121,7 +123,14 @@ def assign(space: Space, ctx: Context) -> tuple[NDArray[np.int64], Floats]:
             "be linked; use `missing: average`"
         ) from error
     ctx.progress(2, 2, "assignment: done")
-    return linked.astype(np.int64), costs[rows, linked]
+    assigned, distances = np.empty(len(first), np.int64), np.empty(len(first))
+    assigned[first], distances[first] = second[linked], costs[rows, linked]
+    return assigned, distances
+
+
+def _order(table: Floats) -> NDArray[np.int64]:
+    """Order records by their values: assignments of the same sum are not to follow the rows of the file."""
+    return np.lexsort(table.T[::-1])
 
 
 def _all_distances(space: Space) -> Floats:
@@ -150,7 +159,8 @@ def _all_distances(space: Space) -> Floats:
 
 def _shares(space: Space, linked: NDArray[np.int64], rows: NDArray[np.int64]) -> Floats:
     """Count a link that is right up to equal published records as one part in so many."""
-    _, same, counts = np.unique(space.published, axis=0, return_inverse=True, return_counts=True, equal_nan=True)
+    table = np.where(np.isnan(space.published), np.inf, space.published)  # rows with NaN would all be different
+    _, same, counts = np.unique(table, axis=0, return_inverse=True, return_counts=True)
     same = same.ravel()
     right = (rows >= 0) & (same[linked] == same[np.maximum(rows, 0)])
     return np.where(right, 1.0 / counts[same[linked]], 0.0)

@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
+from discretion.data.large_integers import as_differences
 from discretion.errors import DataError, PlanError
 from discretion.risk.identity.intruder import View
+from discretion.risk.identity.ranges import is_range, ranges_holding
 
 if TYPE_CHECKING:
     import polars as pl
@@ -40,6 +42,14 @@ class Compared:
     """for categories: for each code of the intruder's the codes of the release that agree (−1: none)"""
 
     @property
+    def is_mute(self) -> bool:
+        """Tell whether no category of the release agrees with any that the intruder has: the column tells nothing."""
+        if self.alike is None or np.isnan(self.published).all():
+            return False
+        known = np.unique(self.known[~np.isnan(self.known)]).astype(np.int64)
+        return bool(len(known)) and not bool((self.alike[known] >= 0).any())
+
+    @property
     def has_gaps(self) -> bool:
         """Tell whether a value is missing on either side."""
         return bool(np.isnan(self.known).any() or np.isnan(self.published).any())
@@ -54,6 +64,8 @@ class Space:
     published: Floats
     terms: Terms
     distance: Distance
+    mute: tuple[str, ...] = ()
+    """columns whose published categories have nothing in common with the intruder's"""
 
     @property
     def is_plain(self) -> bool:
@@ -76,13 +88,19 @@ class Space:
 def make_space(view: View, distance: Distance | None, gaps: Gaps, standardize: bool, ctx: Context) -> Space:
     """Compare the columns of a view; without a named distance Euclidean on ordered columns, Gower with categories."""
     compared = [compare_column(view, name) for name in view.columns]
+    mute = tuple(column.name for column in compared if column.is_mute)
+    if len(mute) == len(compared):
+        raise DataError(
+            f"no value of {', '.join(map(repr, mute))} in the release occurs in the intruder's data (generalized or "
+            "coded anew), so that nothing can be compared; give hierarchies, or other `columns`"
+        )
     named = distance or ("euclidean" if all(column.alike is None for column in compared) else "gower")
     if not standardize and named != "euclidean":
         raise PlanError(f"`standardize: false` belongs to the Euclidean distance; {named} has a scale of its own")
     if named in ("mahalanobis", "robust-mahalanobis"):
         return _whitened(view, compared, named, ctx)
     scale = np.array([_scale(column, named, standardize, view.worst_case) for column in compared])
-    return _assemble(compared, scale, named, gaps)
+    return replace(_assemble(compared, scale, named, gaps), mute=mute)
 
 
 def _assemble(compared: list[Compared], scale: Floats, distance: Distance, gaps: Gaps) -> Space:
@@ -180,6 +198,8 @@ def _whitened(view: View, compared: list[Compared], distance: Distance, ctx: Con
     sds = np.array([sd_of(x) for x in (known if view.worst_case else published).T])
     known, published = known / sds, published / sds
     reference = known if view.worst_case else published
+    if len(reference) < 2:
+        raise DataError(f"the {distance} distance needs at least two records: one has no covariance")
     covariance = _robust_covariance(reference, ctx) if distance == "robust-mahalanobis" else np.cov(reference.T)
     turn = whitening(np.atleast_2d(covariance))
     new = [Compared(c.name, k, p) for c, k, p in zip(compared, (known @ turn).T, (published @ turn).T, strict=False)]
@@ -222,8 +242,9 @@ def compare_column(view: View, name: str) -> Compared:
     """Give a column of both sides as places on a line where both have an order, otherwise as categories."""
     known, published = places_of(view.known, name), places_of(view.released, name)
     if known is not None and published is not None:
-        return Compared(name, known, published)
-    if (known is None) != (published is None) and not _has_hierarchy(view, name):
+        exact = as_differences([view.known.frame[name], view.released.frame[name]])
+        return Compared(name, known, published) if exact is None or _has_order(view, name) else Compared(name, *exact)
+    if (known is None) != (published is None) and not (_has_hierarchy(view, name) or _has_ranges(view.released, name)):
         texts, numbers = ("the release", "the intruder's data") if published is None else ("the data", "the release")
         raise DataError(
             f"column {name!r} is text in {texts} and ordered in {numbers}, and no hierarchy relates the two; "
@@ -233,13 +254,17 @@ def compare_column(view: View, name: str) -> Compared:
 
 
 def comparable(original: Dataset, released: Dataset, columns: Sequence[str]) -> tuple[str, ...]:
-    """Name the columns that a distance can compare: ordered in both, or categories in both, or with a hierarchy."""
-    return tuple(
-        name
-        for name in columns
-        if original.schema[name].hierarchy is not None
-        or (places_of(original, name) is None) == (places_of(released, name) is None)
-    )
+    """Name the columns that a distance can compare: ordered in both, or categories that have something in common."""
+    view = View(original, original, released, np.empty(0, np.int64), tuple(columns), worst_case=True)
+    found = []
+    for name in columns:
+        try:
+            mute = compare_column(view, name).is_mute
+        except DataError:
+            continue
+        if not mute:
+            found.append(name)
+    return tuple(found)
 
 
 def places_of(data: Dataset, name: str) -> Floats | None:
@@ -284,8 +309,21 @@ def _has_hierarchy(view: View, name: str) -> bool:
     return name in view.original.columns and view.original.schema[name].hierarchy is not None
 
 
+def _has_order(view: View, name: str) -> bool:
+    return bool(view.known.schema[name].order or view.released.schema[name].order)
+
+
+def _has_ranges(released: Dataset, name: str) -> bool:
+    """Tell whether a release shows intervals or sets of values."""
+    import polars as pl
+
+    if released.frame.schema[name] not in (pl.String, pl.Categorical, pl.Enum):
+        return False
+    return any(value is not None and is_range(_text(value)) for value in released.codes(name).values)
+
+
 def _categories(view: View, name: str) -> Compared:
-    """Number the categories of both sides together; a generalized one agrees with everything below it."""
+    """Number the categories of both sides together; a generalized one agrees with everything below or inside it."""
     index: dict[str, int] = {}
     published = _codes(view.released, name, index)
     size = len(index)
@@ -299,7 +337,21 @@ def _categories(view: View, name: str) -> Compared:
             row = levels.leaf_index.get(text)
             if row is not None:
                 alike[code, 1:] = [index.get(level[row], -1) for level in levels.table[1:]]
-    return Compared(name, known, published, np.where(alike < size, alike, -1))
+    alike = np.where(alike < size, alike, -1)
+    if _has_ranges(view.released, name):
+        alike = np.column_stack([alike, _inside(texts, texts[:size], name)])
+    return Compared(name, known, published, alike)
+
+
+def _inside(values: list[str], labels: list[str], name: str) -> Ints:
+    """Give for each value the published ranges that hold it, by their codes (−1 to fill up)."""
+    ranges = [code for code, label in enumerate(labels) if is_range(label)]
+    holding = ranges_holding(values, [labels[code] for code in ranges], name)
+    found = np.full((len(values), int(holding.sum(axis=1).max(initial=0))), -1, dtype=np.int64)
+    rows, places = np.nonzero(holding)
+    first = np.concatenate([[0], np.cumsum(holding.sum(axis=1))])[rows]
+    found[rows, np.arange(len(rows)) - first] = np.array(ranges, dtype=np.int64)[places]
+    return found
 
 
 def _codes(data: Dataset, name: str, index: dict[str, int]) -> Floats:

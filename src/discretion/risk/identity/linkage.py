@@ -53,7 +53,9 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
     Numbers, dates and ordered categories (as positions in their order) are compared by a Euclidean distance, each
     divided by its standard deviation; as soon as a column has categories without an order, by Gower's distance:
     differences divided by the range (of both files), 0 or 1 for categories. A generalized value agrees with
-    everything below it in the column's hierarchy. `distance` chooses another. A value the intruder does not have
+    everything below it in the column's hierarchy, a published interval or set with what is inside; columns whose values
+    have nothing in common with the original's tell nothing and are named in the detail (`left_out`). `distance` chooses
+    another. A value the intruder does not have
     is left out; what a cell missing in the release counts as is said by `missing`.
 
     With `intruder: {knows_method: true}` the attack is run twice, without and with the knowledge of the steps
@@ -103,13 +105,13 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
     def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:
         """Link every record of the intruder to the release."""
         columns = columns_to_link(self.intruder, self.columns, original, released)
-        seen, links = self._links(original, released, columns, ctx)
+        seen, links, mute = self._links(original, released, columns, ctx)
         figures, shares = links.figures(seen.rows), links.shares
         detail: dict[str, Any] = {}
         if self.intruder.knows_method:
             informed, used = self._informed(seen, links, ctx)
             known = links if informed is None else informed
-            detail = {"plain": figures["reid_k"], "informed": known.figures(seen.rows)["reid_k"], **used}
+            detail |= {"plain": figures["reid_k"], "informed": known.figures(seen.rows)["reid_k"], **used}
             if detail["informed"] >= detail["plain"]:
                 figures, shares = known.figures(seen.rows), known.shares
         value = figures["reid_k"]
@@ -117,29 +119,32 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
         return self.score(
             value,
             f"An intruder who {self.intruder.describe(seen.columns)} finds {as_percent(value)} of them "
-            f"(guessing finds {as_percent(chance)}).",
+            f"(guessing finds {as_percent(chance)}).{_unused(mute)}",
             per_record=seen.spread(shares),
             **figures,
             **detail,
             chance=chance,
             records=len(seen.rows),
             columns=list(seen.columns),
+            left_out=list(mute),
             intruder=self.intruder.describe(seen.columns),
         )
 
     def _links(
         self, original: Dataset, released: Dataset, columns: tuple[str, ...], ctx: Context
-    ) -> tuple[View, Links]:
+    ) -> tuple[View, Links, tuple[str, ...]]:
         """Find the nearest records; kept with the release, so that a measure and a requirement share the search."""
 
-        def search() -> tuple[View, Links]:
+        def search() -> tuple[View, Links, tuple[str, ...]]:
             seen = view(self.intruder, original, released, columns, ctx)
             space = make_space(seen, self.distance, self.missing, self.standardize, ctx)
-            return seen, link(space, seen.rows, ctx)
+            return seen, link(space, seen.rows, ctx), space.mute
 
         if self.intruder.model_copy(update={"knows_method": False, "method": ()}) != Intruder():
             return search()
         how = f"{self.distance}, {self.missing}, standardized {self.standardize}, original {id(original)}"
+        if self.distance == "robust-mahalanobis":
+            how += f", seed {ctx.seed}"  # the estimate starts at random
         return released.cached((f"nearest, {how}", columns), search)
 
     def _informed(self, seen: View, plain: Links, ctx: Context) -> tuple[Links | None, dict[str, Any]]:
@@ -159,6 +164,11 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
         if len(informed.space.terms.low):
             used["candidates"] = _mean_candidates(informed.space, ctx)
         return merged, used
+
+
+def _unused(mute: tuple[str, ...]) -> str:
+    """Say which columns told nothing; a coded column looks safe only to those who do not know the codes."""
+    return f" No value of {', '.join(mute)} in the release occurs in the original: not used." if mute else ""
 
 
 def _arrays(links: Links) -> tuple[NDArray[Any], ...]:

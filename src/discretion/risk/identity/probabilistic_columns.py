@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import Levels as HierarchyLevels
 from discretion.data.hierarchy import canonical
+from discretion.data.large_integers import as_differences
 from discretion.errors import DataError
+from discretion.risk.identity.ranges import is_range, ranges_holding
 
 if TYPE_CHECKING:
     import polars as pl
@@ -132,9 +134,28 @@ def _pair(known: Dataset, released: Dataset, name: str, who: str) -> Pair:
         return _generalized(known, released, name)
     one, other = _places(known, name), _places(released, name)
     if one is not None and other is not None:
+        if not known.schema[name].order:
+            one, other = as_differences([known.frame[name], released.frame[name]]) or (one, other)
         sd = _sd(one)
         return NumberPair(name, one / sd, other / sd)
-    return _categories(name, _texts(known.frame[name]), _texts(released.frame[name]))
+    return _by_range(_categories(name, _texts(known.frame[name]), _texts(released.frame[name])))
+
+
+def _by_range(pair: CategoryPair) -> CategoryPair:
+    """Let a published interval or set agree with the values inside it."""
+    mine, theirs = _used(pair.known), _used(pair.published)
+    one, other = [pair.known_values[code] for code in mine], [pair.published_values[code] for code in theirs]
+    if not any(map(is_range, other)):
+        return pair
+    equal = mine[:, None] == theirs[None, :]
+    return replace(
+        pair,
+        known=_renumbered(pair.known, mine),
+        published=_renumbered(pair.published, theirs),
+        known_values=tuple(one),
+        published_values=tuple(other),
+        agreement=(equal | ranges_holding(one, other, pair.name)).astype(np.uint8),
+    )
 
 
 def _sd(x: Floats) -> float:
@@ -197,8 +218,18 @@ def _is_generalized(known: Dataset, released: Dataset, name: str) -> bool:
     recorded = released.levels.get(name)
     if recorded is not None and not isinstance(known.levels.get(name), int | np.ndarray):
         return bool(np.any(recorded))
+    if known.is_numeric(name) and released.is_numeric(name):
+        return False
     has_hierarchy = released.schema[name].hierarchy is not None or released.origin.schema[name].hierarchy is not None
-    return has_hierarchy and known.is_numeric(name) and not released.is_numeric(name)
+    return has_hierarchy and bool(np.any(_levels_found(released, name)))
+
+
+def _levels_found(released: Dataset, name: str) -> int | NDArray[np.int64]:
+    """Give the levels of the cells, 0 where the labels stand in no hierarchy (ranges, other values)."""
+    try:
+        return released.cell_levels(name)
+    except DataError:
+        return 0
 
 
 def _generalized(known: Dataset, released: Dataset, name: str) -> CategoryPair:

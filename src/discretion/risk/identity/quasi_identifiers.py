@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from discretion.context import Context
@@ -97,7 +98,7 @@ class QuasiIdentifiers(Measure, kind="quasi-identifiers"):
         return self.score(
             best.distinction,
             said(meaning, warned),
-            per_record=1.0 / released.class_sizes(best.columns, self.missing),
+            per_record=self._per_record(released, columns, best.columns),
             columns=list(columns),
             best=best.to_dict(),
             best_of_size=by_size,
@@ -146,6 +147,17 @@ class QuasiIdentifiers(Measure, kind="quasi-identifiers"):
                 "separation": [s.separation for s in subsets],
             }
         )
+
+    def _per_record(self, data: Dataset, columns: tuple[str, ...], best: tuple[str, ...]) -> NDArray[np.float64]:
+        """Give 1/(size of the class) among the records that count; NaN for the others."""
+        kept = self._counted(data, columns)
+        sizes = kept.class_sizes(best)
+        if kept is data:
+            return 1.0 / sizes
+        complete = np.logical_and.reduce([c.codes != c.missing for c in map(data.codes, columns)])
+        found = np.full(len(data), np.nan)
+        found[complete] = 1.0 / sizes
+        return found
 
     def _counted(self, data: Dataset, columns: tuple[str, ...]) -> Dataset:
         """Leave incomplete records out where they are to be ignored."""

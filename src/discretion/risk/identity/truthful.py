@@ -46,7 +46,8 @@ def having_column(original: Dataset, released: Dataset, column: str) -> Dataset:
 def perturbed_columns(original: Dataset, released: Dataset, columns: Sequence[str]) -> tuple[str, ...]:
     """Name the columns whose published values are not the true ones or coarser ones.
 
-    Looks at cells that are there in both, at level 0 of a hierarchy, in columns that kept their type. A recoding gives
+    Looks at cells that are there in both, at level 0 of a hierarchy, in columns that kept their type; of text
+    only values that occur in the source (others are groups or ranges). A recoding gives
     equal values equal values, and gives a value it maps to back unchanged; numbers keep their order or move together.
     What else changed was perturbed. Nothing is found where the source is not known. Time linear.
     """
@@ -95,6 +96,10 @@ def _plain_cells(source: Dataset, released: Dataset, column: str) -> Bools:
     """Tell which cells have a value in both that was not generalized."""
     old, new = source.codes(column), released.codes(column)
     plain = np.broadcast_to(released.levels.get(column, 0), len(released)) == 0
+    if _kind(source.frame[column]) == "text":
+        # a label that no record had is a group or a range, wherever it was made; perturbation draws from the values
+        domain = set(map(str, old.values))
+        plain = plain & np.array([str(value) in domain for value in new.values], dtype=np.bool_)[new.codes]
     return np.asarray((old.codes != old.missing) & (new.codes != new.missing) & plain)
 
 

@@ -13,6 +13,7 @@ from discretion.data.codes import Missing
 from discretion.data.dataset import Dataset
 from discretion.data.population import Population, load_population
 from discretion.data.population_classes import count_population
+from discretion.errors import DataError
 from discretion.measure import Better, Measure, Score, as_percent
 from discretion.part import Columns, Family, path_field
 from discretion.risk.identity.truthful import said, warning
@@ -61,8 +62,12 @@ class SampleUniqueness(Measure, kind="sample-uniqueness"):
         columns = released.choose(self.columns, "classes")
         sizes = released.class_sizes(columns, self.missing)
         counted = ~np.isnan(sizes)
+        if not counted.any():
+            raise DataError(
+                f"{self.kind}: every record has a missing value in {', '.join(columns)}; nothing is counted"
+            )
         unique = sizes == 1
-        share_unique = float(unique.sum() / max(int(counted.sum()), 1))
+        share_unique = float(unique.sum() / counted.sum())
         pairs = float((sizes == 2).sum() / 2)
         detail: dict[str, Any] = {
             "columns": list(columns),
@@ -70,7 +75,7 @@ class SampleUniqueness(Measure, kind="sample-uniqueness"):
             "share_unique": share_unique,
             "pairs": pairs,
             "records": int(counted.sum()),
-            "mean_risk": float(np.nanmean(1.0 / sizes)) if counted.any() else 0.0,
+            "mean_risk": float(np.nanmean(1.0 / sizes)),
         }
         value, meaning = share_unique, f"{as_percent(share_unique)} of the records are alone with their values."
         if self.population is not None:

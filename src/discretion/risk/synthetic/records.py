@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
+from discretion.data.large_integers import as_differences
 from discretion.data.population import load_population
 from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Bools, Floats, Ints
@@ -90,7 +91,8 @@ def _numbers(tables: Sequence[Dataset], name: str) -> list[Floats] | None:
     if tables[0].type_of(name) == "nominal":
         return None
     if all(kind.is_numeric() for kind in types):
-        return [table.number(name) for table in tables]
+        exact = as_differences([table.frame[name] for table in tables])
+        return [table.number(name) for table in tables] if exact is None else exact
     if all(kind == types[0] and kind.is_temporal() for kind in types):
         plain = [table.frame[name].to_physical().cast(pl.Float64) for table in tables]
         return [series.fill_null(float("nan")).to_numpy() for series in plain]

@@ -181,7 +181,10 @@ def _is_large(size: int, everybody: int, policy: PerturbedPolicy) -> bool:
 
 
 def _sorted(keys: Any) -> list[GroupKey]:
-    return sorted(keys, key=lambda key: tuple((value is None, type(value).__name__, 0 if value is None else value) for value in key))
+    def place(key: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple((value is None, type(value).__name__, 0 if value is None else value) for value in key)
+
+    return sorted(keys, key=place)
 
 
 @dataclass(frozen=True)

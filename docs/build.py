@@ -12,18 +12,20 @@ import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
+from live import FAMILIES
+
 from discretion.measure import Measure
 from discretion.part import Part, all_parts, is_confidential
 
 HERE = Path(__file__).parent
 SITE = HERE.parent / "site"
-FAMILIES = {
-    "method": ("Methods", "protection method"),
-    "model": ("Privacy models", "privacy model"),
-    "risk": ("Measures of risk", "measure of risk"),
-    "utility": ("Measures of utility", "measure of utility"),
-    "rule": ("Rules for cells of tables", "rule for cells of tables"),
-    "table-engine": ("Engines of cell suppression", "engine of cell suppression"),
+_NATURES = {
+    "method": "protection method",
+    "model": "privacy model",
+    "risk": "measure of risk",
+    "utility": "measure of utility",
+    "rule": "rule for cells of tables",
+    "table-engine": "engine of cell suppression",
 }
 _LOADED = {"link": "href", "script": "src", "img": "src", "iframe": "src", "source": "src", "video": "src"}
 """Elements of a page that make a browser fetch something, and the attribute that says from where."""
@@ -48,7 +50,8 @@ def page(part: type[Part], guides: list[tuple[str, str]]) -> str:
 
 def _nature(part: type[Part]) -> str:
     """Say in a line what the part is, how plans call it, and how its figure reads."""
-    line = f"*A {FAMILIES[part.family][1]}; `{part.kind}` in plans and on the command line."
+    article = "An" if part.family == "table-engine" else "A"
+    line = f"*{article} {_NATURES[part.family]}; `{part.kind}` in plans and on the command line."
     if issubclass(part, Measure):
         low, high = ("" if bound is None else f"{bound:g}" for bound in part.limits)
         span = f"from {low} to {high}" if low and high else f"from {low} up" if low else f"up to {high}" if high else ""
@@ -100,7 +103,7 @@ def write_parts(folder: Path) -> list[str]:
     parts = list(all_parts())
     guides = guides_of(parts)
     index = ["# Parts", "", "Every method, model, measure and rule, made from its class; each example was run.", ""]
-    for family, (title, _) in FAMILIES.items():
+    for family, title in FAMILIES.items():
         index += [f"## {title}", "", "| name | in plans | what it does |", "|---|---|---|"]
         for part in (p for p in parts if p.family == family):
             (folder / f"{part.kind}.md").write_text(page(part, guides[part.kind]), encoding="utf-8")

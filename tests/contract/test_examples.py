@@ -6,12 +6,12 @@ import doctest
 import runpy
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 import discretion as dc
-from discretion.part import all_parts
+from discretion.part import Family, all_parts
 
 ROOT = Path(__file__).parents[2]
 CLASSES = [*all_parts(), dc.Dataset, dc.Study, dc.Plan]
@@ -75,7 +75,12 @@ def test_every_page_stands_in_the_navigation_and_every_entry_is_a_page() -> None
     assert named == {page.name for page in (ROOT / "docs").glob("*.md")} | {"parts/index.md"}
 
 
-def test_an_address_on_the_network_is_found(tmp_path: Path) -> None:
+def test_every_family_has_pages() -> None:
+    assert set(LIVE["FAMILIES"]) == set(get_args(Family)) >= {part.family for part in all_parts()}
+
+
+def test_an_address_on_the_network_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "docs")
     build = runpy.run_path(str(ROOT / "docs" / "build.py"), run_name="build")
     (tmp_path / "a.html").write_text(
         '<a href="https://x.org">ok</a><img src="b.png"><script src="//x.org/s.js"></script>'

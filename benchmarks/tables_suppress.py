@@ -11,6 +11,7 @@ import discretion as dc
 from benchmarks.ratio import Line, compare
 from benchmarks.tables import HIERARCHIES, LEVELS, businesses
 from discretion.tables.elimination import eliminate
+from discretion.tables.optimal import optimal
 
 
 def square(size: int = 50, seed: int = 0) -> dc.Cells:
@@ -32,7 +33,7 @@ def lines() -> Iterator[Line]:
     numbers = np.random.default_rng(0).random(1_000_000)
     for job, cells, *limits in (
         ("elimination, 50 × 50 frequencies", square(), 0.77, 0.77),
-        ("elimination, 2,000 firms", firms(2_000), 0.77, 12.0),
+        ("elimination, 2,000 firms", firms(2_000), 0.77, 7.0),
         ("elimination, 100,000 firms", firms(100_000), 23.0, 23.0),
     ):
         cells.x.transposed  # noqa: B018 - made once, before the clock starts
@@ -44,3 +45,19 @@ def lines() -> Iterator[Line]:
                 lambda: np.argsort(numbers, kind="stable"),
                 limit,
             )
+    cells = square()
+    yield compare(
+        "optimal, 50 × 50 frequencies",
+        lambda: optimal(cells, largest=3_000),
+        "np.argsort, stable, 10⁶",
+        lambda: np.argsort(numbers, kind="stable"),
+        2.0,
+    )
+    gaps = cells.with_status(secondary=eliminate(cells))
+    yield compare(
+        "audit against every respondent, 50 × 50 frequencies",
+        lambda: gaps.audit(attacker="contributors"),
+        "np.argsort, stable, 10⁶",
+        lambda: np.argsort(numbers, kind="stable"),
+        4.0,
+    )

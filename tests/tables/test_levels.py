@@ -12,7 +12,11 @@ import pytest
 import discretion as dc
 from discretion.context import Context
 from discretion.errors import Cancelled, Infeasible, PlanError
+from discretion.tables.attacker_system import Prior
+from discretion.tables.elimination import eliminate
 from discretion.tables.levels import costs, levels
+from discretion.tables.levels_local import Rooms
+from discretion.tables.levels_model import frame_of
 from tests.shared import reference
 from tests.tables import brute
 from tests.tables.test_audit import verdict
@@ -152,12 +156,74 @@ def test_start_may_not_take_cells_that_must_stay() -> None:
         levels(cells, start=cells.status.must_publish)
 
 
-@pytest.mark.peers
-def test_businesses_are_all_protected_for_less_than_others_leave_open() -> None:
-    frame = pl.read_csv(reference("golden", "tables", "s_micro.csv"))
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(4))
+def test_room_found_around_a_cell_protects_it(kind: str, seed: int) -> None:
+    cells = brute.table(np.random.default_rng(seed), kind)
+    frame = frame_of(cells, Prior())
+    usable = (cells.value != 0) | cells.primary
+    whole = Rooms(frame, costs(cells), usable)
+    for cell in np.flatnonzero(cells.primary)[:6].tolist():
+        need = float(cells.upper_required[cell])
+        cheapest = whole.room(cell, need, above=True)
+        assert cheapest is not None
+        for around in (1, 4, 12):
+            near = Rooms(frame, costs(cells), usable, around)
+            region = near.region(cell, around)
+            assert region[cell] and region.sum() >= min(around, usable.sum())
+            found = near.room(cell, need, above=True)
+            assert found is not None, "all cells are taken in where those around leave no room"
+            alone = cells.with_status(primary=np.arange(len(cells)) == cell)
+            others = np.isin(np.arange(len(cells)), found[0]) & ~alone.primary
+            _, high = brute.one(alone.with_status(secondary=others), cell)
+            assert high >= cells.value[cell] + need - 1e-6
+            spent = [float(costs(cells)[used] @ np.abs(z)) for used, z in (found, cheapest)]
+            assert spent[0] >= spent[1] - 1e-6
+
+
+def test_closed_cells_stay_as_they_are() -> None:
+    cells = brute.table(np.random.default_rng(1), "three")
+    cell = int(np.flatnonzero(cells.primary)[0])
+    for around in (4, 10_000):
+        rooms = Rooms(frame_of(cells, Prior()), costs(cells), cells.value != 0, around)
+        found = rooms.room(cell, 1.0, above=True)
+        closed: set[int] = set()
+        while found is not None:
+            assert not closed & set(found[0].tolist())
+            other = int(found[0][found[0] != cell][0])
+            closed.add(other)
+            rooms.close(other, True)
+            found = rooms.room(cell, 1.0, above=True)
+        rooms.close(other, False)
+        found = rooms.room(cell, 1.0, above=True)
+        assert found is not None and other in found[0]
+
+
+def businesses(name: str) -> dc.Cells:
+    """Give a reference table of businesses with its sensitive cells."""
+    frame = pl.read_csv(reference("golden", "tables", name))
     columns = ("nace", "region", "size")
     hierarchies = {column: reference("golden", "tables", f"hier_{column}.csv") for column in columns}
-    cells = dc.tabulate(frame, columns, "value", hierarchies=hierarchies).apply_rules([dc.PPercent(percent=10)])
+    return dc.tabulate(frame, columns, "value", hierarchies=hierarchies).apply_rules([dc.PPercent(percent=10)])
+
+
+@pytest.mark.slow
+@pytest.mark.peers
+def test_many_businesses_are_all_protected() -> None:
+    cells = businesses("b_micro.csv.gz")
+    assert int(cells.primary.sum()) == 5_550
+    start = eliminate(cells)
+    labels: set[str] = set()
+    ctx = Context(seed=0, progress=lambda done, total, label: labels.add(label))
+    found = cells.with_status(secondary=levels(cells, start=start, ctx=ctx))
+    assert found.audit(exact=False).holds
+    assert found.secondary[start].all() and found.value[found.secondary].sum() <= 31_500_000
+    assert {"room for sensitive cells", "taking suppressions back"} <= labels
+
+
+@pytest.mark.peers
+def test_businesses_are_all_protected_for_less_than_others_leave_open() -> None:
+    cells = businesses("s_micro.csv")
     found = cells.with_status(secondary=levels(cells))
     assert found.audit(exact=False).holds
     assert found.value[found.secondary].sum() <= 1.1 * 1_136_386

@@ -144,6 +144,24 @@ def test_textbook_tables(upper: float, cost: float, hidden: set[tuple[str, str]]
     assert {(label["activity"], label["region"]) for label in labels} == hidden
 
 
+@pytest.mark.parametrize(("budget", "multiple", "cost"), [(56.0, 5.5, 56), (66.0, 5.5, 56), (67.0, 6.25, 67)])
+def test_most_protection_for_a_budget(budget: float, multiple: float, cost: float) -> None:
+    """The rectangle that costs 56 lets 8 rise by 22, five and a half times the level of 4; that for 67 by 25."""
+    done = enterprises(4.0).suppress("optimal", budget=budget)
+    assert done.facts["cost"] == cost and done.holds
+    assert multiple * 0.994 <= done.facts["level_multiple"] <= multiple + 1e-9
+
+
+def test_less_protection_than_required_for_a_small_budget() -> None:
+    done = enterprises(24.0).suppress("optimal", budget=60)
+    assert 22 / 24 * 0.994 <= done.facts["level_multiple"] <= 22 / 24 and not done.holds
+    with pytest.raises(dc.Infeasible, match="budget"):
+        enterprises(4.0).suppress("optimal", budget=50)
+    exact_only = enterprises(0.0).with_status(lower_required=np.zeros(16))
+    with pytest.raises(dc.PlanError, match="level"):
+        exact_only.suppress("optimal", budget=60)
+
+
 @pytest.mark.parametrize("kind", ["tree", "three", "linked"])
 def test_hierarchies_and_linked_tables(kind: str) -> None:
     for seed in range(3):

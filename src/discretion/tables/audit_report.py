@@ -72,7 +72,7 @@ class Audit:
     programs: int
     """linear programs solved"""
     worst: tuple[Any, ...] = ()
-    """(k,) with contributors as attackers: who comes closest to a cell that fails (labels), None elsewhere"""
+    """(k,) with contributors as attackers: one of those for whom a cell fails worse than for an outsider (labels)"""
 
     @property
     def status(self) -> NDArray[np.str_]:

@@ -32,6 +32,10 @@ BATCH = 0.2
 """Share of the cells still open that get room before all are looked at again."""
 SMALLEST = 10
 """But so many at least."""
+CLEAN_SHARE = 0.03
+"""Programs spent on taking back suppressions where nothing is said, per sensitive cell."""
+CLEAN_WORK = 10_000
+"""But so many, divided by the sensitive cells: in small tables programs take no time."""
 MARGINS = (0.0, 1e-8, 1e-6, 1e-4)
 """Shares of room asked for beyond what is needed, in turn, where rounding spoils a proof."""
 _NAMED = 10
@@ -43,7 +47,7 @@ def levels(
     start: Any = None,
     cost: Cost | Any = "value",
     prior: Prior | None = None,
-    clean: int = 300,
+    clean: int | None = None,
     keep_start: bool = True,
     ctx: Context | None = None,
 ) -> Bools:
@@ -51,10 +55,12 @@ def levels(
 
     Starts from the sensitive cells and `start` (complementary cells chosen before; none given: none). While a
     sensitive cell lacks room, a linear program finds the cheapest table that differs from the true one by what the cell
-    needs and agrees with it in everything published; cells that differ in it are suppressed as well. Then cells
-    are published again, the most costly first, where all sensitive ones stay protected, for as long as `clean` linear
-    programs take (0: not at all; more programs publish more). Cells in `start` stay unless `keep_start` is false: they
-    may protect against respondents, which is not looked at here. Gives the mask of complementary cells.
+    needs and agrees with it in everything published; cells that differ in it are suppressed as well. In large tables
+    the program takes only cells around it, and more where these leave no room. Then cells are published again, the
+    most costly first, where all sensitive ones stay protected, for as long as `clean` linear programs take (0: not at
+    all; none given: many in small tables, few per sensitive cell in large ones; more publish more). Cells in `start`
+    stay unless `keep_start` is false: they may protect against respondents, which is not looked at here. Gives the
+    mask of complementary cells.
 
     Every sensitive cell ends with its required level, proved by the same linear programs as the audit. The number and
     value of suppressed cells are good, not proven least. Does not look at respondents as attackers, nor at sums of
@@ -127,12 +133,14 @@ class _Levels:
         usable = (~cells.status.must_publish & (cells.value != 0)) | self.hidden
         self.rooms = Rooms(self.frame, np.where(self.hidden, TAKEN, 1.0) * self.cost, usable)
 
-    def run(self, clean: int, keep_start: bool) -> Bools:
+    def run(self, clean: int | None, keep_start: bool) -> Bools:
         """Make room for all, then take back what is not needed."""
         if not len(self.shown):
             return self.hidden & ~self.cells.primary
         kept = self.hidden.copy() if keep_start else self.cells.primary
         self.protect()
+        if clean is None:
+            clean = max(int(CLEAN_SHARE * len(self.shown)), CLEAN_WORK // len(self.shown))
         if clean:
             cleaner = Cleaner(self.cells, self.frame, self.hidden, kept, self.cost, TAKEN, self.ctx)
             proved = self.pushed(kept)

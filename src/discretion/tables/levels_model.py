@@ -37,8 +37,8 @@ class RoomModel:
     """All tables that differ from the true one, and what the cells that differ would cost if they were suppressed.
 
     Two columns per cell (it lies above, below its value), one row per sum; `room` asks for the cheapest table in which
-    a cell differs by a given amount. Columns outside `usable` never differ: a table found for a part of the cells is one
-    for all of them. The solver goes on from the last solution.
+    a cell differs by a given amount. Columns outside `usable` never differ: a table found for a part of the cells is
+    one for all of them. The solver goes on from the last solution.
     """
 
     def __init__(self, frame: Frame, cost: Floats, usable: Bools) -> None:

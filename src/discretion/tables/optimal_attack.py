@@ -94,7 +94,7 @@ class Attack:
 
     def objections(self, chosen: Floats, whole: bool, ctx: Context, weary: Any) -> list[Cut]:
         """Give conditions that a pattern misses; none for a whole pattern means that it protects every cell."""
-        cuts = []
+        cuts: list[Cut] = []
         for unit, goals in _by_size(self.goals):
             self._look(chosen, unit, cut=True)
             left = self._unmet(goals, unit, ctx)
@@ -132,7 +132,8 @@ class Attack:
         stalled, open_ = 0, np.ones(len(goals), np.bool_)
         while open_.any() and stalled < _STALL:
             sign = np.where(side == 0, ctx.rng.choice([-1.0, 1.0], len(goals)), side)
-            objective = np.bincount(at, open_ * sign * ctx.rng.random(len(goals)), len(self._cell))
+            push = open_ * sign * ctx.rng.random(len(goals))
+            objective = np.bincount(at, push, len(self._cell)).astype(np.float64)
             z = self._farthest(objective)[0][at]
             above, below = np.maximum(above, z), np.maximum(below, -z)
             reached = np.select([side > 0, side < 0], [above, below], above + below)

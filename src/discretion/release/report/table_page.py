@@ -68,8 +68,8 @@ def _drawn(cells: Cells, table: int, internal: bool) -> dict[str, Any]:
     found = pivoted(cells, None, table)
     rows, columns = min(ROWS, len(found.labels)), min(COLUMNS, len(found.columns))
     return {
-        "title": title_of(" × ".join(cells.tables[table])),
-        "caption": title_of(cells.response.name),
+        "title": _capital(" × ".join(cells.tables[table])),
+        "caption": _capital(cells.response.name),
         "row_names": found.row_names,
         "column_name": found.column_name,
         "columns": found.columns[:columns],
@@ -103,6 +103,10 @@ def _place(found: Pivot, row: int, column: int, internal: bool) -> Drawn:
         return Drawn(truth, "secondary", "suppressed to protect others", "for others")
     title = f"true value {truth}" if status.released is not None and released[cell] != cells.value[cell] else ""
     return Drawn(_text(float(released[cell])), "value", title)
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _text(value: float) -> str:

@@ -70,8 +70,8 @@ class Levels(Engine, kind="levels"):
     """whether the start looks at respondents who are alone in an inner cell"""
     coalition: int = confidential(1, ge=1)
     """respondents who put together what they know of an inner cell that is theirs alone"""
-    clean: int = Field(500, ge=0)
-    """linear programs spent on publishing cells again that are not needed; more publish more"""
+    clean: int | None = Field(None, ge=0)
+    """linear programs spent on publishing cells again that are not needed; more publish more; none given: by size"""
 
     def choose(self, cells: Cells, cost: Any, ctx: Context) -> Choice:
         """Start from elimination, then make room."""
@@ -86,7 +86,8 @@ class Optimal(Engine, kind="optimal"):
     """Suppress complementary cells so that every sensitive cell has its interval, at the least cost possible.
 
     Exact, by cutting planes: for small tables. When time is over the best pattern found is used; `facts["gap_share"]`
-    says how far from the least cost it may be at most (0: it is the least).
+    says how far from the least cost it may be at most (0: it is the least). With a `budget` the question is turned
+    round: the most protection, as a multiple of all required levels (`facts["level_multiple"]`), for that cost.
 
     References
     ----------
@@ -106,10 +107,21 @@ class Optimal(Engine, kind="optimal"):
     """time after which the best pattern found so far is taken; none given: as long as it takes"""
     largest: int = Field(2000, ge=1)
     """most cells a table may have; larger ones are refused"""
+    budget: float | None = Field(None, gt=0)
+    """most that complementary cells may cost; required levels are multiplied as far as it allows (`seconds` then hold
+    for each multiple tried)"""
 
     def choose(self, cells: Cells, cost: Any, ctx: Context) -> Choice:
         """Alternate between a program that chooses cells and attackers who object."""
-        from discretion.tables.optimal import optimal
+        from discretion.tables.budget import most_protection
+        from discretion.tables.optimal import Optimum, optimal
 
-        found = optimal(cells, cost=cost, seconds=self.seconds, largest=self.largest, ctx=ctx)
-        return Choice(found.secondary, {"gap_share": found.gap_share, "cost": found.cost, "cuts": found.cuts})
+        def cheapest(cells: Cells) -> Optimum:
+            return optimal(cells, cost=cost, seconds=self.seconds, largest=self.largest, ctx=ctx)
+
+        if self.budget is None:
+            found, more = cheapest(cells), {}
+        else:
+            found, multiple = most_protection(cells, self.budget, cheapest)
+            more = {"level_multiple": multiple}
+        return Choice(found.secondary, {"gap_share": found.gap_share, "cost": found.cost, "cuts": found.cuts, **more})

@@ -113,7 +113,10 @@ def align(original: Dataset, released: Dataset, who: str = "measure") -> tuple[D
         place = np.searchsorted(original.row_ids[order], wanted)
         if len(wanted) and (place.max() >= len(order) or (original.row_ids[order][place] != wanted).any()):
             raise DataError(f"{who}: the release has rows that the original does not have")
-        return original.take(order[place]), released
+        rows = order[place]
+        # kept with the release, so that several measures share it; the original is kept too: its id stays its own
+        kept = released.cached((f"part of {id(original)}",), lambda: (original, original.take(rows)))
+        return kept[1], released
     if len(original) != len(released):
         raise DataError(
             f"{who}: the original has {len(original)} rows and the release {len(released)}, "

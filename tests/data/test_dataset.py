@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+import discretion as dc
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import Hierarchy
 from discretion.errors import DataError, PlanError
@@ -243,3 +244,33 @@ def test_an_empty_frame_is_data_without_rows() -> None:
     data = Dataset(pl.DataFrame(schema={"a": pl.Int64, "b": pl.String}), roles={"a": "quasi"})
     assert len(data) == 0 and data.class_sizes(["a", "b"]).tolist() == [] and data.number("a").tolist() == []
     assert data.to_native().schema == {"a": pl.Int64, "b": pl.String}
+
+
+def test_a_release_is_matched_to_the_rows_of_a_part_of_the_data() -> None:
+    """Rows are positions in the data given, which may be a part of other data or in another order."""
+    whole = dc.Dataset(pl.DataFrame({"x": [1.0, 2.0, 3.0, 4.0]}), roles={"x": "quasi"})
+    part = whole.take(np.array([3, 0, 2]))
+    released = pl.DataFrame({"x": [4.0, 1.0, 3.0]})
+    assert dc.Mae(columns=["x"])(part, released).value == 0.0
+    shuffled = whole.take(np.array([3, 2, 1, 0]))
+    assert dc.ValueAgreement(columns=["x"])(shuffled, pl.DataFrame({"x": [4.0, 3.0, 2.0, 1.0]})).value == 1.0
+
+
+def test_nan_in_a_release_is_suppressed_as_null_is() -> None:
+    source = dc.Dataset(pl.DataFrame({"x": [1.0, 2.0, float("nan")]}), roles={"x": "quasi"})
+    for empty in (None, float("nan")):
+        released = dc.Dataset(pl.DataFrame({"x": [1.0, empty, empty]}, schema={"x": pl.Float64}))
+        assert released.matched_to(source, np.arange(3)).suppressed_cells == {"x": 1}
+
+
+def test_measures_share_the_part_of_the_original_that_a_release_has() -> None:
+    """Otherwise every measure would copy the original and encode it anew."""
+    whole = dc.Dataset(pl.DataFrame({"x": [1.0, 2.0, 3.0, 4.0]}), roles={"x": "quasi"})
+    released = whole.take(np.array([1, 3]))
+    first, second = align(whole, released)[0], align(whole, released)[0]
+    assert first is second
+    assert first.frame["x"].to_list() == [2.0, 4.0]
+    other = whole.take(np.array([3, 1, 0]))
+    assert align(other, released)[0].frame["x"].to_list() == [2.0, 4.0]
+    moved = released.with_columns({"x": pl.Series([7.0, 8.0])})
+    assert align(whole, moved)[0] is first

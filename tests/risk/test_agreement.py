@@ -101,3 +101,12 @@ def test_sensitive_columns_are_the_default() -> None:
 def test_nothing_to_compare_is_an_error() -> None:
     with pytest.raises(dc.DataError, match="no values in the original"):
         dc.ValueAgreement(columns=["v"])(one([None, None]), one(["a", "b"]))
+
+
+def test_large_whole_numbers_and_hidden_values() -> None:
+    true = pl.DataFrame({"x": [2**60, 2**60 + 1, 2**60 + 2]})
+    shown = pl.DataFrame({"x": [2**60 + 1, 2**60 + 1, None]})
+    score = dc.ValueAgreement(columns=["x"])(true, shown)
+    assert score.value == pytest.approx(1 / 3)
+    assert score.detail["chance"] == pytest.approx(1 / 3)
+    assert score.detail["values_hidden"] == {"x": 1}

@@ -227,3 +227,18 @@ def test_bad_input() -> None:
         dc.GroupAttack(weight="w")
     with pytest.raises(dc.DataError, match="no values to learn"):
         attack(pl.DataFrame({"g": [1], "s": pl.Series([None], dtype=pl.String)}), columns=["g"], sensitive=["s"])
+
+
+def test_chance_is_of_the_same_event_as_the_value() -> None:
+    """Both count people of whom any column is learnt."""
+    table = pl.DataFrame({"k": [1, 2] * 4, "s": ["a"] * 8, "t": ["b", "c"] * 4})
+    score = dc.GroupAttack(columns=["k"], sensitive=["s", "t"])(table, table)
+    assert (score.value, score.detail["chance"]) == (1.0, 1.0)
+    assert score.detail["attacks"]["t"]["chance"] == 0.0
+
+
+def test_a_recoded_secret_is_refused_not_safe() -> None:
+    table = pl.DataFrame({"k": [1, 1], "s": ["flu", "flu"]})
+    coded = pl.DataFrame({"k": [1, 1], "s": ["respiratory", "respiratory"]})
+    with pytest.raises(dc.DataError, match="occurs in the original"):
+        dc.GroupAttack(columns=["k"], sensitive=["s"])(table, coded)

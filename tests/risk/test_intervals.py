@@ -64,3 +64,19 @@ def test_a_column_without_values_cannot_be_attacked() -> None:
     x = pl.DataFrame({"x": [1.0, 2.0]})
     with pytest.raises(dc.DataError, match="has no values to attack"):
         dc.IntervalRisk(columns=["x"])(x, pl.DataFrame({"x": [None, None]}, schema={"x": pl.Float64}))
+
+
+def test_a_single_record_published_as_it_is_is_disclosed() -> None:
+    one = pl.DataFrame({"x": [3.0]})
+    for measure in (dc.SdInterval(columns=["x"]), dc.IntervalRisk(columns=["x"]), dc.RankInterval(columns=["x"])):
+        assert measure(one, one).value == 1.0
+
+
+def test_per_record_counts_the_values_there_are_and_hidden_ones_are_said() -> None:
+    true = pl.DataFrame({"x": [1.0, 2.0, None, None], "y": [1.0, None, 5.0, None]})
+    shown = pl.DataFrame({"x": [1.0, None, None, 9.0], "y": [1.0, None, 5.0, None]})
+    score = dc.SdInterval(columns=["x", "y"])(true, shown)
+    np.testing.assert_array_equal(score.per_record, [1.0, 0.0, 1.0, np.nan])
+    assert score.detail["values_hidden"] == 1
+    assert "missing in the release and count as safe" in score.meaning
+    assert dc.IntervalRisk(columns=["x", "y"])(true, shown).detail["values_hidden"] == 1

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from datetime import date
+
 import numpy as np
 import polars as pl
 import pytest
@@ -130,7 +132,7 @@ def test_text_without_a_hierarchy_is_refused_in_words() -> None:
 
 
 def test_columns_that_can_be_compared() -> None:
-    from discretion.risk.identity.distances import comparable
+    from discretion.risk.identity.distance_columns import comparable
 
     tree = dc.Hierarchy.tree({"*": {"north": ["1", "2"]}})
     data = dc.Dataset(pl.DataFrame({"a": [1, 2], "b": [1, 2], "c": ["x", "y"]}), hierarchies={"b": tree})
@@ -245,3 +247,76 @@ class TestAssignment:
         x = pl.DataFrame({"v": np.arange(50.0)})
         score = dc.AssignmentLinkage(columns=["v"], intruder={"records": 10})(x, x)
         assert score.value == 1.0 and score.detail["records"] == 10
+
+
+def test_published_ranges_agree_with_what_is_inside() -> None:
+    """Groups of Mondrian stand in no hierarchy; the anonymity set of a person is the group."""
+    people = dc.datasets.census(200, seed=4)
+    columns = ["age", "education", "marital_status"]
+    plain = dc.Dataset(people.frame.select(columns).drop_nulls())
+    released = dc.Mondrian(columns=columns, k=4, strict=True)(plain, seed=1)
+    score = dc.DistanceLinkage(columns=columns)(plain, released)
+    assert score.per_record is not None
+    np.testing.assert_allclose(score.per_record, 1 / released.class_sizes(columns))
+    assert score.detail["left_out"] == []
+
+
+def test_ranges_of_dates_sets_and_open_ends() -> None:
+    known = pl.DataFrame({"born": [date(1960, 1, 1), date(1970, 1, 1), date(1980, 5, 5)], "x": [1.0, 2.0, 3.0]})
+    labels = pl.DataFrame({"born": ["[1960-01-01, 1970-01-01]"] * 2 + ["1980-05-05"], "x": ["[1, 2)", "[2, 3)", "3"]})
+    assert dc.DistanceLinkage(columns=["born"])(known, labels).value == pytest.approx(2 / 3)
+    assert dc.DistanceLinkage(columns=["x"])(known, labels).value == 1.0
+    zips = pl.DataFrame({"zip": [40831, 40832, 97206, 11111]})
+    masked = pl.DataFrame({"zip": ["4083*", "4083*", "97206", "*"]})
+    score = dc.DistanceLinkage(columns=["zip"])(zips, masked)
+    assert score.per_record is not None
+    np.testing.assert_allclose(score.per_record, [1 / 3, 1 / 3, 1 / 2, 1])
+    assert dc.ProbabilisticLinkage(columns=["zip"])(zips, masked).value == pytest.approx(score.value)
+
+
+def test_a_column_in_which_nothing_agrees_is_named_or_refused() -> None:
+    known = pl.DataFrame({"job": ["a", "b", "c"], "zip": ["1", "2", "3"]})
+    coded = pl.DataFrame({"job": ["x", "y", "z"], "zip": ["1", "2", "3"]})
+    score = dc.DistanceLinkage(columns=["job", "zip"])(known, coded)
+    assert score.value == 1.0
+    assert score.detail["left_out"] == ["job"]
+    assert "job" in score.meaning
+    with pytest.raises(dc.DataError, match="nothing can be compared"):
+        dc.DistanceLinkage(columns=["job"])(known, coded)
+
+
+def test_large_whole_numbers_keep_their_last_digits() -> None:
+    frame = pl.DataFrame({"number": [2**60 + i for i in range(20)], "sex": ["f", "m"] * 10})
+    assert dc.DistanceLinkage(columns=["number"])(frame, frame).value == 1.0
+    assert dc.DistanceLinkage(columns=["number", "sex"])(frame, frame).value == 1.0
+
+
+def test_one_to_one_links_do_not_follow_the_rows() -> None:
+    """Where everything is suppressed all one-to-one links are equally good; the row number is not a clue."""
+    known = pl.DataFrame({"a": list(range(30)), "b": list(range(30))})
+    empty = known.with_columns(pl.lit(None, dtype=pl.Int64).alias("a"), pl.lit(None, dtype=pl.Int64).alias("b"))
+    assert dc.AssignmentLinkage(columns=["a", "b"])(known, empty).value == pytest.approx(1 / 30)
+    half = known.with_columns(pl.when(pl.col("a") < 20).then(None).otherwise(pl.col("a")).alias("a"))
+    score = dc.AssignmentLinkage(columns=["a"])(known, half)
+    assert score.value == pytest.approx((10 + 20 / 20) / 30)
+
+
+def test_one_record_has_no_covariance() -> None:
+    one = pl.DataFrame({"a": [1.0], "b": [2.0]})
+    with pytest.raises(dc.DataError, match="two records"):
+        dc.DistanceLinkage(columns=["a", "b"], distance="mahalanobis")(one, one)
+
+
+def test_a_label_at_several_levels_counts_once() -> None:
+    """The average difference of a missing cell is taken over the published categories, each of them once."""
+    frame = pl.DataFrame({"a": ["x", "y", "z", "x", "y", "z"], "b": ["p", "p", "q", "q", "r", "r"]})
+    twice = dc.Hierarchy.of([["x", "g", "g", "*"], ["y", "g", "g", "*"], ["z", "h", "h", "*"]])
+    once = dc.Hierarchy.of([["x", "g", "*"], ["y", "g", "*"], ["z", "h", "*"]])
+    shown = pl.DataFrame({"a": ["g", "g", None, "g", None, "h"], "b": ["p", "p", "q", None, "r", "r"]})
+    figures = [
+        dc.DistanceLinkage()(
+            dc.Dataset(frame, roles={"a": "quasi", "b": "quasi"}, hierarchies={"a": hierarchy}), shown
+        ).per_record
+        for hierarchy in (twice, once)
+    ]
+    np.testing.assert_allclose(*figures)

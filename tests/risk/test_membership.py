@@ -148,3 +148,9 @@ def test_a_model_that_ignores_its_training_data_tells_nothing() -> None:
     score = against({"sklearn.dummy:DummyClassifier": {"strategy": "uniform"}})(data, data)
     low, high = score.detail["auc_interval"]
     assert low <= 0.5 <= high
+
+
+def test_guessing_is_one_half() -> None:
+    people = dc.datasets.census(60, seed=1)
+    score = dc.MembershipInference(features=["age", "income"], holdout=dc.datasets.census(60, seed=2))(people, people)
+    assert score.detail["chance"] == 0.5

@@ -95,11 +95,20 @@ class Naive:
             for j in range(self.width):
                 m = self.shares([(pattern[j], matches) for pattern, matches in expected])
                 m = {level: max(m.get(level, 0.0), 1e-9) for level in self.u[j]}
-                new.append({level: value / sum(m.values()) for level, value in m.items()})
+                m = {level: value / sum(m.values()) for level, value in m.items()}
+                new.append(self.not_against(m, self.u[j]))
             change = max((abs(new[j][g] - self.m[j][g]) for j in range(self.width) for g in new[j]), default=0.0)
             self.m = new
             if change < 1e-7:
                 return
+
+    @staticmethod
+    def not_against(m: dict[int, float], u: dict[int, float]) -> dict[int, float]:
+        """Disagreement (level 0) is at most as frequent among matches as among all pairs."""
+        if len(m) < 2 or m.get(0, 0.0) <= u.get(0, 0.0):
+            return m
+        rest = sum(value for level, value in m.items() if level)
+        return {level: value / rest * (1 - u[0]) if level else u[0] for level, value in m.items()}
 
     def links(self) -> list[float]:
         found = []
@@ -350,3 +359,13 @@ def test_ten_thousand_people_do_not_lead_em_astray() -> None:
     score = dc.ProbabilisticLinkage(columns=known.columns)(known, published)
     assert score.value > 0.71
     assert score.detail["model"]["pairs"] == 10**8
+
+
+def test_disagreement_never_speaks_for_a_match() -> None:
+    """On coarse groups EM alone takes pairs that differ for the matches, and nobody would be found."""
+    people = dc.datasets.census(150, seed=2)
+    columns = ["sex", "age", "education", "marital_status"]
+    released = dc.Mondrian(columns=columns, k=5)(people, seed=1)
+    score = dc.ProbabilisticLinkage(columns=columns)(people, released)
+    assert all(c["weight"][0] <= 0 for c in score.detail["per_column"].values())
+    assert score.value > 3 * score.detail["chance"]

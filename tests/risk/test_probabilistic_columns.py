@@ -36,8 +36,11 @@ def test_generalized_values_are_compared_on_the_level_published() -> None:
 def test_a_generalized_file_from_elsewhere() -> None:
     labels = dc.Generalize(levels={"age": 1, "region": 1})(data()).frame
     score = dc.ProbabilisticLinkage()(data(), labels)
-    assert score.detail["columns"] == ["age"]
-    assert score.detail["not_compared"] == ["region"]
+    assert score.detail["columns"] == ["age", "region"]
+    here = dc.ProbabilisticLinkage()(data(), dc.Generalize(levels={"age": 1, "region": 1})(data()))
+    assert score.value == pytest.approx(here.value)
+    renamed = labels.with_columns(pl.col("region").replace_strict({"north": "x", "south": "y"}))
+    assert dc.ProbabilisticLinkage()(data(), renamed).detail["not_compared"] == ["region"]
 
 
 def test_cells_on_different_levels_agree_with_all_that_lies_below_them() -> None:
@@ -116,3 +119,25 @@ class TestRefused:
         known = pl.DataFrame({"c": ["x", "y"]})
         with pytest.raises(dc.PlanError, match="give `columns`"):
             measure()(known, known)
+
+
+def test_ranges_that_stand_in_no_hierarchy_agree_with_what_is_inside() -> None:
+    known = pl.DataFrame({"age": [20, 30, 40, 50], "job": ["a", "b", "c", "d"]})
+    released = pl.DataFrame({"age": ["[20, 30]", "[20, 30]", "[40, 50)", "50"], "job": ["{a, b}", "{a, b}", "c", "d"]})
+    score = dc.ProbabilisticLinkage(columns=["age", "job"])(known, released)
+    assert score.per_record is not None
+    assert score.per_record.tolist() == [0.5, 0.5, 1.0, 1.0]
+
+
+def test_large_whole_numbers_keep_their_last_digits() -> None:
+    frame = pl.DataFrame({"number": [2**60 + i for i in range(8)]})
+    assert dc.ProbabilisticLinkage(columns=["number"])(frame, frame).value == 1.0
+
+
+def test_local_recoding_from_elsewhere_is_compared_on_its_levels() -> None:
+    source = data()
+    labels = pl.DataFrame({"age": AGES, "region": ["a", "north", "north", "b", "south", "c", "south", "d", "*", "*"]})
+    levels = np.array([0, 1, 1, 0, 1, 0, 1, 0, 2, 2])
+    marked = dc.Dataset(labels, schema=source.schema).matched_to(source, np.arange(10)).with_levels({"region": levels})
+    attack = dc.ProbabilisticLinkage(columns=["region"])
+    assert attack(source, labels).value == attack(source, marked).value

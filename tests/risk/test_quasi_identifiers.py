@@ -119,3 +119,13 @@ def test_arx_on_adult() -> None:
         mine = found[frozenset(item["qis"])]
         assert mine.distinction == pytest.approx(item["distinction"], rel=1e-9)
         assert mine.separation == pytest.approx(item["separation"], rel=1e-9)
+
+
+def test_per_record_looks_at_the_same_records_as_the_value() -> None:
+    table = pl.DataFrame({"a": [1, 1, 1, 2], "b": [1, None, 2, 3]})
+    score = dc.QuasiIdentifiers(columns=["a", "b"], known=1, missing="ignore")(table)
+    assert score.detail["best"]["columns"] == ["b"]
+    np.testing.assert_array_equal(score.per_record, [1.0, np.nan, 1.0, 1.0])
+    both = dc.QuasiIdentifiers(columns=["a", "b"], known=1, missing="ignore")
+    only_a = both(table.with_columns(pl.Series("b", [7, None, 7, 7])))
+    np.testing.assert_array_equal(only_a.per_record, [0.5, np.nan, 0.5, 1.0])

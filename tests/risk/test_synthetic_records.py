@@ -150,3 +150,9 @@ def test_disco_takes_roles_and_refuses_nothing_to_know() -> None:
     assert score.detail["columns"] == ["age", "region"]
     with pytest.raises(dc.PlanError, match="give `targets`"):
         dc.Disco(columns=["age"])(people(20, 1), people(20, 2))
+
+
+def test_large_whole_numbers_keep_their_last_digits() -> None:
+    frame = pl.DataFrame({"number": [2**60 + i for i in range(20)], "ill": ["a", "b"] * 10})
+    assert dc.ReplicatedUniques(columns=["number"])(frame, frame).value == 1.0
+    assert dc.Disco(columns=["number"], targets=["ill"])(frame, frame).value == 1.0

@@ -159,3 +159,18 @@ def test_every_measure_of_uniqueness_warns(measure: dc.Measure) -> None:
 def test_a_release_whose_rows_cannot_be_matched_is_not_judged() -> None:
     score = dc.SampleUniqueness(columns=["a"])(pl.DataFrame({"a": [1, 2, 3]}), pl.DataFrame({"a": [2, 1]}))
     assert "warning" not in score.detail
+
+
+def test_nothing_counted_is_no_zero_risk() -> None:
+    table = pl.DataFrame({"a": [1, None], "b": [None, 2]})
+    with pytest.raises(dc.DataError, match="nothing is counted"):
+        dc.SampleUniqueness(columns=["a", "b"], missing="ignore")(table)
+
+
+def test_local_recoding_and_groups_from_elsewhere_are_not_taken_for_perturbation() -> None:
+    before = pl.DataFrame({"zip": ["40831", "40831", "40832", "97206"], "job": ["a", "a", "b", "c"]})
+    coarser = pl.DataFrame({"zip": ["40831", "4083*", "4083*", "*"], "job": ["{a, b}", "a", "{a, b}", "c"]})
+    score = dc.SampleUniqueness(columns=["zip", "job"])(before, coarser)
+    assert "warning" not in score.detail
+    swapped = before.with_columns(pl.Series("job", ["b", "a", "a", "c"]))
+    assert dc.SampleUniqueness(columns=["zip", "job"])(before, swapped).detail["perturbed"] == ["job"]

@@ -99,3 +99,11 @@ def test_robust_eigenvalues_of_robustbase() -> None:
     x = pl.read_csv(reference("golden", "sdcmicro", "in_testdata.csv"), columns=NUMBERS)
     found = dc.RobustEigenDifference(columns=NUMBERS)(x, x[:50]).detail["original"]
     assert found == pytest.approx(np.linalg.eigvalsh(np.array(golden["cov"]))[::-1], rel=0.1)
+
+
+def test_a_column_constant_among_the_records_with_weight_is_refused() -> None:
+    frame = pl.DataFrame({"a": [1.0, 2.0, 2.0], "b": [1.0, 2.0, 4.0], "w": [0.0, 1.0, 2.0]})
+    data = dc.Dataset(frame, roles={"w": "weight"})
+    for measure in (dc.EigenDifference(columns=["a", "b"]), dc.CorrelationChange(columns=["a", "b"])):
+        with pytest.raises(dc.DataError, match="constant"):
+            measure(data, data)

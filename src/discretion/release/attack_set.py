@@ -9,6 +9,7 @@ from discretion.data.dataset import Dataset
 from discretion.measure import Measure
 from discretion.part import find
 from discretion.release.measures import default_measures
+from discretion.risk.identity.distance_columns import comparable
 
 _MOST_LINKED = 20_000
 """Above so many records the linkages that look at pairs are left to those who ask for them."""
@@ -59,7 +60,7 @@ def _identity(
     if aligned:
         yield "distance-linkage", {"columns": quasi}
         if len(original) <= _MOST_LINKED:
-            yield "probabilistic-linkage", {"columns": quasi}
+            yield "probabilistic-linkage", {"columns": list(comparable(original, released, quasi)) or quasi}
     else:
         yield "replicated-uniques", {"columns": quasi}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from discretion.data.dataset import Dataset
 from discretion.measure import Measure
 from discretion.part import find
-from discretion.risk.identity.distances import comparable
+from discretion.risk.identity.distance_columns import comparable
 
 
 def default_measures(original: Dataset, released: Dataset) -> list[Measure]:

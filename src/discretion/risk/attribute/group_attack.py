@@ -60,7 +60,8 @@ class GroupAttack(Measure, kind="group-attack"):
     (`chance`), the share of the most frequent value (`majority`), the number of groups and of those in which everybody
     is learnt, and for totals the number of records that nobody else is left beside and the mean width of the intervals.
     `per_record` tells who is learnt in any column. Values missing in the original are left out; a value missing in the
-    release, or generalized, is never near another (where all are generalized the attack is refused), and a record without it takes no part in totals.
+    release, or generalized, is never near another (where all are generalized the attack is refused), and
+    a record without it takes no part in totals.
 
     Does not see inference across groups or tables, from several releases, or by models (`ModelDisclosure`). Time
     O(n log n), and for totals the number of groups times the coalition; memory linear.

@@ -33,7 +33,9 @@ class _Tests(NamedTuple):
     def note(self) -> str:
         """Say how many values count as safe because they are not there."""
         share = self.hidden / max(int(self.counted.sum()), 1)
-        return f" {as_percent(share)} of the values are missing in the release and count as safe." if self.hidden else ""
+        return (
+            f" {as_percent(share)} of the values are missing in the release and count as safe." if self.hidden else ""
+        )
 
 
 class _Interval(Measure):

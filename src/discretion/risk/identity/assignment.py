@@ -32,8 +32,8 @@ class AssignmentLinkage(Measure, kind="assignment-linkage"):
     The chance level is 1/n.
 
     Distances are those of distance-linkage. The value is not an upper bound: another distance may find more. Where
-    different assignments have the same least sum, one of them is taken at random. For up to 5,000 records: time O(n³) at
-    worst, memory O(n²); above, use distance-linkage. Does not use knowledge of the method.
+    different assignments have the same least sum, one of them is taken at random. For up to 5,000 records: time O(n³)
+    at worst, memory O(n²); above, use distance-linkage. Does not use knowledge of the method.
 
     References
     ----------

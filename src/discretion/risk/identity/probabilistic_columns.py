@@ -142,10 +142,11 @@ def _pair(known: Dataset, released: Dataset, name: str, who: str) -> Pair:
 
 
 def _by_range(pair: CategoryPair) -> CategoryPair:
-    """Let a published interval or set agree with the values inside it."""
+    """Let a published interval, set or mask agree with the values inside it."""
     mine, theirs = _used(pair.known), _used(pair.published)
     one, other = [pair.known_values[code] for code in mine], [pair.published_values[code] for code in theirs]
-    if not any(map(is_range, other)):
+    ranges = np.array([is_range(label) for label in other], dtype=np.bool_) & ~np.isin(theirs, mine)
+    if not ranges.any():
         return pair
     equal = mine[:, None] == theirs[None, :]
     return replace(
@@ -154,7 +155,7 @@ def _by_range(pair: CategoryPair) -> CategoryPair:
         published=_renumbered(pair.published, theirs),
         known_values=tuple(one),
         published_values=tuple(other),
-        agreement=(equal | ranges_holding(one, other, pair.name)).astype(np.uint8),
+        agreement=(equal | (ranges & ranges_holding(one, other, pair.name))).astype(np.uint8),
     )
 
 

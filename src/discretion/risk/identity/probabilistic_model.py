@@ -9,7 +9,7 @@ records on.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -132,7 +132,7 @@ def fit(radix: Radix, patterns: Ints, counts: Ints, start: Sequence[ColumnModel]
         for level, column in zip(levels, columns, strict=True):
             ratio *= np.exp2(column.weight)[level]
         matches = weight * (1.0 if np.isinf(odds) else odds * ratio / (1.0 + odds * ratio))
-        updated = [_maximize(level, matches, column) for level, column in zip(levels, columns, strict=True)]
+        updated = [_not_against(_maximize(level, matches, c)) for level, c in zip(levels, columns, strict=True)]
         change = max(float(np.abs(new.m - old.m).max()) for new, old in zip(updated, columns, strict=True))
         columns = updated
     return FellegiSunter(radix, tuple(columns), match_share, iteration, change < _CONVERGED)
@@ -152,6 +152,21 @@ def _maximize(level: Ints, matches: Floats, column: ColumnModel) -> ColumnModel:
         return column
     m = np.where(column.u > 0, np.maximum(found / total, FLOOR), 0.0)
     return ColumnModel(m / m.sum(), column.u, column.has_missing, column.missing_share)
+
+
+def _not_against(column: ColumnModel) -> ColumnModel:
+    """Keep disagreement from speaking for a match: it is at most as frequent among matches as among other pairs.
+
+    Without this condition EM may take another kind of pairs for the matches, where coarse columns agree by chance more
+    often than not: no link would be right, and the release would look safe. The likelihood is the highest possible
+    under the condition, so that it still rises from round to round.
+    """
+    m, u = column.m, column.u
+    if m.size < 2 or m[0] <= u[0] or u[0] >= 1:
+        return column
+    rest = m[1:].sum()
+    shares = m[1:] / rest if rest > 0 else u[1:] / u[1:].sum()
+    return replace(column, m=np.concatenate([u[:1], shares * (1.0 - u[0])]))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,184 @@
+"""One column of the intruder's and of the release, as places on a line or as categories with those that agree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discretion.data.dataset import Dataset
+from discretion.data.hierarchy import canonical
+from discretion.data.large_integers import as_differences
+from discretion.errors import DataError
+from discretion.risk.identity.intruder import View
+from discretion.risk.identity.ranges import is_range, ranges_holding
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One column on both sides: places on a line, or categories with those of the release that agree with each."""
+
+    name: str
+    known: Floats
+    published: Floats
+    alike: Ints | None = None
+    """for categories: for each code of the intruder's the codes of the release that agree (−1: none)"""
+
+    @property
+    def is_mute(self) -> bool:
+        """Tell whether no category of the release agrees with any that the intruder has: the column tells nothing."""
+        if self.alike is None or np.isnan(self.published).all():
+            return False
+        known = np.unique(self.known[~np.isnan(self.known)]).astype(np.int64)
+        return bool(len(known)) and not bool((self.alike[known] >= 0).any())
+
+    @property
+    def has_gaps(self) -> bool:
+        """Tell whether a value is missing on either side."""
+        return bool(np.isnan(self.known).any() or np.isnan(self.published).any())
+
+
+def compare_column(view: View, name: str) -> Compared:
+    """Give a column of both sides as places on a line where both have an order, otherwise as categories."""
+    known, published = places_of(view.known, name), places_of(view.released, name)
+    if known is not None and published is not None:
+        exact = as_differences([view.known.frame[name], view.released.frame[name]])
+        if exact is not None and not _has_order(view, name):
+            known, published = exact
+        return Compared(name, known, published)
+    if (known is None) != (published is None) and not (_has_hierarchy(view, name) or _has_ranges(view.released, name)):
+        texts, numbers = ("the release", "the intruder's data") if published is None else ("the data", "the release")
+        raise DataError(
+            f"column {name!r} is text in {texts} and ordered in {numbers}, and no hierarchy relates the two; "
+            "give the column a hierarchy, or leave it out of `columns`"
+        )
+    return _categories(view, name)
+
+
+def comparable(original: Dataset, released: Dataset, columns: Sequence[str]) -> tuple[str, ...]:
+    """Name the columns that a distance can compare: ordered in both, or categories that have something in common."""
+    view = View(original, original, released, np.empty(0, np.int64), tuple(columns), worst_case=True)
+    found = []
+    for name in columns:
+        try:
+            mute = compare_column(view, name).is_mute
+        except DataError:
+            continue
+        if not mute:
+            found.append(name)
+    return tuple(found)
+
+
+def places_of(data: Dataset, name: str) -> Floats | None:
+    """Give the places of an ordered column (numbers, dates, positions in the order); None for categories."""
+    import polars as pl
+
+    series, kind = data.frame[name], data.type_of(name)
+    order = data.schema[name].order or (tuple(series.dtype.categories) if isinstance(series.dtype, pl.Enum) else ())
+    if order:
+        return _positions(data, name, tuple(order))
+    if kind == "nominal":
+        return None
+    if series.dtype.is_numeric():
+        return data.number(name)
+    return _days(series) if kind == "date" else None
+
+
+def _positions(data: Dataset, name: str, order: tuple[str, ...]) -> Floats | None:
+    """Give positions in an order; None where some labels do not stand in it (generalized)."""
+    codes = data.codes(name)
+    index = {label: float(place) for place, label in enumerate(order)}
+    found = [np.nan if value is None else index.get(canonical(value), -1.0) for value in codes.values]
+    if -1.0 in found:
+        return None
+    return np.array(found)[codes.codes] if codes.size else np.empty(0)
+
+
+def _days(series: pl.Series) -> Floats | None:
+    import polars as pl
+
+    if series.dtype == pl.String:
+        dates = series.str.to_date("%Y-%m-%d", strict=False)
+        if dates.null_count() > series.null_count():
+            return None
+        series = dates
+    if isinstance(series.dtype, pl.Datetime):
+        series = series.cast(pl.Datetime("us", series.dtype.time_zone))
+    return series.to_physical().cast(pl.Float64).to_numpy()
+
+
+def _has_hierarchy(view: View, name: str) -> bool:
+    return name in view.original.columns and view.original.schema[name].hierarchy is not None
+
+
+def _has_order(view: View, name: str) -> bool:
+    return bool(view.known.schema[name].order or view.released.schema[name].order)
+
+
+def _has_ranges(released: Dataset, name: str) -> bool:
+    """Tell whether a release shows intervals, sets or masked values."""
+    import polars as pl
+
+    if released.frame.schema[name] not in (pl.String, pl.Categorical, pl.Enum):
+        return False
+    return any(value is not None and is_range(_text(value)) for value in released.codes(name).values)
+
+
+def _categories(view: View, name: str) -> Compared:
+    """Number the categories of both sides together; a generalized one agrees with everything below or inside it."""
+    index: dict[str, int] = {}
+    published = _codes(view.released, name, index)
+    size = len(index)
+    known = _codes(view.known, name, index)
+    texts = list(index)
+    alike = np.arange(len(texts)).reshape(-1, 1)
+    if _has_hierarchy(view, name):
+        levels = view.original.hierarchy(name)
+        alike = np.column_stack([alike, np.full((len(texts), levels.height), -1)])
+        for code, text in enumerate(texts):
+            row = levels.leaf_index.get(text)
+            if row is not None:
+                alike[code, 1:] = [index.get(level[row], -1) for level in levels.table[1:]]
+    alike = np.where(alike < size, alike, -1)
+    if _has_ranges(view.released, name):
+        own = set(np.unique(known[~np.isnan(known)]).astype(np.int64).tolist())
+        ranges = [code for code, text in enumerate(texts[:size]) if code not in own and is_range(text)]
+        alike = np.column_stack([alike, _inside(texts, ranges, name)])
+    return Compared(name, known, published, _once(alike))
+
+
+def _once(alike: Ints) -> Ints:
+    """Name each published category once for a value (a label may stand at several levels): shares are added up."""
+    alike = np.sort(alike, axis=1)[:, ::-1]
+    again = alike[:, 1:] == alike[:, :-1]
+    alike[:, 1:][again] = -1
+    return np.ascontiguousarray(alike)
+
+
+def _inside(texts: list[str], ranges: list[int], name: str) -> Ints:
+    """Give for each value the published ranges that hold it, by their codes (−1 to fill up)."""
+    holding = ranges_holding(texts, [texts[code] for code in ranges], name)
+    found = np.full((len(texts), int(holding.sum(axis=1).max(initial=0))), -1, dtype=np.int64)
+    rows, places = np.nonzero(holding)
+    first = np.concatenate([[0], np.cumsum(holding.sum(axis=1))])[rows]
+    found[rows, np.arange(len(rows)) - first] = np.array(ranges, dtype=np.int64)[places]
+    return found
+
+
+def _codes(data: Dataset, name: str, index: dict[str, int]) -> Floats:
+    codes = data.codes(name)
+    found = [np.nan if value is None else float(index.setdefault(_text(value), len(index))) for value in codes.values]
+    return np.array(found)[codes.codes] if codes.size else np.empty(0)
+
+
+def _text(value: Any) -> str:
+    return "|".join(sorted(map(canonical, value))) if isinstance(value, list) else canonical(value)

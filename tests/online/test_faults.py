@@ -177,7 +177,7 @@ class Siege:
             assert times - unanswered <= 1, "the same question was answered and charged twice"
         if heard.user in NOISY:
             spent = sum(entry.cost.micro_epsilon for entry in charges)
-            assert spent == len(charges) * EACH * 10**6
+            assert spent == len(charges) * round(EACH * 10**6)
             assert spent <= EPSILON * 10**6
 
 

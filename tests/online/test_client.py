@@ -63,6 +63,8 @@ def test_cost_error_and_budget(connections: dict[str, Connection]) -> None:
 
 
 def test_history_and_growth(connections: dict[str, Connection]) -> None:
+    with pytest.raises(dc.QueryRefused, match="too few people"):
+        connections["ann"].ask(Query("students", (Aggregate("sum", "income"),), Condition("class", "=", (1979,))))
     entries = connections["eve"].history()
     assert entries["id"].to_list() == list(range(1, len(entries) + 1))
     assert "refused" in entries["kind"].to_list()

@@ -17,6 +17,7 @@ def assessment_page(scores: Sequence[Score], failed: Sequence[Mapping[str, str]]
     """Give the assessment as one HTML file that needs nothing else; rows are counted, never shown."""
     ranked = rank_attacks(scores)
     return template("assessment.html").render(
+        internal=True,
         title=title,
         best=best_attack(ranked),
         ranked=[_attack(attack) for attack in ranked],

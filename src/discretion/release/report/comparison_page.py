@@ -15,12 +15,16 @@ _FAMILIES = (("risk", "Risk: what an attacker can do"), ("utility", "Utility: wh
 
 def comparison_page(found: Comparison, title: str) -> str:
     """Give the page as one HTML file that needs nothing else."""
-    return template("comparison.html").render(title=title, whole=True, **_content(found))
+    return template("comparison.html").render(title=title, internal=True, **_content(found))
 
 
 def table(found: Comparison) -> str:
-    """Give the tables alone, for a notebook."""
-    return template("comparison.html").render(title="", whole=False, **_content(found))
+    """Give the verdict and the tables alone, for a notebook."""
+    from markupsafe import Markup
+
+    return Markup("<p>{}</p>").format(found.verdict) + Markup(
+        template("comparison_tables.html").render(**_content(found))
+    )
 
 
 def _content(found: Comparison) -> dict[str, Any]:

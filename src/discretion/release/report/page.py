@@ -36,13 +36,10 @@ def render(release: Release, *, internal: bool) -> str:
 
 def content_of(release: Release, *, internal: bool) -> dict[str, Any]:
     """Gather what the template needs."""
-    from discretion import __version__
-
     risk = scores_of(release, "risk", internal=internal)
     utility = scores_of(release, "utility", internal=internal)
     return {
         "internal": internal,
-        "software": f"discretion {__version__}",
         "summary": summary_of(release, risk, utility),
         "requirements": requirements_of(release, internal=internal),
         "steps": steps_of(release, internal=internal),
@@ -80,6 +77,8 @@ def template(name: str) -> Template:
     from jinja2 import Environment, FunctionLoader, StrictUndefined
     from markupsafe import Markup
 
+    from discretion import __version__
+
     def load(file: str) -> str:
         return resources.files(_HERE).joinpath(file).read_text(encoding="utf-8")
 
@@ -91,5 +90,5 @@ def template(name: str) -> Template:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.globals["style"] = Markup(load("style.css"))
+    environment.globals |= {"style": Markup(load("style.css")), "software": f"discretion {__version__}"}
     return environment.get_template(name)

@@ -39,14 +39,12 @@ def render_table(release: TableRelease, *, internal: bool) -> str:
     suppressed cell whether it is sensitive, by which rules, or suppressed for others, with true values, settings and
     what the audit found, and says on top that it is not for publication.
     """
-    from discretion import __version__
     from discretion.release.table_files import public_facts
     from discretion.release.table_run import WORDS
 
     cells, plan = release.cells, release.plan
     return template("table_page.html").render(
         internal=internal,
-        software=f"discretion {__version__}",
         title=plan.plan.title or f"{title_of(cells.response.name)} by {' and '.join(map(' × '.join, cells.tables))}",
         meaning=WORDS[plan.protect.kind],
         facts=public_facts(release),

@@ -22,6 +22,7 @@ def tune_page(result: TuneResult, title: str) -> str:
     front = {id(point) for point in result.front}
     ordered = sorted(result.points, key=lambda one: (result.utility.cost(one.utility), one.risk))
     return template("tune.html").render(
+        internal=True,
         title=title,
         lead=_lead(result, best, trouble),
         best=None if best is None else _row(result, best, front),

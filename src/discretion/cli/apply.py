@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from discretion.cli.console import common_options, print_json, progress_bar, say
+from discretion.cli.plan_options import seed_option
 from discretion.cli.schema_options import read_with, schema_options, take_schema
 from discretion.errors import PlanError
 
@@ -81,9 +82,7 @@ def _file_options(function: Any) -> Any:
     function = common_options(function)
     function = click.option("--dry-run", is_flag=True, help="protect, but write nothing")(function)
     function = click.option("--force", is_flag=True, help="overwrite OUT if it exists")(function)
-    function = click.option(
-        "--seed-file", metavar="FILE", help="file with the seed (a secret); default: a new random seed"
-    )(function)
+    function = seed_option(function)
     return schema_options(function)
 
 

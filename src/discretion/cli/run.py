@@ -7,6 +7,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from discretion.cli.console import ARROWS, DIRECTIONS, common_options, print_json, print_table, progress_bar, say, shown
+from discretion.cli.plan_options import (
+    data_option,
+    dry_run_option,
+    force_option,
+    journal_option,
+    out_option,
+    seed_option,
+)
 
 if TYPE_CHECKING:
     from discretion.release.plan import Plan
@@ -15,21 +23,17 @@ if TYPE_CHECKING:
 
 @click.command(name="run")
 @click.argument("plan_file", metavar="PLAN")
-@click.option("--data", "source", metavar="FILE", help="read this file instead of the plan's (`-`: standard input)")
-@click.option("--out", metavar="FOLDER", help="public folder of the release, instead of the plan's `output`")
-@click.option(
-    "--journal",
-    metavar="FOLDER",
-    help="private folder; default: beside the public one, with `-private` added",
-)
-@click.option("--seed-file", metavar="FILE", help="file with the seed (a secret); default: a new random seed")
+@data_option
+@out_option
+@journal_option
+@seed_option
 @click.option(
     "--reuse",
     metavar="JOURNAL",
     help="apply what an earlier run decided (its journal folder) to this delivery",
 )
-@click.option("--force", is_flag=True, help="overwrite the folders if they exist")
-@click.option("--dry-run", is_flag=True, help="check the plan and the data's columns, but protect and write nothing")
+@force_option
+@dry_run_option
 @common_options
 def run_command(plan_file: str, as_json: bool, quiet: bool, **options: Any) -> None:
     """Carry out a plan and publish the release if its requirements hold."""
@@ -57,7 +61,7 @@ def run_command(plan_file: str, as_json: bool, quiet: bool, **options: Any) -> N
 
 @click.command()
 @click.argument("plan_file", metavar="PLAN")
-@click.option("--data", "source", metavar="FILE", help="read this file instead of the plan's (`-`: standard input)")
+@data_option
 @click.option("--released", metavar="FILE", help="check this finished release against the plan's data and requirements")
 @click.option(
     "--id",
@@ -65,7 +69,7 @@ def run_command(plan_file: str, as_json: bool, quiet: bool, **options: Any) -> N
     metavar="COLUMN",
     help="column that tells which rows belong together (with --released)",
 )
-@click.option("--seed-file", metavar="FILE", help="file with the seed (a secret); default: a new random seed")
+@seed_option
 @common_options
 def check(plan_file: str, as_json: bool, quiet: bool, **options: Any) -> int:
     """Tell whether a plan's requirements hold; publish nothing. Exit code 4 if they do not."""

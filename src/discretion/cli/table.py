@@ -8,6 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from discretion.cli.console import common_options, print_json, print_table, progress_bar, say, shown
+from discretion.cli.plan_options import (
+    data_option,
+    dry_run_option,
+    force_option,
+    journal_option,
+    out_option,
+    seed_option,
+)
 
 if TYPE_CHECKING:
     from discretion.release.table_plan import TablePlan
@@ -31,19 +39,17 @@ def table() -> None:
 
 @table.command(name="run")
 @click.argument("plan_file", metavar="PLAN")
-@click.option("--data", "source", metavar="FILE", help="read this file instead of the plan's (`-`: standard input)")
-@click.option("--out", metavar="FOLDER", help="public folder, instead of the plan's `table.output`")
-@click.option(
-    "--journal", metavar="FOLDER", help="private folder; default: beside the public one, with `-private` added"
-)
-@click.option("--seed-file", metavar="FILE", help="file with the seed (a secret); default: a new random seed")
+@data_option
+@out_option
+@journal_option
+@seed_option
 @click.option(
     "--override",
     metavar="REASON",
     help="publish although the audit or a requirement fails; the journal keeps the reason",
 )
-@click.option("--force", is_flag=True, help="overwrite the folders if they exist")
-@click.option("--dry-run", is_flag=True, help="check the plan and the data's columns, but make and write nothing")
+@force_option
+@dry_run_option
 @common_options
 def run_table_command(plan_file: str, as_json: bool, quiet: bool, **options: Any) -> None:
     """Carry out a table plan and publish the table if its audit and its requirements hold."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from discretion.cli.console import ARROWS, DIRECTIONS, common_options, print_json, print_table, progress_bar, say, shown
+from discretion.cli.plan_options import data_option, seed_option
 
 if TYPE_CHECKING:
     from discretion.release.plan import Plan
@@ -16,14 +17,14 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("plan_file", metavar="PLAN")
-@click.option("--data", "source", metavar="FILE", help="read this file instead of the plan's (`-`: standard input)")
+@data_option
 @click.option("--out", metavar="PLAN", help="write the plan of the best setting here (.yaml, .toml or .json)")
 @click.option(
     "--map", "maps", multiple=True, metavar="FILE", help="write the risk–utility map (.svg, or .html: interactive)"
 )
 @click.option("--seconds", type=float, metavar="N", help="time budget, instead of the plan's")
 @click.option("--cache", metavar="FOLDER", help="private folder that keeps figures for the next call")
-@click.option("--seed-file", metavar="FILE", help="file with the seed (a secret); default: a new random seed")
+@seed_option
 @click.option("--force", is_flag=True, help="overwrite files that exist")
 @common_options
 def tune(plan_file: str, as_json: bool, quiet: bool, **options: Any) -> None:

@@ -15,10 +15,10 @@ from typing import Any, Literal
 
 from discretion.online.catalog import TableSpec
 from discretion.online.column import ColumnSpec
-from discretion.online.query import Aggregate, And, Condition, Everything, Filter, Not, Or, Query
+from discretion.online.query import Aggregate, And, Condition, Everything, Filter, Not, Operator, Or, Query
 
 Engine = Literal["duckdb", "postgresql"]
-_OPPOSITE = {"=": "<>", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+_SWAPPED: dict[Operator, Operator] = {"is-missing": "not-missing", "not-missing": "is-missing"}
 _SQL = {"=": "=", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 _SMALL_CODE = 2**31
 
@@ -113,17 +113,10 @@ def _positive(condition: Condition, layout: Layout) -> Sql:
 
 
 def _negative(condition: Condition, layout: Layout) -> Sql:
-    column = layout.column(condition.column)
-    values = _constants(condition, layout.spec.columns[condition.column])
-    if condition.op == "is-missing":
-        return Sql(f"{column} IS NOT NULL")
-    if condition.op == "not-missing":
-        return Sql(f"{column} IS NULL")
-    if condition.op == "in":
-        return f"({column} IS NULL OR {column} NOT IN (" + layout.bind(*values) + "))"
-    if condition.op == "between":
-        return Sql(f"({column} IS NULL OR {column} < {layout.mark} OR {column} > {layout.mark})", values)
-    return f"({column} IS NULL OR {column} {_OPPOSITE[condition.op]} " + layout.bind(*values) + ")"
+    """Say that a comparison does not hold; it holds for no missing value, so it fails there."""
+    if condition.op in _SWAPPED:
+        return _positive(replace(condition, op=_SWAPPED[condition.op]), layout)
+    return f"({layout.column(condition.column)} IS NULL OR NOT (" + _positive(condition, layout) + "))"
 
 
 def _constants(condition: Condition, spec: ColumnSpec) -> tuple[Any, ...]:

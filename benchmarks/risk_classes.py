@@ -22,7 +22,7 @@ def lines() -> Iterator[Line]:
     fields = {"columns": keys, "weight": "w"}
     jobs: tuple[tuple[dc.Measure, float], ...] = (
         (dc.HouseholdRisk(**fields, household="home"), 4.0),
-        (dc.IndividualRisk(**fields), 6.0),
+        (dc.IndividualRisk(**fields), 3.5),
         (dc.SampleUniqueness(columns=keys), 1.5),
         (dc.AttackerRisk(columns=keys), 2.0),
         (dc.LogLinearRisk(columns=keys, share=0.01), 4.0),

@@ -124,7 +124,7 @@ class Siege:
         for thread in threads:
             thread.start()
         if number % 2:
-            self._wait_for_an_answer()
+            self._wait_for_answers()
         time.sleep(delay)
         process.kill()
         process.join()
@@ -133,10 +133,10 @@ class Siege:
             thread.join(30)
             assert not thread.is_alive()
 
-    def _wait_for_an_answer(self) -> None:
-        """Let every second round get as far as a new answer, however slow the machine is."""
+    def _wait_for_answers(self) -> None:
+        """Let every second round get as far as three new answers, however slow the machine is."""
         told, until = self.told, time.monotonic() + 20
-        while self.told == told and time.monotonic() < until:
+        while self.told < told + 3 and time.monotonic() < until:
             time.sleep(0.01)
 
     @property
@@ -193,7 +193,7 @@ def _besiege(folder: Path, ledger: str, rounds: int) -> Siege:
         if number % 5 == 4 or number == rounds - 1:
             with open_ledger(siege.spec.ledger, create=False) as opened:
                 siege.check(opened)
-    assert siege.told >= rounds // 2, "the clients hardly got an answer: nothing was tested"
+    assert siege.told >= rounds, "the clients hardly got an answer: nothing was tested"
     return siege
 
 

@@ -149,6 +149,7 @@ def _to_pyarrow(source: Any, frame: pl.DataFrame, rows: NDArray[np.int64] | None
         if name in source.column_names:
             before = source.schema.field(name).type
             if _kind(frame.schema[name]) == _arrow_kind(before):
+                # a column that no longer fits its old type (whole numbers with noise) keeps its new one
                 with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
                     column = column.cast(before)
         elif pa.types.is_large_string(column.type):

@@ -92,10 +92,7 @@ def adjust(
     ctx = Context(new_seed() if seed is None else seed, "adjust", progress)
     best, bound = _fixed_senses(problem, ctx, seconds)
     if bound < float("inf") and (best is None or _gap(best, bound) > gap):
-        start = None if best is None else _start(problem, best)
-        program = _directions(problem, whole=True)
-        left = max(end - time.monotonic(), 0.1)
-        mixed = solve(program, seconds=left, gap=gap, start=start, progress=progress, label="adjusting")
+        mixed = _all_senses(problem, best, end - time.monotonic(), gap, progress)
         bound = max(bound, mixed.bound)
         if mixed.found and (best is None or mixed.objective < best.objective):
             best = mixed
@@ -159,6 +156,13 @@ def _problem(cells: Cells, weight: Weight, least: float, limit: float | None, wh
         need_down=need_down,
         whole=whole,
     )
+
+
+def _all_senses(problem: _Problem, best: Solution | None, seconds: float, gap: float, progress: Progress) -> Solution:
+    """Let the program choose the directions too, starting from the best that was found."""
+    start = None if best is None else _start(problem, best)
+    program = _directions(problem, whole=True)
+    return solve(program, seconds=max(seconds, 0.1), gap=gap, start=start, progress=progress, label="adjusting")
 
 
 def _fixed_senses(problem: _Problem, ctx: Context, seconds: float) -> tuple[Solution | None, float]:

@@ -72,20 +72,24 @@ def audit(
     wanted = _wanted(cells, which)
     clock = Clock(seconds, ctx or Context(seed=0, step="audit"))
     belief = prior if isinstance(prior, Prior) else Prior(**(prior or {}))
-    if coalition < 1:
-        raise PlanError("coalition: at least 1 respondent")
+    _check_attacker(attacker, coalition)
     if not isinstance(attacker, str):
         from discretion.tables.audit_contributors import one_coalition
 
         return one_coalition(cells, attacker, wanted, belief, rules, exact, clock)
-    if attacker not in ("outsider", "contributors"):
-        raise PlanError("attacker: expected 'outsider', 'contributors', or the labels of respondents")
     found = outsider(cells, Attacker(cells, prior=belief), wanted, belief, rules, exact, clock)
     if attacker == "outsider":
         return found
     from discretion.tables.audit_insiders import every_contributor
 
     return every_contributor(found, coalition, wanted, belief, clock)
+
+
+def _check_attacker(attacker: str | Sequence[Any], coalition: int) -> None:
+    if coalition < 1:
+        raise PlanError("coalition: at least 1 respondent")
+    if isinstance(attacker, str) and attacker not in ("outsider", "contributors"):
+        raise PlanError("attacker: expected 'outsider', 'contributors', or the labels of respondents")
 
 
 def _wanted(cells: Cells, which: str) -> Bools:

@@ -62,13 +62,7 @@ def publish(
     B,9,9,
     """
     path = Path(path)
-    kind = _FORMATS.get(path.suffix.lower())
-    if kind is None:
-        raise PlanError(f"{path.name!r}: {unknown('table format', path.suffix, _FORMATS)}")
-    if layout not in ("long", "pivot"):
-        raise PlanError("layout: expected 'long' or 'pivot'")
-    if internal and layout == "pivot" and kind != "excel":
-        raise PlanError("internal: a pivoted table has no room for reasons; use layout='long', or Excel")
+    kind = _format_of(path, layout, internal)
     from discretion.tables.pivot import chosen_cells, pivoted
 
     picked = np.arange(len(cells)) if internal else chosen_cells(cells, table if layout == "long" else table or 0)
@@ -86,6 +80,17 @@ def publish(
             write_excel(
                 cells, picked, pivoted(cells, rows, table or 0) if layout == "pivot" else None, temporary, internal
             )
+
+
+def _format_of(path: Path, layout: str, internal: bool) -> str:
+    kind = _FORMATS.get(path.suffix.lower())
+    if kind is None:
+        raise PlanError(f"{path.name!r}: {unknown('table format', path.suffix, _FORMATS)}")
+    if layout not in ("long", "pivot"):
+        raise PlanError("layout: expected 'long' or 'pivot'")
+    if internal and layout == "pivot" and kind != "excel":
+        raise PlanError("internal: a pivoted table has no room for reasons; use layout='long', or Excel")
+    return kind
 
 
 def long_rows(cells: Cells, picked: Any, internal: bool) -> tuple[list[str], list[list[Any]]]:

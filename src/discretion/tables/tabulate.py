@@ -73,20 +73,25 @@ def tabulate(
     data.require(names)
     if not len(data):
         raise DataError("the data has no rows; there is nothing to tabulate")
-    coded = [_coded(data, name, (hierarchies or {}).get(name), missing) for name in names]
     _check_hierarchies(hierarchies, names)
-    kept = np.logical_and.reduce([codes >= 0 for _, codes in coded])
-    rows = np.flatnonzero(kept)
-    if not len(rows):
-        raise DataError("every record lacks a classifying value; nothing is left to tabulate")
+    coded = [_coded(data, name, (hierarchies or {}).get(name), missing) for name in names]
+    rows = _classified(coded)
     respondents = _respondents(data, contributor)
     entries = _entries(data, rows, respondents, value, weight, waivers, requests, record_key)
     dims = tuple(dim for dim, _ in coded)
     codes = np.column_stack([codes[rows] for _, codes in coded]).astype(np.int32)
     entries = build(entries, codes, tuple(len(dim) for dim in dims))
-    left_out = len(kept) - len(rows)
+    left_out = len(data) - len(rows)
     notes = (f"{left_out} records without a classifying value were left out",) if left_out else ()
     return cells_of(entries, dims, tables, top, empty, respondents.ids, notes)
+
+
+def _classified(coded: Sequence[tuple[Dimension, Ints32]]) -> Ints:
+    """Give the rows that have a code of every variable."""
+    rows = np.flatnonzero(np.logical_and.reduce([codes >= 0 for _, codes in coded]))
+    if not len(rows):
+        raise DataError("every record lacks a classifying value; nothing is left to tabulate")
+    return rows
 
 
 def _entries(

@@ -65,7 +65,8 @@ def test_maps_are_written_whole_and_not_over_others(folder: Path, cli: Cli) -> N
 
 def test_no_solution_shows_the_map_and_fails(folder: Path, cli: Cli) -> None:
     put_survey(folder, BASE.replace("max_risk: 0.5", "max_risk: 0.0001"))
-    done = cli("tune", folder / "plan.yaml", "--out", folder / "best.yaml", "--map", folder / "map.svg")
+    call = ("tune", folder / "plan.yaml", "--seed-file", folder / "seed")
+    done = cli(*call, "--out", folder / "best.yaml", "--map", folder / "map.svg")
     assert done.code == 5 and "nearest: rank-swap (percent=60)" in done.err
     assert (folder / "map.svg").exists() and not (folder / "best.yaml").exists()
 

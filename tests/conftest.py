@@ -1,0 +1,27 @@
+"""Draws that no test gave a seed follow from the test's name, so that a run can be repeated."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+import pytest
+
+from discretion import context
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Give `new_seed` a sequence of its own for each test; two seeds of a test still differ."""
+    drawn = 0
+
+    def randbits(bits: int) -> int:
+        nonlocal drawn
+        drawn += 1
+        digest = hashlib.blake2b(f"{item.nodeid} {drawn}".encode(), digest_size=bits // 8)
+        return int.from_bytes(digest.digest(), "big")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(context, "secrets", SimpleNamespace(randbits=randbits))
+        return (yield)

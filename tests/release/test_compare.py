@@ -158,3 +158,38 @@ def test_the_examples_in_the_docstrings_hold(documented: Any) -> None:
 
     (found,) = doctest.DocTestFinder(recurse=False).find(documented, documented.__name__, globs={})
     assert found.examples and doctest.DocTestRunner().run(found).failed == 0
+
+
+def test_what_is_not_published_is_lost(people: dc.Dataset) -> None:
+    whole = swapped(people, 10)
+    half, narrow = whole.take(whole.row_ids < 100), whole.drop(["savings"])
+    measures = [RISK, LOSS, dc.Marginals(columns=["age"]), dc.ChangedShare()]
+    found = dc.compare(people, {"whole": whole, "half": half, "narrow": narrow}, measures=measures)
+    own, age, cells = found.scaled
+    assert own.loss("half") == pytest.approx(1 - 0.5 * (1 - LOSS(people, half).value))  # half of the records
+    assert age.loss("half") == dc.Marginals(columns=["age"])(people, half).value  # distributions of those that are left
+    assert own.loss("narrow") == own.loss("whole")  # it names its columns
+    assert cells.loss("narrow") == pytest.approx(1 - 4 / 5 * (1 - dc.ChangedShare()(people, narrow).value))
+    assert cells.to_dict()["published"] == {"whole": 1.0, "half": 0.5, "narrow": 0.8}
+    assert found.overall("half").loss > found.overall("whole").loss < found.overall("narrow").loss  # type: ignore[operator]
+
+
+def test_a_dropped_column_does_not_make_a_release_more_useful(people: dc.Dataset) -> None:
+    found = dc.compare(people, {"swapped": swapped(people, 5), "dropped": people.drop(["income"])})
+    loss = {name: found.overall(name).loss or 0.0 for name in found.names}
+    assert loss["dropped"] > loss["swapped"] > 0
+
+
+def test_fewer_records_do_not_win_by_a_smaller_sum(people: dc.Dataset) -> None:
+    whole = swapped(people, 10)
+    half = whole.take(whole.row_ids < 100)
+    found = dc.compare(people, {"whole": whole, "half": half}, measures=[RISK, dc.Il1s(columns=["income"]), LOSS])
+    sums, loss = found.rows[1:]
+    assert sums.figures["half"].value < sums.figures["whole"].value and sums.winner is None
+    assert loss.winner == "whole"
+
+
+def test_measures_of_one_kind_are_told_apart(people: dc.Dataset) -> None:
+    measures = [dc.Marginals(columns=["age"]), dc.Marginals(columns=["age", "income"]), LOSS]
+    found = dc.compare(people, {"A": swapped(people, 3), "B": swapped(people, 9)}, measures=measures)
+    assert [row.title for row in found.rows] == ["marginals (1 columns)", "marginals (2 columns)", "variable-change"]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import discretion as dc
 from discretion.release.facts import public_facts
+from discretion.release.plan import Shown
 from discretion.release.run import conclude
 from tests.release.survey import ROLES, files_of, put_survey
 
@@ -158,3 +160,14 @@ def test_figures_that_tell_a_withheld_strength_are_rounded_and_others_are_exact(
         assert loss["after"] == (exact if publish else float(f"{exact:.0e}"))
         assert str(exact) in str(facts) or not publish
         assert other["rounded"] is False and facts["risk"][0]["rounded"] is False
+
+
+def test_the_chance_level_is_rounded_with_its_figure() -> None:
+    people = dc.datasets.census(700, seed=1)
+    swap = dc.RankSwap(columns=["income"], percent=7.31)
+    plan = dc.Study(people, seed=1).apply(swap).plan()
+    plan = replace(plan, measures=(Shown(dc.RankInterval(columns=["income"], percent=13)),))
+    release = conclude(plan, dc.Study(people, seed=1).apply(swap))
+    (risk,) = public_facts(release)["risk"]
+    exact = release.measured[0].after.detail["chance"]
+    assert risk["rounded"] and risk["chance"] == float(f"{exact:.0e}") != exact

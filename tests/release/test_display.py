@@ -34,3 +34,17 @@ def test_a_study_and_a_release_show_steps_and_figures() -> None:
     release = study.plan().run(study.original)
     page = release._repr_html_()
     assert "sample-uniqueness" in page and "before" in page
+
+
+def test_wide_data_is_cut_and_names_are_escaped() -> None:
+    names = [f"<img src=x onerror=alert({i})>" for i in range(130)]
+    wide = dc.Dataset(pl.DataFrame({name: [1, 2] for name in names}), roles=dict.fromkeys(names, "quasi"))
+    page = wide._repr_html_()
+    assert page.count("<tr>") == 101 and "30 more rows" in page and "<img" not in page
+
+
+def test_a_map_has_its_own_background() -> None:
+    swap = dc.Vary(dc.RankSwap, columns=["income"], percent=dc.Grid([2, 20]))
+    risk, loss = dc.RankInterval(columns=["income"]), dc.VariableChange(columns=["income"])
+    found = dc.tune(dc.datasets.census(200, seed=1), [swap], risk=risk, utility=loss, seed=1, runs=1)
+    assert found._repr_html_().startswith('<svg style="background:#fff"')

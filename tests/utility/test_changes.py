@@ -76,3 +76,21 @@ def test_categories_of_sdcmicro() -> None:
     score = dc.VariableChange(columns=keys)(x, y)
     assert score.detail["per_column"] == pytest.approx(golden["indiv"], abs=1e-12)
     assert score.value == pytest.approx(golden["total"], rel=1e-9)
+
+
+def test_large_whole_numbers_are_compared_to_the_last() -> None:
+    x = pl.DataFrame({"a": [2**60, 2**60 + 1, None, 5]})
+    y = pl.DataFrame({"a": [2**60 + 1, 2**60 + 1, None, 5]})
+    assert dc.ChangedShare(columns=["a"])(x, y).value == 0.25
+
+
+@pytest.mark.parametrize("measure", [dc.ChangedShare, dc.VariableChange, dc.Marginals, dc.RangeQueries])
+def test_the_unit_of_a_date_is_no_change(measure: type[dc.Measure]) -> None:
+    x = pl.DataFrame({"a": pl.date_range(pl.date(2020, 1, 1), pl.date(2020, 3, 1), eager=True)})
+    for unit in (pl.Datetime("us"), pl.Datetime("ms")):
+        y = x.cast(unit)
+        assert measure(columns=["a"])(x, y).value == 0
+        moved = y.with_columns(pl.col("a") + pl.duration(days=20))
+        assert measure(columns=["a"])(x, moved).value == pytest.approx(
+            measure(columns=["a"])(x, x.with_columns(pl.col("a") + pl.duration(days=20))).value
+        )

@@ -14,6 +14,7 @@ import discretion as dc
 from discretion.utility.partitions import (
     adjusted_rand_index,
     jaccard_index,
+    largest_variation,
     pair_counts,
     rand_index,
     variation_of_information,
@@ -65,3 +66,26 @@ def test_unrelated_partitions_have_an_adjusted_index_of_about_zero() -> None:
 def test_different_lengths_are_an_error() -> None:
     with pytest.raises(dc.DataError, match="not of 2 and 3"):
         rand_index(np.array([0, 1]), np.array([0, 1, 2]))
+
+
+@settings(max_examples=60, deadline=None)
+@given(first=groups, data=st.data())
+def test_weights_count_the_products_of_pairs(first: list[int], data: st.DataObject) -> None:
+    same = {"min_size": len(first), "max_size": len(first)}
+    second = data.draw(st.lists(st.integers(0, 4), **same))
+    weights = data.draw(st.lists(st.sampled_from([0.0, 1.0, 2.5]), **same).filter(any))
+    a, b, w = np.array(first), np.array(second), np.array(weights)
+    naive = dict.fromkeys([(True, True), (True, False), (False, True), (False, False)], 0.0)
+    for i, j in combinations(range(len(a)), 2):
+        naive[a[i] == a[j], b[i] == b[j]] += w[i] * w[j]
+    found = pair_counts(a, b, w)
+    assert (found.both, found.first, found.second, found.neither) == pytest.approx(tuple(naive.values()))
+    assert rand_index(a, b, 7 * w) == pytest.approx(rand_index(a, b, w))
+    assert 0 <= variation_of_information(a, b, w) <= largest_variation(len(w), w) + 1e-9
+    assert adjusted_rand_index(a, a, w) == 1 and variation_of_information(a, a, w) == pytest.approx(0, abs=1e-12)
+
+
+def test_whole_weights_are_copies_for_the_information() -> None:
+    a, b, w = np.array([0, 0, 1, 1]), np.array([0, 1, 1, 1]), np.array([3.0, 1.0, 2.0, 0.0])
+    copies = np.repeat(np.arange(4), w.astype(int))
+    assert variation_of_information(a, b, w) == pytest.approx(variation_of_information(a[copies], b[copies]))

@@ -101,3 +101,24 @@ def test_missing_is_a_value() -> None:
     x = draw(400, np.random.default_rng(7))
     y = x.with_columns(pl.when(pl.int_range(400) % 2 == 0).then(pl.col("a")).alias("a"))
     assert dc.Propensity(**FIELDS, smallest_leaf=5)(x, y).value > 0.2
+
+
+@pytest.mark.parametrize("model", ["tree", "logit"])
+def test_weights_of_zero_are_no_records(model: str) -> None:
+    rng = np.random.default_rng(8)
+    x, y = draw(60, rng), draw(40, rng)
+    roles = {"a": "quasi", "b": "quasi", "c": "quasi", "w": "weight"}
+    measure = dc.Propensity(model=model, permutations=5)
+    kept = [f.with_columns(w=pl.Series(rng.choice([1.0, 3.0], len(f)))) for f in (x, y)]
+    extra = [pl.concat([f, f.with_columns(w=pl.lit(0.0))]) for f in kept]
+    few, more = (measure(*(dc.Dataset(f, roles=roles) for f in pair)) for pair in (kept, extra))
+    assert few.value == more.value and few.detail == more.detail
+
+
+def test_the_chance_level_of_weighted_files_is_that_of_balanced_ones() -> None:
+    """Nearly all weight on one record of each file: every permutation must still weigh the two sides alike."""
+    rng = np.random.default_rng(9)
+    frames = [draw(5, rng).with_columns(w=pl.Series([1e6, 1, 1, 1, 1])) for _ in range(2)]
+    roles = {"a": "quasi", "b": "quasi", "c": "quasi", "w": "weight"}
+    score = dc.Propensity(model="logit", permutations=50)(*(dc.Dataset(f, roles=roles) for f in frames))
+    assert score.detail["expected"] <= score.detail["largest"] * 0.5 + 1e-12  # `synthetic` halves it

@@ -76,6 +76,22 @@ def numbers_of(data: Dataset, column: str) -> Numbers:
     return Numbers(physical.fill_null(float("nan")).to_numpy())
 
 
+def numbers_of_both(original: Dataset, released: Dataset, column: str) -> tuple[Numbers, Numbers] | None:
+    """Read a column as numbers of one unit in both data sets; None where it is not a number, or not alike, in both."""
+    import polars as pl
+
+    if not (is_number(original, column) and is_number(released, column)):
+        return None
+    series = [data.frame[column] for data in (original, released)]
+    if series[0].dtype == series[1].dtype or all(data.is_numeric(column) for data in (original, released)):
+        return numbers_of(original, column), numbers_of(released, column)
+    for family, unit in (((pl.Date, pl.Datetime), pl.Datetime("us")), ((pl.Duration,), pl.Duration("us"))):
+        if all(isinstance(one.dtype, family) for one in series):
+            micros = [one.cast(unit).to_physical().cast(pl.Float64).fill_null(float("nan")) for one in series]
+            return Numbers(micros[0].to_numpy()), Numbers(micros[1].to_numpy())
+    return None
+
+
 def labels_of(data: Dataset, column: str) -> Labels:
     """Read a column of categories; names in their declared order, otherwise sorted, so that rows do not matter."""
     import polars as pl
@@ -116,8 +132,8 @@ def outside_view(
     the one outside too, by its hierarchy; one that was recoded without a hierarchy is known by the label of the
     person's own record, which needs `aligned` rows. `categories`: also numbers are read as names.
     """
-    if not categories and is_number(original, column) and is_number(released, column):
-        return numbers_of(original, column), numbers_of(released, column)
+    if not categories and (numbers := numbers_of_both(original, released, column)) is not None:
+        return numbers
     published = labels_of(released, column)
     levels = _levels(released, column)
     if levels is not None:

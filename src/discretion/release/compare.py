@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +42,9 @@ def compare(
     general measures of utility. A measure that cannot run on a release says why, and counts for none overall. The
     overall risk of a release is the largest gain over guessing, (s − c)/(1 − c), of the attacks that ran on all of them
     and do not take perturbed values as true; the overall loss is the mean loss, each between 0 and 1, of the utilities
-    that have such limits. One release is better if it is at least as good in both and better in one.
+    that have such limits. What a release does not have is lost: columns for every utility that does not name its own,
+    records for the utilities that follow records (distributions of a sample may be as good as those of all). One
+    release is better if it is at least as good in both and better in one.
 
     Rows are matched by their hidden ids, by `id_column`, or by position where the counts agree.
 
@@ -61,16 +64,29 @@ def compare(
     chosen = _chosen(measures) if measures is not None else comparable_measures(before, list(matched.values()))
     if not chosen:
         raise PlanError("nothing to compare by: give the original roles, or `measures`")
+    wanted = [name for name in before.columns if name not in before.having("identifier")]
     rows = []
     for number, measure in enumerate(chosen):
         progress(number, len(chosen), f"measuring: {measure.kind}")
-        rows.append(_row(measure, before, matched, Context(seed, f"measure/{measure.kind}", progress)))
-    wanted = [name for name in before.columns if name not in before.having("identifier")]
+        row = _row(measure, before, matched, Context(seed, f"measure/{measure.kind}", progress))
+        named = () if measures is None else _named(measure)
+        rows.append(replace(row, published=_published(measure, named, before, matched)))
     return Comparison(
-        tuple(rows),
+        _told_apart(rows),
         tuple(matched),
         {name: len(data) for name, data in matched.items()},
         {name: tuple(c for c in wanted if c not in data.columns) for name, data in matched.items()},
+    )
+
+
+def _told_apart(rows: Sequence[Compared]) -> tuple[Compared, ...]:
+    """Name rows of one title by their number of columns."""
+    titles = [row.title for row in rows]
+    return tuple(
+        replace(row, note=f"{len(named)} columns")
+        if titles.count(row.title) > 1 and (named := _named(row.measure))
+        else row
+        for row in rows
     )
 
 
@@ -93,29 +109,37 @@ def match(original: Dataset, released: Dataset, id_column: str | None = None) ->
 
 
 def comparable_measures(original: Dataset, releases: Sequence[Dataset]) -> tuple[Measure, ...]:
-    """Choose the attacks that fit any of the releases, and general measures of utility on columns that all have."""
+    """Choose the attacks that fit any of the releases, and general measures of utility on the columns that each has."""
     from discretion.release.attack_set import attack_set
 
     found: dict[str, Measure] = {}
     for released in releases:
-        for measure in attack_set(original, released):
-            if measure.kind not in NEVER:
+        for one in attack_set(original, released):
+            measure = _on_common(one, releases) if one.family == "utility" else one
+            if measure is not None and measure.kind not in NEVER:
                 found.setdefault(json.dumps(measure.to_plan(), sort_keys=True, default=str), measure)
-    columns = [
-        name
-        for name in original.choose((), "compare")
-        if original.type_of(name) != "set" and all(name in released.columns for released in releases)
-    ]
+    wanted = [name for name in original.choose((), "compare") if original.type_of(name) != "set"]
+    columns = [name for name in wanted if all(name in released.columns for released in releases)]
     numbers = [name for name in columns if all(data.is_numeric(name) for data in (original, *releases))]
     for kind in _UTILITIES:
-        named = numbers if kind in ("interval-overlap", "correlation-change") else columns
+        few = kind in ("interval-overlap", "correlation-change")
         least = 2 if kind in ("correlation-change", "contingency") else 1
         large = kind == "propensity" and len(original) > _MOST_TREES
-        if len(named) >= least and not large:
-            part = find(kind)(columns=named)
+        if len(numbers if few else columns) >= least and not large:
+            # unnamed: all columns that a release has, so that a change to one that another lacks is seen
+            part = find(kind)(columns=numbers if few else columns if columns == wanted else ())
             if isinstance(part, Measure):
                 found.setdefault(json.dumps(part.to_plan(), sort_keys=True), part)
     return tuple(found.values())
+
+
+def _on_common(measure: Measure, releases: Sequence[Dataset]) -> Measure | None:
+    """Restrict a measure to the columns that all releases have; None where it has none of them."""
+    named = getattr(measure, "columns", ())
+    kept = tuple(name for name in named if all(name in released.columns for released in releases))
+    if kept == tuple(named):
+        return measure
+    return measure.model_copy(update={"columns": kept}) if kept else None
 
 
 def _row(measure: Measure, original: Dataset, releases: Mapping[str, Dataset], ctx: Context) -> Compared:
@@ -133,6 +157,27 @@ def _row(measure: Measure, original: Dataset, releases: Mapping[str, Dataset], c
         except (DataError, PlanError, Infeasible):
             before = None
     return Compared(measure, before, figures, reasons)
+
+
+def _named(measure: Measure) -> tuple[str, ...]:
+    """Give the columns that a measure names."""
+    return tuple(getattr(measure, "columns", None) or getattr(measure, "features", None) or ())
+
+
+def _published(
+    measure: Measure, named: Sequence[str], original: Dataset, releases: Mapping[str, Dataset]
+) -> dict[str, float]:
+    """Give the share of what a utility compares that each release has: columns, and the records that it follows."""
+    if measure.family != "utility":
+        return {}
+    left_aside = original.having("identifier", "weight", "household")
+    wanted = named or [n for n in original.columns if n not in left_aside and original.type_of(n) != "set"]
+    follows = measure.aligned and measure.needs == "both"
+    found = {}
+    for name, released in releases.items():
+        columns = sum(column in released.columns for column in wanted) / max(len(wanted), 1)
+        found[name] = columns * (min(len(released) / len(original), 1.0) if follows else 1.0)
+    return found
 
 
 # --- releases on disk --------------------------------------------------------------------------------------------

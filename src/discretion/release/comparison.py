@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from discretion.measure import Better, Measure, as_percent
@@ -23,6 +23,15 @@ class Compared:
     """the figure of the original itself, for risks"""
     figures: Mapping[str, Figure]
     reasons: Mapping[str, str]
+    published: Mapping[str, float] = field(default_factory=dict)
+    """for utilities, the share of what they compare that each release has at all (records and columns)"""
+    note: str = ""
+    """tells measures of one kind apart"""
+
+    def loss(self, name: str) -> float:
+        """Give the loss of a release between 0 and 1: what it does not have at all is lost."""
+        loss = loss_of(self.measure, self.figures[name].value)
+        return loss + (1.0 - self.published.get(name, 1.0)) * (1.0 - loss)
 
     @property
     def kind(self) -> str:
@@ -31,9 +40,10 @@ class Compared:
 
     @property
     def title(self) -> str:
-        """The kind, and the target of a measure that stands several times."""
+        """The kind, and what tells it from others of that kind: the target, or the number of columns."""
         target = getattr(self.measure, "target", None)
-        return f"{self.kind} ({target})" if isinstance(target, str) and target else self.kind
+        beside = target if isinstance(target, str) and target else self.note
+        return f"{self.kind} ({beside})" if beside else self.kind
 
     @property
     def family(self) -> Family:
@@ -58,11 +68,19 @@ class Compared:
 
     @property
     def winner(self) -> str | None:
-        """The release with the best figure; None if several share it, or one has none."""
+        """The release with the best figure; None if several share it, or one has none.
+
+        Where releases lack records or columns, what they lack counts as lost; a sum has no such loss, and no winner.
+        """
         if not self.everywhere or any(figure.doubtful for figure in self.figures.values()):
             return None
-        sign = 1 if self.better == "lower" else -1
-        ordered = sorted((sign * figure.value, name) for name, figure in self.figures.items())
+        if len({round(share, 12) for share in self.published.values()}) > 1:
+            if None in self.measure.limits:
+                return None
+            ordered = sorted((self.loss(name), name) for name in self.figures)
+        else:
+            sign = 1 if self.better == "lower" else -1
+            ordered = sorted((sign * figure.value, name) for name, figure in self.figures.items())
         return ordered[0][1] if len(ordered) == 1 or ordered[1][0] - ordered[0][0] > _ALIKE else None
 
     def to_dict(self) -> dict[str, Any]:
@@ -76,6 +94,7 @@ class Compared:
             "values": {name: figure.value for name, figure in self.figures.items()},
             "takes_perturbed_values_as_true": [name for name, figure in self.figures.items() if figure.doubtful],
             "not_run": dict(self.reasons),
+            "published": dict(self.published),
             "winner": self.winner,
         }
 
@@ -88,7 +107,7 @@ class Overall:
     """the largest gain over guessing of an attack that ran on all releases"""
     attack: str
     loss: float | None
-    """the mean loss, each between 0 and 1, over the measures that ran on all releases"""
+    """the mean loss, each between 0 and 1, over the measures that ran on all releases; what is not published is lost"""
 
 
 @dataclass(frozen=True)
@@ -112,7 +131,7 @@ class Comparison:
             if row.everywhere and row.family == "risk" and row.measure.limits == (0.0, 1.0)
             if not row.figures[name].doubtful
         ]
-        losses = [loss_of(row.measure, row.figures[name].value) for row in self.scaled]
+        losses = [row.loss(name) for row in self.scaled]
         gain, attack = max(attacks, key=lambda one: one[0]) if attacks else (None, "")
         return Overall(gain, attack, sum(losses) / len(losses) if losses else None)
 

@@ -61,8 +61,9 @@ class PublicFigures:
 def public_figures(release: Release, measured: Measured) -> PublicFigures | None:
     """Give a measure's figures as far as they are public; None where the figure itself would give a parameter away.
 
-    A figure on columns that a step changed with a withheld strength is rounded to one digit: from the exact error (or
-    the exact risk) of noise or swapping its strength could be computed. `publish: true` on the measure shows it all.
+    A figure on columns that a step changed with a withheld strength is rounded to one digit, the chance level with it:
+    from the exact error (or risk) of noise or swapping its strength could be computed. `publish: true` on the measure
+    shows it all.
     """
     if not measured.is_public:
         return None
@@ -72,7 +73,8 @@ def public_figures(release: Release, measured: Measured) -> PublicFigures | None
     if measured.publish or not tells_strength(release, measured):
         return PublicFigures(before, after.value, chance, after.meaning, rounded=False)
     meaning = "Rounded to one digit: the exact figure would let one compute a withheld setting."
-    return PublicFigures(before, one_digit(after.value), chance, meaning, rounded=True)
+    guessed = one_digit(chance) if isinstance(chance, int | float) else None
+    return PublicFigures(before, one_digit(after.value), guessed, meaning, rounded=True)
 
 
 def tells_strength(release: Release, measured: Measured) -> bool:

@@ -20,13 +20,13 @@ from discretion.measure import Measure
 from discretion.method import Method
 from discretion.release.study import Study
 from discretion.release.tune_cache import Figure, FigureCache, data_digest, release_key, rows_digest
-from discretion.release.tune_order import candidates, coarse_first
+from discretion.release.tune_limits import RUNS, SAMPLE, check_numbers
+from discretion.release.tune_order import Screening, coarse_first
 from discretion.release.tune_result import Failed, Point, TuneResult
 from discretion.release.tune_scales import Scale, default_risk, default_utility, figure_of, take_measures
 from discretion.release.tune_space import Setting, settings_of
 
 clock: Callable[[], float] = time.monotonic
-RUNS, SAMPLE = 3, 5_000
 _SCREENING = 0.6
 """Share of a time budget for trying settings on a sample; the rest is for all rows."""
 _WORTH_SAMPLING = 1.5
@@ -61,8 +61,9 @@ def tune(
     that figure). Every run must keep the limit.
 
     Each setting runs `runs` times (fewer where it draws nothing), on `sample` rows if there are many more (whole
-    households where the data has them); what may lie on the front is repeated on all rows, and only that counts as
-    `front` and `best`. A sample makes people easier to find: its risks are no estimates. `seconds` bounds the time: the
+    households where the data has them); what may lie on the front is repeated on all rows, then what those figures do
+    not rule out, and only that counts as `front` and `best`. A sample makes people easier to find, by some methods more
+    than by others: its risks are no estimates. `seconds` bounds the time: the
     settings are then tried in an order that covers the grid coarsely first, and the result names those left out. The
     same `seed` gives the same result if no `seconds` are given. Figures are kept with the data, and in the folder
     `cache` (private): a repeated call, or one that was cancelled, goes on where the last one stopped.
@@ -99,35 +100,6 @@ def _fixed_steps(given: Sequence[Any]) -> tuple[Method, ...]:
     if len(settings) > 1:
         raise PlanError("before: these steps are the same for all settings; put grids under `methods`")
     return settings[0].methods
-
-
-def check_numbers(
-    *,
-    max_risk: float | None = None,
-    min_utility: float | None = None,
-    seconds: float | None = None,
-    runs: int = RUNS,
-    sample: int | None = SAMPLE,
-) -> None:
-    """Refuse limits, budgets and counts that make no sense, all at once."""
-    problems = []
-    if max_risk is not None and min_utility is not None:
-        problems.append("max_risk and min_utility: give one of them; the other figure is what is made best")
-    for name, value in (("max_risk", max_risk), ("min_utility", min_utility), ("seconds", seconds)):
-        if value is not None and not (_is_number(value) and math.isfinite(value)):
-            problems.append(f"{name}: expected a number")
-    if seconds is not None and _is_number(seconds) and not seconds > 0:
-        problems.append("seconds: expected a number above 0")
-    if not isinstance(runs, int) or isinstance(runs, bool) or runs < 1:
-        problems.append("runs: expected a whole number of at least 1")
-    if sample is not None and (not isinstance(sample, int) or isinstance(sample, bool) or sample < 2):
-        problems.append("sample: expected a whole number of rows, at least 2, or nothing for all rows")
-    if problems:
-        raise PlanError(problems)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 @dataclass
@@ -298,10 +270,10 @@ def _explore(
     left = _each(work, settings, order, rows, end, points, failed)
     unsure: list[int] = []
     if sampled and points:
-        unsure = candidates(points, work.utility, max_risk, min_utility)
-        work.total = work.done + len(unsure)
         end = math.inf if seconds is None else start + seconds
-        unsure = _each(work, settings, unsure, work.all_rows(), end, points, failed)
+        unsure = _confirm(
+            work, settings, Screening(dict(points), work.utility, max_risk, min_utility), end, points, failed
+        )
     if not points:
         reasons = "\n  ".join(f"{one.setting.label}: {one.reason}" for one in failed[:5])
         raise Infeasible(f"no setting could be carried out and measured:\n  {reasons}")
@@ -321,6 +293,24 @@ def _explore(
         original_risk=original,
         seeds=work.seeds,
     )
+
+
+def _confirm(
+    work: _Work, settings: tuple[Setting, ...], screened: Screening, end: float,
+    points: dict[int, Point], failed: list[Failed],
+) -> list[int]:  # fmt: skip
+    """Repeat on all rows what the sample, and then what was repeated so far, does not rule out; give what is left."""
+    rows, wanted = work.all_rows(), screened.first()
+    tried: set[int] = set()
+    while wanted:
+        work.total = work.done + len(wanted)
+        unsure = _each(work, settings, wanted, rows, end, points, failed)
+        if unsure:
+            return unsure
+        tried |= set(wanted)
+        sure = {number: points[number] for number in tried if number in points}
+        wanted = screened.further(sure, [number for number in screened.points if number not in tried])
+    return []
 
 
 def _each(

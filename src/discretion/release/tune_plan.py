@@ -13,7 +13,8 @@ from discretion.errors import PlanError, unknown
 from discretion.part import Family
 from discretion.release.part_paths import Change, map_paths
 from discretion.release.plan import Plan
-from discretion.release.tune import check_numbers, tune
+from discretion.release.tune import tune
+from discretion.release.tune_limits import check_numbers
 from discretion.release.tune_result import TuneResult
 from discretion.release.tune_scales import Scale, take_measures
 from discretion.release.tune_space import Place, settings_of

@@ -232,7 +232,7 @@ class TuneResult:
         """Draw the risk–utility map."""
         from discretion.release.report.risk_utility_map import draw, map_of
 
-        return draw(map_of(self))
+        return draw(map_of(self)).replace("<svg ", '<svg style="background:#fff" ', 1)
 
     def page(self, title: str = "Risk and utility") -> str:
         """Give the map as one HTML file that needs nothing else: points tell their settings when pointed at."""

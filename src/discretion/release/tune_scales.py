@@ -91,6 +91,14 @@ class Scale:
         """Tell whether the figure lies between 0 and 1."""
         return len(self.measures) > 1 or self.measures[0].limits == (0.0, 1.0)
 
+    @property
+    def ideal(self) -> float | None:
+        """The best possible figure; None where there is none."""
+        if len(self.measures) > 1:
+            return 0.0 if self.family == "risk" else 1.0
+        low, high = self.measures[0].limits
+        return low if self.better == "lower" else high
+
     def value(self, figures: Sequence[Figure]) -> float:
         """Give the figure of one release.
 

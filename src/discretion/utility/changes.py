@@ -53,7 +53,7 @@ class ChangedShare(_CellByCell, kind="changed-share"):
             pair = read_pair(original, released, name)
             absent, gone = pair.original.missing, pair.released.missing
             suppressed = gone & ~absent
-            changed = _differs(pair) & ~gone
+            changed = _differs(pair, original, released) & ~gone
             per_column[name] = {"suppressed": float(shares @ suppressed), "changed": float(shares @ changed)}
             any_change |= suppressed | changed
             per_record += (suppressed | changed) / len(columns)
@@ -75,8 +75,11 @@ class ChangedShare(_CellByCell, kind="changed-share"):
         )
 
 
-def _differs(pair: Pair) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Tell where the values differ; missing differs from any value and equals missing."""
+def _differs(pair: Pair, original: Dataset, released: Dataset) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Tell where the values differ; missing differs from any value and equals missing. Whole numbers to the last."""
+    series = original.frame[pair.name], released.frame[pair.name]
+    if series[0].dtype == series[1].dtype and (series[0].dtype.is_integer() or series[0].dtype.is_temporal()):
+        return series[0].ne_missing(series[1]).to_numpy()
     if isinstance(pair.original, Numbers) and isinstance(pair.released, Numbers):
         x, y = pair.original.values, pair.released.values
         return np.asarray((x != y) & ~(np.isnan(x) & np.isnan(y)))
@@ -116,7 +119,7 @@ class VariableChange(_CellByCell, kind="variable-change"):
         per_record = np.zeros(len(original))
         per_column = {}
         for name in columns:
-            distance = self._distance(read_pair(original, released, name))
+            distance = self._distance(read_pair(original, released, name), original, released)
             per_column[name] = float(shares @ distance)
             per_record += distance / len(columns)
         value = min(float(np.mean(list(per_column.values()))), 1.0)
@@ -124,8 +127,7 @@ class VariableChange(_CellByCell, kind="variable-change"):
         meaning = f"Values moved by {value:.3g} on average (0: not at all, 1: lost), most in {worst}."
         return self.score(value, meaning, per_record, per_column=per_column)
 
-    def _distance(self, pair: Pair) -> Floats:
-        differs = _differs(pair).astype(np.float64)
+    def _distance(self, pair: Pair, original: Dataset, released: Dataset) -> Floats:
         one_missing = pair.original.missing != pair.released.missing
         if isinstance(pair.original, Numbers) and isinstance(pair.released, Numbers):
             x, y = pair.original.values, pair.released.values
@@ -137,4 +139,4 @@ class VariableChange(_CellByCell, kind="variable-change"):
         if first.ordered and len(first.names) > 1:
             ranks = np.abs(first.codes - second.codes) / (len(first.names) - 1)
             return np.where(one_missing, 1.0, ranks)
-        return differs
+        return _differs(pair, original, released).astype(np.float64)

@@ -49,7 +49,8 @@ class Discernibility(Measure, kind="discernibility"):
 
     Σ |E|² over the classes; a suppressed record costs as much as the whole data set. A record counts as suppressed when
     it was dropped or all its class columns are. Grows with the square of the data size; the detail has the mean per
-    record. Missing values are a category of their own. Time linear.
+    record, and its `share` of all records, which compares between data of different size. Missing values are a category
+    of their own. Time linear.
 
     References
     ----------
@@ -82,4 +83,4 @@ class Discernibility(Measure, kind="discernibility"):
             value = float((released.class_counts(columns).astype(np.float64) ** 2).sum())
         value += float(gone) * total
         meaning = f"A record cannot be told from {value / total:.4g} records on average."
-        return self.score(value, meaning, mean=value / total, suppressed_records=gone)
+        return self.score(value, meaning, mean=value / total, share=value / total**2, suppressed_records=gone)

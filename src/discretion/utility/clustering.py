@@ -14,12 +14,13 @@ from discretion.errors import DataError
 from discretion.learning.designs import Design, choose_features, encode, weights_of
 from discretion.learning.estimators import Model, ModelField
 from discretion.learning.fitting import run_quietly, seeds, weight_keyword
-from discretion.learning.values import Floats, Numbers, content_order, read_column
+from discretion.learning.values import Floats, Numbers, Values, content_order, numbers_of_both, read_column
 from discretion.measure import Better, Measure, Score
 from discretion.part import Columns
 from discretion.utility.partitions import (
     adjusted_rand_index,
     jaccard_index,
+    largest_variation,
     rand_index,
     variation_of_information,
 )
@@ -31,13 +32,13 @@ class ClusteringUtility(Measure, kind="clustering-utility"):
     The same clustering (k-means from ten starts, unless `model` says otherwise) runs on the original and on the
     release; the two partitions of the records are compared. The value is the adjusted Rand index: 1 when the groups
     are the same, 0 when they agree no better than at random. The detail has the Rand and Jaccard indices, the
-    variation of information (in nats, and divided by its largest value log n), and `stability`: the adjusted Rand
-    index of the original with itself, clustered from other random starts. A value near the stability means that the
-    release has lost nothing that could be relied on.
+    variation of information (in nats, and divided by its largest value: log n without weights), and `stability`: the
+    adjusted Rand index of the original with itself, clustered from other random starts. A value near the stability
+    means that the release has lost nothing that could be relied on.
 
     Numbers are divided by their standard deviation in the original, categories count 1 when they differ; a column
-    that was generalized enters as its published labels. Weights (role `weight`) count in the clustering. Time: three
-    clusterings.
+    that was generalized enters as its published labels. Weights (role `weight`) count in the clustering, and in the
+    indices: a pair of records counts the product of their weights in the original. Time: three clusterings.
 
     References
     ----------
@@ -75,19 +76,21 @@ class ClusteringUtility(Measure, kind="clustering-utility"):
         ctx.progress(1, 3, f"{self.kind}: release")
         two = self._cluster(theirs, their_weights, first)
         ctx.progress(2, 3, f"{self.kind}: stability")
-        stability = adjusted_rand_index(one, self._cluster(ours, our_weights, second))
+        stability = adjusted_rand_index(one, self._cluster(ours, our_weights, second), our_weights)
         ctx.progress(3, 3, self.kind)
-        value, information = adjusted_rand_index(one, two), variation_of_information(one, two)
+        w = our_weights
+        value, information = adjusted_rand_index(one, two, w), variation_of_information(one, two, w)
+        largest = largest_variation(len(one), w)
         return self.score(
             value,
             f"The groups found in the release agree with those of the original with an adjusted Rand index of "
             f"{value:.3g} (1: the same, 0: as at random; the original with itself, from other starts: "
             f"{stability:.3g}).",
-            rand=rand_index(one, two),
+            rand=rand_index(one, two, w),
             adjusted_rand=value,
-            jaccard=jaccard_index(one, two),
+            jaccard=jaccard_index(one, two, w),
             variation_of_information=information,
-            variation_share=information / float(np.log(len(one))) if len(one) > 1 else 0.0,
+            variation_share=information / largest if largest > 0 else 0.0,
             stability=stability,
             sizes={"original": _sizes(one), "released": _sizes(two)},
             features=list(features),
@@ -98,8 +101,11 @@ class ClusteringUtility(Measure, kind="clustering-utility"):
         self, original: Dataset, released: Dataset, features: tuple[str, ...]
     ) -> tuple[Floats, Floats, Floats | None, Floats | None]:
         """Give both data sets as matrices in which columns count alike, rows ordered by what they hold."""
-        before = {name: read_column(original, name) for name in features}
-        after = {name: read_column(released, name) for name in features}
+        before: dict[str, Values] = {}
+        after: dict[str, Values] = {}
+        for name in features:
+            numbers = numbers_of_both(original, released, name)
+            before[name], after[name] = numbers or (read_column(original, name), read_column(released, name))
         weights = weights_of(original, self.kind), weights_of(released, self.kind)
         given = [Numbers(w) for w in weights if w is not None]
         order = content_order([*before.values(), *after.values(), *given])

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError
 from discretion.learning.designs import weights_of
-from discretion.learning.values import Floats, Ints, Labels, Numbers, Values, is_number, labels_of, merge, numbers_of
+from discretion.learning.values import Floats, Ints, Labels, Numbers, Values, labels_of, merge, numbers_of_both
 
 
 @dataclass(frozen=True)
@@ -35,22 +36,46 @@ def choose_columns(original: Dataset, released: Dataset, named: Sequence[str], w
 
 
 def numeric_columns(original: Dataset, released: Dataset, named: Sequence[str], who: str) -> tuple[str, ...]:
-    """Give the named columns, or all that are numbers in both data sets."""
+    """Give the named columns, or all numbers of the original that the release has; each must still be a number.
+
+    A generalized column is an error also when nobody named it: left out silently, it would count as unchanged.
+    """
+    chosen = original.choose(named, "compare-numbers")
     if named:
-        released.require(original.choose(named, "compare-numbers"))
-        return tuple(named)
-    both = [n for n in original.choose((), "compare-numbers") if n in released.columns and released.is_numeric(n)]
+        released.require(chosen)
+    both = tuple(name for name in chosen if name in released.columns)
     if not both:
-        raise DataError(f"{who}: no column is a number in both data sets; give `columns`")
-    return tuple(both)
+        raise DataError(f"{who}: the release has none of the numeric columns of the original; give `columns`")
+    if other := [name for name in both if original.is_numeric(name) and not released.is_numeric(name)]:
+        many = len(other) > 1
+        raise DataError(
+            f"{who}: {'columns' if many else 'column'} {', '.join(map(repr, other))} {'are' if many else 'is'} numeric "
+            f"in the original and not in the release ({'they were' if many else 'it was'} generalized or recoded), so "
+            "that no difference can be computed; name the other `columns` to measure, and measure "
+            f"{'these' if many else 'this one'} by `precision`, `iloss` or `marginals`"
+        )
+    return both
+
+
+def unseen(original: Dataset, released: Dataset, named: Sequence[str]) -> tuple[str, dict[str, Any]]:
+    """Say what a comparison of numbers does not see: suppressed records, and numeric columns not released."""
+    detail: dict[str, Any] = {}
+    parts = []
+    if lost := released.lost_records:
+        detail["lost_records"] = lost
+        parts.append(f"{lost} suppressed record{'s' if lost > 1 else ''}")
+    if gone := [name for name in original.choose(named, "compare-numbers") if name not in released.columns]:
+        detail["columns_not_released"] = gone
+        parts.append(f"the column{'s' if len(gone) > 1 else ''} {', '.join(gone)}, not released")
+    one = detail.get("lost_records", 1) == len(gone or [0]) == len(parts)
+    return (f" {' and '.join(parts)} {'does' if one else 'do'} not count." if parts else ""), detail
 
 
 def read_pair(original: Dataset, released: Dataset, name: str) -> Pair:
     """Read a column as numbers where both have numbers (or dates), as categories otherwise."""
-    kinds = original.frame.schema[name], released.frame.schema[name]
-    same = kinds[0].is_numeric() == kinds[1].is_numeric()
-    if same and is_number(original, name) and is_number(released, name):
-        return Pair(name, numbers_of(original, name), numbers_of(released, name))
+    numbers = numbers_of_both(original, released, name)
+    if numbers is not None:
+        return Pair(name, *numbers)
     return Pair(name, *merge([labels_of(original, name), labels_of(released, name)]))
 
 

@@ -53,7 +53,7 @@ class Propensity(Measure, kind="propensity"):
     dependence at all pass. Permuted labels vary in both files, a synthetic one only in the release: their pMSE is
     multiplied by 1 − c (halved for equal sizes) unless `null` is `samples`. A perfect copy has 0. Weights of each file
     count; missing is a value. A generalized column gives every record away: compare with the original generalized
-    alike. Time: one fit, and one for each permutation.
+    alike. Records of weight 0 are left out. Time: one fit, and one for each permutation.
 
     References
     ----------
@@ -112,19 +112,19 @@ class Propensity(Measure, kind="propensity"):
 
     def _pmse(self, stack: _Stack, label: Floats, seed: int) -> tuple[float, int]:
         """Give the pMSE and the number of parameters (leaves)."""
+        weights = _balanced(stack.weights, label) if stack.weighted else stack.weights
         if self.model == "logit":
-            fitted, parameters = _logit(stack.x, label, stack.weights)
+            fitted, parameters = _logit(stack.x, label, weights)
         else:
             from sklearn.tree import DecisionTreeClassifier
 
-            weights: Any = stack.weights if stack.weighted else None
+            given: Any = weights if stack.weighted else None
             leaf = max(self.smallest_leaf, math.ceil(self.leaf_share * len(label)))
             tree = DecisionTreeClassifier(min_samples_leaf=leaf, random_state=seed)
-            tree.fit(stack.x, label, sample_weight=weights)
-            fitted = tree.predict_proba(stack.x)[:, -1] if len(tree.classes_) == 2 else label
+            tree.fit(stack.x, label, sample_weight=given)
+            fitted = tree.predict_proba(stack.x)[:, -1]
             parameters = int(tree.get_n_leaves())
-        weights = stack.weights / stack.weights.sum()
-        return float(weights @ (fitted - stack.share) ** 2), parameters
+        return float(weights / weights.sum() @ (fitted - stack.share) ** 2), parameters
 
     def _chance(self, stack: _Stack, parameters: int, seed: int, ctx: Context) -> tuple[float, float]:
         """Give mean and standard deviation of the pMSE of a release that is as good as another draw."""
@@ -150,8 +150,16 @@ def _stacked(original: Dataset, released: Dataset, columns: tuple[str, ...], who
     x = filled(x, medians_of(x))
     label = np.repeat([0.0, 1.0], [len(original), len(released)])
     weights = np.concatenate([shares_of(data, who) * len(data) for data in (original, released)])
+    counted = weights > 0
+    x, label, weights = x[counted], label[counted], _balanced(weights[counted], label[counted])
     order = np.lexsort([label, weights, *x.T[::-1]])
     return _Stack(x[order], label[order], weights[order], not np.allclose(weights, 1.0, rtol=1e-9))
+
+
+def _balanced(weights: Floats, label: Floats) -> Floats:
+    """Scale weights such that those of each label sum to its number of records, as the two files' do."""
+    own = label.astype(np.int64)
+    return np.asarray(weights * (np.bincount(own) / np.bincount(own, weights))[own])
 
 
 def _logit(x: Floats, label: Floats, weights: Floats) -> tuple[Floats, int]:

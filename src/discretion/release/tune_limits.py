@@ -1,0 +1,38 @@
+"""The limits, budgets and counts of tuning: their defaults, and which make sense."""
+
+from __future__ import annotations
+
+import math
+
+from discretion.errors import PlanError
+
+RUNS, SAMPLE = 3, 5_000
+
+
+def check_numbers(
+    *,
+    max_risk: float | None = None,
+    min_utility: float | None = None,
+    seconds: float | None = None,
+    runs: int = RUNS,
+    sample: int | None = SAMPLE,
+) -> None:
+    """Refuse limits, budgets and counts that make no sense, all at once."""
+    problems = []
+    if max_risk is not None and min_utility is not None:
+        problems.append("max_risk and min_utility: give one of them; the other figure is what is made best")
+    for name, value in (("max_risk", max_risk), ("min_utility", min_utility), ("seconds", seconds)):
+        if value is not None and not (_is_number(value) and math.isfinite(value)):
+            problems.append(f"{name}: expected a number")
+    if seconds is not None and _is_number(seconds) and not seconds > 0:
+        problems.append("seconds: expected a number above 0")
+    if not isinstance(runs, int) or isinstance(runs, bool) or runs < 1:
+        problems.append("runs: expected a whole number of at least 1")
+    if sample is not None and (not isinstance(sample, int) or isinstance(sample, bool) or sample < 2):
+        problems.append("sample: expected a whole number of rows, at least 2, or nothing for all rows")
+    if problems:
+        raise PlanError(problems)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -184,11 +184,42 @@ def test_too_many_subsets_are_refused_with_a_way_out() -> None:
         dc.Suda(columns=wide.columns, max_size=1)(wide)
 
 
-def test_more_finds_than_memory_should_hold(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("discretion.kernels.minimal_uniques.MOST_FINDS", 10)
-    table = pl.DataFrame({"a": range(20), "b": range(20)})
-    with pytest.raises(dc.PlanError, match="smaller `max_size` than 2"):
-        dc.Suda(columns=["a", "b"])(table)
+@pytest.mark.parametrize("duplicates", [0, 150])
+def test_little_memory_gives_the_same_in_parts(monkeypatch: pytest.MonkeyPatch, duplicates: int) -> None:
+    rng = np.random.default_rng(6)
+    table = pl.DataFrame({f"c{j}": rng.integers(0, 5, 700) for j in range(6)})
+    table = pl.concat([table, table[:duplicates]])
+    data, measure = dc.Dataset(table), dc.Suda(columns=table.columns)
+    whole = measure.records(data)
+    monkeypatch.setattr("discretion.kernels.minimal_uniques.MOST_BYTES", 8)
+    seen: list[tuple[int, int]] = []
+    score = measure(table, progress=lambda done, total, label: seen.append((done, total)))
+    parts = measure.records(data)
+    assert len(seen) > 63 and seen == sorted(seen) and seen[-1] == (63, 63)
+    assert np.array_equal(parts.scores, whole.scores) and parts.by_size == whole.by_size
+    assert np.array_equal(parts.rows, whole.rows) and np.allclose(parts.contributions, whole.contributions)
+    assert score.detail["minimal_uniques"] == whole.by_size
+
+
+@pytest.mark.parametrize("values", [3, 40, 300])
+def test_many_rows_against_group_sizes(values: int) -> None:
+    """Groups of every size, codes that share bits: a record is alone on a set where its class has one member."""
+    rng = np.random.default_rng(values)
+    sizes = (values, 2, max(2, values // 3), 7)
+    table = pl.DataFrame({f"c{j}": np.minimum(rng.geometric(2 / (v + 1), 3000), v) for j, v in enumerate(sizes)})
+    names, data = table.columns, dc.Dataset(table)
+    found = dc.Suda(columns=names).records(data)
+    alone: dict[tuple[str, ...], np.ndarray] = {(): np.zeros(3000, bool)}
+    scores, by_size = np.zeros(3000), dict.fromkeys(range(1, 5), 0)
+    for size in range(1, 5):
+        for chosen in combinations(names, size):
+            count = table.select(pl.len().over(chosen)).to_series().to_numpy()
+            alone[chosen] = count == 1
+            smaller = np.logical_or.reduce([alone[part] for part in combinations(chosen, size - 1)])
+            scores += factorial(4 - size) * (alone[chosen] & ~smaller)
+            by_size[size] += int((alone[chosen] & ~smaller).sum())
+    assert np.array_equal(found.scores, scores)
+    assert found.by_size == {size: count for size, count in by_size.items() if count}
 
 
 def test_all_records_incomplete() -> None:

@@ -1,25 +1,28 @@
-"""Walk through the subsets of some columns, splitting groups of rows that agree; and count what is told apart.
+"""Walk through the subsets of some columns, splitting groups of rows that agree.
 
 Rows are the distinct combinations of codes, so that no two agree on all columns. The walk visits subsets in an
 order in which every subset comes after all of its own subsets. It starts from the groups of the subset without its
-lowest column and splits them by that column. A row that is alone stays alone on every larger subset: it takes no
-part in the rest of that branch.
+lowest column and splits them by that column. A row that is alone on a subset is alone on every larger one, and no
+other row is like it there: it takes no part in any of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from math import comb
 from typing import NamedTuple
 
 import numpy as np
 
-from discretion.kernels.arrays import Codes, Ints, Ints32
-from discretion.kernels.jit import kernel
+from discretion.kernels.arrays import Codes, Index, Ints32, Keys
+from discretion.kernels.subset_splits import Scratch, set_bits, singles, split
 
 Progress = Callable[[int, int, str], None]
 
-_WANTED = 1 << 32
-_ALONE, _DROPPED = -1, -2
+
+class FullError(MemoryError):
+    """The sets of rows that are alone need more memory than is allowed."""
 
 
 class Column(NamedTuple):
@@ -45,243 +48,130 @@ class Node(NamedTuple):
     mask: int
     """the subset: bit b stands for column b"""
     rows: Ints32
-    """rows that agree with another row, one group after the other"""
+    """rows that agree with another row, one group after the other; at a leaf those of the subset without `column`"""
     starts: Ints32
     """group g is rows[starts[g]] … rows[starts[g + 1] − 1]"""
-    alone: Ints32
-    """rows that are alone here and were not on the subset without its lowest column"""
-
-
-class Scratch(NamedTuple):
-    """Memory that the splits of one walk share."""
-
-    tally: Ints
-    """how often each code occurs in a group; all zero between groups"""
-    places: Ints32
-    seen: Ints32
+    column: int | None
+    """the lowest column, by which the groups of a leaf are still to be split; None where it was done"""
+    fresh: Keys | None
+    """the rows, as bits, that are alone here and on no smaller subset; None where there are none"""
 
 
 def subset_count(columns: int, max_size: int) -> int:
     """Count the non-empty subsets of at most `max_size` of some columns."""
-    from math import comb
-
     return sum(comb(columns, size) for size in range(1, min(max_size, columns) + 1))
 
 
-def walk(
-    columns: Sequence[Column],
-    n_wanted: int,
-    max_size: int,
-    progress: Progress,
-    label: str,
-    *,
-    keep_leaves: bool,
-) -> Iterator[Node]:
-    """Yield every subset of at most `max_size` columns whose branch still has a group, smaller subsets first.
+def words_for(rows: int) -> int:
+    """Count the words of 64 bits that hold a bit for each row."""
+    return max(1, -(-rows // 64))
 
-    Only rows 0 … n_wanted−1 are looked for: a group without any of them is dropped. Without `keep_leaves` a
-    subset that no other one is built from comes without groups. Time at most O(rows) a subset, memory O(rows) for
-    each column of the largest subset.
+
+@dataclass
+class Walk:
+    """A walk through the subsets of at most `max_size` columns; a leaf is a subset that no other one is built from.
+
+    Only rows 0 … n_wanted−1 are looked for: a group without any of them is dropped, and so is a subset on which all
+    of them were alone before. Rows 0 … n_covered−1 are left out as soon as they are alone on any subset, the others
+    when they are alone on the one a subset is built from. Time at most O(rows) a subset; memory O(rows) for each
+    column of the largest subset, and one bit for each row up to n_covered and each subset.
     """
-    n = columns[0].codes.size
-    most = max(column.size for column in columns)
-    scratch = Scratch(np.zeros(most, np.int64), np.empty(most, np.int32), np.empty(most, np.int32))
-    everything = (np.arange(n, dtype=np.int32), np.array([0, n], np.int32))
-    total = subset_count(len(columns), max_size)
-    done = 0
 
-    def below(mask: int, rows: Ints32, starts: Ints32, low: int, size: int) -> Iterator[Node]:
-        nonlocal done
+    columns: Sequence[Column]
+    n_wanted: int
+    n_covered: int
+    max_size: int
+    progress: Progress
+    label: str
+    minimal: bool
+    """split the groups of leaves too, so that `fresh` is known; without it leaves come unsplit"""
+    most_bytes: int
+    """largest size of the sets of rows that are alone; a walk that needs them all ends with FullError"""
+    _alone: dict[int, Keys | None] = field(default_factory=dict, init=False)
+    """for each subset visited the rows alone on it; a subset that is not there was dropped: all are alone"""
+    _bytes: int = field(default=0, init=False)
+    _done: int = field(default=0, init=False)
+
+    def nodes(self) -> Iterator[Node]:
+        """Yield every subset that is not dropped, each after all of its own subsets."""
+        n = self.columns[0].codes.size
+        self._total = subset_count(len(self.columns), self.max_size)
+        if n and self.n_wanted:
+            self._scratch = Scratch.of(n, max(column.size for column in self.columns))
+            self._nobody = np.zeros(words_for(self.n_covered), np.uint64)
+            yield from self._below(0, np.arange(n, dtype=np.int32), np.array([0, n], np.int32), len(self.columns), 0)
+        self.progress(self._total, self._total, self.label)
+
+    def _below(self, mask: int, rows: Ints32, starts: Ints32, low: int, size: int) -> Iterator[Node]:
         for column in range(low):
-            progress(done, total, label)
-            inner = column > 0 and size + 1 < max_size
-            kept, begins, alone = _split_once(
-                rows, starts, columns[column], n_wanted, inner or keep_leaves, scratch
-            )  # fmt: skip
-            done += 1
-            yield Node(mask | 1 << column, kept, begins, alone)
-            if inner and kept.size:
-                yield from below(mask | 1 << column, kept, begins, column, size + 1)
-            elif inner:
-                done += subset_count(column, max_size - size - 1)
-
-    if n:
-        yield from below(0, *everything, len(columns), 0)
-    progress(total, total, label)
-
-
-def _split_once(
-    rows: Ints32, starts: Ints32, column: Column, n_wanted: int, keep: bool, scratch: Scratch
-) -> tuple[Ints32, Ints32, Ints32]:
-    alone = np.empty(rows.size, np.int32)
-    if not keep:
-        n_alone = _singles(rows, starts, column.codes, column.size, alone, *scratch)
-        return alone[:0], np.zeros(1, np.int32), alone[:n_alone]
-    kept = np.empty(rows.size, np.int32)
-    begins = np.empty(rows.size // 2 + 1, np.int32)
-    n_kept, n_groups, n_alone = _split(rows, starts, column.codes, n_wanted, kept, begins, alone, *scratch)
-    return kept[:n_kept], begins[: n_groups + 1], alone[:n_alone]
-
-
-@kernel
-def _singles(
-    rows: Ints32, starts: Ints32, codes: Codes, n_codes: int, alone: Ints32, tally: Ints, places: Ints32, seen: Ints32
-) -> int:
-    """List the rows whose code nobody else in their group has; return how many they are.
-
-    A group is left as soon as all codes have been seen twice.
-    """
-    n_alone = 0
-    for group in range(starts.size - 1):
-        start, end = starts[group], starts[group + 1]
-        if end - start == 2:
-            if codes[rows[start]] != codes[rows[start + 1]]:
-                alone[n_alone] = rows[start]
-                alone[n_alone + 1] = rows[start + 1]
-                n_alone += 2
-            continue
-        n_seen, n_shared = 0, 0
-        for place in range(start, end):
-            code = codes[rows[place]]
-            tally[code] += 1
-            if tally[code] == 1:
-                seen[n_seen] = code
-                n_seen += 1
-                places[code] = rows[place]
-            elif tally[code] == 2:
-                n_shared += 1
-                if n_shared == n_codes:
-                    break
-        for number in range(n_seen):
-            code = seen[number]
-            if tally[code] == 1:
-                alone[n_alone] = places[code]
-                n_alone += 1
-            tally[code] = 0
-    return n_alone
-
-
-@kernel
-def _split(
-    rows: Ints32,
-    starts: Ints32,
-    codes: Codes,
-    n_wanted: int,
-    kept: Ints32,
-    begins: Ints32,
-    alone: Ints32,
-    tally: Ints,
-    places: Ints32,
-    seen: Ints32,
-) -> tuple[int, int, int]:
-    """Split every group by a column; return how many rows and groups are left, and how many rows are now alone."""
-    n_kept, n_groups, n_alone = 0, 0, 0
-    begins[0] = 0
-    for group in range(starts.size - 1):
-        start, end = starts[group], starts[group + 1]
-        if end - start == 2:
-            one, two = rows[start], rows[start + 1]
-            if codes[one] == codes[two]:
-                kept[n_kept], kept[n_kept + 1] = one, two
-                n_kept += 2
-                n_groups += 1
-                begins[n_groups] = n_kept
+            self.progress(self._done, self._total, self.label)
+            subset = mask | 1 << column
+            inner = column > 0 and size + 1 < self.max_size
+            later = self._done + 1 + (subset_count(column, self.max_size - size - 1) if inner else 0)
+            self._done += 1
+            if inner or self.minimal:
+                parts = self._parts(subset)
+                if all(part in self._alone for part in parts):
+                    node = self._visit(subset, parts, rows, starts, column, inner)
+                    yield node
+                    if node.rows.size:
+                        yield from self._below(subset, node.rows, node.starts, column, size + 1)
             else:
-                alone[n_alone], alone[n_alone + 1] = one, two
-                n_alone += 2
-            continue
-        n_seen = 0
-        for place in range(start, end):
-            row = rows[place]
-            code = codes[row]
-            if tally[code] == 0:
-                seen[n_seen] = code
-                n_seen += 1
-            tally[code] += _WANTED + 1 if row < n_wanted else 1  # two counts in one number
-        for number in range(n_seen):
-            code = seen[number]
-            count = tally[code] & (_WANTED - 1)
-            places[code] = _ALONE if count == 1 else _DROPPED
-            if count > 1 and tally[code] >= _WANTED:
-                places[code] = n_kept
-                n_kept += count
-                n_groups += 1
-                begins[n_groups] = n_kept
-            tally[code] = 0
-        for place in range(start, end):
-            row = rows[place]
-            code = codes[row]
-            where = places[code]
-            if where >= 0:
-                kept[where] = row
-                places[code] = where + 1
-            elif where == _ALONE:
-                alone[n_alone] = row
-                n_alone += 1
-    return n_kept, n_groups, n_alone
+                yield Node(subset, rows, starts, column, None)
+            self._done = later
 
+    def _parts(self, subset: int) -> list[int]:
+        """Name the non-empty subsets with one column less."""
+        parts = []
+        rest = subset
+        while rest:
+            low = rest & -rest
+            rest ^= low
+            if subset != low:
+                parts.append(subset ^ low)
+        return parts
 
-class Separation(NamedTuple):
-    """How well a subset of columns tells records apart."""
+    def _visit(self, subset: int, parts: Sequence[int], rows: Ints32, starts: Ints32, column: int, inner: bool) -> Node:
+        """Split the groups of a subset and note who is alone."""
+        covered = self._covered(parts)
+        known = (self._nobody, 0) if covered is None else (covered, self.n_covered)
+        codes, n_codes = self.columns[column]
+        if inner:
+            kept, begins = np.empty(rows.size + 2, np.int32), np.empty(rows.size // 2 + 1, np.int32)
+            found = split(rows, starts, codes, n_codes, *known, self.n_wanted, kept, begins, self._scratch)
+            kept, begins, n_alone = kept[: found[0]], begins[: found[1] + 1], found[2]
+        else:
+            n_alone = singles(rows, starts, codes, n_codes, *known, self._scratch)
+            kept, begins = rows[:0], starts[:1]
+        fresh = self._fresh(n_alone)
+        if (kept.size or not inner) and subset.bit_count() < self.max_size:
+            self._note(subset, covered, fresh)
+        return Node(subset, kept, begins, None, fresh)
 
-    distinct: int
-    """different combinations of values"""
-    together: int
-    """pairs of records that agree on all columns of the subset"""
+    def _covered(self, parts: Sequence[int]) -> Keys | None:
+        """Give the rows that are alone on one of some subsets; None where there are none."""
+        sets = [alone for alone in map(self._alone.__getitem__, parts) if alone is not None]
+        if len(sets) < 2:
+            return sets[0] if sets else None
+        covered: Keys = sets[0] | sets[1]
+        for alone in sets[2:]:
+            covered |= alone
+        return covered
 
+    def _fresh(self, n_alone: Index) -> Keys | None:
+        if not n_alone:
+            return None
+        bits = np.zeros(words_for(self.n_covered), np.uint64)
+        set_bits(self._scratch.alone[:n_alone], self.n_covered, bits)
+        return bits
 
-def separations(
-    columns: Sequence[Column], weights: Ints, max_size: int, progress: Progress, label: str
-) -> dict[int, Separation]:
-    """Count, for every subset of at most `max_size` columns, the distinct combinations and the pairs that agree.
-
-    `columns` are the codes of the distinct rows and `weights` how many records each of them stands for. Keys of the
-    result are bit masks. Time at most O(rows) a subset.
-    """
-    found: dict[int, Separation] = {}
-    settled = {0: Separation(0, 0)}  # what the rows that are alone contribute, for the subset and all larger ones
-    for node in walk(columns, weights.size, max_size, progress, label, keep_leaves=True):
-        before = settled[node.mask & (node.mask - 1)]
-        now = Separation(before.distinct + node.alone.size, before.together + _pairs_alone(node.alone, weights))
-        settled[node.mask] = now
-        groups = node.starts.size - 1
-        found[node.mask] = Separation(
-            now.distinct + groups, now.together + _pairs_in_groups(node.rows, node.starts, weights)
-        )
-    if weights.size:
-        _fill_in(found, len(columns), max_size)
-    return found
-
-
-def _fill_in(found: dict[int, Separation], columns: int, max_size: int) -> None:
-    """Give a subset the walk had no need to visit the figures of the subset where every row was alone already."""
-
-    def below(mask: int, low: int, size: int) -> None:
-        for column in range(low):
-            child = mask | 1 << column
-            if child not in found:
-                found[child] = found[mask]
-            if size + 1 < max_size:
-                below(child, column, size + 1)
-
-    below(0, columns, 0)
-
-
-@kernel
-def _pairs_alone(alone: Ints32, weights: Ints) -> int:
-    pairs = 0
-    for place in range(alone.size):
-        weight = weights[alone[place]]
-        pairs += weight * (weight - 1) // 2
-    return pairs
-
-
-@kernel
-def _pairs_in_groups(rows: Ints32, starts: Ints32, weights: Ints) -> int:
-    pairs = 0
-    for group in range(starts.size - 1):
-        weight = 0
-        for place in range(starts[group], starts[group + 1]):
-            weight += weights[rows[place]]
-        pairs += weight * (weight - 1) // 2
-    return pairs
+    def _note(self, subset: int, covered: Keys | None, fresh: Keys | None) -> None:
+        """Keep who is alone on a subset, for the larger ones."""
+        both = covered | fresh if covered is not None and fresh is not None else covered if fresh is None else fresh
+        if both is not None:
+            self._bytes += both.nbytes
+        if self._bytes > self.most_bytes:
+            if self.minimal:
+                raise FullError
+            both = None
+        self._alone[subset] = both

@@ -162,7 +162,10 @@ def _whitened(view: View, compared: list[Compared], distance: Distance, ctx: Con
         if column.alike is not None:
             raise PlanError(f"the {distance} distance needs ordered columns; {column.name!r} holds categories")
         if column.has_gaps:
-            raise DataError(f"the {distance} distance needs complete columns; {column.name!r} has missing values")
+            raise DataError(
+                f"the {distance} distance needs complete columns; {column.name!r} has missing values; use `distance: "
+                "euclidean`, which counts a missing value as the average difference, or leave the column out"
+            )
     known = np.column_stack([column.known for column in compared])
     published = np.column_stack([column.published for column in compared])
     sds = np.array([sd_of(x) for x in (known if view.worst_case else published).T])

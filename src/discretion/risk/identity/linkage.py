@@ -60,8 +60,9 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
 
     With `intruder: {knows_method: true}` the attack is run twice, without and with the knowledge of the steps
     that made the release: windows of rank swapping intersected over the columns, groups of microaggregation formed
-    again, differences measured by the known noise, equality of what no step changed. The detail has both figures
-    (`plain`, `informed`); the value is the higher one.
+    again, differences measured by the known noise, categories weighed by the probabilities of their moves, equality of
+    what no step changed. The detail has both figures (`plain`, `informed`); the value is the higher one. A step of
+    another kind (shuffling, rounding, noise that keeps moments) is attacked as if it were unknown.
 
     Does not see other attacks: weighted or learned distances, agreement patterns (see probabilistic-linkage), groups
     of records, attributes inferred without a link. Exact; time about O(n log n) for up to ten columns of numbers,

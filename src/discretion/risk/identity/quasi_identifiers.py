@@ -112,7 +112,8 @@ class QuasiIdentifiers(Measure, kind="quasi-identifiers"):
 
     def subsets(self, data: Dataset, ctx: Context | None = None) -> list[Subset]:
         """Give distinction and separation of every subset, small ones first, columns in their order."""
-        from discretion.kernels.subsets import Column, separations
+        from discretion.kernels.separations import separations
+        from discretion.kernels.subsets import Column
 
         ctx = ctx or Context(0, self.kind)
         columns = data.choose(self.columns, "classes")

@@ -23,7 +23,7 @@ from discretion.risk.identity.subset_size import largest_subset
 from discretion.risk.identity.truthful import said, warning
 
 if TYPE_CHECKING:
-    from discretion.kernels.minimal_uniques import MinimalUniques
+    from discretion.kernels.minimal_uniques import Scored
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -67,7 +67,8 @@ class Suda(Measure, kind="suda"):
     Exact. Assumes unperturbed quasi-identifiers (after noise or swapping everybody looks special and is not), and warns
     where the source of the release is known and they were perturbed. Says nothing about records that share all their
     values, nor about what is learnt inside their class. Time at most linear in the rows for each subset of columns, far
-    less in practice; memory linear in rows and finds. With `missing="wildcard"` every subset is counted anew.
+    less in practice; memory linear in the rows, with a bit for each row and subset up to 256 megabytes. With
+    `missing="wildcard"` every subset is counted anew.
 
     References
     ----------
@@ -132,8 +133,6 @@ class Suda(Measure, kind="suda"):
 
     def records(self, data: Dataset, ctx: Context | None = None) -> SpecialUniques:
         """Give scores, DIS and the share of each column for every record."""
-        from discretion.kernels.minimal_uniques import TooManyError, score_uniques
-
         ctx = ctx or Context(0, self.kind)
         columns = data.choose(self.columns, "classes")
         if len(columns) > MOST_COLUMNS:
@@ -141,17 +140,13 @@ class Suda(Measure, kind="suda"):
         size = largest_subset(self.kind, len(columns), self.max_size)
         kept = self._counted(data, columns)
         wild = self.missing == "wildcard" and any(data.codes(name).missing >= 0 for name in columns)
-        try:
-            search = _by_wildcard if wild else _by_class
-            rows, pairs, found = search(data, columns, kept, size, ctx)
-        except TooManyError as error:
-            raise PlanError(f"{self.kind}: {error}; set a smaller `max_size` than {size}") from None
-        scored = score_uniques(found, set_scores(self.scoring, len(columns)))
+        search = _by_wildcard if wild else _by_class
+        rows, pairs, scored = search(data, columns, kept, size, set_scores(self.scoring, len(columns)), ctx)
         scores, dis = np.full((2, len(data)), np.nan)
         scores[kept] = dis[kept] = 0.0
         scores[rows] = scored.scores
         dis[rows] = match_probabilities(scored.scores, pairs, self.share, len(columns))
-        special = np.diff(found.starts) > 0
+        special = scored.special
         divisor = np.where(scored.scores > 0, scored.scores, 1.0)[special, None]
         by_size = {s: int(count) for s, count in enumerate(scored.by_size) if count}
         parts = scored.contributions[special] / divisor
@@ -201,9 +196,9 @@ def match_probabilities(scores: Floats, pairs: int, share: float, columns: int) 
 
 
 def _by_class(
-    data: Dataset, columns: tuple[str, ...], kept: Ints, size: int, ctx: Context
-) -> tuple[Ints, int, MinimalUniques]:
-    """Give the rows of the sample uniques, the records in pairs, and the minimal sample uniques."""
+    data: Dataset, columns: tuple[str, ...], kept: Ints, size: int, weights: Floats, ctx: Context
+) -> tuple[Ints, int, Scored]:
+    """Give the rows of the sample uniques, the records in pairs, and the sums over minimal sample uniques."""
     from discretion.kernels.minimal_uniques import minimal_uniques
 
     part = data if kept.size == len(data) else data.take(kept)
@@ -212,7 +207,7 @@ def _by_class(
     rows = np.concatenate((classes.first_rows[alone], classes.first_rows[~alone]))
     codes = [part.codes(name).codes[rows] for name in columns]
     unique = int(alone.sum())
-    found = minimal_uniques(codes, unique, size, ctx.progress)
+    found = minimal_uniques(codes, unique, size, weights, ctx.progress)
     return kept[rows[:unique]], 2 * int((classes.counts == 2).sum()), found
 
 
@@ -221,10 +216,11 @@ def _by_wildcard(
     columns: tuple[str, ...],
     kept: Ints,  # noqa: ARG001
     size: int,
+    weights: Floats,
     ctx: Context,
-) -> tuple[Ints, int, MinimalUniques]:
+) -> tuple[Ints, int, Scored]:
     """The same where a missing value matches anything: two records match when they agree wherever both have a value."""
-    from discretion.kernels.minimal_uniques import only_minimal
+    from discretion.kernels.minimal_uniques import add_up_sets
     from discretion.kernels.wildcard import wildcard_counts
 
     sizes = data.class_sizes(columns, "wildcard")
@@ -241,7 +237,7 @@ def _by_wildcard(
             matches, _ = wildcard_counts([c.codes for c in some], lost, [c.size for c in some])
             yield sum(1 << j for j in chosen), number[matches == 1]
 
-    return rows, int((sizes == 2).sum()), only_minimal(nodes(), rows.size)
+    return rows, int((sizes == 2).sum()), add_up_sets(nodes(), rows.size, weights)
 
 
 def _of_values(column: ColumnCodes, rows: Ints, sums: Floats) -> list[dict[str, Any]]:

@@ -16,6 +16,7 @@ from discretion.part import Part
 from discretion.risk.identity.distances import Space, average_term, make_space, sd_of, whitening
 from discretion.risk.identity.intruder import Intruder, View
 from discretion.risk.identity.mistakes import Mistakes
+from discretion.risk.identity.transparency.moves import with_moved_categories
 from discretion.risk.identity.transparency.steps import GROUPING, NOISE, ONE_COLUMN, SWAPPING, History
 from discretion.risk.identity.transparency.windows import Window, center_window, swap_window
 
@@ -43,6 +44,7 @@ def inform(view: View, intruder: Intruder, steps: Sequence[Part], ctx: Context) 
     known = _grouped_again(view, history, ctx, used) if exact and view.worst_case else view
     space = make_space(known, None, "average", True, ctx)
     space = _with_noise(view, space, history, intruder, used)
+    space = with_moved_categories(view, space, history, used, ctx)
     if exact:
         space = _with_windows(view, space, history, used)
     return Informed(space, used) if used else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from discretion.context import Context
 from discretion.errors import DiscretionError
 from discretion.part import Part
 from discretion.risk.identity.intruder import View
@@ -13,6 +14,7 @@ SWAPPING = frozenset({"rank-swap", "block-rank-swap"})
 ONE_COLUMN = frozenset({"individual-ranking", "optimal-microaggregation"})
 GROUPING = frozenset({"mdav", "variable-mdav", "projection-microaggregation"}) | ONE_COLUMN
 NOISE = frozenset({"additive-noise", "correlated-noise", "multiplicative-noise"})
+MOVING = frozenset({"pram", "randomized-response"})
 GENERALIZING = frozenset({"generalize", "optimal-generalization", "local-recoding"})
 
 _KEEPS_VALUES = frozenset(
@@ -70,6 +72,11 @@ def _touched(view: View, step: Any) -> tuple[str, ...] | None:
             return view.original.choose(tuple(step.columns) or tuple(blocks), "perturb")
         except DiscretionError:
             return tuple(step.columns) or None
+    if step.kind in MOVING and not step.columns:
+        try:
+            return tuple(step.fit(view.original, Context(0, step.kind))["columns"])
+        except DiscretionError:
+            return None
     if step.kind in _NAMES_COLUMNS | GENERALIZING:
         named = getattr(step, "columns", None) or getattr(step, "column", None)
         return ((named,) if isinstance(named, str) else tuple(named)) if named else None

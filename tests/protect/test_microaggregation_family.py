@@ -190,3 +190,19 @@ def test_text_is_refused_and_cancel_works(method: type[dc.Method]) -> None:
 def test_wrong_gamma() -> None:
     with pytest.raises(dc.PlanError, match="gamma"):
         dc.VariableMdav(gamma=-0.1)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rows=st.lists(st.tuples(*[st.none() | st.integers(0, 3)] * 3), min_size=4, max_size=40),
+    k=st.integers(2, 4),
+    method=st.sampled_from([dc.Mdav, dc.VariableMdav, dc.ProjectionMicroaggregation]),
+)
+def test_k_anonymity_beside_missing_values(rows: list[tuple[int | None, ...]], k: int, method: type) -> None:
+    data = pl.DataFrame(rows, schema=dict.fromkeys("abc", pl.Int64), orient="row")
+    try:
+        released = method(columns=list("abc"), k=k)(data)
+    except dc.DataError:
+        return
+    assert released.with_columns(pl.all().round(9)).group_by("a", "b", "c").len()["len"].min() >= k
+    assert all((released[name].is_null() | data[name].is_not_null()).all() for name in "abc")

@@ -226,3 +226,10 @@ def test_it_can_be_cancelled() -> None:
 
     with pytest.raises(dc.Cancelled):
         dc.Pram(columns=["x"], keep_share=0.5)(pl.DataFrame({"x": ["a", "b"]}), progress=impatient)
+
+
+def test_categories_that_do_not_occur_take_the_type_of_the_column() -> None:
+    moves = {"x": {"2000-01-01": {"2001-01-01": 1}, "2001-01-01": {"2000-01-01": 1}}}
+    days = pl.DataFrame({"x": pl.Series(["2000-01-01", None]).str.to_date()})
+    moved = dc.Pram(matrix=moves)(days, seed=1)["x"]
+    assert moved.dtype == pl.Date and moved.cast(pl.String).to_list() == ["2001-01-01", None]

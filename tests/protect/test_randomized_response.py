@@ -79,3 +79,9 @@ def test_bad_input_is_refused_in_words() -> None:
         estimate_shares({"a": 0, "b": 0})
     with pytest.raises(dc.DataError, match="unknown column 'y'"):
         dc.RandomizedResponse(columns=["x"]).estimate(pl.DataFrame({"x": ["a", "b"]}), "y")
+
+
+def test_answers_of_a_column_that_is_not_changed_are_refused() -> None:
+    data = pl.DataFrame({"vote": ["yes", "no"]})
+    with pytest.raises(dc.PlanError, match="answers: unknown column 'vot'"):
+        dc.RandomizedResponse(columns=["vote"], answers={"vot": ["yes", "no", "none"]})(data)

@@ -22,7 +22,11 @@ def test_marginal_and_missing_places_are_exact(values: list[int | None], percent
         with pytest.raises(dc.DataError):
             dc.RankSwap(columns=["x"], percent=percent)(data, seed=seed)
         return
-    for method in (dc.RankSwap, dc.BlockRankSwap):
+    blocks = percent * len(present) / 100 >= 2  # a block of one could only stay as it is
+    if not blocks:
+        with pytest.raises(dc.DataError, match="reaches no other rank"):
+            dc.BlockRankSwap(columns=["x"], percent=percent)(data, seed=seed)
+    for method in (dc.RankSwap, dc.BlockRankSwap) if blocks else (dc.RankSwap,):
         swapped = method(columns=["x"], percent=percent)(data, seed=seed)["x"]
         assert swapped.dtype == pl.Int32
         assert swapped.is_null().to_list() == [v is None for v in values]

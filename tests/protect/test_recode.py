@@ -207,3 +207,20 @@ class TestGroupCategories:
         fields = {f"field_{name}": None for name in dc.GroupCategories.model_fields}
         built = build_part("group-categories", fields | {"field_column": "job", "field_groups": "health=nurse|doctor"})
         assert built == dc.GroupCategories(column="job", groups={"health": ["nurse", "doctor"]})
+
+
+def test_intervals_of_large_numbers_have_exact_bounds() -> None:
+    data = pl.DataFrame({"x": [1234567890123, 1234567890140]})
+    recoded = dc.Recode(column="x", width=5)(data)["x"].to_list()
+    assert recoded == ["[1234567890120, 1234567890124]", "[1234567890140, 1234567890144]"]
+    halves = dc.Recode(column="x", width=0.5)(pl.DataFrame({"x": [1e12, 1e12 + 0.6]}))["x"].to_list()
+    assert halves == ["[1000000000000, 1000000000000.5)", "[1000000000000.5, 1000000000001)"]
+    cut = dc.Recode(column="x", cuts=[0, 1234567890123, 1234567890140])(data)["x"].to_list()
+    assert set(cut) == {"[1234567890123, 1234567890140]"}
+
+
+def test_far_too_many_intervals_are_refused() -> None:
+    with pytest.raises(dc.DataError, match=r"column 'x': a width of 1 gives \d+ intervals; at most 1000000"):
+        dc.Recode(column="x", width=1)(pl.DataFrame({"x": [0.0, 1e12]}))
+    with pytest.raises(dc.DataError, match="too large for intervals of width 1"):
+        dc.Recode(column="x", width=1)(pl.DataFrame({"x": [1e17, 1e17 + 32]}))

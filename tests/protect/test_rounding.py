@@ -85,3 +85,46 @@ def test_refused_in_words() -> None:
         dc.Round(columns=["t"], base=5)(DATA)
     with pytest.raises(dc.DataError, match="column 'x' has no values"):
         dc.Round(columns=["x"], base=5)(DATA.with_columns(x=pl.lit(None, dtype=pl.Float64)))
+
+
+def test_large_counts_go_up_and_down_like_small_ones() -> None:
+    data = pl.DataFrame({"x": [1e9 + 0.4, -1e9 - 0.4, 1e12 + 0.25]})
+    assert dc.Round(columns=["x"], base=1, how="up")(data)["x"].to_list() == [1e9 + 1, -1e9, 1e12 + 1]
+    assert dc.Round(columns=["x"], base=1, how="down")(data)["x"].to_list() == [1e9, -1e9 - 1, 1e12]
+    cents = pl.DataFrame({"x": [1e7 + 0.008, 1234567.89]})
+    assert dc.Round(columns=["x"], base=0.01, how="down")(cents)["x"].to_list() == [1e7, 1234567.89]
+    many = pl.DataFrame({"x": np.full(20_000, 1e9 + 0.4)})
+    share = float((dc.Round(columns=["x"], base=1, how="random")(many, seed=3)["x"] > 1e9).mean())  # type: ignore[arg-type]
+    assert abs(share - 0.4) < 4 * np.sqrt(0.24 / 20_000)
+
+
+def naive(x: int, base: int, how: str) -> set[int]:
+    """The multiples that whole numbers may become."""
+    low = x // base * base
+    if low == x:
+        return {x}
+    if how in ("down", "up"):
+        return {low if how == "down" else low + base}
+    if how == "random":
+        return {low, low + base}
+    if 2 * (x - low) == base:
+        return {low if low // base % 2 == 0 else low + base}
+    return {low if 2 * (x - low) < base else low + base}
+
+
+@given(
+    x=st.lists(st.integers(-(2**62), 2**62) | st.integers(-20, 20), min_size=1, max_size=5),
+    base=st.sampled_from([1, 2, 3, 10, 1000, 2**40]),
+    how=st.sampled_from(["nearest", "random", "up", "down"]),
+)
+def test_whole_numbers_keep_every_digit(x: list[int], base: int, how: str) -> None:
+    data = pl.DataFrame({"x": [*x, None]})
+    *rounded, last = dc.Round(columns=["x"], base=base, how=how)(data, seed=1)["x"].to_list()
+    assert last is None
+    assert all(new in naive(old, base, how) for old, new in zip(x, rounded, strict=True))
+
+
+def test_whole_numbers_beyond_64_bits_are_refused() -> None:
+    data = pl.DataFrame({"x": pl.Series([2**63 + 5, 1], dtype=pl.UInt64)})
+    with pytest.raises(dc.DataError, match="column 'x': its numbers are too large to be rounded"):
+        dc.Round(columns=["x"], base=10)(data)

@@ -126,3 +126,13 @@ def test_from_the_command_line() -> None:
     assert build_part("sample", fields | {"field_share": "0.1", "field_household": "true"}) == dc.Sample(
         share=0.1, household=True
     )
+
+
+def test_by_household_adjusts_weights_that_differ_inside_households() -> None:
+    frame = pl.DataFrame({"h": [1, 1, 2, 2, 3, 3, 4, 4], "w": [1, 2, 3, 4, 5, 6, 7, 8]})
+    data = dc.Dataset(frame, roles={"h": "household", "w": "weight"})
+    drawn = dc.Sample(share=0.5, by="household")(data, seed=1).frame
+    assert drawn.height == 4 and drawn["h"].n_unique() == 2
+    assert drawn["w"].to_list() == [2.0 * w for w in frame.filter(pl.col("h").is_in(drawn["h"].implode()))["w"]]
+    with pytest.raises(dc.DataError, match="column 'w' is not constant within 4 households"):
+        dc.AtHouseholdLevel(method=dc.Sample(share=0.5))(data, seed=1)

@@ -174,3 +174,18 @@ def test_a_saved_decision_codes_the_next_delivery(
 def test_a_column_without_values() -> None:
     with pytest.raises(dc.DataError, match="column 'x' has no values"):
         dc.TopCode(column="x", at=1)(pl.DataFrame({"x": [None, None]}, schema={"x": pl.Float64}))
+
+
+def test_labels_write_large_bounds_in_full() -> None:
+    data = pl.DataFrame({"x": [1.0, 5e6]})
+    for at, label in ((1_000_000, "> 1000000"), (1234567.5, "> 1234567.5")):
+        assert dc.TopCode(column="x", at=at, replace="flag")(data)["x"][1] == label
+
+
+def test_a_bound_outside_the_type_of_the_column() -> None:
+    small = pl.DataFrame({"x": pl.Series([1, 2, 3], dtype=pl.Int8)})
+    unsigned = small.cast(pl.UInt8)
+    assert dc.TopCode(column="x", at=300)(small).equals(small)
+    assert dc.BottomCode(column="x", at=-5)(unsigned).equals(unsigned)
+    assert dc.BottomCode(column="x", at=300)(small)["x"].to_list() == [300, 300, 300]
+    assert dc.TopCode(column="x", at=-5)(unsigned)["x"].to_list() == [-5, -5, -5]

@@ -118,3 +118,12 @@ def test_rank_swapping_an_ordinal_column_moves_every_record_alike() -> None:
     middle = changed[300:600] / RUNS
     assert middle.min() > 0
     assert middle.std() <= 1.3 * np.sqrt(middle.mean() * (1 - middle.mean()) / RUNS)
+
+
+@pytest.mark.parametrize("n", [3, 4, 5, 7, 8, 9])
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_orthogonal_noise_of_few_records_changes_as_much_as_it_says(n: int, rounds: int) -> None:
+    x = np.random.default_rng(n).normal(size=(n, 1))
+    data, method = pl.DataFrame(x, schema=["x"]), dc.OrthogonalNoise(columns=["x"], variance_share=0.6, rounds=rounds)
+    change = np.array([((method(data, seed=s).to_numpy() - x) ** 2).mean() for s in range(600)]) / x.var()
+    assert abs(change.mean() - 0.6) < 4 * change.std() / np.sqrt(len(change))

@@ -34,9 +34,16 @@ class Households:
         """Count the households whose members differ in a column (missing is a value of its own)."""
         if len(self) == len(self.of):
             return 0
-        codes = data.codes(column).codes
-        differs = codes != codes[self.first_rows][self.of]
-        return len(np.unique(self.of[differs]))
+        series = data.frame[column]
+        if series.dtype.is_nested():
+            codes = data.codes(column).codes
+            differs = codes != codes[self.first_rows][self.of]
+        else:  # cell by cell: numbering the values of columns that nobody asks for (names) would take far longer
+            series = series.fill_nan(None) if series.dtype.is_float() else series
+            differs = series.ne_missing(series.gather(self.first_rows[self.of])).to_numpy()
+        varying = np.zeros(len(self), dtype=np.bool_)
+        varying[self.of[differs]] = True
+        return int(varying.sum())
 
     def require_constant(self, data: Dataset, columns: Iterable[str]) -> None:
         """Raise if the members of a household differ in one of the columns."""

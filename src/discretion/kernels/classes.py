@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discretion.kernels.arrays import Codes, Floats, Ints, Ints32, Keys, as_vector
+from discretion.kernels.arrays import Bools, Codes, Floats, Ints, Ints32, Keys, as_vector
 from discretion.kernels.hashing import count_by_hash, dense_ids_by_address, dense_ids_by_hash
 
 _BLOCK = 1 << 15  # rows packed together: their keys stay in the second-level cache
@@ -68,6 +68,14 @@ def distinct_rows(x: Floats) -> Classes:
         columns.append(codes.ids)
         cardinalities.append(codes.counts.size)
     return class_ids(columns, cardinalities, x.shape[0])
+
+
+def patterns(marks: Bools) -> tuple[Bools, Ints]:
+    """Find the distinct rows of a matrix of marks, in ascending order, and which each row is. Time O(n·columns)."""
+    columns = [np.ascontiguousarray(marks[:, j]).view(np.uint8) for j in range(marks.shape[1])]
+    classes = class_ids(columns, [2] * len(columns), marks.shape[0])
+    distinct, place = np.unique(marks[classes.first_row], axis=0, return_inverse=True)
+    return distinct, np.asarray(place.ravel()[classes.ids], np.int64)
 
 
 def _packed_keys(columns: Sequence[Codes], cardinalities: Sequence[int], n: int | None) -> tuple[Keys, int]:

@@ -15,8 +15,9 @@ from discretion.kernels.arrays import Bools, Floats, Index, Ints, Keys
 from discretion.kernels.classes import distinct_rows
 from discretion.kernels.jit import helper, kernel
 from discretion.kernels.linkage import TIE, Nearest, Progress
+from discretion.kernels.swap_law import Laws, swap_bound, swap_cost
 
-ABSOLUTE, SQUARED, NOMINAL = 0, 1, 2
+ABSOLUTE, SQUARED, NOMINAL, SWAPPED = 0, 1, 2, 3
 _LEAF = 12  # points that are compared one by one
 _QUERIES = 8192  # searched between two reports of progress
 _DEPTH = 128  # nodes that can wait at a time
@@ -26,7 +27,8 @@ class Terms(NamedTuple):
     """How each column adds to the distance between a query and a point."""
 
     kinds: Ints
-    """|q − p|·scale (ABSOLUTE), its square (SQUARED), or scale where the categories differ (NOMINAL)"""
+    """|q − p|·scale (ABSOLUTE), its square (SQUARED), scale where the categories differ (NOMINAL), or by `laws`
+    (SWAPPED: numbers of distinct values)"""
     scale: Floats
     """one row for all the queries, or one for each"""
     gap: Floats
@@ -38,6 +40,13 @@ class Terms(NamedTuple):
     low: Floats
     """smallest and largest number that a point may have for each query; no rows where there are no bounds"""
     high: Floats
+    laws: Laws
+    """how the columns that were swapped moved"""
+
+    @property
+    def arrays(self) -> tuple[Floats | Ints, ...]:
+        """The arrays as kernels take them."""
+        return (*self[:-1], *self.laws)
 
 
 class Tree(NamedTuple):
@@ -81,14 +90,14 @@ def nearest_mixed(
     lowest = np.empty(len(asked), np.int64)
     for first in range(0, len(asked), _QUERIES):
         last = min(first + _QUERIES, len(asked))
-        _search(first, last, asked, *tree, *terms, bits, distance, size, lowest)
+        _search(first, last, asked, *tree, *terms.arrays, bits, distance, size, lowest)
         if progress is not None:
             progress(last, len(asked), "linkage")
     if classes is not None:
         distance, size, lowest = distance[classes.ids], size[classes.ids], lowest[classes.ids]
     has_own = np.zeros(len(queries), np.bool_)
     if own is not None:
-        _compare_own(queries, own, *terms, distance, has_own)
+        _compare_own(queries, own, *terms.arrays, distance, has_own)
     return Nearest(distance, size, has_own, lowest)
 
 
@@ -173,9 +182,9 @@ def _split(v: int, order: Ints, start: Ints, stop: Ints, points: Floats, column:
 
 
 @helper
-def _cost(
+def pair_cost(
     q: Floats, p: Floats, kinds: Ints, scale: Floats, gap: Floats, alike: Ints, offsets: Ints,
-    low: Floats, high: Floats, limit: float,
+    low: Floats, high: Floats, law_a: Floats, law_b: Floats, ranks: Ints, places: Ints, limit: float,
 ) -> float:  # fmt: skip
     """Add the terms up; stop when the sum is over the limit."""
     total = 0.0
@@ -193,8 +202,11 @@ def _cost(
         else:
             if low.size and (p[j] < low[j] or p[j] > high[j]):
                 return np.inf
-            term = abs(q[j] - p[j]) * scale[j]
-            total += term * term if kinds[j] == SQUARED else term
+            if kinds[j] == SWAPPED:
+                total += swap_cost(j, q[j], p[j], law_a, law_b, ranks, places)
+            else:
+                term = abs(q[j] - p[j]) * scale[j]
+                total += term * term if kinds[j] == SQUARED else term
         if total > limit:
             return total
     return total
@@ -203,7 +215,8 @@ def _cost(
 @helper
 def _bound(
     v: Index, q: Floats, node_low: Floats, node_high: Floats, masks: Keys, gaps: Bools, kinds: Ints, scale: Floats,
-    gap: Floats, offsets: Ints, low: Floats, high: Floats, bits: Keys,
+    gap: Floats, offsets: Ints, low: Floats, high: Floats, law_b: Floats, most: Floats, ranks: Ints, places: Ints,
+    bits: Keys,
 ) -> float:  # fmt: skip
     """Give a distance that no point of a node comes under."""
     total = 0.0
@@ -214,6 +227,10 @@ def _bound(
             term = 0.0 if masks[v, j] & bits[offsets[j] + np.int64(q[j])] else scale[j]
         elif node_low[v, j] > node_high[v, j] or (low.size and (node_high[v, j] < low[j] or node_low[v, j] > high[j])):
             term = np.inf
+        elif kinds[j] == SWAPPED:
+            least, largest = (max(node_low[v, j], low[j]), min(node_high[v, j], high[j])) if low.size else (
+                node_low[v, j], node_high[v, j])  # fmt: skip
+            term = swap_bound(j, q[j], least, largest, law_b, most, ranks, places)
         else:
             term = max(node_low[v, j] - q[j], q[j] - node_high[v, j], 0.0) * scale[j]
             term = term * term if kinds[j] == SQUARED else term
@@ -228,7 +245,8 @@ def _search(
     first: int, last: int, queries: Floats,
     points: Floats, counts: Ints, rows: Ints, start: Ints, stop: Ints, node_low: Floats, node_high: Floats,
     masks: Keys, gaps: Bools,
-    kinds: Ints, scale: Floats, gap: Floats, alike: Ints, offsets: Ints, low: Floats, high: Floats, bits: Keys,
+    kinds: Ints, scale: Floats, gap: Floats, alike: Ints, offsets: Ints, low: Floats, high: Floats,
+    law_a: Floats, law_b: Floats, most: Floats, ranks: Ints, places: Ints, bits: Keys,
     distance: Floats, size: Ints, lowest: Ints,
 ) -> None:  # fmt: skip
     """Search each query twice: for the least distance, then for all the points at it."""
@@ -255,16 +273,17 @@ def _search(
                     continue
                 if v < inner:
                     left = _bound(2 * v + 1, q, node_low, node_high, masks, gaps, kinds, own_scale, gap, offsets,
-                                  own_low, own_high, bits)  # fmt: skip
+                                  own_low, own_high, law_b, most, ranks, places, bits)  # fmt: skip
                     right = _bound(2 * v + 2, q, node_low, node_high, masks, gaps, kinds, own_scale, gap, offsets,
-                                   own_low, own_high, bits)  # fmt: skip
+                                   own_low, own_high, law_b, most, ranks, places, bits)  # fmt: skip
                     near = 2 * v + 1 if left <= right else 2 * v + 2
                     stack[waiting], bounds[waiting] = 4 * v + 3 - near, max(left, right)
                     stack[waiting + 1], bounds[waiting + 1] = near, min(left, right)
                     waiting += 2
                     continue
                 for at in range(start[v], stop[v]):
-                    cost = _cost(q, points[at], kinds, own_scale, gap, alike, offsets, own_low, own_high, limit)
+                    cost = pair_cost(q, points[at], kinds, own_scale, gap, alike, offsets, own_low, own_high, law_a,
+                                     law_b, ranks, places, limit)  # fmt: skip
                     if not second:
                         if cost < best:
                             best, limit = cost, cost
@@ -277,14 +296,16 @@ def _search(
 @kernel
 def _compare_own(
     queries: Floats, own: Floats, kinds: Ints, scale: Floats, gap: Floats, alike: Ints, offsets: Ints, low: Floats,
-    high: Floats, distance: Floats, has_own: Bools,
+    high: Floats, law_a: Floats, law_b: Floats, most: Floats, ranks: Ints, places: Ints, distance: Floats,
+    has_own: Bools,
 ) -> None:  # fmt: skip
     free = np.empty(0)
     for i in range(queries.shape[0]):
         own_scale = scale[i] if scale.shape[0] > 1 else scale[0]
         own_low, own_high = (low[i], high[i]) if low.shape[0] else (free, free)
         limit = distance[i] * (1 + TIE)
-        cost = _cost(queries[i], own[i], kinds, own_scale, gap, alike, offsets, own_low, own_high, np.inf)
+        cost = pair_cost(queries[i], own[i], kinds, own_scale, gap, alike, offsets, own_low, own_high, law_a, law_b,
+                         ranks, places, np.inf)  # fmt: skip
         has_own[i] = cost < np.inf and cost <= limit
 
 

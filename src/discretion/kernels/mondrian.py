@@ -18,7 +18,16 @@ from numpy.typing import NDArray
 
 from discretion.kernels.arrays import Bools, Codes, Floats, Ints, Ints32
 from discretion.kernels.jit import kernel
-from discretion.kernels.mondrian_splits import CHUNK, LANES, MOST_BINS, Rows, extremes, next_split, part_range
+from discretion.kernels.mondrian_splits import (
+    CHUNK,
+    LANES,
+    MOST_BINS,
+    Rows,
+    extremes,
+    find_widths,
+    next_split,
+    part_range,
+)
 
 Progress = Callable[[int, int, str], object]
 
@@ -36,6 +45,8 @@ class SplitColumn:
     boundary: NDArray[np.uint8] | None = None
     """how far apart the codes t and t+1 are in the hierarchy; None where every boundary may be a split"""
     has_missing: bool = False
+    weight: float = 1.0
+    """what the column's width is multiplied by; a column of weight 0 is never split, but for its missing values"""
 
 
 class Space(NamedTuple):
@@ -46,6 +57,8 @@ class Space(NamedTuple):
     )
     positions: Floats  # first the distance of neighbors in each column, −1 where it differs, then the tables
     boundary: NDArray[np.uint8]
+    bits: Floats  # log2 of the records with each code, like the tables; empty where widths are distances
+    widths: Floats  # room for the width of each column in a range
 
 
 class Work(NamedTuple):
@@ -70,8 +83,12 @@ class _Pending(NamedTuple):
     counters: Ints  # [0] waiting, [1] groups, [2] records done
 
 
-def prepare(columns: Sequence[SplitColumn]) -> tuple[Work, Space]:
-    """Lay out records row by row. Memory: two or four bytes per cell, and what the tables need."""
+def prepare(columns: Sequence[SplitColumn], by_bits: bool = False) -> tuple[Work, Space]:
+    """Lay out records row by row. Memory: two or four bytes per cell, and what the tables need.
+
+    `by_bits`: the width of a column is the mean number of bits that its values lose when they are replaced by their
+    range, log2(records of all with a value in the range / records of all with the value), not the distance of its ends.
+    """
     n, d = columns[0].codes.size, len(columns)
     if n > 2**31 - 1:
         raise ValueError(f"at most 2**31 - 1 records, got {n}")
@@ -88,8 +105,7 @@ def prepare(columns: Sequence[SplitColumn]) -> tuple[Work, Space]:
     for start, column in zip(facts[:, 0], columns, strict=True):
         if column.boundary is not None:
             boundary[start : start + column.boundary.size] = column.boundary
-    steps = [_even_step(column.positions) for column in columns]
-    positions = np.concatenate([steps, *(column.positions for column in columns)]).astype(np.float64)
+    positions, bits = _bit_tables(columns) if by_bits else (_distance_tables(columns), np.empty(0))
     widest = max([size for size, column in zip(sizes, columns, strict=True) if column.boundary is not None], default=0)
     work = Work(
         rows,
@@ -98,7 +114,20 @@ def prepare(columns: Sequence[SplitColumn]) -> tuple[Work, Space]:
         np.zeros((2, rows.shape[1]), kind),
         np.zeros(max(MOST_BINS, widest) + 1, np.int32),
     )
-    return work, Space(facts, positions, boundary)
+    return work, Space(facts, positions, boundary, bits, np.zeros(d))
+
+
+def _distance_tables(columns: Sequence[SplitColumn]) -> Floats:
+    weighted = [column.positions * column.weight for column in columns]
+    return np.concatenate([[_even_step(positions) for positions in weighted], *weighted]).astype(np.float64)
+
+
+def _bit_tables(columns: Sequence[SplitColumn]) -> tuple[Floats, Floats]:
+    """Give the weights and the records up to each code, and the bits of each code."""
+    counts = [np.bincount(column.codes, minlength=column.positions.size).astype(np.float64) for column in columns]
+    weights = np.array([column.weight for column in columns])
+    sums = np.concatenate([weights, *(np.cumsum(found) for found in counts)])
+    return sums, np.concatenate([np.zeros(len(columns)), *(np.log2(np.maximum(found, 1.0)) for found in counts)])
 
 
 def _even_step(positions: Floats) -> float:
@@ -109,19 +138,22 @@ def _even_step(positions: Floats) -> float:
     return float(gaps.mean()) if np.ptp(gaps) < 1e-9 * gaps.mean() + 1e-14 else -1.0
 
 
-def mondrian_groups(columns: Sequence[SplitColumn], k: int, strict: bool, progress: Progress | None = None) -> Ints32:
+def mondrian_groups(
+    columns: Sequence[SplitColumn], k: int, strict: bool, progress: Progress | None = None, by_bits: bool = False
+) -> Ints32:
     """Split records into groups of at least k; return the group of each record.
 
     A group is split by the column in which its values are widest, at the boundary nearest to its median that leaves
     k records on both sides; columns that cannot be split so are passed over. Missing values are split off first where
     k of them stand on both sides. `strict`: equal values stay together; otherwise the values equal to the median go to
-    both sides, so that they are equally large (not in columns with a hierarchy). Needs n ≥ k ≥ 1 records.
+    both sides, so that they are equally large (not in columns with a hierarchy). `by_bits`: see `prepare`. Needs
+    n ≥ k ≥ 1 records.
     `progress(done, total, "splitting")` may raise to cancel. Time about O(n·columns·log(n/k)).
     """
     n = columns[0].codes.size
     if not 1 <= k <= n:
         raise ValueError(f"groups of k = {k} cannot be made of {n} records")
-    work, space = prepare(columns)
+    work, space = prepare(columns, by_bits)
     lanes = work.rows.shape[1]
     waiting = _Pending(
         np.zeros((_DEPTH, 2), np.int64),
@@ -158,7 +190,7 @@ def _widen_ends(codes: Codes, groups: Ints32, low: Ints, high: Ints) -> None:
 def _split_some(work: Work, space: Space, waiting: _Pending, k: int, strict: bool, groups: Ints32, budget: int) -> None:
     """Split ranges until none waits or the budget of rows is used up."""
     x, words, index, ends, bins = work
-    facts, positions, boundary = space
+    facts, positions, boundary, bits, widths = space
     bounds, low, high, counters = waiting
     found = np.zeros(5, np.int64)
     while counters[0] > 0 and budget > 0:
@@ -168,7 +200,8 @@ def _split_some(work: Work, space: Space, waiting: _Pending, k: int, strict: boo
         split = False
         if stop - start >= 2 * k:
             extremes(x, ends, start, stop, low, high, top)
-            split = next_split(x, ends, bins, facts, positions, boundary, start, stop, k, strict, 0, found)
+            find_widths(x, ends, facts, positions, bits, start, stop, widths)
+            split = next_split(x, ends, bins, facts, widths, boundary, start, stop, k, strict, 0, found)
         if not split:
             for place in range(start, stop):
                 groups[index[place]] = counters[1]
@@ -197,7 +230,7 @@ def find_splits(
     left, records on the left, and records with the next code that also go left. Records of other ranges get −1.
     """
     x, _, index, ends, bins = work
-    facts, positions, boundary = space
+    facts, positions, boundary, bits, widths = space
     low = np.zeros((1, ends.shape[1]), x.dtype)
     high = np.zeros((1, ends.shape[1]), x.dtype)
     high[:] = np.iinfo(x.dtype).max
@@ -208,8 +241,9 @@ def find_splits(
         split = False
         if stop - start >= 2 * k:
             extremes(x, ends, start, stop, low, high, 0)
+            find_widths(x, ends, facts, positions, bits, start, stop, widths)
             first = attempts[number]
-            split = next_split(x, ends, bins, facts, positions, boundary, start, stop, k, strict, first, next_one)
+            split = next_split(x, ends, bins, facts, widths, boundary, start, stop, k, strict, first, next_one)
         if not split:
             next_one[0] = -1
             continue

@@ -22,6 +22,7 @@ MOST_BINS = 1 << 16
 """Bins of a histogram: it stays in the second-level cache."""
 CHUNK = 512
 """Rows after which the extremes found are compared with what is possible."""
+_DIGITS = 1e9  # of bits that count
 _FEW = 24  # codes up to which comparing all with all finds the median fastest
 
 
@@ -66,12 +67,35 @@ def _extremes_of_lanes(x: Rows, ends: Rows, start: Index, stop: Index, b: Index,
 
 
 @helper
+def find_widths(
+    x: Rows, ends: Rows, facts: Ints, positions: Floats, bits: Floats, start: Index, stop: Index, widths: Floats
+) -> None:
+    """Find the width of each column in a range of records: the distance of its ends, or the mean bits that it loses."""
+    for j in range(facts.shape[0]):
+        table, low, high = facts[j, 0], np.int64(ends[0, j]), np.int64(ends[1, j])
+        if bits.size == 0:
+            wide = positions[j] * (high - low)
+            if wide < 0:  # unevenly spaced: look it up
+                wide = positions[table + high] - positions[table + low]
+        elif low == high:
+            wide = 0.0
+        else:
+            own = 0.0
+            for i in range(start, stop):
+                own += bits[table + x[i, j]]
+            inside = positions[table + high] - (positions[table + low - 1] if low > 0 else 0.0)
+            lost = np.log2(inside) - own / (stop - start)
+            wide = positions[j] * np.floor(lost * _DIGITS + 0.5) / _DIGITS  # sums differ with the order of the records
+        widths[j] = wide
+
+
+@helper
 def next_split(
     x: Rows,
     ends: Rows,
     bins: Ints32,
     facts: Ints,
-    positions: Floats,
+    widths: Floats,
     boundary: NDArray[np.uint8],
     start: Index,
     stop: Index,
@@ -99,9 +123,7 @@ def next_split(
     while True:
         widest, width = -1, 0.0
         for j in range(d):
-            wide = positions[j] * (np.int64(ends[1, j]) - np.int64(ends[0, j]))
-            if wide < 0:  # unevenly spaced: look it up
-                wide = positions[facts[j, 0] + ends[1, j]] - positions[facts[j, 0] + ends[0, j]]
+            wide = widths[j]
             if wide > width and (wide < before or (wide == before and j > last)):
                 widest, width = j, wide
         if widest < 0:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar, Self, get_args
 
 import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
 
 from discretion.context import Context
 from discretion.data.codes import Missing
@@ -23,7 +25,8 @@ class KAnonymity(ClassModel, kind="k-anonymity"):
     that the quasi-identifiers are all that an intruder may know.
 
     How a missing value counts is explicit: `category` (as a value of its own, the strict reading), `wildcard` (it may
-    be anything, so it matches every value) or `ignore` (records with a missing quasi-identifier are left out). The
+    be anything, so it matches every value; with `alpha` below 1 a matching record that has missing values, also the
+    record itself, counts only that much) or `ignore` (records with a missing quasi-identifier are left out). The
     verdict's detail holds the figure under the other readings too. Time O(n·columns), memory linear; several
     readings only where something is missing.
 
@@ -43,9 +46,17 @@ class KAnonymity(ClassModel, kind="k-anonymity"):
     """smallest allowed class size"""
     missing: Missing = "category"  # type: ignore[assignment]
     """how a missing value counts: as a category of its own, as matching anything, or by leaving its record out"""
+    alpha: float = Field(1.0, ge=0, le=1)
+    """with `missing: wildcard`, how much a matching record with missing values counts: 1 fully, 0 not at all"""
 
     monotone: ClassVar[bool] = True  # a class only grows
     monotone_without_suppression: ClassVar[bool] = True
+
+    @model_validator(mode="after")
+    def _alpha_for_wildcards(self) -> Self:
+        if self.alpha < 1 and self.missing != "wildcard":
+            raise ValueError("`alpha` has a meaning only with `missing: wildcard`")
+        return self
 
     @property
     def required(self) -> float:
@@ -74,16 +85,25 @@ class KAnonymity(ClassModel, kind="k-anonymity"):
             small = counts[counts < self.k]
             return self._verdict(released, columns, int(counts.min()), len(small), int(small.sum()), detail)
         for reading in get_args(Missing):
-            sizes = released.class_sizes(columns, reading)
+            sizes = self._sizes(released, columns, reading)
             if not np.isnan(sizes).all():
                 detail[f"k_{reading}"] = float(np.nanmin(sizes))
                 detail[f"records_below_k_{reading}"] = int((sizes < self.k).sum())
-        sizes = released.class_sizes(columns, self.missing)
+        sizes = self._sizes(released, columns, self.missing)
         if np.isnan(sizes).all():
             raise DataError("k-anonymity: every record has a missing quasi-identifier; nothing is left to count")
         rows = np.flatnonzero(sizes < self.k)
         classes = len(np.unique(released.classes(columns).ids[rows]))
         return self._verdict(released, columns, float(np.nanmin(sizes)), classes, len(rows), detail)
+
+    def _sizes(self, data: Dataset, columns: tuple[str, ...], reading: Missing) -> NDArray[np.float64]:
+        if reading != "wildcard" or self.alpha == 1:
+            return data.class_sizes(columns, reading)
+        from discretion.kernels.wildcard import wildcard_counts
+
+        coded = [data.codes(name) for name in columns]
+        missing = [c.missing if c.missing >= 0 else None for c in coded]
+        return wildcard_counts([c.codes for c in coded], missing, [c.size for c in coded], alpha=self.alpha)[0]
 
     def _verdict(
         self,
@@ -107,7 +127,7 @@ class KAnonymity(ClassModel, kind="k-anonymity"):
         )
 
     def _failing(self, data: Dataset, columns: tuple[str, ...]) -> tuple[FailingClass, ...]:
-        sizes = data.class_sizes(columns, self.missing)
+        sizes = self._sizes(data, columns, self.missing)
         classes = data.classes(columns)
         rows = classes.first_rows[np.unique(classes.ids[sizes < self.k])]
         rows = rows[np.argsort(sizes[rows], kind="stable")[:SHOWN]]

@@ -16,6 +16,7 @@ from discretion.data.households import Households, at_household_level, find_hous
 from discretion.errors import DataError, PlanError
 from discretion.method import Decision, Method
 from discretion.part import HOLDS_PARTS, confidential, parse
+from discretion.protect.sample import Sample
 
 
 def geography_of(data: Dataset, named: Sequence[str], kind: str) -> tuple[str, ...]:
@@ -107,15 +108,22 @@ class AtHouseholdLevel(Method, kind="at-household-level"):
 
     def fit(self, data: Dataset, ctx: Context) -> Decision:
         """Let the method decide on the households."""
-        reduced = one_per_household(data, self._homes(data), self.method.settings())
+        reduced = one_per_household(data, self._homes(data), self._named(data))
         return Decision(MappingProxyType({"households": dict(self.method.decide(reduced, ctx).values)}))
 
     def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:
         """Let the method rewrite the households, and give the members what it gave to them."""
         known = Decision(MappingProxyType(decision["households"]))
         return at_household_level(
-            data, self._homes(data), self.method.settings(), lambda homes: self.method.perform(homes, known, ctx)
+            data, self._homes(data), self._named(data), lambda homes: self.method.perform(homes, known, ctx)
         )
+
+    def _named(self, data: Dataset) -> dict[str, Any]:
+        """Give the settings of the method inside, with the weights that it adjusts without their being named."""
+        settings: dict[str, Any] = self.method.settings()
+        if isinstance(self.method, Sample) and self.method.weight is None:
+            settings["weight"] = list(data.having("weight"))
+        return settings
 
     def _homes(self, data: Dataset) -> Households:
         homes = find_households(data, self.household)

@@ -75,6 +75,7 @@ def require_k(rows: int, k: int, columns: Sequence[str]) -> None:
 
 def labels_by_pattern(x: Floats, columns: Sequence[str], k: int, group: Grouping) -> Members:
     """Group records with those that miss the same values; those with a rare pattern, or without values, are in none."""
+    from discretion.kernels.classes import patterns
     from discretion.kernels.groups import group_members
 
     require_k(len(x), k, columns)
@@ -83,19 +84,23 @@ def labels_by_pattern(x: Floats, columns: Sequence[str], k: int, group: Grouping
         return group_members(group(x))
     missing |= _hide_rare_patterns(x, missing, k)[:, None]
     labels = np.full(len(x), -1, dtype=np.int64)
-    patterns, pattern = np.unique(missing, axis=0, return_inverse=True)
-    for number, absent in enumerate(patterns):
+    kinds, pattern = patterns(missing)
+    parts = np.split(np.argsort(pattern, kind="stable"), np.cumsum(np.bincount(pattern, minlength=len(kinds)))[:-1])
+    first = 0
+    for absent, rows in zip(kinds, parts, strict=True):
         if not absent.all():
-            rows = np.flatnonzero(pattern.ravel() == number)
             found = group(np.ascontiguousarray(x[np.ix_(rows, np.flatnonzero(~absent))]))
-            labels[rows] = found + (labels.max() + 1)
+            labels[rows] = found + np.int64(first)
+            first += int(found.max()) + 1
     return group_members(labels)
 
 
 def _hide_rare_patterns(x: Floats, missing: Bools, k: int) -> Bools:
     """Choose the records whose values must be suppressed so that every pattern of missing values has k records."""
-    _, pattern, counts = np.unique(missing, axis=0, return_inverse=True, return_counts=True)
-    pattern = pattern.ravel()
+    from discretion.kernels.classes import patterns
+
+    pattern = patterns(missing)[1]
+    counts = np.bincount(pattern)
     empty = missing.all(axis=1)
     hidden: Bools = (counts < k)[pattern] & ~empty
     lacking = k - int((hidden | empty).sum())

@@ -99,6 +99,7 @@ class ProjectionMicroaggregation(Microaggregation, kind="projection-microaggrega
             center, spread, direction = _robust(x, spread, ctx)
         score = np.zeros(len(x))
         for j in range(x.shape[1]):  # column by column: the same numbers for the same record, wherever it stands
+            ctx.progress(0, len(x), ctx.step)
             score += (x[:, j] - center[j]) * (direction[j] / spread[j] if spread[j] > 0 else 0.0)
         return _cut(score, self.k)
 

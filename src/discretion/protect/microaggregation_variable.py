@@ -19,7 +19,8 @@ class VariableMdav(Microaggregation, kind="variable-mdav"):
     that is nearest to the group joins, as long as its distance to the group is less than `gamma` times its distance to
     the nearest other record left. The last records, fewer than k, join the nearest group that has fewer than 2k−1.
     Distances are Euclidean on columns divided by their standard deviation; ties go to the lowest row. On data in
-    clusters the groups follow the clusters, and less is lost than with `Mdav`; on scattered data about as much or more.
+    clusters the groups follow the clusters, and as a rule less is lost than with `Mdav` (not where all clusters have
+    exactly k records); on scattered data about as much or more.
 
     Guarantees k-anonymity over `columns` taken together (and only over these), when all values are replaced; with
     `replace: one` it does not hold. Does not protect against attribute disclosure inside a group. Means of the columns

@@ -146,15 +146,11 @@ class OrthogonalNoise(NoiseMethod, kind="orthogonal-noise"):
 def rotate(x: Floats, variance_share: float, rounds: int, rng: np.random.Generator, ctx: Context) -> None:
     """Multiply centered records (in place) by a random orthogonal matrix that keeps their sum.
 
-    A rotation of three records about their mean by an angle θ has the trace 1 + 2·cos θ. Over random triples and normal
-    angles of standard deviation s, one round takes a centered x to a·x in expectation, with
-    a = (n·c − 1)/(n − 1), c = 1 − ⅔(1 − exp(−s²/2)); and since lengths stay, the expected squared change after r rounds
-    is 2·(1 − aʳ) times the variance. This is solved for s.
+    Since lengths stay, the expected squared change after r rounds is 2·(1 − aʳ) times the variance, where one round
+    takes a centered x to a·x in expectation. This is solved for the standard deviation of the angles.
     """
     n = len(x)
-    kept = (1 - variance_share / 2) ** (1 / rounds)
-    cosine = 1 - 1.5 * (1 - (kept * (n - 1) + 1) / n)
-    sd = math.sqrt(-2 * math.log(cosine))
+    sd = _angle_sd(n, (1 - variance_share / 2) ** (1 / rounds))
     triples = n // 3
     for turn in range(rounds):
         order = rng.permutation(n)
@@ -166,6 +162,24 @@ def rotate(x: Floats, variance_share: float, rounds: int, rng: np.random.Generat
         if n % 3:
             _turn(x, [order[[-1]], order[[-2]], order[[-3]]], rng.normal(0.0, sd, 1))
     ctx.progress(rounds * n, rounds * n, ctx.step)
+
+
+def _angle_sd(n: int, kept: float) -> float:
+    """Give the standard deviation of the angles of a round that takes a centered x to `kept`·x in expectation.
+
+    A rotation of three records about their mean is, over normal angles of standard deviation s, the matrix
+    1 − u·P in expectation, u = 1 − exp(−s²/2), P the projection on the plane of the three (trace 2). A round is the
+    product of T = ⌊n/3⌋ rotations of separate triples and, where records are left over, one more that shares one or two
+    records with earlier ones. Over random orders its expectation is a on centered vectors, and the trace is
+    1 + a·(n − 1): a = 1 − (2·m·u − q·u²)/(n − 1), with m rotations, and q the trace of the product of the last
+    projection with those before: 4/9 for every shared record, 2/9 more if two are in one triple.
+    """
+    triples, left = divmod(n, 3)
+    rotations = triples + (left > 0)
+    q = {0: 0.0, 1: 8 / 9 if triples > 1 else 10 / 9, 2: 4 / 9}[left]
+    lost = (n - 1) * (1 - kept)  # = 2·m·u − q·u²
+    u = lost / (rotations + math.sqrt(rotations * rotations - q * lost))
+    return math.sqrt(-2 * math.log1p(-u))
 
 
 def _turn(x: Floats, thirds: list[Rows], angles: Floats) -> None:

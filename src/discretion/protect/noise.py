@@ -157,7 +157,7 @@ class MultiplicativeNoise(NoiseMethod, kind="multiplicative-noise"):
     """
 
     sd: float = confidential(gt=0, le=1)
-    """standard deviation of the factor"""
+    """standard deviation of factors (of normal ones before those below zero are drawn again: above 0.4 it is less)"""
     distribution: Literal["normal", "lognormal"] = "normal"
     """shape of the factor; lognormal factors are positive without redrawing"""
 

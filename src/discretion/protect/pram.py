@@ -317,7 +317,7 @@ def _palette(data: Dataset, column: str, categories: Sequence[str]) -> Any:
     new = [name for name in categories if name not in known]
     try:
         text = pl.Series(column, [*new, None], dtype=pl.String)
-        made = _to_boolean(text) if series.dtype == pl.Boolean else text.cast(series.dtype)
+        made = _in_type(text, series.dtype)
     except pl.exceptions.PolarsError:
         raise DataError(f"column {column!r} ({series.dtype}) cannot hold every category of the matrix") from None
     values = series.gather(np.array([known[name].row for name in seen], dtype=np.uint32)).extend(made)
@@ -325,7 +325,12 @@ def _palette(data: Dataset, column: str, categories: Sequence[str]) -> Any:
     return values.gather(np.array([*(order[name] for name in categories), len(order)], dtype=np.uint32))
 
 
-def _to_boolean(text: Any) -> Any:
+def _in_type(text: Any, kind: Any) -> Any:
+    """Read categories, written as text, as values of a type."""
     import polars as pl
 
-    return text.replace_strict({"false": False, "true": True, None: None}, return_dtype=pl.Boolean)
+    if kind == pl.Boolean:
+        return text.replace_strict({"false": False, "true": True, None: None}, return_dtype=pl.Boolean)
+    if kind == pl.Date:
+        return text.str.to_date("%Y-%m-%d")
+    return text.str.to_datetime().cast(kind) if isinstance(kind, pl.Datetime) else text.cast(kind)

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
-from discretion.errors import DataError, PlanError
+from discretion.errors import DataError, PlanError, unknown
 from discretion.method import Decision, Method
 from discretion.part import Columns
 from discretion.protect.pram import categorical_columns, categories_of, move_categories
@@ -103,7 +103,10 @@ class RandomizedResponse(Method, kind="randomized-response"):
     def fit(self, data: Dataset, ctx: Context) -> Decision:  # noqa: ARG002
         """Work out the probabilities and ε of each column."""
         columns: dict[str, Any] = {}
-        for name in categorical_columns(data, self.columns, self.kind):
+        chosen = categorical_columns(data, self.columns, self.kind)
+        if wrong := [name for name in self.answers or {} if name not in chosen]:
+            raise PlanError([f"{self.kind}: answers: {unknown('column', name, chosen)}" for name in wrong])
+        for name in chosen:
             answers = self._answers(data, name)
             matrix = np.full((len(answers), len(answers)), (1 - self.truth_share) / len(answers))
             matrix[np.diag_indices(len(answers))] += self.truth_share

@@ -37,6 +37,8 @@ class _Swap(StratifiedMethod):
     """share of the highest values that are left out and stay where they are"""
 
     by_group: ClassVar[bool] = True
+    _fewest: ClassVar[int] = 1
+    """Ranks that must be in reach, or else nothing could move."""
 
     @model_validator(mode="after")
     def _something_left(self) -> Self:
@@ -68,10 +70,10 @@ class _Swap(StratifiedMethod):
 
     def _reach(self, column: str, n: int) -> int:
         reach = int(np.floor(self.percent * n / 100 + 1e-9))
-        if reach < 1:
+        if reach < self._fewest:
             raise DataError(
                 f"column {column!r}: {self.percent:g} percent of {n} values reaches no other rank; "
-                f"at least {100 / n:.3g} percent is needed"
+                f"at least {100 * self._fewest / n:.3g} percent is needed"
             )
         return reach
 
@@ -162,7 +164,9 @@ class BlockRankSwap(_Swap, kind="block-rank-swap"):
     """
 
     percent: float = confidential(gt=0, le=100)
-    """size of the blocks, in percent of the records that have a value"""
+    """size of the blocks, in percent of the records that have a value; a block has at least two"""
+
+    _fewest: ClassVar[int] = 2
 
     guarantee: ClassVar[str] = (
         "Values were shuffled inside blocks of similar rank: each column's distribution is exact, but a value need "

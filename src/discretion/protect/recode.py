@@ -22,6 +22,9 @@ from discretion.part import FrozenMapping
 _ROUNDING = 1e-9
 """Share of an interval by which division may miss its bound: 0.3 / 0.1 is a little less than 3."""
 
+MOST_INTERVALS = 1_000_000
+"""More intervals of a width are refused: they would say as much as the numbers."""
+
 
 class Generalize(Method, kind="generalize"):
     """Replace each value by a broader one, by the column's hierarchy.
@@ -97,6 +100,10 @@ def _generalized(data: Dataset, column: str, level: int) -> Any:
     return labels.gather(codes.codes.astype(np.uint32))
 
 
+def _bound(cut: float) -> str:
+    return canonical(cut) if cut.is_integer() else f"{cut:.12g}"
+
+
 class Recode(Method, kind="recode"):
     """Replace the numbers of a column by labeled intervals.
 
@@ -167,11 +174,20 @@ class Recode(Method, kind="recode"):
         return Decision(MappingProxyType({"cuts": cuts, "labels": self._names(cuts, whole), "whole": whole}))
 
     def _equal(self, least: float, most: float) -> list[float]:
-        """Give the bounds of equal intervals that hold the values; written as in the labels, so that 0.3 is 3 × 0.1."""
+        """Give the bounds of equal intervals that hold the values; rounded to 15 digits, so that 0.3 is 3 × 0.1."""
         width = self.width or 1.0
         first = math.floor((least - self.origin) / width + _ROUNDING)
         last = math.floor((most - self.origin) / width + _ROUNDING) + 1
-        return [float(f"{self.origin + width * step:.12g}") for step in range(first, last + 1)]
+        if last - first > MOST_INTERVALS:
+            raise DataError(
+                f"column {self.column!r}: a width of {width:g} gives {last - first} intervals; at most "
+                f"{MOST_INTERVALS} are made: take a larger width"
+            )
+        exact = (self.origin + width * step for step in range(first, last + 1))
+        cuts = [cut if cut.is_integer() else float(f"{cut:.15g}") for cut in exact]
+        if any(high <= low for low, high in pairwise(cuts)):
+            raise DataError(f"column {self.column!r}: its numbers are too large for intervals of width {width:g}")
+        return cuts
 
     def _names(self, cuts: list[float], whole: bool) -> list[str]:
         if self.labels is not None:
@@ -180,8 +196,9 @@ class Recode(Method, kind="recode"):
             return list(self.labels)
         names = [interval_label(low, high, whole) for low, high in pairwise(cuts)]
         if self.width is None:
-            low, high = cuts[-2:]
-            names[-1] = f"[{low:.12g}, {high:.12g}]"
+            names[-1] = f"[{_bound(cuts[-2])}, {_bound(cuts[-1])}]"
+        if len(set(names)) < len(names):  # bounds that differ in their last digits only
+            names = [f"[{canonical(low)}, {canonical(high)})" for low, high in pairwise(cuts)]
         return names
 
     def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:  # noqa: ARG002
@@ -198,7 +215,8 @@ class Recode(Method, kind="recode"):
         outside = int((((place < 0) | (place > len(cuts) - 2)) & ~missing).sum())
         if outside:
             raise DataError(
-                f"column {self.column!r}: {outside} values lie outside the cuts {cuts[0]:g} to {cuts[-1]:g}; widen them"
+                f"column {self.column!r}: {outside} values lie outside the cuts {_bound(given[0])} to "
+                f"{_bound(given[-1])}; widen them"
             )
         place[missing] = len(cuts) - 1
         labels = pl.Series(self.column, [*names, None], dtype=pl.String)

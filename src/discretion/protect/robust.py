@@ -60,10 +60,12 @@ def _patterns(missing: NDArray[np.bool_]) -> Iterator[tuple[Any, NDArray[np.int6
     if not missing.any():
         yield slice(None), np.arange(missing.shape[1])
         return
-    kinds, which = np.unique(missing, axis=0, return_inverse=True)
+    from discretion.kernels.classes import patterns
+
+    kinds, which = patterns(missing)
     for number, pattern in enumerate(kinds):
         if not pattern.all():
-            yield np.flatnonzero(which.ravel() == number), np.flatnonzero(~pattern)
+            yield np.flatnonzero(which == number), np.flatnonzero(~pattern)
 
 
 def _squared(x: Floats, center: Floats, covariance: Floats) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -19,9 +20,13 @@ if TYPE_CHECKING:
     import polars as pl
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 _ROUNDING = 1e-9
 """Share of the base by which division may miss a multiple: 0.3 / 0.1 is a little less than 3."""
+_LAST_DIGITS = 4
+"""Of large counts, as many units of the last binary place: there the numbers themselves are no more exact."""
 
 
 class Round(Method, kind="round"):
@@ -64,17 +69,39 @@ class Round(Method, kind="round"):
             data.number(name)
             if len(data) and data.count_missing(name) == len(data):
                 raise DataError(f"column {name!r} has no values")
-        rounded = ctx.engine.map_rows(data, columns, self._multiples)
-        if not float(self.base).is_integer():
-            return rounded
         kinds = data.frame.schema
-        back = {name: _whole(rounded.frame[name], kinds[name]) for name in columns if kinds[name].is_integer()}
-        return rounded.with_columns(back) if back else rounded
+        whole = [name for name in columns if float(self.base).is_integer() and kinds[name].is_integer()]
+        if rest := [name for name in columns if name not in whole]:
+            data = ctx.engine.map_rows(data, rest, self._multiples)
+        return self._round_whole(data, whole, ctx.within("whole")) if whole else data
+
+    def _round_whole(self, data: Dataset, columns: Sequence[str], ctx: Context) -> Dataset:
+        """Round columns of whole numbers to a whole base without fractions: every digit counts, however large."""
+        base = int(self.base)
+        old = [_as_integers(data.frame[name], base) for name in columns]
+        new = [np.empty_like(x) for x in old]
+        for batch in ctx.batches(len(data)):
+            rows = slice(batch.start, batch.stop)
+            for x, out in zip(old, new, strict=True):
+                count, beyond = np.divmod(x[rows], base)
+                out[rows] = (count + self._goes_up(count, beyond, base, batch.rng)) * base
+        return data.with_columns(
+            {name: _in_type(x, data.frame[name]) for name, x in zip(columns, new, strict=True)}, integers=True
+        )
+
+    def _goes_up(self, count: Ints, beyond: Ints, base: int, rng: np.random.Generator) -> Bools:
+        if self.how == "down":
+            return np.zeros(len(count), np.bool_)
+        if self.how == "up":
+            return np.asarray(beyond > 0)
+        if self.how == "random":
+            return np.asarray(rng.random(len(count)) < beyond / base)
+        return np.asarray((beyond > base - beyond) | ((beyond == base - beyond) & (count % 2 != 0)))
 
     def _multiples(self, block: Floats, rng: np.random.Generator) -> Floats:
         count = block / self.base
         near = np.round(count)
-        exact = np.abs(count - near) <= _ROUNDING * np.maximum(1.0, np.abs(count))
+        exact = np.abs(count - near) <= np.maximum(_ROUNDING, _LAST_DIGITS * np.spacing(np.abs(count)))
         if self.how == "down":
             chosen = np.floor(count)
         elif self.how == "up":
@@ -93,12 +120,24 @@ def _decimals(base: float) -> int:
     return max(0, -exponent) if isinstance(exponent, int) else 0
 
 
-def _whole(values: pl.Series, kind: pl.DataType) -> pl.Series:
-    """Give whole numbers in their old type, or in a wider one where the multiples do not fit."""
+def _as_integers(series: pl.Series, base: int) -> Ints:
+    """Give whole numbers in 64 bits, missing ones as 0; refuse those whose multiple might not fit."""
     import polars as pl
 
-    whole = values.cast(pl.Int64)
+    most = max((abs(end) for end in (series.min(), series.max()) if isinstance(end, int)), default=0)
+    if most + base >= 2**63:
+        raise DataError(f"column {series.name!r}: its numbers are too large to be rounded to multiples of {base}")
+    return series.fill_null(0).cast(pl.Int64).to_numpy()
+
+
+def _in_type(values: Ints, before: pl.Series) -> pl.Series:
+    """Give whole numbers in their old type, or in a wider one where the multiples do not fit; missing ones as null."""
+    import polars as pl
+
+    whole = pl.Series(before.name, values)
+    if before.null_count():
+        whole = pl.select(pl.when(before.is_not_null()).then(whole)).to_series().alias(before.name)
     try:
-        return whole.cast(kind)
+        return whole.cast(before.dtype)
     except pl.exceptions.InvalidOperationError:
         return whole

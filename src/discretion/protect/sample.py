@@ -71,7 +71,9 @@ class Sample(StratifiedMethod, kind="sample"):
         return self
 
     def perform(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:
-        """Draw in each stratum; a household must lie in one stratum."""
+        """Draw in each stratum; a household must lie in one stratum. `by: household` draws households."""
+        if (homes := self._households(data)) is not None:  # the weights of members may differ, and all are adjusted
+            return self.model_copy(update={"by": (), "household": homes.column}).perform(data, decision, ctx)
         home = self._home(data)
         if self.by and home is not None:
             _require_nested(data, home, self._strata(data))

@@ -40,7 +40,10 @@ class LocalSuppression(ReachesModels, StratifiedMethod, kind="local-suppression"
     an intruder who believes that complete records are the likelier match gains more than 1/k. Formally, k − 1 blank
     records would do for a whole file; so that this does not happen, a record loses no set of cells of which a part
     would do for itself (among the sets that are tried: not all if there are more than eight columns), and cells that
-    nobody needs in the end are put back. The decision holds what was reached under all readings.
+    nobody needs in the end are put back. `alpha` below 1 lies between the two (as in sdcMicro): a matching record with
+    missing values, also the record itself, counts only that much, so that suppressed records protect others less or,
+    with 0, not at all; each failing record then needs k complete records that match it. The decision holds what was
+    reached under all readings.
 
     A cell of a column costs what `importance` says (1 without it): columns of little weight are suppressed first, a
     column that weighs `never` is not suppressed. `subsets` asks for a k of their own for some columns that an intruder
@@ -69,6 +72,8 @@ class LocalSuppression(ReachesModels, StratifiedMethod, kind="local-suppression"
     """what a suppressed cell of each column costs; columns not named cost 1; `never`: it is not suppressed"""
     missing: Reading = "category"
     """how a missing value counts: as a category of its own (strict), or as matching anything"""
+    alpha: float = Field(1.0, ge=0, le=1)
+    """with `missing: wildcard`, how much a matching record with missing values counts: 1 fully, 0 not at all"""
     linked: FrozenMapping[str, Columns] = Field(default_factory=lambda: MappingProxyType({}))
     """columns that are suppressed wherever a key column is, for example {region: [postcode, distance]}"""
 
@@ -82,6 +87,8 @@ class LocalSuppression(ReachesModels, StratifiedMethod, kind="local-suppression"
 
     @model_validator(mode="after")
     def _models_for_cells(self) -> Self:
+        if self.alpha < 1 and self.missing != "wildcard":
+            raise ValueError("`alpha` has a meaning only with `missing: wildcard`")
         for model in self.models:
             if model.population_name is not None:
                 raise ValueError(f"models: {model.kind!r} needs a population; cells cannot be suppressed for it")
@@ -144,9 +151,9 @@ class LocalSuppression(ReachesModels, StratifiedMethod, kind="local-suppression"
         rules = self.rules(data)
         weights = [self.importance.get(name, 1.0) for name in columns]
         costs = np.array([np.inf if weight == "never" else float(weight) for weight in weights])
-        cells = Search.of(data, columns, costs, self.missing, ctx.progress).run(rules)
+        cells = Search.of(data, columns, costs, self.missing, ctx.progress, self.alpha).run(rules)
         rows = self._rows(data, columns, cells)
-        reached = verify(_suppressed(data, rows), rules, self.missing, ctx)
+        reached = verify(_suppressed(data, rows), rules, self.missing, ctx, self.alpha)
         counts = {name: len(places) for name, places in rows.items()}
         return Decision(MappingProxyType({"rows": rows, "cells": counts, "missing": self.missing, "reached": reached}))
 

@@ -43,14 +43,24 @@ class Search:
     codes: tuple[Codes, ...]
     sizes: tuple[int, ...]
     progress: Progress
+    alpha: float = 1.0
+    """how much a record with missing values counts as a match (wildcard)"""
 
     @classmethod
-    def of(cls, data: Dataset, columns: tuple[str, ...], costs: Floats, missing: Reading, progress: Progress) -> Search:
+    def of(
+        cls,
+        data: Dataset,
+        columns: tuple[str, ...],
+        costs: Floats,
+        missing: Reading,
+        progress: Progress,
+        alpha: float = 1.0,
+    ) -> Search:
         """Read the columns' codes; a column without missing values gets a code for them."""
         coded = [data.codes(name) for name in columns]
         sizes = tuple(c.size + (c.missing < 0) for c in coded)
         codes = tuple(c.codes.astype(np.int64) for c in coded)
-        return cls(data, columns, costs, missing, codes, sizes, progress)
+        return cls(data, columns, costs, missing, codes, sizes, progress, alpha)
 
     def run(self, rules: Sequence[Rule]) -> Ints:
         """Give for each record the cells to suppress (bits in the order of `columns`)."""
@@ -88,6 +98,7 @@ class Search:
     def _apply(self, rule: Rule, cells: Ints) -> Ints:
         """Find the further cells that one rule needs."""
         from discretion.kernels.suppress_category import suppress_category
+        from discretion.kernels.suppress_discounted import suppress_discounted
         from discretion.kernels.suppress_wildcard import hidden, suppress_wildcard
 
         places = self._places(rule)
@@ -100,6 +111,13 @@ class Search:
 
         if rule.k is None:
             found = _ModelSearch(self.data, rule, codes, sizes, costs, tick).run()
+        elif self.missing == "wildcard" and self.alpha < 1:
+            found, lost = suppress_discounted(codes, sizes, rule.k, self.alpha, costs, tick)
+            if lost:
+                raise Infeasible(
+                    f"local-suppression: {lost} records found too few complete records that match them, however many "
+                    "of their cells are suppressed; take a smaller k or a larger alpha, or generalize first"
+                )
         elif self.missing == "wildcard":
             found = suppress_wildcard(codes, sizes, rule.k, costs, tick)
         else:
@@ -177,13 +195,15 @@ def has_value(data: Dataset, column: str) -> Bools:
     return np.asarray(coded.codes != coded.missing)
 
 
-def verify(data: Dataset, rules: Sequence[Rule], missing: Reading, ctx: Context) -> list[dict[str, Any]]:
+def verify(
+    data: Dataset, rules: Sequence[Rule], missing: Reading, ctx: Context, alpha: float = 1.0
+) -> list[dict[str, Any]]:
     """Check the rules on the finished data, and give what each reached under every reading of missing values."""
     figures = []
     for rule in rules:
         changed: dict[str, Any] = {"columns": rule.columns}
         if rule.k is not None:
-            changed["missing"] = missing
+            changed |= {"missing": missing, "alpha": alpha}
         verdict = rule.model.model_copy(update=changed).check(data, ctx)
         if not verdict.holds:
             raise Infeasible(f"local-suppression: {rule.model.kind} over {', '.join(rule.columns)} was not reached")

@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, model_validator
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
+from discretion.data.hierarchy import canonical
 from discretion.errors import DataError
 from discretion.method import Decision, StratifiedMethod
 from discretion.part import confidential
@@ -64,7 +65,7 @@ class _TailCode(StratifiedMethod):
         if self.replace == "mean" and len(beyond):
             value = found.name(float(beyond.mean()))
         elif self.replace == "flag":
-            shown = f"{bound:g}" if isinstance(bound, float) else bound
+            shown = _shown(bound) if isinstance(bound, float) else bound
             value = self.label if self.label is not None else f"{self._sign} {shown}"
         return Decision(MappingProxyType({"bound": bound, "value": value}))
 
@@ -83,6 +84,8 @@ class _TailCode(StratifiedMethod):
         found = ordered(data, self.column)
         beyond = pl.Series(self._beyond(found.places, found.place(decision["bound"])))
         series, value = found.series, decision["value"]
+        if not beyond.any() and self.replace != "flag":
+            return data.with_columns({self.column: series})
         if self.replace == "flag":
             series, other = series.cast(pl.String), pl.lit(value, dtype=pl.String)
         elif found.scale == "number":
@@ -105,6 +108,11 @@ class _TailCode(StratifiedMethod):
         return (decision["value"], *found.levels[place:])
 
 
+def _shown(bound: float) -> str:
+    """Write a bound in a label: whole numbers in full, others with twelve digits."""
+    return canonical(bound) if bound.is_integer() else f"{bound:.12g}"
+
+
 def _room_for(series: Any, value: float, rounded: bool) -> tuple[Any, Any]:
     """Give a numeric column in a type that can hold the value, and the value in that type."""
     import polars as pl
@@ -113,8 +121,17 @@ def _room_for(series: Any, value: float, rounded: bool) -> tuple[Any, Any]:
         number = round(value) if rounded else value
         if not float(number).is_integer():
             series = series.cast(pl.Float64)
+        elif not _fits(number, series.dtype):
+            series = series.cast(pl.Int64 if _fits(number, pl.Int64) else pl.Float64)
         value = number
     return series, pl.lit(value, dtype=series.dtype)
+
+
+def _fits(number: float, kind: Any) -> bool:
+    import polars as pl
+
+    least, most = pl.select(kind.min().alias("least"), kind.max().alias("most")).row(0)
+    return bool(least <= number <= most)
 
 
 class TopCode(_TailCode, kind="top-code"):
@@ -122,9 +139,10 @@ class TopCode(_TailCode, kind="top-code"):
 
     The largest incomes or ages are what people recognize first; after top coding they cannot be told apart. For
     numbers, dates, and categories whose order is known (from the schema or an Enum). The bound may be given or be a
-    quantile; above it stands the bound, a label, or the mean of the tail (which keeps the column's mean; not for
-    categories). Whole numbers stay whole. Does not protect values below the bound. Missing values stay missing. The
-    bound that was found can be re-used on the next delivery. Time linear (a quantile: O(n log n) at most).
+    quantile; above it stands the bound, a label, or the mean of the tail (which keeps the column's mean, up to rounding
+    in columns of whole numbers; not for categories). Whole numbers stay whole if the bound is whole. Does not protect
+    values below the bound. Missing values stay missing. The bound that was found can be re-used on the next delivery.
+    Time linear (a quantile: O(n log n) at most).
 
     References
     ----------

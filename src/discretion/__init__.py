@@ -26,6 +26,7 @@ _NAMES = {
     "Hierarchy": "data.hierarchy",
     "Infeasible": "errors",
     "Intruder": "risk.identity.intruder",
+    "Ledger": "online.ledger",
     "Measure": "measure",
     "Method": "method",
     "Plan": "release.plan",
@@ -54,7 +55,7 @@ _NAMES = {
 }
 """Public name → the module that defines it. Parts are not listed here: they are found in their packages."""
 
-_MODULES = ("datasets", "errors", "tables")
+_MODULES = ("datasets", "errors", "online", "tables")
 
 __all__ = [*_NAMES, *_MODULES, "__version__", "parts"]  # noqa: PLE0604 - names are loaded on first use
 

@@ -39,22 +39,25 @@ class Place:
     def open(self, **options: Any) -> Ledger:
         return open_ledger(self.url, name=self.name, **options)
 
-    def damage(self, statement: str) -> None:
+    def damage(self, statement: str, values: tuple[Any, ...] = ()) -> None:
         """Change the stored table behind the ledger's back, as an intruder with access to the database could."""
         if self.url.startswith("postgresql"):
             import psycopg
 
             with psycopg.connect(self.url, autocommit=True) as connection:
                 connection.execute(f"ALTER TABLE {self.name} DISABLE TRIGGER ALL")
-                connection.execute(statement.format(ledger=self.name))
+                connection.execute(statement.format(ledger=self.name).replace("?", "%s"), values)
                 connection.execute(f"ALTER TABLE {self.name} ENABLE TRIGGER ALL")
             return
         import sqlite3
 
         connection = sqlite3.connect(self.url.removeprefix("sqlite:///"), isolation_level=None)
-        for (trigger,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
-            connection.execute(f"DROP TRIGGER {trigger}")
-        connection.execute(statement.format(ledger="ledger"))
+        triggers = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
+        for name, _ in triggers:
+            connection.execute(f"DROP TRIGGER {name}")
+        connection.execute(statement.format(ledger="ledger"), values)
+        for _, again in triggers:
+            connection.execute(again)
         connection.close()
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -103,3 +105,35 @@ def test_rates_forget_the_oldest_callers() -> None:
     for number in range(10_000):
         limit.wait(str(number))
     assert limit.wait("first") == 0
+
+
+def test_a_key_may_expire(tmp_path: Path) -> None:
+    now = datetime(2024, 1, 30, 12, tzinfo=UTC)
+    ring = KeyRing(path=tmp_path / "k.json", clock=lambda: now)
+    short, long = ring.add("ann", ["ann"], days=2), ring.add("ann", ["ann"])
+    assert ring.user_of(short) == ring.user_of(long) == "ann"
+    now += timedelta(days=2, seconds=-1)
+    assert ring.user_of(short) == "ann"
+    now += timedelta(seconds=1)
+    assert ring.user_of(short) is None
+    assert ring.user_of(long) == "ann"
+    assert [key.expires for key in ring.stored()] == ["2024-02-01T12:00:00+00:00", ""]
+    for days in (0, -1, 10**6):
+        with pytest.raises(PlanError, match="days"):
+            ring.add("ann", ["ann"], days=days)
+
+
+def test_a_file_from_before_keys_expired_opens(tmp_path: Path) -> None:
+    key = new_key()
+    old = {"id": "1", "user": "ann", "hash": hash_key(key), "made": ""}
+    (tmp_path / "k.json").write_text(json.dumps({"version": 1, "keys": [old]}))
+    assert KeyRing(path=tmp_path / "k.json").user_of(key) == "ann"
+
+
+@pytest.mark.parametrize("wrong", [{"hash": 1}, {"user": None}, {"expires": "soon"}, {"expires": "2024-01-01"}])
+def test_a_kept_key_of_the_wrong_form_is_an_error(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    key = new_key()
+    one = {"id": "1", "user": "ann", "hash": hash_key(key), "made": "", **wrong}
+    (tmp_path / "k.json").write_text(json.dumps({"keys": [one]}))
+    with pytest.raises(DataError, match="not a file of keys"):
+        KeyRing(path=tmp_path / "k.json").user_of(key)

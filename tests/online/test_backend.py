@@ -430,3 +430,21 @@ def test_several_databases_are_one(postgres_url: str) -> None:
     assert backend.person_of_rows("remote").tolist() == [0, 1, 2, 3, 0]
     assert backend.find_people("remote", ["p2"]).tolist() == [2]
     backend.close()
+
+
+@settings(deadline=None, max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(records=samples.records())
+def test_digests_change_with_the_values_of_the_first_rows_and_with_the_key(
+    opened: Open, records: list[dict[str, Any]]
+) -> None:
+    names = ("", *samples.table().visible)
+    first = opened(samples.table(), records).digests("people", names, len(records), b"key")
+    longer = opened(samples.table(), records + records)
+    assert longer.digests("people", names, len(records), b"key") == first
+    if records:
+        assert set(longer.digests("people", names, len(records), b"other").values()).isdisjoint(first.values())
+        column = next(name for name in names[1:] if samples.COLUMNS[name]["type"] == "integer")
+        other = [{**record, column: 77 if number == 0 else record[column]} for number, record in enumerate(records)]
+        found = opened(samples.table(), other).digests("people", names, len(records), b"key")
+        assert (found[column] == first[column]) == (records[0][column] == 77)
+        assert all(found[name] == first[name] for name in names if name != column)

@@ -357,3 +357,14 @@ def test_a_file_that_is_already_there(tmp_path: Path) -> None:
         assert allowed(History(ledger, TABLE, 9), "ann", one(0, 1, 2))
     with open_ledger(tmp_path / "a.db") as ledger:
         assert not allowed(History(ledger, TABLE, 9), "ann", one(0, 1))
+
+
+def test_what_an_insider_knows_is_not_told_to_others_who_asked_before(place: Place) -> None:
+    with place.open() as ledger:
+        history = History(ledger, TABLE, 10)
+        assert allowed(history, "bob", one(0, 1, 2, 3))  # bob is not watched alone so far
+        history.learn("ann", [3])
+        assert not allowed(history, "bob", one(0, 1, 2))  # all together know person 3; bob would learn it
+        assert allowed(history, "ann", one(0, 1, 2))  # ann knows it, and nothing new follows
+        assert not allowed(history, "ann", one(0, 1))
+        assert not allowed(History(ledger, TABLE, 10), "bob", one(0, 1, 2))

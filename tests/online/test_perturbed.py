@@ -126,8 +126,8 @@ def test_figures_stay_near_the_truth(frame: pl.DataFrame, backend: Backend) -> N
     assert abs(line["count"] - len(women)) <= 2
     assert 0 < abs(line["sum_income"] - women["income"].sum()) <= most
     assert abs(line["mean_income"] - women["income"].mean()) <= most / len(women) + 1e-9  # type: ignore[operator]
-    assert abs(line["sum_ill"] - women["ill"].sum()) <= 0.05
-    assert abs(line["mean_ill"] - women["ill"].mean()) <= 0.05 / len(women) + 1e-12  # type: ignore[operator]
+    assert abs(line["sum_ill"] - women["ill"].sum()) <= 2
+    assert abs(line["mean_ill"] - women["ill"].mean()) <= 2 / len(women) + 1e-12  # type: ignore[operator]
 
 
 def test_rounding_to_a_base(backend: Backend) -> None:
@@ -172,3 +172,16 @@ def test_wrong_parameters_are_refused() -> None:
         CellKeys(b"short", "t")
     with pytest.raises(PlanError, match="below 4"):
         Perturbation(policy(deviation=2, variance=4.0), CellKeys(SECRET, "t"))
+
+
+def test_true_sums_of_whole_numbers_cannot_be_read_off_by_rounding() -> None:
+    rng = np.random.default_rng(8)
+    frame = pl.DataFrame({"age": rng.integers(0, 60, N), "ill": rng.random(N) < 0.3, "children": rng.integers(0, 5, N)})
+    columns = {**COLUMNS, "children": {"role": "sensitive", "type": "integer"}}
+    table = TableSpec(name="t", columns={name: columns[name] for name in frame.columns})
+    people = open_backend([table], {"t": frame})
+    for column in ("ill", "children"):
+        asked = [(age, Condition("age", "<", (age,))) for age in range(5, 55)]
+        told = {age: ask(people, Aggregate("sum", column), where=young)[f"sum_{column}"].item() for age, young in asked}
+        right = [round(sum_) == frame.filter(pl.col("age") < age)[column].sum() for age, sum_ in told.items()]
+        assert 0 < sum(right) < 30  # one in four is hit by chance; all 50 were when the change was 5 % of the largest

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -152,3 +153,25 @@ def test_equal_numbers_are_one_question() -> None:
 def test_texts_that_no_database_can_hold(text: str) -> None:
     with pytest.raises(QueryRefused):
         Condition("sex", "=", (text,))
+
+
+def test_figures_that_would_be_called_alike_are_told_apart() -> None:
+    coarse, fine = Aggregate("histogram", "x", cuts=(0.0, 9.0)), Aggregate("histogram", "x", cuts=(0.0, 5.0, 9.0))
+    asked = Query("t", (replace(fine, name="a"), replace(coarse, name="b")))
+    other = Query("t", (replace(coarse, name="c"), replace(fine, name="d")))
+    assert asked.digest() == other.digest() and asked.canonical().canonical() == asked.canonical()
+    assert [a.label for a in asked.canonical().aggregates] == ["histogram_x", "histogram_x_2"]
+    assert [asked.canonical().place_of(a) for a in (coarse, fine)] == [
+        other.canonical().place_of(a) for a in (replace(coarse, name="z"), fine)
+    ]
+    near = Query("t", (Aggregate("quantile", "x", 0.5, name="a"), Aggregate("quantile", "x", 0.5 + 1e-9, name="b")))
+    assert len(near.canonical().aggregates) == 2
+    grouped = Query("t", (Aggregate("sum", "x", name="total"),), group_by=("sum_x",))
+    assert grouped.canonical().aggregates[0].label == "sum_x_2"
+    unnamed = {
+        "table": "t",
+        "aggregates": [{"function": "histogram", "column": "x", "cuts": [0, n]} for n in (1, 2, 3)],
+    }
+    assert [a.label for a in Query.from_json(unnamed).aggregates] == ["histogram_x", "histogram_x_2", "histogram_x_3"]
+    with pytest.raises(QueryRefused, match="same name"):
+        Query.from_json({"table": "t", "aggregates": [{"function": "count"}, {"function": "count"}]})

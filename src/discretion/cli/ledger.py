@@ -87,10 +87,10 @@ def _open(target: str, name: str) -> Ledger:
 def _exported(path: Path) -> Iterator[Entry]:
     from discretion.online.ledger import Entry
 
-    with path.open(encoding="utf-8") as lines:
+    with path.open(encoding="utf-8", errors="surrogateescape") as lines:
         for number, line in enumerate(lines, 1):
             try:
                 content = json.loads(line)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise DataError(f"line {number} of {path} is not JSON") from error
             yield Entry.from_json(content)

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import signal
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,31 +66,96 @@ def _run(spec: ServiceSpec, service: str, quiet: bool) -> None:
     from discretion.online.statistical_database import StatisticalDatabase
 
     uvicorn = need("uvicorn", "the server")
-    ring = _ring(spec, service)
+    from discretion.online.server.protocol import PatientProtocol
+
+    server, ring = spec.server, _ring(spec, service)
+    _check_tls(spec)
     _warn(spec, service, ring)
     say(f"reading {', '.join(spec.tables)} …", quiet)
-    with StatisticalDatabase(spec) as database:
-        server = spec.server
+    with _stopping_on_term(), StatisticalDatabase(spec) as database:
         config = uvicorn.Config(
             create_app(database, ring), host=server.host, port=server.port, ssl_certfile=server.tls_certificate,
-            ssl_keyfile=server.tls_key, log_level="warning", access_log=False, server_header=False,
-            timeout_keep_alive=30, timeout_graceful_shutdown=10,
+            ssl_keyfile=server.tls_key, log_level="warning", access_log=False, server_header=False, ws="none",
+            http=PatientProtocol, timeout_keep_alive=30, timeout_graceful_shutdown=math.ceil(server.query_seconds) + 5,
         )  # fmt: skip
         _warm(database)
-        listening = config.bind_socket()
-        listening.listen(config.backlog)
+        listening = _listening(server.host, server.port, config.backlog)
         scheme = "https" if server.tls_certificate else "http"
         host = f"[{server.host}]" if ":" in server.host else server.host
         say(f"listening on {scheme}://{host}:{listening.getsockname()[1]} (Ctrl+C stops)", quiet)
         uvicorn.Server(config).run(sockets=[listening])
 
 
+@contextmanager
+def _stopping_on_term() -> Iterator[None]:
+    """Let SIGTERM end the service as it should end: questions that run are answered, ledger and data are closed."""
+
+    def stop(*_: object) -> None:
+        raise SystemExit(0)
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _listening(host: str, port: int, backlog: int) -> socket.socket:
+    """Take the address, or say why it cannot be had."""
+    from discretion.errors import DataError
+
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        taken = socket.socket(family, kind, protocol)
+        try:
+            taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            taken.bind(address)
+            taken.listen(backlog)
+        except BaseException:
+            taken.close()
+            raise
+    except OSError as error:
+        raise DataError(f"the service cannot listen on {host} port {port}: {error.strerror}") from None
+    return taken
+
+
+def _check_tls(spec: ServiceSpec) -> None:
+    """Raise unless certificate and key can be read and belong together."""
+    import ssl
+
+    from discretion.errors import DataError
+
+    server = spec.server
+    if server.tls_certificate is None or server.tls_key is None:
+        return
+    for name in ("tls_certificate", "tls_key"):
+        if not Path(getattr(server, name)).is_file():
+            raise DataError(f"`server.{name}`: there is no file {getattr(server, name)}")
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(server.tls_certificate, server.tls_key, password="")
+    except ssl.SSLError as error:
+        reason = (
+            "they do not belong together" if error.reason == "KEY_VALUES_MISMATCH" else "not PEM, or with a password"
+        )
+        raise DataError(f"`server.tls_certificate` and `server.tls_key` cannot be used: {reason}") from None
+    except OSError as error:
+        raise DataError(f"`server.tls_certificate` and `server.tls_key`: {error.strerror}") from None
+
+
 def _warm(database: Any) -> None:
     """Load the libraries that the first question would otherwise wait for."""
-    spec = database.spec
+    from discretion.errors import QueryRefused
+
+    spec, warm = database.spec, set()
     for user in spec.users:
         for table in spec.tables_for(user) if spec.users[user].role != "auditor" else ():
-            database.dry_run({"table": table, "aggregates": [{"function": "count"}]}, user=user)
+            kind = (table, spec.policy_for(user, table).mode)
+            if kind not in warm:
+                warm.add(kind)
+                with suppress(QueryRefused):
+                    database.dry_run({"table": table, "aggregates": [{"function": "count"}]}, user=user)
 
 
 def _warn(spec: ServiceSpec, service: str, ring: Any) -> None:
@@ -96,24 +166,43 @@ def _warn(spec: ServiceSpec, service: str, ring: Any) -> None:
         say(f"warning: nobody has a key yet; discretion key add {service} {next(iter(spec.users))}")
     if spec.server.host not in _LOOPBACK and not spec.server.tls_certificate:
         say("warning: keys and answers travel without encryption; set `tls_certificate` and `tls_key`")
+    for what, place in _confidential(spec, service).items():
+        if place.is_file() and place.stat().st_mode & 0o077:
+            say(f"warning: others on this machine can read {what}; chmod 600 {place}")
+
+
+def _confidential(spec: ServiceSpec, service: str) -> dict[str, Path]:
+    """Name the files that only the owner of the service may read."""
+    from discretion.online.secret import secret_place
+    from discretion.online.server.access import keys_beside
+
+    found = {"the hashes of the keys": keys_beside(service)}
+    if spec.server.tls_key is not None:
+        found["the key of the certificate"] = Path(spec.server.tls_key)
+    if (secret := secret_place(spec)) is not None:
+        found["the secret"] = secret
+    if (ledger := _ledger_file(spec)) is not None:
+        found["the ledger, with all answers"] = ledger
+    return found
+
+
+def _ledger_file(spec: ServiceSpec) -> Path | None:
+    """Give the file of a SQLite ledger."""
+    if "://" in spec.ledger and not spec.ledger.startswith("sqlite:///"):
+        return None
+    return Path(spec.ledger.removeprefix("sqlite:///"))
 
 
 def _check(spec: ServiceSpec, service: str, as_json: bool, quiet: bool) -> None:
     """Open everything without writing anything."""
-    from discretion.errors import DataError
-    from discretion.online.ledger import open_ledger
+    from discretion.online.secret import secret_place
     from discretion.online.statistical_database import StatisticalDatabase
 
+    _check_tls(spec)
+    secret_place(spec)
     with StatisticalDatabase(spec.model_copy(update={"ledger": ":memory:", "secret_file": None})) as database:
         people = {name: database.people(name) for name in spec.tables}
-    entries = 0
-    place = Path(spec.ledger.removeprefix("sqlite:///"))
-    if "postgres" in spec.ledger or place.is_file():
-        with open_ledger(spec.ledger if "://" in spec.ledger else place, create=False) as ledger:
-            found = ledger.verify()
-        if not found.holds:
-            raise DataError("the ledger is damaged: " + "; ".join(found.problems))
-        entries = found.entries
+    entries = _check_ledger(spec)
     owners = [key.user for key in _ring(spec, service).stored()]
     keys = {user: owners.count(user) for user in spec.users}
     if as_json:
@@ -128,6 +217,22 @@ def _check(spec: ServiceSpec, service: str, as_json: bool, quiet: bool) -> None:
     ]  # fmt: skip
     print_table("Users", ("user", "role", "answers", "keys"), policies, numeric=(3,))
     say(f"the service is valid; the ledger has {entries:,} entries", quiet)
+
+
+def _check_ledger(spec: ServiceSpec) -> int:
+    """Verify the ledger if there is one already; give the number of its entries."""
+    from discretion.errors import DataError
+    from discretion.online.ledger import NoLedger, open_ledger
+
+    file = _ledger_file(spec)
+    try:
+        with open_ledger(spec.ledger if file is None else file, create=False) as ledger:
+            found = ledger.verify()
+    except NoLedger:
+        return 0
+    if not found.holds:
+        raise DataError("the ledger is damaged: " + "; ".join(found.problems))
+    return found.entries
 
 
 def _draft(service: str, data: str, force: bool, as_json: bool, quiet: bool) -> None:
@@ -152,14 +257,15 @@ def key() -> None:
 @key.command(name="add")
 @click.argument("service", metavar="SERVICE")
 @click.argument("user", metavar="USER")
+@click.option("--days", metavar="NUMBER", type=click.IntRange(1), help="the key stops to open after so many days")
 @common_options
-def add_key(service: str, user: str, as_json: bool, quiet: bool) -> None:
+def add_key(service: str, user: str, days: int | None, as_json: bool, quiet: bool) -> None:
     """Make a key for a user of the service and print it: the only time it is seen."""
     from discretion.online.catalog import ServiceSpec
 
     spec = ServiceSpec.load(service)
     ring = _ring(spec, service)
-    made = ring.add(user, spec.users)
+    made = ring.add(user, spec.users, days=days)
     if as_json:
         print_json({"user": user, "key": made})
     else:
@@ -171,15 +277,23 @@ def add_key(service: str, user: str, as_json: bool, quiet: bool) -> None:
 @click.argument("service", metavar="SERVICE")
 @common_options
 def list_keys(service: str, as_json: bool, quiet: bool) -> None:
-    """List the keys of a service: whose, when made, and the id that takes them back."""
+    """List the keys of a service: whose, when made, until when, and the id that takes them back."""
     from discretion.online.catalog import ServiceSpec
 
     found = _ring(ServiceSpec.load(service), service).stored()
     if as_json:
-        print_json({"keys": [{"id": one.id, "user": one.user, "made": one.made} for one in found]})
+        print_json(
+            {
+                "keys": [
+                    {"id": one.id, "user": one.user, "made": one.made, "expires": one.expires or None} for one in found
+                ]
+            }
+        )
         return
-    print_table("", ("id", "user", "made"), [(one.id, one.user, one.made) for one in found])
-    say(f"{len(found)} keys", quiet)
+    print_table(
+        "", ("id", "user", "made", "expires"), [(one.id, one.user, one.made, one.expires or "never") for one in found]
+    )
+    say(f"{len(found)} {'key' if len(found) == 1 else 'keys'}", quiet)
 
 
 @key.command(name="revoke")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from discretion.online.backend import GroupKey
@@ -66,7 +66,7 @@ class Figures:
         """Give values, lower and upper limits in the words of a question, groups in the order of their keys."""
         canonical = query.canonical()
         key_places = [canonical.group_by.index(name) for name in query.group_by]
-        places = [canonical.aggregates.index(replace(aggregate, name="")) for aggregate in query.aggregates]
+        places = [canonical.place_of(aggregate) for aggregate in query.aggregates]
         keys = [tuple(key[i] for i in key_places) for key in self.keys]
         order = sorted(range(len(keys)), key=lambda i: _sort_key(keys[i]))
 

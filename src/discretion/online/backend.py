@@ -117,6 +117,10 @@ class Backend(Protocol):
         """
         ...
 
+    def digests(self, table: str, columns: Iterable[str], rows: int, key: bytes) -> dict[str, str]:
+        """Give for columns ("": the people) a digest of the values in the first rows, which a secret key decides."""
+        ...
+
     def refresh(self, table: str, data: Any = None) -> int:
         """Read appended rows, from the source or from a new frame; give the number of people now.
 

@@ -78,6 +78,16 @@ class ColumnSpec(Declared):
         return self.type in ("number", "integer", "truth")
 
     @property
+    def is_yes_or_no(self) -> bool:
+        """Whether a value is one of two: a truth, or an integer between bounds one apart."""
+        return self.type == "truth" or (self.type == "integer" and self.bounds is not None and self._whole_values <= 2)
+
+    @property
+    def _whole_values(self) -> int:
+        lower, upper = self.required_limits()
+        return math.floor(upper) - math.ceil(lower) + 1
+
+    @property
     def limits(self) -> tuple[float, float] | None:
         """The declared bounds; of a truth 0 and 1."""
         return (0.0, 1.0) if self.type == "truth" else self.bounds

@@ -7,6 +7,7 @@ from pathlib import Path
 from discretion.data.dataset import Dataset
 from discretion.data.detect import propose
 from discretion.online.declare import type_of
+from discretion.online.declared import checked_name
 
 _HEAD = """\
 # A statistical database. Nothing below was proven: read every line before you let anybody ask.
@@ -40,7 +41,12 @@ def draft(data: Dataset, source: str) -> str:
     'name: {role: hidden, type: category}'
     """
     lines = [f"  {_quoted(_name(source))}:", f"    source: {_quoted(source)}", "    columns:"]
+    seen: set[str] = set()
     for proposal in propose(data):
+        if not _usable(proposal.column) or proposal.column.casefold() in seen:
+            lines.append(f"      # left out, rename it in the data first: {proposal.column!a}")
+            continue
+        seen.add(proposal.column.casefold())
         role = "hidden" if proposal.role in ("identifier", "household", "weight") else "sensitive"
         role = "public" if {"quasi", "stratum"} & set(proposal.roles) else role
         kind = type_of(data, proposal.column)
@@ -49,9 +55,17 @@ def draft(data: Dataset, source: str) -> str:
     return _HEAD + "\n".join(lines) + "\n" + _TAIL
 
 
+def _usable(column: str) -> bool:
+    """Say whether a service can have a column of this name."""
+    try:
+        return checked_name(column) == column
+    except ValueError:
+        return False
+
+
 def _name(source: str) -> str:
     stem = Path(source).stem
-    return "".join(sign if sign.isalnum() else "_" for sign in stem)[:60] or "data"
+    return "".join(sign if sign.isascii() and sign.isalnum() else "_" for sign in stem)[:60].strip("_") or "data"
 
 
 def _quoted(text: str) -> str:

@@ -157,11 +157,7 @@ class History:
             memory.discard()
             return reason, None, moments
         memory.recorded = max(memory.recorded, len(memory.owner)) if moments else memory.recorded
-        memory.scope(user).commit(moments, sets)
-        if policy.over_all_users:
-            memory.scope(None).commit(moments, sets)
-        else:
-            memory.scope(None).remember(moments, sets)
+        memory.heard(user, moments, sets, memory.watched(user, moments, over_all=policy.over_all_users))
         return "", entry, moments
 
     def _reason(
@@ -178,25 +174,31 @@ class History:
         for members in sets:
             if len(members) and (members[0] < 0 or members[-1] >= len(self._memory.owner)):
                 raise DataError(f"a query set names a record outside 0 … {len(self._memory.owner) - 1}")
-            inside = np.zeros(self.people, np.bool_)
-            inside[self._memory.owner[members]] = True
             problem = size_problem(
-                int(inside.sum()), self.people if everybody is None else everybody, policy.min_query_size
+                self._people_in(members), self.people if everybody is None else everybody, policy.min_query_size
             )
             if problem is not None:
                 return problem, moments
-        for scope in (user, None) if policy.over_all_users else (user,):
-            problem = self._memory.scope(scope).judge(moments, sets, policy.max_overlap)
+        for name in self._memory.watched(user, moments, over_all=policy.over_all_users):
+            problem = self._memory.scope(name).judge(moments, sets, policy.max_overlap)
             if problem is not None:
                 return problem, moments
         return None, moments
+
+    def _people_in(self, members: Ints) -> int:
+        """Count the people of a set of records."""
+        if self.people == len(self._memory.owner):
+            return len(members)
+        inside = np.zeros(self.people, np.bool_)
+        inside[self._memory.owner[members]] = True
+        return int(inside.sum())
 
     def _check_policy(self, moments: Moments, policy: ExactPolicy) -> None:
         squared = [column for column, powers in moments.items() if SQUARES in powers]
         if squared and (not policy.variance or policy.interval_audit):
             raise QueryRefused(f"variances of the sensitive column {squared[0]!r} are not told")
         if not policy.interval_audit:
-            yes_no = [column for column in moments if self.table.column(column).type == "truth"]
+            yes_no = [column for column in moments if self.table.column(column).is_yes_or_no]
             if yes_no:  # a count of 0, or of all, tells everybody's value
                 raise QueryRefused(f"counts of the sensitive yes-or-no column {yes_no[0]!r} need the interval audit")
             return

@@ -128,10 +128,17 @@ class Perturbation:
         place = int(np.searchsorted(np.cumsum(law), self.keys.draw(members, rows, purpose), side="right"))
         return true + min(place, len(law) - 1) - low
 
-    def total(self, true: float, largest: float, members: NDArray[np.int64], rows: int, purpose: str) -> float:
-        """Give a sum, moved by up to `magnitude_percent` of its largest contribution."""
+    def total(
+        self, true: float, largest: float, members: NDArray[np.int64], rows: int, purpose: str, *, whole: bool = False
+    ) -> float:
+        """Give a sum, moved by up to `magnitude_percent` of its largest contribution.
+
+        Sums of whole numbers (`whole`) move by up to `deviation` at least, as counts do: less than one half would be
+        rounded away by whoever knows that they are whole, and the true sum of yes and no would stand there.
+        """
+        reach = largest * self.policy.magnitude_percent / 100
         place = 2 * self.keys.draw(members, rows, purpose) - 1
-        return true + place * largest * self.policy.magnitude_percent / 100
+        return true + place * (max(reach, float(self.policy.deviation)) if whole else reach)
 
     def rounded(self, value: float) -> float:
         """Round to the nearest multiple of the base, halves away from zero."""
@@ -227,8 +234,10 @@ class _Cells:
         if aggregate.function == "count-distinct":
             return change.rounded(change.count(int(figures[0]), cell, rows, f"distinct {column}"))
         low, high, total, mean = (0.0 if value is None else float(value) for value in figures)
-        largest = 1.0 if self.table.column(column).type == "truth" else max(abs(low), abs(high))
-        moved = change.total(total, largest, cell, rows, f"sum {column}")
+        kind = self.table.column(column).type
+        largest = 1.0 if kind == "truth" else max(abs(low), abs(high))
+        whole = kind in ("integer", "truth")
+        moved = change.total(total, largest, cell, rows, f"sum {column}", whole=whole)
         if aggregate.function == "sum":
             return change.rounded(moved)
         return change.rounded(mean + (moved - total) / len(cell))

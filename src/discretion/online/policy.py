@@ -71,7 +71,8 @@ class PerturbedPolicy(Declared):
     variance: float = Field(1.0, gt=0)
     """variance of the change of a count"""
     magnitude_percent: float = Field(5.0, ge=0, le=100)
-    """largest change of a sum by its cell key, in percent of its largest contribution"""
+    """largest change of a sum by its cell key, in percent of its largest contribution; of whole numbers (integer, yes
+    or no) at least `deviation`"""
     rounding_base: float | None = Field(None, gt=0)
     """answers are rounded to multiples of it; none: not rounded"""
 

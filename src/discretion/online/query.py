@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
@@ -119,7 +119,7 @@ class Query:
             raise QueryRefused("a question asks for at least one aggregate")
         labels = [aggregate.label for aggregate in self.aggregates]
         if len(set(labels) | set(self.group_by)) < len(labels) + len(self.group_by):
-            raise QueryRefused("two columns of the answer would have the same name")
+            raise QueryRefused("two columns of the answer would have the same name; name the figures with AS")
         if _depth(self.where) > _MOST_DEPTH:
             raise QueryRefused("the conditions are nested too deeply")
 
@@ -139,8 +139,13 @@ class Query:
     def canonical(self) -> Query:
         """Give the one form of all questions that ask the same: order, repetition and names do not matter."""
         unnamed = {replace(aggregate, name="") for aggregate in self.aggregates}
-        aggregates = tuple(sorted(unnamed, key=lambda a: json.dumps(_aggregate_json(a), sort_keys=True)))
-        return Query(self.table, aggregates, _canonical(self.where), tuple(sorted(set(self.group_by))))
+        ordered = sorted(unnamed, key=lambda a: json.dumps(_aggregate_json(a), sort_keys=True))
+        groups = tuple(sorted(set(self.group_by)))
+        return Query(self.table, told_apart(ordered, groups), _canonical(self.where), groups)
+
+    def place_of(self, aggregate: Aggregate) -> int:
+        """Give the place of a figure in this question, whatever it is called in either."""
+        return [replace(own, name="") for own in self.aggregates].index(replace(aggregate, name=""))
 
     def digest(self) -> str:
         """Give a name for the canonical form."""
@@ -166,7 +171,35 @@ class Query:
         if not isinstance(group_by, list) or not all(isinstance(name, str) for name in group_by):
             raise QueryRefused("`group_by` is a list of column names")
         where = _filter_of(found["where"]) if found.get("where") is not None else Everything()
-        return cls(table, tuple(_aggregate_of(item) for item in aggregates), where, tuple(group_by))
+        return cls(table, told_apart([_aggregate_of(item) for item in aggregates], group_by), where, tuple(group_by))
+
+
+def told_apart(aggregates: Sequence[Aggregate], group_by: Sequence[str]) -> tuple[Aggregate, ...]:
+    """Give figures without a name that would be called like another column of the answer names with a number.
+
+    Two histograms of one column with other borders are two figures; the same figure twice stays an error.
+
+    Examples
+    --------
+    >>> coarse, fine = Aggregate("histogram", "x", cuts=(0.0, 2.0)), Aggregate("histogram", "x", cuts=(0.0, 1.0, 2.0))
+    >>> [aggregate.label for aggregate in told_apart([coarse, fine], ())]
+    ['histogram_x', 'histogram_x_2']
+    """
+    taken = {*group_by, *(aggregate.name for aggregate in aggregates if aggregate.name)}
+    seen: set[Aggregate] = set()
+    found = []
+    for aggregate in aggregates:
+        if not aggregate.name and aggregate not in seen:
+            seen.add(aggregate)
+            number, label = 1, aggregate.label
+            while label in taken:
+                number += 1
+                label = f"{aggregate.label}_{number}"
+            taken.add(label)
+            found.append(aggregate if number == 1 else replace(aggregate, name=label))
+        else:
+            found.append(aggregate)
+    return tuple(found)
 
 
 def _is_scalar(value: object) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 from pathlib import Path
@@ -18,24 +19,39 @@ def read_secret(spec: ServiceSpec) -> bytes:
 
     A ledger in memory has a secret that is forgotten with it.
     """
-    place = _place(spec)
+    place = secret_place(spec)
     if place is None:
         return secrets.token_bytes(_BYTES)
+    if not place.exists():
+        _make(place)
+    return _read(place)
+
+
+def _make(place: Path) -> None:
+    """Write a new secret so that it appears whole or not at all; whoever comes second takes the first one's."""
+    temporary = place.with_name(f".{secrets.token_hex(6)}.{place.name}")
     try:
-        descriptor = os.open(place, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-    except FileExistsError:
-        return _read(place)
+        descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        try:
+            with os.fdopen(descriptor, "w", encoding="ascii") as stream:
+                stream.write(secrets.token_hex(_BYTES) + "\n")
+                stream.flush()
+                os.fsync(stream.fileno())
+            with contextlib.suppress(FileExistsError):
+                os.link(temporary, place)
+            folder = os.open(place.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+        finally:
+            temporary.unlink(missing_ok=True)
     except OSError as error:
         raise DataError(f"the secret cannot be written to {place}: {error.strerror}") from None
-    made = secrets.token_hex(_BYTES)
-    with os.fdopen(descriptor, "w", encoding="ascii") as stream:
-        stream.write(made + "\n")
-        stream.flush()
-        os.fsync(stream.fileno())
-    return bytes.fromhex(made)
 
 
-def _place(spec: ServiceSpec) -> Path | None:
+def secret_place(spec: ServiceSpec) -> Path | None:
+    """Name the file of the secret; none when nothing needs to outlive the service."""
     if spec.secret_file is not None:
         return Path(spec.secret_file)
     if spec.ledger == ":memory:":
@@ -55,7 +71,9 @@ def _is_needed(spec: ServiceSpec) -> bool:
 def _read(place: Path) -> bytes:
     try:
         found = bytes.fromhex(place.read_text(encoding="ascii").strip())
-    except (OSError, ValueError):
+    except OSError as error:
+        raise DataError(f"the secret in {place} cannot be read: {error.strerror}") from None
+    except ValueError:
         raise DataError(f"{place} does not hold the secret of a service") from None
     if len(found) < _LEAST:
         raise DataError(f"{place} holds a secret of fewer than {_LEAST} bytes")

@@ -15,7 +15,7 @@ from discretion.online.admit import admit
 from discretion.online.catalog import ServiceSpec, TableSpec, tables_of
 from discretion.online.declared import checked_name
 from discretion.online.extras import need
-from discretion.online.query import Aggregate, And, Condition, Function, Query, is_text
+from discretion.online.query import Aggregate, And, Condition, Function, Query, is_text, told_apart
 from discretion.online.sql_filter import FilterReader
 from discretion.online.sql_nodes import only, plain_number
 
@@ -174,7 +174,8 @@ class _Reader:
                     "count(column) counts records with a value: ask it apart from figures of other columns and count(*)"
                 )
             where = And((where, Condition(present.pop(), "not-missing")))
-        return Query(self.table.name, tuple(item.finished() for item in aggregates), where, group_by)
+        figures = told_apart([item.finished() for item in aggregates], group_by)
+        return Query(self.table.name, figures, where, group_by)
 
     def column(self, node: Any, what: str) -> str:
         """Give the declared column that a node names, or refuse."""

@@ -21,7 +21,7 @@ from discretion.online.declared import checked_name
 from discretion.online.estimate import Estimate, TableBudget
 from discretion.online.ledger import Entry, Ledger, open_ledger
 from discretion.online.query import Query, is_text
-from discretion.online.secret import read_secret
+from discretion.online.secret import read_secret, secret_place
 from discretion.online.sql import parse_sql
 
 Question = str | Query | Mapping[str, Any]
@@ -111,9 +111,10 @@ class StatisticalDatabase:
         self.ledger: Ledger = open_ledger(_ledger_place(self.spec.ledger), clock=clock)
         try:
             self._backend = open_backend(self.spec.tables.values(), frames, limits)
-            secret = read_secret(self.spec)
+            secret, lasting = read_secret(self.spec), secret_place(self.spec) is not None
             self._desks = {
-                name: TableDesk(self.spec, name, self._backend, self.ledger, clock, secret) for name in self.spec.tables
+                name: TableDesk(self.spec, name, self._backend, self.ledger, clock, secret, lasting=lasting)
+                for name in self.spec.tables
             }
         except BaseException:
             self.ledger.close()

@@ -46,6 +46,8 @@ class Desk:
     backend: Backend
     ledger: Ledger
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    max_groups: int | None = None
+    """most groups of one answer"""
 
     def stored(self, query: Query, user: str, kind: Kind) -> Entry | None:
         """Find the answer that this user got to the same question since the table last grew."""

@@ -79,7 +79,9 @@ class PrivateMode:
 
     def _price(self, query: Query, wish: Wish) -> Price:
         """Price a question; what is wrong with the wish is a refusal, it reads no data."""
-        policy = self._policy
+        policy, most = self._policy, self._desk.max_groups
+        if most is not None and self._desk.table.count_declared_groups(query.group_by) > most:
+            raise QueryRefused(f"the answer would have more than {most:,} groups")
         try:
             if wish.epsilon is not None and policy.accountant == "zcdp":
                 units = max(1, nano_rho_within(wish.epsilon, exact(policy.delta) / 2))

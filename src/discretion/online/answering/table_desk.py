@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from discretion.errors import DataError, PlanError
+from discretion.errors import PlanError
 from discretion.online.answering.changed import PerturbedMode
 from discretion.online.answering.exact import ExactMode
 from discretion.online.answering.locks import Growth
 from discretion.online.answering.mode import Desk, Mode
 from discretion.online.answering.private import PrivateMode
+from discretion.online.answering.values import Values
 from discretion.online.backend import Backend
 from discretion.online.catalog import ServiceSpec
 from discretion.online.dp.accounting import budget
 from discretion.online.history import History
-from discretion.online.ledger import FREE, Ledger, Limit
+from discretion.online.ledger import Ledger, Limit
 from discretion.online.perturbed import CellKeys
 from discretion.online.policy import DpPolicy, ExactPolicy, Policy
 
@@ -35,9 +35,11 @@ class TableDesk:
         ledger: Ledger,
         clock: Callable[[], datetime],
         secret: bytes,
+        *,
+        lasting: bool = False,
     ) -> None:
         self.table, self.growth = spec.tables[name], Growth()
-        self._spec, self._desk = spec, Desk(self.table, backend, ledger, clock)
+        self._spec, self._desk = spec, Desk(self.table, backend, ledger, clock, spec.server.max_groups)
         self._keys = CellKeys(secret, name)
         policies = {user: spec.policy_for(user, name) for user in spec.users if name in spec.tables_for(user)}
         self._shared = shared_limits(spec, name)
@@ -46,7 +48,8 @@ class TableDesk:
             self.history = History(ledger, self.table, backend.person_of_rows(name))
             self._teach(self.history)
         self._modes = {user: self._made(policy) for user, policy in policies.items()}
-        self._note_rows()
+        self._values = Values(self._desk, secret if lasting else None)
+        self._values.note()
 
     def mode(self, user: str) -> Mode:
         """Give the way in which a user is answered."""
@@ -57,12 +60,13 @@ class TableDesk:
         """Let appended rows in while nobody is being answered."""
         name, backend = self.table.name, self._desk.backend
         with self.growth.growing():
+            self._values.check()
             before = backend.rows(name)
             people = backend.refresh(name, data)
             added = backend.person_of_rows(name)[before:]
             if len(added) and self.history is not None:
                 self.history.extend(added, user=_SERVICE)
-            self._note_rows()
+            self._values.note()
         return people
 
     def _made(self, policy: Policy) -> Mode:
@@ -79,19 +83,6 @@ class TableDesk:
         for user, spec in self._spec.users.items():
             if keys := spec.knows.get(self.table.name):
                 history.learn(user, (int(n) for n in self._desk.backend.find_people(self.table.name, keys)))
-
-    def _note_rows(self) -> None:
-        """Write the number of rows into the ledger when it changed; answers from before are then out of date."""
-        name, ledger, rows = self.table.name, self._desk.ledger, self._desk.backend.rows(self.table.name)
-        updates = [entry.query for entry in ledger.history(name) if entry.kind == "update"]
-        last = json.loads(updates[-1]) if updates else None
-        known = None if last is None else last["start"] + last["records"]
-        if known == rows:
-            return
-        if known is not None and known > rows:
-            raise DataError(f"table {name!r} has fewer rows than the ledger knows; rows may only be appended")
-        about = json.dumps({"start": rows, "records": 0})
-        ledger.charge(_SERVICE, name, "", FREE, "update", query=about)
 
 
 def shared_limits(spec: ServiceSpec, name: str) -> tuple[Limit, ...]:

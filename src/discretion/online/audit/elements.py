@@ -13,10 +13,17 @@ _FIRST_ROWS = 16
 
 
 def ascending(numbers: Ints) -> Ints:
-    """Give numbers in ascending order without repetition; quick when they are so already."""
+    """Give numbers in ascending order without repetition; quick when they are so already.
+
+    Sorting and looking at neighbors is many times quicker than `np.unique`, which hashes every number.
+    """
     if (numbers[1:] > numbers[:-1]).all():
         return numbers
-    return np.unique(numbers)
+    found = np.sort(numbers)
+    fresh = np.empty(len(found), np.bool_)
+    fresh[0] = True
+    np.not_equal(found[1:], found[:-1], out=fresh[1:])
+    return found if fresh.all() else found[fresh]
 
 
 class Elements:

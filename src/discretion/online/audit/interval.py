@@ -161,7 +161,8 @@ class IntervalAudit:
         if self.integral:
             bottom, top = math.ceil(bottom - _SLACK * span), math.floor(top + _SLACK * span)
         else:
-            bottom, top = float(f"{bottom:.9g}"), float(f"{top:.9g}")
+            digits = math.ceil(-math.log10(_SLACK / 10 * span))
+            bottom, top = round(bottom, digits), round(top, digits)
         return None if bottom > top else Band(float(bottom), float(top))
 
     def tell(self, members: Ints, response: Response) -> None:

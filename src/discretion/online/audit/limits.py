@@ -19,7 +19,7 @@ def size_problem(people_in_set: int, people: int, least: int) -> str | None:
     """
     if 0 < people_in_set < least:
         return "too few people are in a query set"
-    if 0 < people - people_in_set < least:
+    if people_in_set and 0 < people - people_in_set < least:
         return "too few people are outside a query set"
     return None
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discretion.errors import DataError
 from discretion.online.audit.interval import IntervalAudit, Response
-from discretion.online.audit.moments import moments_of
+from discretion.online.audit.moments import Moments, told_moments
 from discretion.online.audit.scope import Knowledge, Scope
 from discretion.online.catalog import TableSpec
 from discretion.online.ledger import EACH, Entry, unpack_sets
@@ -35,17 +36,14 @@ class Memory:
 
     def __init__(self, table: TableSpec, owner: Ints, primes: int, reader: Reader) -> None:
         self.table, self.owner = table, owner
+        self.people = int(owner.max(initial=-1)) + 1
+        """the number of people so far"""
         self.known: dict[str, list[Knowledge]] = {}
         self.seen = 0
         self.recorded = 0
         """records that the ledger knows of"""
         self._scopes: dict[str | None, Scope] = {}
         self._primes, self._read = primes, reader
-
-    @property
-    def people(self) -> int:
-        """The number of people so far."""
-        return int(self.owner.max(initial=-1)) + 1
 
     def catch_up(self, entries: Iterable[Entry]) -> int:
         """Take in entries; give how many people are exposed by new knowledge of insiders."""
@@ -77,13 +75,41 @@ class Memory:
             )
         self._grow(np.arange(len(self.owner), records, dtype=np.int64))
         self.recorded = max(self.recorded, records)
-        moments = moments_of(Query.from_json(json.loads(entry.query)), self.table)
-        for name in (entry.user, None):
-            self.scope(name).remember(moments, sets)
+        self.heard(entry.user, told_moments(Query.from_json(json.loads(entry.query)), self.table), sets)
+
+    def watched(self, user: str, moments: Moments, *, over_all: bool) -> tuple[str | None, ...]:
+        """Name the attackers for whom a question must be judged.
+
+        All together have heard everything that a user has. What determines nobody for them determines nobody for the
+        user, and the user need not be watched alone. That changes when somebody is exposed to all together, for
+        instance because an insider knows a value: then the others must still not learn it.
+        """
+        if not over_all:
+            return (user,)
+        return (user, None) if self.scope(None).is_exposed(moments) else (None,)
+
+    def heard(self, user: str, moments: Moments, sets: Sequence[Ints], judged: Sequence[str | None] = ()) -> None:
+        """Take in an answered question, for all together at once, for the user where it is watched alone."""
+        for name in (user, None):
+            if name in judged:
+                self.scope(name).commit(moments, sets)
+            elif name is None or name in self._scopes:
+                self.scope(name).remember(moments, sets, now=name is None)
+
+    def answered(self, user: str | None, column: str) -> Iterator[tuple[tuple[int, ...], list[Ints]]]:
+        """Give what a user (or anybody) was told about a column, from the ledger as far as it was read."""
+        for entry in self._read(user, 0):
+            if entry.id > self.seen:
+                return
+            if entry.kind == "exact" and entry.sets is not None:
+                moments = told_moments(Query.from_json(json.loads(entry.query)), self.table)
+                if column in moments:
+                    yield moments[column], unpack_sets(entry.sets)[0]
 
     def _grow(self, added: Ints) -> None:
         if len(added):
             self.owner = np.append(self.owner, added)
+            self.people = max(self.people, int(added.max()) + 1)
             for scope in self._scopes.values():
                 scope.extend(added)
 
@@ -117,7 +143,7 @@ class Memory:
         if user not in self._scopes:
             holders = list(self.known) if user is None else [user, EVERYBODY]
             known = [knowledge for holder in holders for knowledge in self.known.get(holder, [])]
-            self._scopes[user] = Scope(self.owner, known, self._primes)
+            self._scopes[user] = Scope(self.owner, known, self._primes, partial(self.answered, user))
         return self._scopes[user]
 
     def interval(self, user: str | None, column: str) -> IntervalAudit:

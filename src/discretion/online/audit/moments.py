@@ -11,6 +11,7 @@ from discretion.online.query import Query
 
 Moments = Mapping[str, tuple[int, ...]]
 """Sensitive columns, and which powers of their values are added up."""
+_POWERS = {"sum": (SUM,), "mean": (SUM,), "variance": (SUM, SQUARES)}
 
 
 def moments_of(query: Query, table: TableSpec) -> Moments:
@@ -25,13 +26,23 @@ def moments_of(query: Query, table: TableSpec) -> Moments:
     for name in sorted(query.columns_in_where() | set(query.group_by)):
         if table.column(name).role != "public":
             raise QueryRefused(f"true answers cannot be chosen by the sensitive column {name!r}")
-    found: dict[str, set[int]] = {}
     for aggregate in query.aggregates:
         if aggregate.column is None or table.column(aggregate.column).role == "public":
             continue
-        if aggregate.function not in ("sum", "mean", "variance"):
+        if aggregate.function not in _POWERS:
             what = f"{aggregate.function!r} of the sensitive column {aggregate.column!r}"
             raise QueryRefused(f"{what} would tell a value of somebody; there is no true answer to it")
-        powers = {SUM, SQUARES} if aggregate.function == "variance" else {SUM}
-        found.setdefault(aggregate.column, set()).update(powers)
+    return told_moments(query, table)
+
+
+def told_moments(query: Query, table: TableSpec) -> Moments:
+    """Give what an answered question added up, also when the declaration has changed since.
+
+    Who was in its query sets stands in the ledger, so it does not matter whether its conditions could be asked today.
+    A column that is hidden today, or not declared, keeps what was told about it.
+    """
+    found: dict[str, set[int]] = {}
+    for aggregate in query.aggregates:
+        if aggregate.column is not None and aggregate.column not in table.public and aggregate.function in _POWERS:
+            found.setdefault(aggregate.column, set()).update(_POWERS[aggregate.function])
     return {column: tuple(sorted(powers)) for column, powers in sorted(found.items())}

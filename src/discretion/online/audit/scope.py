@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,11 +28,15 @@ class Knowledge:
         return self.columns is None or column in self.columns
 
 
-class Scope:
-    """The audits of one attacker, a system of unknowns per sensitive column; made when first needed."""
+Replay = Callable[[str], Iterable[tuple[tuple[int, ...], Sequence[Ints]]]]
+"""Gives for a column the answered questions so far: which powers were added up, over which sets."""
 
-    def __init__(self, owner: Ints, knowledge: Iterable[Knowledge], primes: int) -> None:
-        self._owner, self._primes = owner, primes
+
+class Scope:
+    """The audits of one attacker, a system of unknowns per sensitive column; made from the ledger when first needed."""
+
+    def __init__(self, owner: Ints, knowledge: Iterable[Knowledge], primes: int, replay: Replay) -> None:
+        self._owner, self._primes, self._replay = owner, primes, replay
         self.knowledge = list(knowledge)
         self.linear: dict[str, LinearAudit] = {}
         self.intervals: dict[str, IntervalAudit] = {}
@@ -46,9 +50,14 @@ class Scope:
             for known in self.knowledge:
                 if known.about(column):
                     made.know(known.people)
+            for powers, sets in self._replay(column):
+                made.remember(*_rows(powers, sets))
             self.linear[column] = made
-            self._answered[column] = AnsweredSets()
         return self.linear[column]
+
+    def is_exposed(self, columns: Iterable[str]) -> bool:
+        """Say whether this attacker knows anybody's value in one of the columns."""
+        return any(bool(self.audit(column).determined.any()) for column in columns)
 
     def judge(self, moments: Moments, sets: Sequence[Ints], max_overlap: int | None) -> str | None:
         """Say why a question must be refused, or None; then its rows are pending."""
@@ -56,15 +65,18 @@ class Scope:
             audit = self.audit(column)
             if max_overlap is not None and self._overlap(column, sets) > max_overlap:
                 return "a query set shares too many people with an earlier one"
-            rows = [(members, power) for members in sets for power in powers]
-            verdict = audit.judge([members for members, _ in rows], [power for _, power in rows])
+            verdict = audit.judge(*_rows(powers, sets))
             if not verdict.safe:
                 return verdict.reason
         return None
 
     def _overlap(self, column: str, sets: Sequence[Ints]) -> int:
-        records, answered = len(self._owner), self._answered[column]
-        earlier = max((answered.largest_overlap(members, records) for members in sets), default=0)
+        records = len(self._owner)
+        if column not in self._answered:
+            self._answered[column] = AnsweredSets()
+            for _, told in self._replay(column):
+                self._note(column, told)
+        earlier = max((self._answered[column].largest_overlap(members, records) for members in sets), default=0)
         return max(earlier, overlap_within(list(sets), records))
 
     def commit(self, moments: Moments, sets: Sequence[Ints]) -> None:
@@ -78,16 +90,18 @@ class Scope:
         for audit in self.linear.values():
             audit.discard()
 
-    def remember(self, moments: Moments, sets: Sequence[Ints]) -> None:
-        """Take in an answered question."""
+    def remember(self, moments: Moments, sets: Sequence[Ints], *, now: bool = True) -> None:
+        """Take in an answered question; unless `now`, audits that do not exist yet will read it in the ledger."""
         for column, powers in moments.items():
-            rows = [(members, power) for members in sets for power in powers]
-            self.audit(column).remember([members for members, _ in rows], [power for _, power in rows])
+            if now or column in self.linear:
+                self.audit(column).remember(*_rows(powers, sets))
             self._note(column, sets)
 
     def _note(self, column: str, sets: Sequence[Ints]) -> None:
-        for members in sets:
-            self._answered[column].add(members, len(self._owner))
+        """Remember answered sets for the limit of overlaps, where somebody has one."""
+        if column in self._answered:
+            for members in sets:
+                self._answered[column].add(members, len(self._owner))
 
     def learn(self, known: Knowledge) -> int:
         """Take in what this attacker knows anyway; give how many other people that exposes."""
@@ -105,3 +119,8 @@ class Scope:
             audit.extend(owner=owner)
         for interval in self.intervals.values():
             interval.extend(len(owner))
+
+
+def _rows(powers: Sequence[int], sets: Sequence[Ints]) -> tuple[list[Ints], list[int]]:
+    """List every set with every power."""
+    return [members for members in sets for _ in powers], [power for _ in sets for power in powers]

@@ -93,6 +93,10 @@ class Routed:
         """Compute what private answers need."""
         return self._of(query.table).bounded(query)
 
+    def digests(self, table: str, columns: Iterable[str], rows: int, key: bytes) -> dict[str, str]:
+        """Give for columns a digest of the values in the first rows."""
+        return self._of(table).digests(table, columns, rows, key)
+
     def refresh(self, table: str, data: Any = None) -> int:
         """Read appended rows."""
         return self._of(table).refresh(table, data)

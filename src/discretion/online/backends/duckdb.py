@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from discretion.errors import DataError, QueryRefused
 from discretion.online.admit import admit
+from discretion.online.audit.elements import ascending
 from discretion.online.backend import (
     Bounded,
     GroupKey,
@@ -28,6 +29,7 @@ from discretion.online.backend import (
     table_of,
 )
 from discretion.online.backends.answers import bounded_groups, exact_frame, group_key
+from discretion.online.backends.duckdb_digest import column_digests
 from discretion.online.backends.duckdb_load import Loaded, load
 from discretion.online.catalog import TableSpec
 from discretion.online.query import Aggregate, Filter, Query, Scalar
@@ -103,18 +105,20 @@ class DuckdbBackend:
         condition = emit_filter(query.where, loaded.layout)
         if not group_by:
             statement = f"SELECT {number} FROM {loaded.layout.source} WHERE " + condition
-            return {(): _ascending(self._numbers(loaded, statement))}
+            return {(): ascending(self._numbers(loaded, statement))}
         listed = ", ".join(loaded.layout.column(name) for name in group_by)
         rest = f" FROM {loaded.layout.source} WHERE " + condition + f" GROUP BY {listed} ORDER BY {listed}"
         with self._cursor(loaded) as cursor:
             keys = _rows(cursor, f"SELECT {listed}" + rest)
             if len(keys) > self._limits.groups:
                 raise QueryRefused(f"the answer would have more than {self._limits.groups:,} groups")
-            gather = f"SELECT list({number})" + rest
-            (found,) = cursor.execute(gather.text, gather.values).fetchnumpy().values()
-        return {
-            group_key(key): _ascending(np.asarray(numbers, np.int64)) for key, numbers in zip(keys, found, strict=True)
-        }
+            if not keys:
+                return {}
+            gather = f"SELECT list({number}) AS numbers" + rest
+            found = cursor.sql(gather.text, params=list(gather.values)).pl()["numbers"]
+        ends = np.cumsum(found.list.len().to_numpy())[:-1]
+        parts = np.split(found.explode().to_numpy().astype(np.int64, copy=False), ends)
+        return {group_key(key): ascending(numbers) for key, numbers in zip(keys, parts, strict=True)}
 
     def missing(self, table: str, column: str) -> NDArray[np.int64]:
         """Give the numbers of the rows without a value in a column."""
@@ -136,6 +140,12 @@ class DuckdbBackend:
         query = admit(query, loaded.layout.spec)
         with self._cursor(loaded) as cursor:
             return bounded_groups(query, loaded.layout, lambda sql: _rows(cursor, sql), self._limits)
+
+    def digests(self, table: str, columns: Iterable[str], rows: int, key: bytes) -> dict[str, str]:
+        """Give for columns ("": the people) a digest of the values in the first rows, which a secret key decides."""
+        loaded = self._of(table)
+        with loaded.connection.cursor() as cursor:
+            return column_digests(cursor, loaded, tuple(columns), rows, key)
 
     def refresh(self, table: str, data: Any = None) -> int:
         """Read the source again, or take a longer frame; earlier rows must be the same as before."""
@@ -195,8 +205,3 @@ class DuckdbBackend:
 def _rows(cursor: Any, statement: Sql) -> list[tuple[Any, ...]]:
     found: list[tuple[Any, ...]] = cursor.execute(statement.text, statement.values).fetchall()
     return found
-
-
-def _ascending(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Sort and drop repetitions; numbers that ascend already (one row is one person) are taken as they are."""
-    return numbers if len(numbers) < 2 or bool((np.diff(numbers) > 0).all()) else np.unique(numbers)

@@ -24,7 +24,7 @@ from discretion.online.backends.answers import bounded_groups, exact_frame, grou
 from discretion.online.catalog import TableSpec
 from discretion.online.extras import need
 from discretion.online.query import Aggregate, Filter, Query, Scalar
-from discretion.online.sql_emit import Layout, Sql, emit_filter, quote
+from discretion.online.sql_emit import Layout, Sql, emit_filter, joined, quote
 
 if TYPE_CHECKING:
     import polars as pl
@@ -36,6 +36,7 @@ _TYPES = {
     "truth": ("boolean",),
     "date": ("date",),
 }
+_INFINITE = ("'-Infinity'", "'Infinity'")
 _PLAIN = {"integer": ("bigint",), "category": ("text", "character varying"), "truth": ("boolean",), "date": ("date",)}
 
 
@@ -137,6 +138,22 @@ class PostgresBackend:
             layout = _ranked(layout, self._spec)
         with self._cursor() as cursor:
             return bounded_groups(query, layout, lambda sql: _run(cursor, sql), self._limits)
+
+    def digests(self, table: str, columns: Iterable[str], rows: int, key: bytes) -> dict[str, str]:
+        """Give for columns ("": the people) a digest of the values in the first rows, which a secret key decides."""
+        self._of(table)
+        names, row_key = tuple(columns), _quoted(str(self._spec.row_key))
+        person = row_key if self._spec.person is None else _quoted(self._spec.person)
+        figures = []
+        for name in names:
+            value = f"CAST({self._layout.column(name) if name else person} AS text)"
+            text = f"%s || CAST({row_key} AS text) || CASE WHEN {value} IS NULL THEN '-' ELSE '=' || {value} END"
+            piece = f"sum(CAST(CAST('x' || substr(md5({text}), 1, 15) AS bit(60)) AS bigint))"
+            figures.append(Sql(piece, (f"{key.hex()} {name} ",)))
+        source = f"(SELECT * FROM {self._layout.source} ORDER BY {row_key} LIMIT {rows:d}) AS known"
+        with self._cursor() as cursor:
+            (found,) = _run(cursor, "SELECT " + joined(figures, ", ") + f" FROM {source}")
+        return {name: str(total or 0) for name, total in zip(names, found, strict=True)}
 
     def refresh(self, table: str, data: Any = None) -> int:
         """Let rows in that were appended; rows that the service knows must still be there."""
@@ -272,12 +289,12 @@ def _quoted(name: str) -> str:
 
 
 def _expression(name: str, kind: str, there: str) -> str:
-    """Write a column in its declared type; in floats what is no finite number is missing."""
+    """Write a column in its declared type; what is no finite number, or none that a float can be, is missing."""
     column = _quoted(name)
     if kind == "number":
         value = f"CAST({column} AS double precision)"
-        finite = f"{column} > '-Infinity' AND {column} < 'Infinity'"
-        return f"(CASE WHEN {finite} THEN {value} END)" if there in ("real", "double precision") else value
+        ends = {"numeric": ("-1e308", "1e308"), "real": _INFINITE, "double precision": _INFINITE}.get(there)
+        return value if ends is None else f"(CASE WHEN {column} > {ends[0]} AND {column} < {ends[1]} THEN {value} END)"
     wanted = {"integer": "bigint", "category": "text", "truth": "boolean", "date": "date"}[kind]
     return column if there in _PLAIN[kind] else f"CAST({column} AS {wanted})"
 

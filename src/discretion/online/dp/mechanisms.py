@@ -25,6 +25,8 @@ LARGEST = 2**62
 """figures are clamped between −2⁶² and 2⁶² before noise is added"""
 _MOST_SCALE = 2.0**54
 _WIDEN = 1 + 2.0**-40
+_WIDER = 1 + 2.0**-20
+"""for thresholds: the library rounds its δ up by more, and must agree"""
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,10 @@ class Additive:
             spent = found.map(self.sensitivity.l2)
         return _checked(found, spent, self.loss.amount)
 
+    def prepare(self) -> None:
+        """Raise now, before anything is charged, what a draw would raise."""
+        self._measurement  # noqa: B018 - made and checked
+
     def release(self, values: Sequence[int]) -> list[int]:
         """Give the values with fresh noise."""
         return [int(value) for value in self._measurement(clamped(values))] if len(values) else []
@@ -171,6 +177,10 @@ class Choice:
         measure = dp.max_divergence() if self.loss.measure == "epsilon" else dp.zero_concentrated_divergence()
         found = dp.m.make_noisy_max(scores, distance, measure, scale=self.scale)
         return _checked(found, found.map(self.sensitivity.linf), self.loss.amount)
+
+    def prepare(self) -> None:
+        """Raise now, before anything is charged, what a draw would raise."""
+        self._measurement  # noqa: B018 - made and checked
 
     def choose(self, scores: Sequence[int]) -> int:
         """Give the position of the chosen candidate."""
@@ -234,13 +244,17 @@ class Threshold:
             beyond = scale * math.log(1 / (each * (1 + math.exp(-1 / scale))))
         else:
             beyond = 1 - scale * NormalDist().inv_cdf(min(each, 0.5))
-        return self.sensitivity.linf + max(1, math.ceil(beyond * _WIDEN))
+        return self.sensitivity.linf + max(1, math.ceil(beyond * _WIDER))
 
     @cached_property
     def _measurement(self) -> Any:
         found, (spent, delta) = self._make(self.threshold)
         _checked(found, delta, self.delta)
         return _checked(found, spent, self.loss.amount)
+
+    def prepare(self) -> None:
+        """Raise now, before anything is charged, what a draw would raise."""
+        self._measurement  # noqa: B018 - made and checked
 
     def release(self, counts: Mapping[int, int]) -> dict[int, int]:
         """Give the noisy counts that reach the threshold, by number of the key, ascending."""

@@ -67,7 +67,24 @@ class Price:
             return self.threshold.noise
         if part.sensitivity is None:
             raise PlanError("a choice has no additive noise")
-        return Additive(part.sensitivity, self.loss(part))
+        if part.name not in self._noises:
+            self._noises[part.name] = Additive(part.sensitivity, self.loss(part))
+        return self._noises[part.name]
+
+    @cached_property
+    def _noises(self) -> dict[tuple[object, ...], Additive]:
+        """The noises that were made: the one that is checked before the charge is the one that is drawn."""
+        return {}
+
+    def prepare(self) -> None:
+        """Make every mechanism, so that nothing can fail between the charge and the draw."""
+        for part in self.parts:
+            if part.kind == "keys":
+                self.threshold.prepare()
+            elif part.kind not in CHOICES:
+                self.noise(part).prepare()
+        for choice in self._choices.values():
+            choice.prepare()
 
     @cached_property
     def threshold(self) -> Threshold:
@@ -197,10 +214,8 @@ def _checked(found: Price, policy: DpPolicy) -> Price:
         allowed = nano_rho_within(most, exact(policy.delta) / 2) if zcdp else units_up(most, MICRO)
         if max(found.cost.nano_rho, found.cost.micro_epsilon) > allowed:
             raise QueryRefused("the question would spend more than the policy allows for one answer")
-    for part in found.parts:
-        if part.kind not in CHOICES:
-            found.noise(part).scale  # noqa: B018 - refuses noise that is too large, before the charge
-    found.errors  # noqa: B018 - the same for choices
+    found.prepare()
+    found.errors  # noqa: B018 - what the answer says about its error can be computed
     return found
 
 

@@ -88,6 +88,11 @@ class Quantile:
         sensitivity = quantile_scores(self.unit, self.part, _WHOLE, self.groups)
         return tuple(Choice(sensitivity, Loss(self.loss.measure, self.loss.amount * share)) for share in SHARES)
 
+    def prepare(self) -> None:
+        """Raise now, before anything is charged, what a draw would raise."""
+        for choice in self._choices:
+            choice.prepare()
+
     def miss(self, number: int, confidence: float) -> int:
         """Give how far the value (0), the lower (1) or the upper bound (2) misses its target, in units of g."""
         return self._choices[number].accuracy(self.column.grid, confidence)
@@ -129,6 +134,10 @@ class ExtremeValue:
     @cached_property
     def _choice(self) -> Choice:
         return Choice(extreme_scores(self.unit, self.groups), self.loss)
+
+    def prepare(self) -> None:
+        """Raise now, before anything is charged, what a draw would raise."""
+        self._choice.prepare()
 
     @property
     def target(self) -> int:

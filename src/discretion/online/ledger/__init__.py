@@ -9,7 +9,7 @@ from pathlib import Path
 from discretion.errors import PlanError
 from discretion.online.ledger.book import Ledger, Page
 from discretion.online.ledger.chain import Head, Verification, verify_chain
-from discretion.online.ledger.entries import FREE, Charge, Cost, Entry, Kind, pack_sets, unpack_sets
+from discretion.online.ledger.entries import FREE, Charge, Cost, Entry, Kind, NoLedger, pack_sets, unpack_sets
 from discretion.online.ledger.limits import EACH, Limit, Period
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "Kind",
     "Ledger",
     "Limit",
+    "NoLedger",
     "Page",
     "Period",
     "Verification",

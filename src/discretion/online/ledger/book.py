@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import IO, Any, Protocol
 
@@ -13,8 +14,8 @@ from discretion.errors import PlanError
 from discretion.online.ledger.chain import Head, Verification, sealed, verify_chain
 from discretion.online.ledger.entries import ANSWERED, FREE, Charge, Cost, Entry, Kind, microseconds, moment_of
 from discretion.online.ledger.limits import Limit, Scope, Totals
+from discretion.online.ledger.rows import COSTS
 
-_COSTS = "(micro_epsilon > 0 OR nano_rho > 0 OR nano_delta > 0)"
 _PORTION = 500
 
 
@@ -38,7 +39,11 @@ class Store(Protocol):
         ...
 
     def spending(self, where: str, values: Sequence[Any] = ()) -> list[tuple[int, Cost]]:
-        """Read times and costs, in the order of entries."""
+        """Read times and costs of entries that cost something, in the order of entries."""
+        ...
+
+    def faults(self) -> list[str]:
+        """Say what is wrong with the store itself, beside its entries."""
         ...
 
     def close(self) -> None:
@@ -136,8 +141,9 @@ class Ledger:
     ) -> None:
         self.limits = tuple(limits)
         self._store, self._clock = store, clock
-        self._totals = Totals(lambda scope, since: self._read_spending(scope, since, self._seen))
+        self._totals = Totals(self._read_spending)
         self._seen = 0
+        self._writing = False
         self._lock = threading.RLock()
 
     def __enter__(self) -> Ledger:
@@ -153,7 +159,11 @@ class Ledger:
             with self._store.exclusive():
                 page = Page(self, self._store, self._totals, self._clock())
                 self._catch_up(page.head)
-                yield page
+                self._writing = True
+                try:
+                    yield page
+                finally:
+                    self._writing = False
             for entry in page.written:
                 self._totals.see(entry)
                 self._seen = entry.id
@@ -231,8 +241,10 @@ class Ledger:
             return Head() if last is None else Head(last[0], last[1])
 
     def verify(self, expected: Head | None = None) -> Verification:
-        """Check the whole chain, and that it still holds a head kept elsewhere."""
-        return verify_chain(self.history(), expected)
+        """Check the whole chain, that it still holds a head kept elsewhere, and the file or table it lies in."""
+        found = verify_chain(self.history(), expected)
+        with self._lock:
+            return replace(found, problems=(*found.problems, *self._store.faults()))
 
     def export(self, stream: IO[str]) -> int:
         """Write every entry as a line of JSON; give their number."""
@@ -243,25 +255,30 @@ class Ledger:
         return count
 
     def close(self) -> None:
-        """Let go of the file or connection."""
-        self._store.close()
+        """Let go of the file or connection, when the transaction that runs has ended."""
+        with self._lock:
+            self._store.close()
 
     def _now(self, scope: Scope) -> Cost:
-        moment = self._clock()
-        spent = FREE
-        for _, cost in self._read_spending(scope, scope.since(moment)):
-            spent += cost
-        return spent
+        """Give what a scope has spent, at the time that the next entry would have."""
+        last = self._store.last()
+        if last is None:
+            return FREE
+        if not self._writing:
+            self._catch_up(Head(last[0], last[1]))
+        return self._totals.spent(scope, moment_of(max(microseconds(self._clock()), last[2])))
 
     def _catch_up(self, head: Head) -> None:
         """Count what other processes wrote since this one looked last."""
         if head.id > self._seen:
-            for entry in list(self._store.select(f"id > ? AND {_COSTS}", (self._seen,))):
+            new = self._store.select(f"id > ? AND id <= ? AND {COSTS}", (self._seen, head.id))
+            for entry in new if self._totals.any_kept else ():
                 self._totals.see(entry)
             self._seen = head.id
 
-    def _read_spending(self, scope: Scope, since: int, up_to: int = 2**62) -> list[tuple[int, Cost]]:
-        where, values = f"time >= ? AND id <= ? AND {_COSTS}", [since, up_to]
+    def _read_spending(self, scope: Scope, since: int) -> list[tuple[int, Cost]]:
+        """Read what a scope spent, as far as this process has counted the ledger."""
+        where, values = "time >= ? AND id <= ?", [since, self._seen]
         for column, value in (("who", scope.user), ("subject", scope.table)):
             if value is not None:
                 where, values = f"{where} AND {column} = ?", [*values, value]  # type: ignore[list-item]

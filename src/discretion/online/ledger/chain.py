@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
@@ -34,9 +35,9 @@ class Head:
     def parse(cls, text: str) -> Head:
         """Read `number:hash`."""
         number, _, digest = text.partition(":")
-        if not number.isdigit() or len(digest) != 64:
+        if not (number.isascii() and number.isdigit()) or not re.fullmatch("[0-9a-fA-F]{64}", digest):
             raise PlanError("a head is written as the number of an entry, a colon and its hash (64 hexadecimal digits)")
-        return cls(int(number), digest)
+        return cls(int(number), digest.lower())
 
 
 def hash_of(entry: Entry) -> str:

@@ -15,12 +15,18 @@ from numpy.typing import NDArray
 
 from discretion.errors import DataError, PlanError
 
+
+class NoLedger(DataError):
+    """There is no ledger where one was to be read."""
+
+
 Kind = Literal["exact", "dp", "perturbed", "refused", "insider", "update", "answer"]
 ANSWERED: tuple[Kind, ...] = ("exact", "dp", "perturbed")
 """Kinds of entries that an answer may follow."""
 _MOST = 2**62
 _THIN = 32
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LATEST = (datetime(9999, 12, 31, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
 
 
 @dataclass(frozen=True)
@@ -137,9 +143,28 @@ class Entry:
             amounts = [content[name] for name in ("micro_epsilon", "nano_rho", "nano_delta")]
             sets = None if content["sets"] is None else base64.b64decode(content["sets"], validate=True)
             names = [field.name for field in fields(cls) if field.name not in ("cost", "sets")]
-            return cls(cost=Cost(*amounts), sets=sets, **{name: content[name] for name in names})
-        except (KeyError, TypeError, ValueError) as error:
+            entry = well_formed(cls(cost=Cost(*amounts), sets=sets, **{name: content[name] for name in names}))
+            told = content["moment"]
+        except (KeyError, TypeError, ValueError, PlanError) as error:
             raise DataError("a line of the export is not an entry of a ledger") from error
+        if told != entry.moment.isoformat():
+            raise DataError(f"entry {entry.id} of the export tells another moment than its time")
+        return entry
+
+
+_TEXTS = ("user", "table", "kind", "digest", "query", "previous", "hash")
+
+
+def well_formed(entry: Entry) -> Entry:
+    """Give the entry back, or raise DataError where a field holds what no ledger writes (SQLite would keep it)."""
+    texts = [getattr(entry, name) for name in _TEXTS]
+    whole = [entry.id, entry.time] if entry.refers is None else [entry.id, entry.time, entry.refers]
+    texts += [] if entry.answer is None else [entry.answer]
+    good = all(type(text) is str for text in texts) and all(type(number) is int for number in whole)
+    good = good and 0 <= entry.time <= _LATEST and (entry.sets is None or isinstance(entry.sets, bytes))
+    if not good or any("\ud800" <= sign <= "\udfff" for text in texts for sign in text if not text.isascii()):
+        raise DataError(f"the entry numbered {entry.id if type(entry.id) is int else '?'} is none that a ledger writes")
+    return entry
 
 
 def moment_of(time: int) -> datetime:

@@ -127,6 +127,11 @@ class Totals:
         self._read = reader
         self._windows: dict[Scope, _Window] = {}
 
+    @property
+    def any_kept(self) -> bool:
+        """Whether there is a total to keep up."""
+        return bool(self._windows)
+
     def see(self, entry: Entry) -> None:
         """Count an entry that is now in the ledger."""
         for scope, window in self._windows.items():

@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from discretion.online.ledger.entries import Cost, Entry
+from discretion.online.ledger.entries import Cost, Entry, well_formed
+
+VERSION = 1
+"""The form of the stored table; a ledger of a later form is not touched."""
 
 COLUMNS = (
     "id", "time", "who", "subject", "kind", "digest", "query", "micro_epsilon", "nano_rho", "nano_delta", "sets",
     "refers", "answer", "previous", "hash",
 )  # fmt: skip
+
+COSTS = "(micro_epsilon > 0 OR nano_rho > 0 OR nano_delta > 0)"
+"""The condition that an entry spends something."""
 
 
 def row_of(entry: Entry) -> tuple[Any, ...]:
@@ -22,8 +28,10 @@ def row_of(entry: Entry) -> tuple[Any, ...]:
 
 
 def entry_of(row: Sequence[Any]) -> Entry:
-    """Give the entry of a row."""
+    """Give the entry of a row; DataError when somebody put something into it that no ledger writes."""
     number, time, user, table, kind, digest, query, epsilon, rho, delta, sets, refers, answer, previous, own = row
-    packed = None if sets is None else bytes(sets)
+    packed = bytes(sets) if isinstance(sets, memoryview | bytearray) else sets
     cost = Cost(epsilon, rho, delta)
-    return Entry(number, time, user, table, kind, digest, query, cost, packed, refers, answer, previous, own)
+    return well_formed(
+        Entry(number, time, user, table, kind, digest, query, cost, packed, refers, answer, previous, own)
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -9,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from discretion.errors import DataError
-from discretion.online.ledger.entries import Cost, Entry
-from discretion.online.ledger.rows import COLUMNS, entry_of, row_of
+from discretion.online.ledger.entries import Cost, Entry, NoLedger
+from discretion.online.ledger.rows import COLUMNS, COSTS, VERSION, entry_of, row_of
 
 _WAIT_SECONDS = 60.0
+_APPLICATION = int.from_bytes(b"dcld", "big")
 _SCHEMA = (
     """CREATE TABLE IF NOT EXISTS ledger (
         id INTEGER PRIMARY KEY, time INTEGER NOT NULL, who TEXT NOT NULL, subject TEXT NOT NULL, kind TEXT NOT NULL,
@@ -22,6 +24,8 @@ _SCHEMA = (
     "CREATE UNIQUE INDEX IF NOT EXISTS ledger_answers ON ledger (refers) WHERE refers IS NOT NULL",
     "CREATE INDEX IF NOT EXISTS ledger_questions ON ledger (subject, digest) WHERE kind = 'answer'",
     "CREATE INDEX IF NOT EXISTS ledger_tables ON ledger (subject, kind)",
+    "CREATE INDEX IF NOT EXISTS ledger_subjects ON ledger (subject)",
+    "CREATE INDEX IF NOT EXISTS ledger_users ON ledger (who, subject)",
     """CREATE TRIGGER IF NOT EXISTS ledger_no_update BEFORE UPDATE ON ledger
         BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END""",
     """CREATE TRIGGER IF NOT EXISTS ledger_no_delete BEFORE DELETE ON ledger
@@ -29,43 +33,74 @@ _SCHEMA = (
     """CREATE TRIGGER IF NOT EXISTS ledger_in_order BEFORE INSERT ON ledger
         WHEN NEW.id <> (SELECT COALESCE(MAX(id), 0) + 1 FROM ledger)
         BEGIN SELECT RAISE(ABORT, 'the ledger is written in order'); END""",
+    f"PRAGMA application_id = {_APPLICATION}",
+    f"PRAGMA user_version = {VERSION}",
 )
+_REASONS = {
+    "SQLITE_FULL": "the disk is full",
+    "SQLITE_READONLY": "it may only be read",
+    "SQLITE_BUSY": "another process keeps it to itself",
+    "SQLITE_LOCKED": "another process keeps it to itself",
+    "SQLITE_CANTOPEN": "it cannot be opened",
+    "SQLITE_NOTADB": "it is not a SQLite file",
+    "SQLITE_CORRUPT": "the file is damaged",
+    "SQLITE_IOERR": "the disk cannot be read or written",
+}
 
 
 class SqliteStore:
-    """Entries in a SQLite file in WAL mode; every commit is on disk before it returns (synchronous = FULL)."""
+    """Entries in a SQLite file in WAL mode; every commit is on disk before it returns (synchronous = FULL).
+
+    A new file can be read by its owner only: it will hold every answer.
+    """
 
     def __init__(self, path: Path, *, create: bool = True) -> None:
         if not create and not path.is_file():
-            raise DataError(f"there is no ledger at {path}")
-        try:
+            raise NoLedger(f"there is no ledger at {path}")
+        self._where = str(path)
+        with self._explained():
+            if create and self._where != ":memory:":
+                _make_private(path)
             self._open(path, create)
-        except sqlite3.DatabaseError as error:
-            raise DataError(f"{path} cannot be used as a ledger: {error}") from error
 
     def _open(self, path: Path, create: bool) -> None:
         self._connection = sqlite3.connect(path, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False)
         try:
-            if create:
-                self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = FULL")
             self._connection.execute("PRAGMA fullfsync = ON")
+            empty = self._check_kind()
             if create:
+                self._connection.execute("PRAGMA journal_mode = WAL")
                 with self.exclusive():
                     for statement in _SCHEMA:
                         self._connection.execute(statement)
-            self._connection.execute("SELECT id FROM ledger LIMIT 1")
+            elif empty:
+                raise NoLedger(f"there is no ledger at {path}")
         except BaseException:
             self._connection.close()
             raise
 
+    def _check_kind(self) -> bool:
+        """Say whether the file is still empty; raise when it belongs to something else or to a later version."""
+        (application,) = self._connection.execute("PRAGMA application_id").fetchone()
+        (version,) = self._connection.execute("PRAGMA user_version").fetchone()
+        if application == _APPLICATION and version > VERSION:
+            raise DataError(f"{self._where} was written by a later version of discretion (form {version})")
+        columns = tuple(row[1] for row in self._connection.execute("PRAGMA table_info(ledger)"))
+        (objects,) = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if application not in (0, _APPLICATION) or (columns != COLUMNS and objects):
+            raise DataError(f"{self._where} cannot be used as a ledger: it holds something else")
+        return not objects
+
     @contextmanager
     def exclusive(self) -> Iterator[None]:
         """Begin a transaction that no other writer runs beside."""
-        self._connection.execute("BEGIN IMMEDIATE")
+        with self._explained():
+            self._connection.execute("BEGIN IMMEDIATE")
         try:
             yield
-            self._connection.execute("COMMIT")
+            with self._explained():
+                self._connection.execute("COMMIT")
         except BaseException:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
@@ -74,28 +109,60 @@ class SqliteStore:
     def insert(self, entry: Entry) -> None:
         """Append an entry."""
         row = row_of(entry)
-        self._connection.execute(f"INSERT INTO ledger ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(row))})", row)
+        statement = f"INSERT INTO ledger ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(row))})"
+        with self._explained():
+            self._connection.execute(statement, row)
 
     def last(self) -> tuple[int, str, int] | None:
         """Give number, hash and time of the last entry."""
-        row = self._connection.execute("SELECT id, hash, time FROM ledger ORDER BY id DESC LIMIT 1").fetchone()
+        with self._explained():
+            row = self._connection.execute("SELECT id, hash, time FROM ledger ORDER BY id DESC LIMIT 1").fetchone()
         return None if row is None else (row[0], row[1], row[2])
 
     def select(self, where: str, values: Sequence[Any] = (), tail: str = "ORDER BY id") -> Iterator[Entry]:
         """Read entries."""
-        try:
-            for row in self._connection.execute(
-                f"SELECT {', '.join(COLUMNS)} FROM ledger WHERE {where} {tail}", values
-            ):
+        query = f"SELECT {', '.join(COLUMNS)} FROM ledger WHERE {where} {tail}"
+        with self._explained():
+            for row in self._connection.execute(query, values):
                 yield entry_of(row)
-        except sqlite3.DatabaseError as error:
-            raise DataError(f"the file of the ledger is damaged: {error}") from error
 
     def spending(self, where: str, values: Sequence[Any] = ()) -> list[tuple[int, Cost]]:
         """Read times and costs."""
-        query = f"SELECT time, micro_epsilon, nano_rho, nano_delta FROM ledger WHERE {where} ORDER BY id"
-        return [(time, Cost(*amounts)) for time, *amounts in self._connection.execute(query, values)]
+        query = f"SELECT time, micro_epsilon, nano_rho, nano_delta FROM ledger WHERE {COSTS} AND {where} ORDER BY id"
+        with self._explained():
+            return [(time, Cost(*amounts)) for time, *amounts in self._connection.execute(query, values)]
+
+    def faults(self) -> list[str]:
+        """Let SQLite check its file, indexes included, and whether the triggers that keep it append-only are there."""
+        with self._explained():
+            found = [str(text) for (text,) in self._connection.execute("PRAGMA integrity_check(5)")]
+            there = {
+                name for (name,) in self._connection.execute("SELECT name FROM sqlite_master WHERE type='trigger'")
+            }
+        problems = [] if found == ["ok"] else [f"the file is damaged: {' '.join(text.split())}" for text in found]
+        lost = {"ledger_no_update", "ledger_no_delete", "ledger_in_order"} - there
+        return problems + [f"the trigger {name} is missing; the service makes it anew" for name in sorted(lost)]
 
     def close(self) -> None:
         """Close the file."""
         self._connection.close()
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Turn errors of SQLite into ours; its own words may quote what stands in the file."""
+        try:
+            yield
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            name = getattr(error, "sqlite_errorname", None) or ""
+            reason = next((text for start, text in _REASONS.items() if name.startswith(start)), "the file is damaged")
+            raise DataError(f"{self._where} cannot be used as a ledger: {reason}") from None
+
+
+def _make_private(path: Path) -> None:
+    """Make an absent file that only its owner can read; SQLite gives its log beside it the same rights."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    except FileExistsError:
+        return
+    except OSError as error:
+        raise DataError(f"{path} cannot be used as a ledger: {error.strerror}") from None

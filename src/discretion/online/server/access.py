@@ -9,11 +9,13 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import os
 import secrets
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from discretion.data.atomic import write_text
@@ -25,6 +27,7 @@ _PREFIX = "dk_"
 _SALT_BYTES = 16
 _KEY_BYTES = 32
 _LONGEST_KEY = 200
+_MOST_DAYS = 36_500
 
 
 def new_key() -> str:
@@ -65,6 +68,22 @@ class StoredKey:
     user: str
     hash: str
     made: str
+    expires: str = ""
+    """when it stops to open (ISO 8601, UTC); empty: never"""
+
+    def __post_init__(self) -> None:
+        if not all(isinstance(text, str) for text in (self.id, self.user, self.hash, self.made, self.expires)):
+            raise TypeError("a kept key is made of texts")
+        if self.expires and datetime.fromisoformat(self.expires).tzinfo is None:
+            raise ValueError("the moment at which a key expires needs a time zone")
+
+    def opens_at(self, moment: datetime) -> bool:
+        """Say whether the key has not expired."""
+        return not self.expires or moment < datetime.fromisoformat(self.expires)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
 
 
 class KeyRing:
@@ -73,11 +92,17 @@ class KeyRing:
     The file is read again when it changes, so that a key that is taken back stops working at once.
     """
 
-    def __init__(self, declared: Mapping[str, str] | None = None, path: str | Path | None = None) -> None:
+    def __init__(
+        self,
+        declared: Mapping[str, str] | None = None,
+        path: str | Path | None = None,
+        clock: Callable[[], datetime] = _now,
+    ) -> None:
+        self._clock = clock
         self._declared = tuple(StoredKey("declared", user, stored, "") for user, stored in (declared or {}).items())
         self.path = None if path is None else Path(path)
         self._lock = threading.Lock()
-        self._stamp: tuple[int, int] | None = None
+        self._stamp: tuple[int, int, int] | None = None
         self._kept: tuple[StoredKey, ...] = ()
 
     @classmethod
@@ -86,7 +111,7 @@ class KeyRing:
         return cls({name: user.key_hash for name, user in spec.users.items() if user.key_hash}, path)
 
     def stored(self) -> tuple[StoredKey, ...]:
-        """Give all keys that open the service."""
+        """Give all keys that open the service, and those that have expired."""
         with self._lock:
             return (*self._declared, *self._read())
 
@@ -95,44 +120,71 @@ class KeyRing:
         if not 0 < len(key) <= _LONGEST_KEY or not key.isascii():
             return None
         found: str | None = None
+        moment = self._clock()
         for stored in self.stored():
-            if matches(key, stored.hash):
+            if matches(key, stored.hash) and stored.opens_at(moment):
                 found = stored.user
         return found
 
-    def add(self, user: str, known: Iterable[str]) -> str:
-        """Make a key for a declared user, keep its hash in the file, and give the key: the only time it is seen."""
+    def add(self, user: str, known: Iterable[str], *, days: int | None = None) -> str:
+        """Make a key for a declared user, keep its hash in the file, and give the key: the only time it is seen.
+
+        With `days` it stops to open after so many.
+        """
         names = tuple(known)
         if user not in names:
             raise PlanError(unknown("user", user, names))
-        key = new_key()
-        made = datetime.now(UTC).isoformat(timespec="seconds")
-        with self._lock:
-            number = secrets.token_hex(4)
-            self._write((*self._read(), StoredKey(number, user, hash_key(key), made)))
+        if days is not None and not 1 <= days <= _MOST_DAYS:
+            raise PlanError(f"a key lasts from 1 to {_MOST_DAYS:,} days")
+        key, now = new_key(), self._clock()
+        expires = "" if days is None else (now + timedelta(days=days)).isoformat(timespec="seconds")
+        made = StoredKey(secrets.token_hex(4), user, hash_key(key), now.isoformat(timespec="seconds"), expires)
+        with self._lock, self._alone():
+            self._write((*self._read(), made))
         return key
 
     def revoke(self, what: str) -> int:
         """Take keys back, by the name of their user or by their id; give how many."""
-        with self._lock:
+        with self._lock, self._alone():
             kept = self._read()
             left = tuple(key for key in kept if what not in (key.id, key.user))
             if len(left) < len(kept):
                 self._write(left)
             return len(kept) - len(left)
 
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep other processes from changing the file between reading and writing it: no key comes back."""
+        try:
+            import fcntl
+        except ImportError:  # this system has no such locks
+            fcntl = None  # type: ignore[assignment]
+        if fcntl is None or self.path is None or not self.path.parent.is_dir():
+            yield
+            return
+        folder = os.open(self.path.parent, os.O_RDONLY)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(folder)
+
     def _read(self) -> tuple[StoredKey, ...]:
-        if self.path is None or not self.path.is_file():
+        if self.path is None:
             return ()
-        about = self.path.stat()
-        stamp = (about.st_mtime_ns, about.st_ino)
-        if stamp != self._stamp:
-            try:
+        try:
+            about = self.path.stat()
+            stamp = (about.st_mtime_ns, about.st_ino, about.st_size)
+            if stamp != self._stamp:
                 content = json.loads(self.path.read_text(encoding="utf-8"))
                 self._kept = tuple(StoredKey(**key) for key in content["keys"])
-            except (ValueError, KeyError, TypeError):
-                raise DataError(f"{self.path.name} is not a file of keys") from None
-            self._stamp = stamp
+                self._stamp = stamp
+        except FileNotFoundError:
+            self._kept, self._stamp = (), None
+        except OSError as error:
+            raise DataError(f"{self.path.name} cannot be read: {error.strerror}") from None
+        except (ValueError, KeyError, TypeError):
+            raise DataError(f"{self.path.name} is not a file of keys") from None
         return self._kept
 
     def _write(self, keys: tuple[StoredKey, ...]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,7 +20,7 @@ from discretion.online.ledger.entries import Entry
 from discretion.online.server import models
 from discretion.online.server.access import KeyRing
 from discretion.online.server.guard import NOTES, Guard, problem, reply
-from discretion.online.server.limits import RateLimit
+from discretion.online.server.limits import MOST_AT_ONCE, AtOnce, RateLimit
 from discretion.online.server.log import AuditLog, shape
 from discretion.online.statistical_database import StatisticalDatabase
 
@@ -59,15 +59,20 @@ class Service:
 
     def __init__(self, database: StatisticalDatabase, keys: KeyRing) -> None:
         self._database, self._keys = database, keys
-        per_minute = database.spec.server.requests_per_minute
-        self._rates, self._strangers = RateLimit(per_minute), RateLimit(per_minute)
+        limits = database.spec.server
+        self._rates, self._strangers = RateLimit(limits.requests_per_minute), RateLimit(limits.requests_per_minute)
+        self._running = AtOnce(MOST_AT_ONCE)
 
     def ask(self, request: Request, question: models.Question) -> Response:
         """Answer a question; a question asked before is answered from memory at no cost."""
         user = self._caller(request, "analyst", "owner")
         query = self._database.read(question.content, user=user)
         request.scope[NOTES]["question"] = shape(query)
-        answer = self._database.ask(query, user=user, epsilon=question.epsilon)
+        with self._running.take(user) as allowed:
+            if not allowed:
+                reason = "too many questions of yours are being answered; wait for one"
+                raise Turned(429, "TooManyRequests", reason, Retry_After="1")
+            answer = self._database.ask(query, user=user, epsilon=question.epsilon)
         request.scope[NOTES] |= {"mode": answer.mode, "cached": answer.cached, "cost": cost_json(answer.cost)}
         return reply(answer.to_json())
 
@@ -114,8 +119,8 @@ class Service:
         self._caller(request, "owner")
         return reply({"table": table, "people": self._database.refresh(table)})
 
-    def health(self) -> Response:
-        """Tell that the service is up."""
+    async def health(self) -> Response:
+        """Tell that the service is up; it does not wait for questions that run."""
         return reply({"status": "ok", "version": __version__})
 
     def _caller(self, request: Request, *roles: str) -> str:
@@ -173,7 +178,7 @@ def build(database: StatisticalDatabase, keys: KeyRing | None = None, log: Audit
 
 
 def _add_routes(app: FastAPI, service: Service) -> None:
-    routes: tuple[tuple[str, str, Callable[..., Response], Any, str], ...] = (
+    routes: tuple[tuple[str, str, Callable[..., Response | Awaitable[Response]], Any, str], ...] = (
         ("POST", "/query", service.ask, models.AnswerBody, "Ask"),
         ("POST", "/dry-run", service.dry_run, models.EstimateBody, "Cost and expected error of an answer"),
         ("GET", "/budget", service.budget, models.BudgetsBody, "Budgets"),
@@ -185,7 +190,7 @@ def _add_routes(app: FastAPI, service: Service) -> None:
     for method, path, work, model, summary in routes:
         app.add_api_route(
             path, work, methods=[method], summary=summary, responses={200: {"model": model}}, response_class=Response,
-            openapi_extra=None if path == "/health" else {"security": [{"key": []}]},
+            openapi_extra=None if path == "/health" else {"security": [{"key": []}, {"header": []}]},
         )  # fmt: skip
 
 
@@ -194,6 +199,7 @@ def _describe_keys(app: FastAPI) -> None:
     content = app.openapi()
     schemes = content.setdefault("components", {}).setdefault("securitySchemes", {})
     schemes["key"] = {"type": "http", "scheme": "bearer", "description": "the API key"}
+    schemes["header"] = {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "the API key, otherwise"}
 
 
 def _add_page(app: FastAPI) -> None:
@@ -206,8 +212,8 @@ def _add_page(app: FastAPI) -> None:
         app.add_api_route(path, _sender(_HERE / name, kind), methods=["GET"], include_in_schema=False)
 
 
-def _sender(file: Path, kind: str) -> Callable[[], Response]:
-    def send() -> Response:
+def _sender(file: Path, kind: str) -> Callable[[], Awaitable[Response]]:
+    async def send() -> Response:
         return FileResponse(file, media_type=f"{kind}; charset=utf-8")
 
     return send

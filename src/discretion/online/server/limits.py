@@ -1,14 +1,17 @@
-"""How much one user may ask in a minute."""
+"""How much one user may ask in a minute, and how much at once."""
 
 from __future__ import annotations
 
 import math
 import threading
 import time
-from collections import OrderedDict
-from collections.abc import Callable
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 _MOST_CALLERS = 10_000
+MOST_AT_ONCE = 8
+"""most questions of one user that run at the same time"""
 
 
 class RateLimit:
@@ -37,3 +40,34 @@ class RateLimit:
             while len(self._buckets) > _MOST_CALLERS:
                 self._buckets.popitem(last=False)
         return 0 if allowed else max(1, math.ceil((1 - left) * 60 / self._most))
+
+
+class AtOnce:
+    """How many questions of one caller run at the same time: nobody takes all threads of the service.
+
+    Examples
+    --------
+    >>> running = AtOnce(1)
+    >>> with running.take("ann") as first, running.take("ann") as second, running.take("bob") as other:
+    ...     first, second, other
+    (True, False, True)
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._running: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def take(self, caller: str) -> Iterator[bool]:
+        """Say whether one more may run, and count it while it does."""
+        with self._lock:
+            allowed = self._running[caller] < self._most
+            self._running[caller] += allowed
+        try:
+            yield allowed
+        finally:
+            with self._lock:
+                self._running[caller] -= allowed
+                if not self._running[caller]:
+                    del self._running[caller]

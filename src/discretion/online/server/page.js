@@ -35,7 +35,7 @@
   }
 
   function say(text, bad = false) {
-    at("status").textContent = text;
+    at("status").textContent = text.charAt(0).toUpperCase() + text.slice(1);
     at("status").classList.toggle("bad", bad);
   }
 
@@ -46,6 +46,7 @@
       .join(", ") || "nothing";
 
   async function busy(work) {
+    at("result").hidden = true; // no old answer beside a new question
     const buttons = [...document.querySelectorAll("button")];
     buttons.forEach((button) => (button.disabled = true));
     try {
@@ -66,6 +67,7 @@
     at("who").textContent = `Open for ${found.user} (${found.role}).`;
     at("sign-in").hidden = true;
     at("desk").hidden = false;
+    at("ask").append(at("status")); // from now on what happens is told beside the buttons
     at("tables").replaceChildren(...found.tables.flatMap(tableCard));
     at("epsilon-field").hidden = !found.tables.some((table) => table.mode === "dp");
     if (!at("sql").value && found.tables.length) at("sql").value = `SELECT count(*) FROM "${found.tables[0].name}"`;

@@ -1,0 +1,108 @@
+"""Whether the values that answers were given about are still the same: between two runs, and before a table grows.
+
+The audit takes each person's value as one unknown for all time. A value that changed between two answers would show in
+their difference, and nothing in the history would know. So the ledger keeps a digest of every column; it is keyed with
+the secret of the service, because whoever knows all values but one could otherwise try out the last.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from discretion.errors import DataError
+from discretion.online.answering.mode import Desk
+from discretion.online.query import Query
+
+PEOPLE = ""
+"""stands for the people of the rows, in place of the name of a column"""
+_TOLD = ("exact", "perturbed")
+_SERVICE = "service"
+
+
+@dataclass(frozen=True)
+class Values:
+    """The digests of one table's columns, in the ledger.
+
+    Without a `secret` that outlives the service nothing is kept, and changes between two runs are not noticed.
+    """
+
+    desk: Desk
+    secret: bytes | None
+
+    def note(self) -> None:
+        """Compare with what the ledger knows, then write down what is new: answers from before are out of date.
+
+        Raises DataError when rows are gone, or when values have changed of which true or perturbed figures were told.
+        Private answers do not rely on earlier ones, and who is chosen by public columns stands in the history itself.
+        """
+        name, rows = self.desk.table.name, self.desk.backend.rows(self.desk.table.name)
+        last = self._last()
+        known = None if last is None else last["start"] + last["records"]
+        if known is not None and known > rows:
+            raise DataError(f"table {name!r} has fewer rows than the ledger knows; rows may only be appended")
+        kept: dict[str, list[Any]] = {} if last is None else last.get("values", {})
+        same = self._check(kept)
+        if known == rows and (self.secret is None or same):
+            return
+        found = {column: [rows, digest] for column, digest in self._digests(self._columns(), rows).items()}
+        about = {"start": rows, "records": 0, **({"values": {**kept, **found}} if found else {})}
+        self.desk.ledger.charge(_SERVICE, name, "", kind="update", query=json.dumps(about, sort_keys=True))
+
+    def check(self) -> None:
+        """Raise DataError when values have changed of which true or perturbed figures were told."""
+        last = self._last()
+        if last is not None:
+            self._check(last.get("values", {}))
+
+    def _check(self, kept: dict[str, list[Any]]) -> bool:
+        """Say whether every column is kept and has its digest; raise when one that matters has not."""
+        columns = self._columns()
+        changed: set[str] = set()
+        for rows in sorted({rows for column, (rows, _) in kept.items() if column in columns}):
+            wanted = [column for column in columns if column in kept and kept[column][0] == rows]
+            found = self._digests(wanted, rows)
+            changed |= {column for column, digest in found.items() if digest != kept[column][1]}
+        problems = [self._problem(column) for column in columns if column in changed & self._told()]
+        if problems:
+            raise DataError("\n".join(problems))
+        return not changed and set(columns) <= set(kept)
+
+    def _problem(self, column: str) -> str:
+        what = "the people of earlier rows" if column == PEOPLE else f"column {column!r}: earlier values"
+        return (
+            f"table {self.desk.table.name!r}, {what} are not what they were when figures about them were told; new "
+            "figures beside the old ones would tell whom the change is about. Put the earlier data back and append "
+            "what is new as new rows, or serve the changed data as a table of another name"
+        )
+
+    def _told(self) -> set[str]:
+        """Name the columns of which true or perturbed figures were told, and the people with them."""
+        found: set[str] = set()
+        for entry in self.desk.ledger.history(self.desk.table.name):
+            if entry.kind in _TOLD:
+                query = Query.from_json(json.loads(entry.query))
+                measured = {a.column for a in query.aggregates if a.column is not None}
+                found |= measured - set(self.desk.table.public)
+        return {*found, PEOPLE} if found else found
+
+    def _last(self) -> dict[str, Any] | None:
+        found: dict[str, Any] | None = None
+        for entry in self.desk.ledger.history(self.desk.table.name):
+            if entry.kind == "update":
+                about = json.loads(entry.query)
+                found = {**about, "values": about.get("values", (found or {}).get("values", {}))}
+        return found
+
+    def _columns(self) -> tuple[str, ...]:
+        return () if self.secret is None else (PEOPLE, *self.desk.table.visible)
+
+    def _digests(self, columns: Iterable[str], rows: int) -> dict[str, str]:
+        wanted = tuple(columns)
+        if self.secret is None or not wanted:
+            return {}
+        key = hmac.digest(self.secret, b"values of " + self.desk.table.name.encode(), "sha256")
+        return self.desk.backend.digests(self.desk.table.name, wanted, rows, key)

@@ -1,0 +1,166 @@
+"""Values that change between two runs are noticed; a declaration may change; a charge comes when all is ready."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import discretion as dc
+from discretion.errors import DataError, QueryRefused
+from discretion.online.backend import open_backend
+from discretion.online.catalog import TableSpec
+from discretion.online.dp.mechanisms import Loss, Threshold
+from discretion.online.dp.sensitivity import Unit, people
+from tests.online.services import CHANGED, NOISE, TRUTH
+
+COLUMNS: dict[str, dict[str, Any]] = {
+    "town": {"role": "public", "type": "category"},
+    "income": {"role": "sensitive", "type": "integer", "bounds": (0, 1000)},
+    "debt": {"role": "sensitive", "type": "number", "bounds": (0, 1)},
+    "owns": {"role": "sensitive", "type": "integer", "bounds": (0, 1)},
+}
+FRAME = pl.DataFrame(
+    {
+        "who": [str(number // 2) for number in range(20)],
+        "town": ["a", "b"] * 10,
+        "income": [None, *range(19)],
+        "debt": [0.5, None, *np.linspace(0, 1, 18)],
+        "owns": [0, 1] * 10,
+    }
+)
+SUM = "SELECT sum(income) AS s FROM t"
+
+
+def opened(tmp_path: Path, frame: pl.DataFrame, policy: Any = TRUTH, **more: Any) -> dc.StatisticalDatabase:
+    frame.write_parquet(tmp_path / "t.parquet")
+    given = {"columns": COLUMNS, **more}
+    return dc.StatisticalDatabase(
+        tmp_path / "t.parquet", table="t", policy=policy, ledger=tmp_path / "ledger.db", **given
+    )
+
+
+def changed(column: str, value: Any, row: int = 3) -> pl.DataFrame:
+    values = FRAME[column].to_list()
+    values[row] = value
+    return FRAME.with_columns(pl.Series(column, values, dtype=FRAME[column].dtype))
+
+
+@pytest.mark.parametrize("policy", [TRUTH, CHANGED], ids=["exact", "perturbed"])
+def test_changed_values_that_were_told_are_noticed(tmp_path: Path, policy: dict[str, Any]) -> None:
+    with opened(tmp_path, FRAME, policy) as database:
+        told = database.ask(SUM).frame["s"].item()
+    for frame in (changed("income", 999), changed("income", None), FRAME.reverse()):
+        with pytest.raises(DataError, match=r"column 'income'.*another name") as error:
+            opened(tmp_path, frame, policy)
+        assert "999" not in str(error.value)
+    with opened(tmp_path, FRAME, policy) as database:
+        again = database.ask(SUM)
+        assert again.cached and again.frame["s"].item() == told
+
+
+def test_changes_that_tell_nothing_are_let_in_and_make_answers_old(tmp_path: Path) -> None:
+    with opened(tmp_path, FRAME) as database:
+        database.ask(SUM)
+        database.ask("SELECT sum(income) FROM t WHERE town = 'a'")
+    with opened(tmp_path, changed("debt", 0.25)) as database:  # nobody asked about debts
+        assert not database.ask(SUM).cached
+    with opened(tmp_path, changed("town", "a").with_columns(debt=0.25)) as database:
+        with pytest.raises(QueryRefused, match="determine"):  # one person moved: the sets differ by that person
+            database.ask("SELECT sum(income) FROM t WHERE town = 'a'")
+        database.ask("SELECT sum(debt) FROM t")
+    with pytest.raises(DataError, match="column 'debt'"):
+        opened(tmp_path, FRAME)
+
+
+def test_private_answers_do_not_rely_on_earlier_values(tmp_path: Path) -> None:
+    with opened(tmp_path, FRAME, NOISE) as database:
+        database.ask(SUM)
+    with opened(tmp_path, FRAME, NOISE) as database:
+        assert database.ask(SUM).cached
+    with opened(tmp_path, changed("income", 999), NOISE) as database:
+        assert not database.ask(SUM).cached
+
+
+def test_appended_rows_and_people_who_change(tmp_path: Path) -> None:
+    longer = pl.concat([FRAME, FRAME.head(4).with_columns(who=pl.lit("new"))])
+    with opened(tmp_path, FRAME, person="who") as database:
+        database.ask(SUM)
+    with opened(tmp_path, longer, person="who") as database:
+        assert database.people("t") == 11
+    with pytest.raises(DataError, match="column 'income'"):
+        opened(tmp_path, longer.with_columns(income=pl.col("income").fill_null(7)), person="who")
+    with pytest.raises(DataError, match="the people of earlier rows"):
+        opened(tmp_path, longer.with_columns(who=pl.lit("one")), person="who")
+
+
+def test_the_ledger_keeps_no_digest_that_can_be_tried_out(tmp_path: Path) -> None:
+    table = TableSpec(name="t", columns=COLUMNS)
+    backend = open_backend([table], {"t": FRAME})
+    names = ("", *COLUMNS)
+    first = backend.digests("t", names, 20, b"one key")
+    assert first == backend.digests("t", names, 20, b"one key")
+    assert set(first.values()).isdisjoint(backend.digests("t", names, 20, b"another").values())
+    assert set(first.values()).isdisjoint(backend.digests("t", names, 19, b"one key").values())
+    assert len(set(first.values())) == len(names)
+    same = open_backend([table], {"t": pl.concat([FRAME, FRAME])})
+    assert first == same.digests("t", names, 20, b"one key")
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {**COLUMNS, "town": {"role": "sensitive", "type": "category"}},
+        {name: spec for name, spec in COLUMNS.items() if name != "town"},
+        {**COLUMNS, "income": {"role": "hidden", "type": "integer"}},
+    ],
+    ids=["condition sensitive", "condition gone", "measured hidden"],
+)
+def test_a_declaration_may_change_and_nothing_is_forgotten(tmp_path: Path, columns: dict[str, Any]) -> None:
+    with opened(tmp_path, FRAME) as database:
+        database.ask(SUM)
+        database.ask("SELECT sum(income) FROM t WHERE town = 'a'")
+    with opened(tmp_path, FRAME, columns=columns):
+        pass
+    with opened(tmp_path, changed("town", "a")) as database, pytest.raises(QueryRefused, match="determine"):
+        database.ask("SELECT sum(income) FROM t WHERE town = 'a'")
+
+
+def test_integers_of_two_values_are_yes_or_no(tmp_path: Path) -> None:
+    with opened(tmp_path, FRAME) as database, pytest.raises(QueryRefused, match="yes-or-no column 'owns'"):
+        database.ask("SELECT sum(owns) FROM t")
+    with opened(tmp_path, FRAME, {**TRUTH, "interval_audit": True}) as database:
+        assert database.ask("SELECT sum(owns) AS s FROM t").frame["s"].item() == 10
+
+
+def test_too_many_groups_are_refused_before_anything_is_charged() -> None:
+    wide = {"role": "public", "type": "category", "categories": [str(number) for number in range(101)]}
+    frame = pl.DataFrame({"a": ["1"], "b": ["2"]})
+    with dc.StatisticalDatabase(frame, table="t", columns={"a": wide, "b": wide}, policy=NOISE) as database:
+        with pytest.raises(QueryRefused, match="10,000 groups"):
+            database.ask("SELECT a, b, count(*) FROM t GROUP BY a, b")
+        assert str(database.budget()[0].spent) == "nothing"
+
+
+def test_the_library_agrees_with_every_threshold() -> None:
+    for rows, units, delta in ((100, 8, 8), (100, 7, 1), (100, 37, 1), (1, 1, 1), (7, 10**6, 10**6)):
+        Threshold(people(Unit(rows)), Loss.micro_epsilon(units), Fraction(delta, 10**9)).prepare()
+
+
+@pytest.mark.parametrize("policy", [{**TRUTH, "min_query_size": 2}, {**NOISE, "epsilon": 500.0}, CHANGED], ids=str)
+def test_two_histograms_of_one_column(policy: dict[str, Any]) -> None:
+    frame = pl.DataFrame({"age": list(range(100))})
+    columns = {"age": {"role": "public", "type": "integer", "bounds": (0, 100)}}
+    asked = "SELECT histogram(age, [0, 50, 100]) AS halves, histogram(age, [0, 25, 50, 100]) FROM t"
+    with dc.StatisticalDatabase(frame, table="t", columns=columns, policy=policy) as database:
+        how = {"epsilon": 200.0} if policy["mode"] == "dp" else {}
+        line = database.ask(asked, **how).frame.row(0, named=True)
+        assert line["halves"] == pytest.approx([50, 50], abs=3)
+        assert line["histogram_age"] == pytest.approx([25, 25, 50], abs=3)
+        other = "SELECT histogram(age, [0, 25, 50, 100]) AS quarters, histogram(age, [0, 50, 100]) FROM t"
+        again = database.ask(other, **how)
+        assert again.cached and again.frame.row(0) == (line["histogram_age"], line["halves"])

@@ -141,6 +141,34 @@ def test_every_fault_of_a_plan_is_told_at_once(tmp_path: Path, cli: Cli) -> None
 
 
 @pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("  rules:", "  top: many\n  rules:", "table.top): input should be a valid integer"),
+        ("  rules:", "  missing: drop\n  rules:", "table.missing)"),
+        ("  rules:", "  contributor: 5\n  rules:", "table.contributor)"),
+        ("by: [region, education]", "by: [[region, 5]]", "table.by): expected names of columns"),
+        ("base: 5,", "base: five,", "round-controlled.base): input should be a valid number"),
+        ("  output: out", "  audit: {seconds: soon}\n  output: out", "table.audit.seconds)"),
+        ("  output: out", "  marks: [{saif: {region: A}}]\n  output: out", "did you mean 'safe'"),
+        ("mean_change", "mean_chance", "did you mean 'mean_change'"),
+        ("  output: out", "  output: {folder: out, formats: 5}", "table.output.formats)"),
+    ],
+)
+def test_wrong_values_in_a_plan_are_told_before_anything_is_read(
+    tmp_path: Path, cli: Cli, old: str, new: str, message: str
+) -> None:
+    path = put(tmp_path, PLAN.replace(old, new))
+    (tmp_path / "people.csv").unlink()
+    done = cli("table", path)
+    assert done.code == 2 and message in done.err
+
+
+def test_a_figure_that_the_protection_does_not_have(tmp_path: Path, cli: Cli) -> None:
+    done = cli("table", put(tmp_path, PLAN.replace("mean_change", "mean_interval")))
+    assert done.code == 2 and "has no figure 'mean_interval'" in done.err and not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
     "how", ["adjust: {seconds: 5}", "perturb: {variance: 2, maximum: 5}",
             "perturb: {variance: 2, maximum: 5, key_file: key, key_by: [person_id]}",
             "round-random: {base: 12}", "restructure: {}"]
@@ -186,6 +214,32 @@ def test_audit_of_a_table_from_elsewhere(tmp_path: Path, cli: Cli) -> None:
     done = cli("table", "audit", tmp_path / "u.csv", "--by", "row,col", "--value", "n", "--status", "s")
     assert done.code == 0 and "holds" in done.err
     assert cli("table", "audit", tmp_path / "u.csv").code == 2
+    published = safe.with_columns(s=pl.col("s").replace({"u": "c", "x": "c"}))
+    published.write_csv(tmp_path / "c.csv")
+    done = cli("table", "audit", tmp_path / "c.csv", "--by", "row,col", "--value", "n", "--status", "s", "--json")
+    assert done.code == 0 and sum(done.json()["cells"].values()) == 4
+    published.with_columns(s=pl.col("s").replace("c", "x")).write_csv(tmp_path / "x.csv")
+    done = cli("table", "audit", tmp_path / "x.csv", "--by", "row,col", "--value", "n", "--status", "s")
+    assert done.code == 2 and "nothing can be audited" in done.err
+    done = cli("table", "audit", tmp_path / "u.csv", "--by", "row,col", "--value", "n", "--hierarchy", "row")
+    assert done.code == 2 and "NAME=FILE" in done.err
+
+
+def test_audit_of_linked_tables_from_elsewhere(tmp_path: Path, cli: Cli) -> None:
+    """All of r × c is hidden, but nobody of a is in q and nobody of x is in p: nobody is in a and x."""
+    inner = [("a", "x", None, None, "u"), ("a", "y", None, None, "x")]
+    inner += [("b", "x", None, None, "x"), ("b", "y", None, None, "x")]
+    totals = [("a", None, None, 7, ""), ("b", None, None, 14, ""), (None, "x", None, 8, ""), (None, "y", None, 13, "")]
+    others = [(None, None, None, 21, ""), (None, None, "p", 13, ""), (None, None, "q", 8, "")]
+    by_rs = [("a", None, "p", 7, ""), ("a", None, "q", 0, ""), ("b", None, "p", 6, ""), ("b", None, "q", 8, "")]
+    by_cs = [(None, "x", "p", 0, ""), (None, "x", "q", 8, ""), (None, "y", "p", 13, ""), (None, "y", "q", 0, "")]
+    options = ("--value", "n", "--status", "status", "--json", "--quiet", "--by", "r,c", "--by", "r,s")
+    names = {"r": pl.String, "c": pl.String, "s": pl.String, "n": pl.Int64, "status": pl.String}
+    for more, by, code, status in (([], (), 0, "protected"), (by_cs, ("--by", "c,s"), 4, "disclosed")):
+        rows = [*inner, *totals, *others, *by_rs, *more]
+        pl.DataFrame(rows, schema=names, orient="row").write_csv(tmp_path / f"{status}.csv")
+        done = cli("table", "audit", tmp_path / f"{status}.csv", *options, *by)
+        assert done.code == code and done.json()["cells"][status] == 1, done.err
 
 
 def test_audit_of_a_tau_argus_table(tmp_path: Path, cli: Cli) -> None:

@@ -122,3 +122,24 @@ def test_joined_trees_share_codes() -> None:
 def test_bad_hierarchies_are_refused(make: object, message: str) -> None:
     with pytest.raises((dc.DataError, dc.PlanError), match=message):
         make()  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("v.csv", "parent,child\nA,b\n\nA\n", "v.csv, line 4: expected a parent and a child"),
+        ("v.csv", "parent,child\n\n", "no pairs"),
+        ("v.hrc", "A\n\n@@b\n", "v.hrc, line 3: the code is set in"),
+        ("v.hrc", "A\n@\n", "v.hrc, line 2: the line has no code"),
+        ("v.txt", "@Total\n@@A\n@B\n", "v.txt, line 3: the code is set in"),
+    ],
+)
+def test_broken_files_say_where(name: str, text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(dc.DataError, match=message):
+        Dimension.read("v", tmp_path / name)
+
+
+def test_codes_with_the_sign_of_levels_in_csv(tmp_path: Path) -> None:
+    (tmp_path / "v.csv").write_text("@home;inside;Total\nstreet;outside;Total\n")
+    assert Dimension.read("v", tmp_path / "v.csv").codes == ("Total", "inside", "@home", "outside", "street")

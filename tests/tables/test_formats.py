@@ -155,7 +155,7 @@ def test_a_jj_file_by_hand(tmp_path: Path) -> None:
     assert back.value.tolist() == [10, 3, 5, 2] and back.relations.dot(back.value).tolist() == [0]
     assert back.status.tolist() == ["s", "u", "m", "z"] and back.upper_required.tolist() == [0, 2, 0, 0]
     (tmp_path / "cut.jj").write_text("0\n4\n1 10 10 s 0 100 0 0 0\n")
-    with pytest.raises(DataError, match="JJ"):
+    with pytest.raises(DataError, match="ends where"):
         formats.read_jj(tmp_path / "cut.jj")
 
 
@@ -170,3 +170,106 @@ def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no kind"):
         read_rda(tmp_path / "e.rda")
     assert [f.name for f in tmp_path.iterdir()] == ["e.rda"]
+
+
+def test_faults_of_files_name_their_line(tmp_path: Path) -> None:
+    good = cells()
+    formats.write_argus_table(good, tmp_path / "t.tab")
+    lines = (tmp_path / "t.tab").read_text().split("\n")
+    for change, message in (
+        (lambda text: text.replace(";", "", 1), "t.tab, line 5: 9 columns, not 10"),
+        (lambda text: text.replace(text.split(";")[2], "12x"), "t.tab, line 5: column 'turnover'"),
+        (lambda text: text[:-1] + "?", "t.tab, line 5: the status"),
+    ):
+        broken = [*lines[:2], "", *lines[2:]]  # blank lines count
+        broken[4] = change(broken[4])
+        (tmp_path / "t.tab").write_text("\n".join(broken))
+        with pytest.raises(DataError, match=message):
+            formats.read_argus_table(tmp_path / "t.rda")
+    (tmp_path / "h.hst").write_text("\nN1,big,u\nN1,huge,u\n")
+    with pytest.raises(DataError, match=r"h\.hst, line 3: .*unknown code 'huge'"):
+        formats.read_history(good, tmp_path / "h.hst")
+    (tmp_path / "h.hst").write_text("N1,big,pl,1,x\n")
+    with pytest.raises(DataError, match=r"h\.hst, line 1: expected numbers"):
+        formats.read_history(good, tmp_path / "h.hst")
+
+
+@pytest.mark.parametrize(
+    ("place", "text", "message"),
+    [
+        (1, "four", "line 2: expected the number of cells"),
+        (3, "2 3 3 q 0 100 1 2 0", "line 4: expected a new number"),
+        (3, "1 3 3 u 0 100 1 2 0", "line 4: expected a new number"),
+        (3, "2 3 3 u 0 100", "line 4: expected number, value"),
+        (7, "0 4 : 1 (-1) 2 (1) 3 (1)", "line 8: expected `0 parts"),
+        (7, "0 2 : 1 (-1) 9 (1)", "line 8: there is no cell 9"),
+        (7, "5 2 : 1 (-1) 2 (1)", "line 8: expected `0 parts"),
+    ],
+)
+def test_faults_of_jj_files_name_their_line(place: int, text: str, message: str, tmp_path: Path) -> None:
+    numbers = ("1 10 10 s 0 100 0 0 0", "2 3 3 u 0 100 1 2 0", "3 5 5 m 0 100 0 0 0", "4 2 2 z 0 100 0 0 0")
+    lines = ["0", "4", *numbers, "1", "0 4 : 1 (-1) 2 (1) 3 (1) 4 (1)"]
+    lines[place] = text
+    (tmp_path / "x.jj").write_text("\n".join(lines))
+    with pytest.raises(DataError, match=message):
+        formats.read_jj(tmp_path / "x.jj")
+
+
+def test_history_in_the_words_of_tau_argus(tmp_path: Path) -> None:
+    plain = dc.tabulate(firms(), ["region", "size"], "turnover", hierarchies={"region": TREE})
+    (tmp_path / "a.hst").write_text("N1;big;U\nN1;2;P\nN2;big;M\nN2;10;ML\nS1;big;PL;1,5;2\nS1;big;u\nS2;2;w;7\n")
+    found = formats.read_history(plain, tmp_path / "a.hst")
+    at = {code: found.index({"region": code[0], "size": code[1]}) for code in
+          (("N1", "big"), ("N1", "2"), ("N2", "big"), ("N2", "10"), ("S1", "big"), ("S2", "2"))}  # fmt: skip
+    assert np.flatnonzero(found.primary).tolist() == sorted([at["N1", "big"], at["S1", "big"]])
+    assert np.flatnonzero(found.secondary).tolist() == sorted([at["N2", "big"], at["N2", "10"]])
+    assert found.status.must_publish[at["N1", "2"]] and found.status.cost[at["S2", "2"]] == 7  # type: ignore[index]
+    assert (found.lower_required[at["S1", "big"]], found.upper_required[at["S1", "big"]]) == (1.5, 2)
+    formats.write_history(found, tmp_path / "b.hst")
+    again = formats.read_history(plain, tmp_path / "b.hst")
+    assert (again.primary == found.primary).all() and (again.secondary == found.secondary).all()
+
+
+@pytest.mark.parametrize("code", ["a;b", "a,b", "a\u2028b", "a\x85b", 'a"b', "ä ö", "日本", "007", "#x", "a\tb"])
+def test_odd_codes_survive(code: str, tmp_path: Path) -> None:
+    frame = pl.DataFrame({"v": [code, "other", code], "w": list("xyy"), "n": [1.5, 2.0, 3.25]})
+    tree = {"All": {"g": [code], "h": ["other"]}}
+    table = dc.tabulate(frame, ["v", "w"], "n", hierarchies={"v": tree}).mark({"v": code, "w": "x"}, "unsafe")
+    formats.write_argus_table(table, tmp_path / "t.tab")
+    same(table, formats.read_argus_table(tmp_path / "t.rda"))
+    formats.write_argus_microdata(frame, tmp_path / "m.asc", ["v", "w"], ["n"], hierarchies={"v": tree})
+    assert formats.read_argus_microdata(tmp_path / "m.rda").data.frame.rows() == frame.rows()
+    formats.write_history(table, tmp_path / "t.hst")
+    blank = dc.tabulate(frame, ["v", "w"], "n", hierarchies={"v": tree})
+    assert (formats.read_history(blank, tmp_path / "t.hst").primary == table.primary).all()
+
+
+@pytest.mark.parametrize("code", [" a", "a ", "@a", "a\nb", '"a"', ";a"])
+def test_codes_that_would_come_back_as_others_are_refused(code: str, tmp_path: Path) -> None:
+    tree = dc.Dimension.tree("v", {"All": {"g": [code], "h": ["other"]}})
+    with pytest.raises(PlanError, match="cannot be written"):
+        dc.tables.write_dimension(tree, tmp_path / "v.hrc")
+    frame = pl.DataFrame({"v": [code, "other"], "n": [1.5, 2.0]})
+    with pytest.raises(PlanError, match="cannot be written"):
+        formats.write_argus_table(dc.tabulate(frame, ["v"], "n", hierarchies={"v": tree}), tmp_path / "t.tab")
+    assert not list(tmp_path.iterdir())
+
+
+def test_missing_numbers_requests_and_decimal_commas(tmp_path: Path) -> None:
+    (tmp_path / "m.rda").write_text(
+        'Region 1 2 99\n<RECODEABLE>\n<TOTCODE> "Total"\nAsk 3 1\n<REQUEST> "1" "2"\n'
+        "Money 4 4 9999\n<NUMERIC>\n<DECIMALS> 1\n"
+    )
+    (tmp_path / "m.asc").write_text("0112,50\n0209999\n01 3,25\n990 4.0\n")
+    read = formats.read_argus_microdata(tmp_path / "m.rda")
+    assert read.data.frame.rows() == [("01", True, 2.5), ("02", False, None), ("01", False, 3.25), (None, False, 4.0)]
+    table = read.tabulate(["Region"], "Money")
+    assert table.response.requested.tolist()[:2] == [2.5, 2.5]  # type: ignore[union-attr]
+    (tmp_path / "m.asc").write_text("0112,50\n\n020abcd\n")
+    with pytest.raises(DataError, match=r"m\.asc, line 3: column 'Money'"):
+        formats.read_argus_microdata(tmp_path / "m.rda")
+
+
+def test_windows_files_are_read(tmp_path: Path) -> None:
+    (tmp_path / "v.hrc").write_bytes("Süd\r\n@Köln\r\nOst\r\n".encode("cp1252"))
+    assert dc.Dimension.read("v", tmp_path / "v.hrc").codes == ("Total", "Süd", "Köln", "Ost")

@@ -115,3 +115,87 @@ def test_rules_say_what_they_lack() -> None:
         cells.apply_rules([dc.Threshold()])
     with pytest.raises(dc.PlanError, match="columns in `top`"):
         cells.apply_rules([dc.PPercent()])
+
+
+LINKS = [[["a", "b"], ["a", "c"]], [["a", "b"], ["b", "c"], ["a", "c"]], [["a"], ["b", "c"]]]
+
+
+def linked_records(seed: int) -> pl.DataFrame:
+    rng = np.random.default_rng(seed)
+    return pl.DataFrame(
+        {name: rng.choice(list(codes), 30) for name, codes in (("a", "pqrs"), ("b", "xyz"), ("c", "uv"))}
+    )
+
+
+@pytest.mark.parametrize("links", LINKS)
+@pytest.mark.parametrize("gaps", [True, False])
+def test_linked_tables_come_back_as_one_system(links: list[list[str]], gaps: bool) -> None:
+    for seed in range(4):
+        told = dc.tabulate(linked_records(seed), links, weight=False)
+        frame = (
+            told.frame().select(*(dim.name for dim in told.dims), "count").sample(fraction=1, shuffle=True, seed=seed)
+        )
+        if gaps:  # variables that a table does not use may be missing
+            frame = frame.with_columns(pl.col("a", "b", "c").replace("Total", None))
+        cells = dc.tables.from_cells(frame, links, count="count")
+        assert [cells.label(i) for i in range(len(cells))] == [told.label(i) for i in range(len(told))]
+        assert cells.value.tolist() == told.value.tolist()
+        assert cells.in_table.tolist() == told.in_table.tolist() and cells.tables == told.tables
+        assert cells.x.transposed.dot(cells.inner_value) == pytest.approx(cells.value, abs=1e-5)
+        assert not abs(cells.relations().dot(cells.value)).max()
+
+
+def test_linked_tables_are_attacked_together() -> None:
+    """Three margins of two values each leave little room: the bounds are those of all records that can lie behind."""
+    from scipy.optimize import linprog
+
+    told = dc.tabulate(linked_records(1), LINKS[1], weight=False)
+    frame = told.frame().select("a", "b", "c", "count")
+    cells = dc.tables.from_cells(frame, LINKS[1], count="count").apply_rules([dc.Threshold(minimum=2)])
+    done = cells.suppress("elimination")
+    hidden, members = done.cells.suppressed, cells.x.transposed.dense().astype(float)
+    found = done.cells.audit(exact=True)
+    for cell, low, high in zip(found.cell, found.low, found.high, strict=True):
+        for sign, bound in ((1.0, low), (-1.0, high)):
+            best = linprog(sign * members[cell], A_eq=members[~hidden], b_eq=cells.value[~hidden])  # type: ignore[call-overload]
+            assert sign * best.fun == pytest.approx(bound, abs=1e-5)
+
+
+def test_linked_tables_that_contradict_each_other_are_refused() -> None:
+    rows = [("p", "x", None, 4), ("q", "x", None, 6), ("p", None, "u", 5), ("q", None, "u", 5)]
+    frame = pl.DataFrame(rows, schema=["a", "b", "c", "n"], orient="row")
+    with pytest.raises(dc.DataError, match="not the sums of their parts"):
+        dc.tables.from_cells(frame, LINKS[0], count="n")
+    with pytest.raises(dc.DataError, match="contradict each other"):
+        dc.tables.from_cells(frame, LINKS[0], count="n", additivity="recompute")
+    with pytest.raises(dc.DataError, match=r"nothing below them in another one.*a=q"):
+        dc.tables.from_cells(frame.filter(pl.col("c").is_null() | (pl.col("a") == "p")).with_columns(
+            n=pl.when(pl.col("c").is_null()).then("n").otherwise(4)), LINKS[0], count="n")  # fmt: skip
+    pairs = [("a", "b"), ("b", "c"), ("a", "c")]  # each of three differs from the others, but there are two values
+    rows = [(*({one: i, other: 1 - i}.get(name) for name in "abc"), 1) for one, other in pairs for i in (0, 1)]
+    odd = pl.DataFrame(rows, schema=["a", "b", "c", "n"], orient="row")
+    with pytest.raises(dc.DataError, match=r"nothing below them|no records can lie behind"):
+        dc.tables.from_cells(odd, LINKS[1], count="n")
+    with pytest.raises(dc.DataError, match="of the table b × c"):
+        dc.tables.from_cells(frame, [["a", "b"], ["b", "c"]], count="n")
+
+
+def test_a_published_table_is_read_with_its_own_signs() -> None:
+    rows = [("A", "x", None, "c"), ("A", "y", None, "c"), ("B", "x", None, "c"), ("B", "y", None, "c")]
+    rows += [
+        ("Total", "Total", 20, ""),
+        ("A", "Total", 9, ""),
+        ("Total", "x", 12, ""),
+        ("B", "Total", 11, ""),
+        ("Total", "y", 8, ""),
+    ]  # type: ignore[list-item]
+    frame = pl.DataFrame(rows, schema=["r", "s", "n", "status"], orient="row")
+    for options in ({"value": "n"}, {"count": "n"}):
+        cells = dc.tables.from_cells(frame, ["r", "s"], status="status", **options)  # type: ignore[arg-type]
+        assert int(cells.primary.sum()) == 4
+        assert cells.value[cells.index({"r": "A"})] == 9
+
+
+def test_hierarchies_of_unknown_variables_are_refused() -> None:
+    with pytest.raises(dc.PlanError, match="did you mean 'region'"):
+        dc.tables.from_cells(ready(made()), BY, "money", hierarchies={"regio": naive.REGION})

@@ -153,6 +153,43 @@ def test_waivers_and_requests() -> None:
     assert cells.top[:, 0].tolist() == [9, 9, 2]
 
 
+def test_a_respondent_waives_only_where_all_its_records_do() -> None:
+    frame = pl.DataFrame({"a": list("xyz"), "f": list("112"), "n": [5.0, 7.0, 4.0], "ok": [True, False, False]})
+    response = dc.tabulate(frame, ["a"], "n", contributor="f", waivers="ok").response
+    assert response.open_count.tolist() == [2, 0, 1, 1]
+    assert response.open_top.tolist() == [12, 0, 7, 4]
+
+
+@pytest.mark.parametrize("firms", [0, 3, 20])
+@pytest.mark.parametrize("seed", range(6))
+def test_respondents_under_two_unbalanced_trees(seed: int, firms: int) -> None:
+    """Two hierarchies that share a code over the same leaves, a single child, missing and negative amounts."""
+    rng = np.random.default_rng(seed)
+    one = {"All": {"P": {"only": ["a"]}, "Q": ["b", "c"], "d": None}}
+    two = {"All": {"R": {"Q": ["b", "c"], "S": ["a"]}, "d": None}}
+    above = {"a": "a only P R S All", "b": "b Q R All", "c": "c Q R All", "d": "d All"}
+    n = 40
+    amounts = [None if rng.random() < 0.2 else float(x) for x in rng.integers(-4, 9, n)]
+    who = [str(k) for k in rng.integers(0, firms, n)] if firms else [f"r{k}" for k in range(n)]
+    frame = pl.DataFrame({"v": rng.choice(list("abcd"), n), "s": rng.choice(["1", "2"], n), "x": amounts, "who": who})
+    trees = {"v": [dc.Dimension.tree("v", one), dc.Dimension.tree("v", two)]}
+    cells = dc.tabulate(frame, ["v", "s"], "x", hierarchies=trees, contributor="who", top=2)
+    wanted: dict[tuple[str, str], dict[str, float]] = {}
+    for v, s, x, name in frame.iter_rows():
+        for key in ((up, side) for up in above[v].split() for side in (s, "Total")):
+            by = wanted.setdefault(key, {})
+            if x is not None:
+                by[name] = by.get(name, 0.0) + x
+    assert {tuple(cells.label(i).values()) for i in range(len(cells))} == set(wanted)
+    for i in range(len(cells)):
+        by = wanted[tuple(cells.label(i).values())]  # type: ignore[index]
+        sizes = sorted(map(abs, by.values()), reverse=True)
+        response = cells.response
+        assert (response.value[i], response.count[i]) == (sum(by.values()), len(by))
+        assert (response.gross[i], response.negative[i]) == (sum(sizes), sum(x < 0 for x in by.values()))
+        assert cells.top[i].tolist() == [*sizes, 0, 0][:2]
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -162,6 +199,12 @@ def test_waivers_and_requests() -> None:
         (lambda f: dc.tabulate(f, [["region", "size"], ["size", "region"]]), "the same variables"),
         (lambda f: dc.tabulate(f, ["region"], "sector"), "numeric column"),
         (lambda f: dc.tabulate(f, ["region"], top=0), "at least 1"),
+        (lambda f: dc.tabulate(f, ["region"], top="3"), "whole number"),
+        (lambda f: dc.tabulate(f, ["region"], missing="drop"), "missing: unknown choice 'drop'"),
+        (lambda f: dc.tabulate(f, ["region"], empty="yes"), "empty: unknown choice 'yes'"),
+        (lambda f: dc.tabulate(f, [["region", 3]]), "names of columns"),
+        (lambda f: dc.tabulate(f, 5), "at least one"),
+        (lambda f: dc.tabulate(f, ["region"], weight=True), "name of a column"),
         (lambda f: dc.tabulate(f.head(0), ["region"]), "no rows"),
         (lambda f: dc.tabulate(f, ["region"], hierarchies={"regio": naive.REGION}), "did you mean 'region'"),
         (lambda f: dc.tabulate(f, ["region"], hierarchies={"region": {"Total": ["a", "b"]}}), "not leaves"),

@@ -109,12 +109,19 @@ def _report(release: TableRelease, as_json: bool, places: dict[str, str]) -> Non
 
 @table.command(name="audit")
 @click.argument("file", metavar="FILE")
-@click.option("--by", metavar="COLUMNS", help="classifying columns, separated by commas (not for .rda files)")
+@click.option(
+    "--by",
+    multiple=True,
+    metavar="COLUMNS",
+    help="classifying columns, separated by commas (not for .rda files); once for each of several linked tables",
+)
 @click.option("--value", metavar="COLUMN", help="column of the values; suppressed ones may be empty")
 @click.option("--count", metavar="COLUMN", help="column of the numbers of respondents")
 @click.option("--top", metavar="COLUMNS", help="columns of the largest contributions, separated by commas")
 @click.option(
-    "--status", metavar="COLUMN", help="column that says u (sensitive), x (suppressed for others), z or nothing"
+    "--status",
+    metavar="COLUMN",
+    help="column that says u (sensitive), x (suppressed for others), c (either), z or nothing",
 )
 @click.option("--hierarchy", multiple=True, metavar="NAME=FILE", help="hierarchy of a classifying column")
 @click.option("--total", default="Total", show_default=True, help="code of the totals without a hierarchy")
@@ -139,7 +146,7 @@ def audit(file: str, as_json: bool, quiet: bool, **options: Any) -> int:
     FILE is a table of cells (CSV, Excel, Parquet …) or a τ-ARGUS .rda file with its .tab file.
     """
     from discretion.context import Context
-    from discretion.errors import RequirementNotMet
+    from discretion.errors import PlanError, RequirementNotMet
 
     rules = [_parsed(text) for text in options["rule"]]
     cells = _read(file, options, quiet)
@@ -147,6 +154,10 @@ def audit(file: str, as_json: bool, quiet: bool, **options: Any) -> int:
         hidden = cells.suppressed
         cells = cells.apply_rules(rules)
         cells = cells.with_status(secondary=hidden & ~cells.primary)
+    elif not cells.primary.any():
+        raise PlanError(
+            "no cell is sensitive, so that nothing can be audited; mark them u in --status, or give a --rule"
+        )
     with progress_bar(quiet) as progress:
         found = cells.audit(
             rules=rules if options["sums"] else (),
@@ -189,9 +200,12 @@ def _read(file: str, options: dict[str, Any], quiet: bool) -> Cells:
     if not options["by"]:
         raise PlanError("give the classifying columns with --by")
     trees = dict(item.partition("=")[::2] for item in options["hierarchy"])
+    if not all(trees.values()):
+        raise PlanError("--hierarchy: expected NAME=FILE, the classifying column and its hierarchy")
+    tables = [_listed(text) for text in options["by"]]
     return from_cells(
         read(file, report=lambda text: say(text, quiet)).frame,
-        _listed(options["by"]),
+        tables[0] if len(tables) == 1 else tables,
         options["value"],
         count=options["count"],
         top=_listed(options["top"] or ""),

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, get_args
 
 from discretion.errors import PlanError, unknown
 from discretion.part import parse
 from discretion.release.plan import Plan
 from discretion.release.plan_file import PlanText
 from discretion.release.plan_parser import PlanParser
+from discretion.release.table_options import allowed_options, required_options, wrong_types
 from discretion.release.table_plan import (
     FORMATS,
     PROTECTIONS,
@@ -21,6 +21,9 @@ from discretion.release.table_plan import (
     TablePlan,
     TableRequirement,
 )
+from discretion.tables.loss import FIGURES
+from discretion.tables.status import Mark
+from discretion.tables.tabulate import table_lists
 
 _OTHER = (
     "title",
@@ -38,13 +41,9 @@ _TABULATE = (
     "by", "value", "hierarchies", "weight", "contributor", "top", "missing", "empty", "waivers", "requests",
     "record_key",
 )  # fmt: skip
+_NAMED = ("weight", "contributor", "top", "missing", "empty", "record_key")
 _ENTRIES = (*_TABULATE, "rules", "marks", "protect", "audit", "requirements", "output")
 _AUDIT = ("prior", "attacker", "coalition", "seconds", "sums")
-_OWN = {
-    "restructure": ("keep", "ordered"),
-    "perturb": ("key_file", "key_by"),
-}
-"""Options of a protection that its function does not take itself."""
 
 
 class TablePlanParser:
@@ -97,14 +96,21 @@ class TablePlanParser:
         found = {key: self.table[key] for key in _TABULATE if key in self.table}
         if not found.get("by"):
             self._fault(("table",), "`by` is required: the classifying variables, or a list of such lists")
-        if isinstance(found.get("by"), str):
-            found["by"] = [found["by"]]
+        else:
+            try:
+                found["by"] = [found["by"]] if isinstance(found["by"], str) else found["by"]
+                table_lists(found["by"])
+            except PlanError as error:
+                for problem in error.problems:
+                    self._fault(("table", "by"), problem.removeprefix("by: "))
         if not isinstance(found.get("value"), str | None):
             self._fault(("table", "value"), "expected the name of one column; make a plan for each response")
         trees = found.get("hierarchies", {})
         if not isinstance(trees, Mapping):
             self._fault(("table", "hierarchies"), "expected a mapping of variables")
             trees = {}
+        for name, problem in wrong_types("tabulate", {key: found[key] for key in _NAMED if key in found}):
+            self._fault(("table", name), problem)
         found["hierarchies"] = {str(name): self._tree(spec) for name, spec in trees.items()}
         return found
 
@@ -142,6 +148,8 @@ class TablePlanParser:
                 self._fault(("table", "marks", number), "expected a decision and codes: `must-publish: {region: A}`")
                 continue
             ((decision, where),) = spec.items()
+            if decision not in get_args(Mark):
+                self._fault(("table", "marks", number), unknown("mark", str(decision), get_args(Mark)))
             found.append((where, str(decision)))
         return tuple(found)
 
@@ -168,6 +176,8 @@ class TablePlanParser:
         for name in options:
             if name not in known:
                 self._fault(("table", "protect", kind, name), unknown("option", str(name), known))
+        for name, problem in wrong_types(kind, options):
+            self._fault(("table", "protect", kind, name), problem)
         lacking = [name for name in required_options(kind) if name not in options]
         if lacking:
             self._fault(("table", "protect", kind), f"the option {lacking[0]!r} is required")
@@ -191,6 +201,10 @@ class TablePlanParser:
         for name in value:
             if name not in known:
                 self._fault(("table", key, name), unknown("option", str(name), known))
+        for name, problem in wrong_types(
+            key, {name: value[name] for name in ("seconds", "coalition") if name in value}
+        ):
+            self._fault(("table", key, name), problem)
         return MappingProxyType(dict(value))
 
     def _requirements(self) -> tuple[TableRequirement, ...]:
@@ -201,6 +215,9 @@ class TablePlanParser:
                 self._fault(place, "expected a figure and its bound: `suppressed_percent: {at_most: 10}`")
                 continue
             ((figure, bounds),) = spec.items()
+            if figure not in FIGURES:
+                self._fault(place, unknown("figure", str(figure), FIGURES))
+                continue
             numbers = {k: v for k, v in bounds.items() if isinstance(v, int | float) and not isinstance(v, bool)}
             if not bounds or set(bounds) - {"at_most", "at_least"} or len(numbers) < len(bounds):
                 self._fault(place, "expected numbers `at_most` and `at_least`, or one of them")
@@ -223,53 +240,13 @@ class TablePlanParser:
                 self._fault(("table", "output", key), unknown("option", str(key), known))
         formats = value.get("formats", list(FORMATS))
         formats = [formats] if isinstance(formats, str) else formats
-        for name in formats if isinstance(formats, list) else ():
+        if not isinstance(formats, list):
+            self._fault(("table", "output", "formats"), f"expected a list of {', '.join(FORMATS)}")
+            formats = []
+        for name in formats:
             if name not in FORMATS:
                 self._fault(("table", "output", "formats"), unknown("format", str(name), FORMATS))
+        for key in ("folder", "journal"):
+            if not isinstance(value.get(key), str | None):
+                self._fault(("table", "output", key), "expected the name of a folder")
         return TableOutput(value.get("folder"), value.get("journal"), tuple(formats))
-
-
-def allowed_options(kind: str) -> tuple[str, ...]:
-    """Name the options a protection takes in a plan: those of its function, without what the run gives."""
-    given = {"cells", "rules", "seed", "progress", "ctx", "table", "audit", "options"}
-    function = _function(kind)
-    own = () if function is None else tuple(inspect.signature(function).parameters)
-    return tuple(name for name in (*own, *_OWN.get(kind, ())) if name not in given)
-
-
-def required_options(kind: str) -> tuple[str, ...]:
-    """Name the options a protection cannot do without."""
-    function = _function(kind)
-    if function is None:
-        return ()
-    empty = inspect.Parameter.empty
-    named = inspect.signature(function).parameters.items()
-    return tuple(name for name, item in named if item.default is empty and name not in ("cells", "rules", "options"))
-
-
-def _function(kind: str) -> Any:
-    if kind == "suppress":
-        from discretion.tables.suppression import suppress
-
-        return suppress
-    if kind == "restructure":
-        from discretion.tables.restructure import restructure
-
-        return restructure
-    if kind == "round-random":
-        from discretion.tables.rounding import round_random
-
-        return round_random
-    if kind == "round-controlled":
-        from discretion.tables.controlled_rounding import round_controlled
-
-        return round_controlled
-    if kind == "adjust":
-        from discretion.tables.adjustment import adjust
-
-        return adjust
-    if kind == "perturb":
-        from discretion.tables.cell_key import perturb
-
-        return perturb
-    return None

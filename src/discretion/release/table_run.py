@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from discretion.context import Context, Progress, ignore_progress
 from discretion.data.dataset import Dataset
-from discretion.errors import PlanError, RequirementNotMet, unknown
+from discretion.errors import PlanError, RequirementNotMet
 from discretion.release.run import check_plan, read_data, seed_of
 from discretion.release.study import Study
 from discretion.tables.cells import Cells
@@ -191,7 +191,9 @@ def _audited(plan: TablePlan, cells: Cells, result: Any, ctx: Context) -> tuple[
 
 def _judged(requirement: TableRequirement, loss: Mapping[str, float]) -> Verdict:
     if requirement.figure not in loss:
-        raise PlanError(f"requirements: {unknown('figure', requirement.figure, loss)}")
+        raise PlanError(
+            f"requirements: a table protected so has no figure {requirement.figure!r}; it has {', '.join(loss)}"
+        )
     value = float(loss[requirement.figure])
     low, high = requirement.at_least, requirement.at_most
     holds = (high is None or value <= high) and (low is None or value >= low)

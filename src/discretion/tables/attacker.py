@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +24,22 @@ AGAIN: tuple[dict[str, Any], ...] = (
     {"solver": "ipm"},
 )
 """Settings tried in turn where the solver loses its way."""
+
+
+RAY = 1e-7
+"""How much a sum must grow along an endless direction (whose largest entry is 1) to count as growing."""
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """Tables an attacker must hold possible: deviations, and any multiple of an endless direction besides."""
+
+    z: Floats
+    """(unknowns,)"""
+    ray: Floats
+    """(unknowns,) 0 where there is no such direction"""
+    missed: float
+    """by how much the deviations miss the sums they must keep"""
 
 
 def solver(*, primal: bool) -> Any:
@@ -90,17 +107,24 @@ class Block:
         """
         self._solver.changeColsCost(len(self._numbers), self._numbers, -objective)
         self._solver.run()
+        found = self._solution()
+        if found is None:
+            found = self._again()
+        return found
+
+    def _solution(self) -> tuple[Floats, bool] | None:
+        """Read what the solver found; None where it did not come to an end."""
         status = self._solver.getModelStatus()
+        if status == self._statuses.kOptimal:
+            z = np.asarray(self._solver.getSolution().col_value, np.float64)
+            return np.clip(z, self._low, self._high), False
         if status == self._statuses.kUnbounded:
             _, has, ray = self._solver.getPrimalRay()
             if has:
                 return np.asarray(ray, np.float64), True
-        if status != self._statuses.kOptimal:
-            self._again()
-        z = np.asarray(self._solver.getSolution().col_value, np.float64)
-        return np.clip(z, self._low, self._high), False
+        return None
 
-    def _again(self) -> None:
+    def _again(self) -> tuple[Floats, bool]:
         """Solve once more from nothing, by other ways: no deviation at all is possible, so there is a solution."""
         for way in AGAIN:
             kept = {name: self._solver.getOptionValue(name)[1] for name in way}
@@ -108,12 +132,12 @@ class Block:
                 self._solver.setOptionValue(name, value)
             self._solver.clearSolver()
             self._solver.run()
-            status = self._solver.getModelStatus()
+            found = self._solution()
             for name, value in kept.items():
                 self._solver.setOptionValue(name, value)
-            if status == self._statuses.kOptimal:
-                return
-        text = self._solver.modelStatusToString(status)
+            if found is not None:
+                return found
+        text = self._solver.modelStatusToString(self._solver.getModelStatus())
         raise DiscretionError(f"the audit's linear program could not be solved ({text}); nothing is claimed")
 
     def missed(self, z: Floats) -> float:
@@ -198,16 +222,20 @@ class Attacker:
         """Give how far below and above its center a sum of unknowns (one row) can lie: (≤ 0, ≥ 0)."""
         return -self.reach(-target)[0], self.reach(target)[0]
 
-    def reach(self, target: Matrix) -> tuple[float, Floats, float]:
-        """Give how far a sum of unknowns can deviate, the deviations of all unknowns there, and what they miss.
+    def reach(self, target: Matrix) -> tuple[float, Found]:
+        """Give how far a sum of unknowns can deviate, and a table in which it does.
 
-        What they miss of the published sums is taken off the first.
+        What that table misses of the published sums is taken off.
         """
         objective = np.zeros(self.system.size)
         objective[target.indices] = target.data
-        z, missed = self.push(objective)
-        far = float(target.data @ z[target.indices]) if len(target.indices) else 0.0
-        return max(far - missed * len(target.indices), 0.0), z, missed
+        found = self.push(objective)
+        if not len(target.indices):
+            return 0.0, found
+        if float(target.data @ found.ray[target.indices]) > RAY:
+            return np.inf, found
+        far = float(target.data @ found.z[target.indices])
+        return max(far - found.missed * len(target.indices), 0.0), found
 
     @property
     def limits(self) -> tuple[Floats, Floats]:
@@ -220,25 +248,27 @@ class Attacker:
             np.minimum.at(high, whole.A.indices, room[rows] + whole.low[whole.A.indices])
         return whole.low, high
 
-    def push(self, objective: Floats) -> tuple[Floats, float]:
-        """Give the deviations that make an objective over the unknowns largest, part by part, and what they miss.
+    def push(self, objective: Floats) -> Found:
+        """Give a table that makes an objective over the unknowns largest, part by part.
 
-        Unknowns that can go on without end deviate by ±inf; parts that the objective does not touch stay at 0.
+        Parts that the objective does not touch, and those in which it has no end, stay as they are.
         """
-        z = np.zeros(self.system.size)
+        z, ray = np.zeros(self.system.size), np.zeros(self.system.size)
         loose = self._open & (objective != 0)
         z[loose] = np.where(objective[loose] > 0, self._loose_high[loose], self._loose_low[loose])
+        ray[loose] = np.where(np.isinf(z[loose]), np.sign(z[loose]), 0.0)
+        z[loose] = np.where(np.isinf(z[loose]), 0.0, z[loose])
         missed = 0.0
         for number in np.unique(self.system.block[(objective != 0) & ~self._open]).tolist():
             block = self.part(number)
             found, endless = block.farthest(objective[block.unknowns])
             self.solved += 1
             if endless:
-                found = np.where(np.abs(found) > RAY, np.copysign(np.inf, found), 0.0)
+                ray[block.unknowns] = found / np.abs(found).max()
             else:
                 missed = max(missed, block.missed(found))
-            z[block.unknowns] = found
-        return z, missed
+                z[block.unknowns] = found
+        return Found(z, ray, missed)
 
     def tie(self, row: int, tied: bool) -> None:
         """Hold a row of the system at 0, or give it its own bounds back."""
@@ -265,10 +295,6 @@ class Attacker:
         if number not in self._blocks:
             self._blocks[number] = Block(self.system, self._unknowns[number], self._rows[number])
         return self._blocks[number]
-
-
-RAY = 1e-7
-"""Smallest entry of an endless direction that counts."""
 
 
 def _rows_by_block(whole: System) -> list[Ints]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from dataclasses import fields as dataclass_fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from discretion.errors import DataError, PlanError
+from discretion.errors import DataError, PlanError, unknown
 from discretion.kernels.arrays import Bools, Floats, Ints
 
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ Matrix = Any
 class Prior:
     """What the attacker knows of the cells before the table appears; everything given holds together.
 
-    Nothing given: no inner cell is negative.
+    Nothing given: no inner cell is negative. `Prior.of(cells)` is what everybody knows of a table.
     """
 
     percent: float | None = None
@@ -34,8 +36,24 @@ class Prior:
     """whether cells may be negative, so that 0 is no bound"""
 
     def __post_init__(self) -> None:
+        if self.percent is not None and not isinstance(self.percent, int | float):
+            raise PlanError("prior: `percent` must be a number")
         if self.percent is not None and not self.percent > 0:
             raise PlanError("prior: `percent` must be positive; an attacker who knows the cells needs no table")
+
+    @classmethod
+    def of(cls, cells: Cells, given: Prior | Mapping[str, Any] | None = None) -> Prior:
+        """Give what is known; where it is not said, cells may be negative in a table that has negative cells."""
+        if isinstance(given, Prior):
+            return given
+        if given is not None and not isinstance(given, Mapping):
+            raise PlanError("prior: expected entries like {percent: 50} or {negative: true}")
+        usual = {"negative": bool((cells.inner_value < 0).any() or (cells.value < 0).any())}
+        fields = {field.name for field in dataclass_fields(cls)}
+        for name in given or {}:
+            if name not in fields:
+                raise PlanError(f"prior: {unknown('entry', str(name), sorted(fields))}")
+        return cls(**{**usual, **(given or {})})
 
     def bounds(self, cells: Cells, suppressed: Bools) -> tuple[Floats, Floats]:
         """Give the bounds of every cell; the true value must lie between them."""
@@ -104,7 +122,7 @@ def system(
     independent parts of the table fall apart. Unknowns that follow at once (alone in a row, or in a row that leaves
     no room) are taken out. Time O(non-zeros of x).
     """
-    prior = prior or Prior()
+    prior = prior or Prior.of(cells)
     cell_low, cell_high = prior.bounds(cells, suppressed)
     own = cells.inner_cell
     hidden = (own < 0) | suppressed[own]
@@ -119,7 +137,7 @@ def system(
     y = _possible(cells.inner_value, hidden, rows, right, low, high)
     groups = spread(cells, hidden)
     below, above = groups.T @ np.where(hidden, low - y, 0.0), groups.T @ np.where(hidden, high - y, 0.0)
-    A, free = _reduced(_without_repeats(rows @ groups), below)
+    A, free = _reduced(without_repeats(rows @ groups), below)
     groups = groups[:, free]
     members = (x.T.tocsr() @ groups).tocsr()
     ranged = _ranged(cells, suppressed, prior)
@@ -200,8 +218,10 @@ def spread(cells: Cells, hidden: Bools) -> Matrix:
     return csr_array((np.ones(len(places)), (places, unknown)), shape=(len(hidden), count))
 
 
-def _without_repeats(rows: Matrix) -> Matrix:
+def without_repeats(rows: Matrix) -> Matrix:
     """Drop empty rows and all but one of equal ones."""
+    rows = rows.tocsr()
+    rows.eliminate_zeros()
     marks = np.random.default_rng(0).random((rows.shape[1], 2))
     filled = np.flatnonzero(np.diff(rows.indptr) > 0)
     keys = (rows @ marks)[filled].round(9)
@@ -223,7 +243,7 @@ def _reduced(A: Matrix, below: Floats) -> tuple[Matrix, Ints]:
             break
         fixed[A.indices[closed[entries] & live]] = True
     free = np.flatnonzero(~fixed)
-    return _without_repeats(A[:, free].tocsr()), free
+    return without_repeats(A[:, free].tocsr()), free
 
 
 def _ranged(cells: Cells, suppressed: Bools, prior: Prior) -> Ints:

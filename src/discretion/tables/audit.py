@@ -71,7 +71,7 @@ def audit(
     """
     wanted = _wanted(cells, which)
     clock = Clock(seconds, ctx or Context(seed=0, step="audit"))
-    belief = prior if isinstance(prior, Prior) else Prior(**(prior or {}))
+    belief = Prior.of(cells, prior)
     _check_attacker(attacker, coalition)
     if not isinstance(attacker, str):
         from discretion.tables.audit_contributors import one_coalition

@@ -12,7 +12,7 @@ import numpy as np
 
 from discretion.context import Context
 from discretion.kernels.arrays import Bools, Floats, Ints
-from discretion.tables.attacker import Attacker
+from discretion.tables.attacker import RAY, Attacker, Found
 from discretion.tables.attacker_system import Matrix
 
 SLACK = 1e-9
@@ -87,13 +87,12 @@ class Targets:
         reached = (self.below >= self.lower - slack) & (self.above >= self.upper - slack)
         return wide & (self.either | reached)
 
-    def see(self, z: Floats, missed: float) -> None:
-        """Note how far every target deviates in one possible table."""
-        with np.errstate(invalid="ignore"):
-            off = np.nan_to_num(self.rows @ z, nan=0.0, posinf=np.inf, neginf=-np.inf)
-        loss = missed * self._weight
-        np.maximum(self.above, off - loss, out=self.above)
-        np.maximum(self.below, -off - loss, out=self.below)
+    def see(self, found: Found) -> None:
+        """Note how far every target deviates in one possible table, or without end along a direction."""
+        off, loss = self.rows @ found.z, found.missed * self._weight
+        grown = self.rows @ found.ray
+        np.maximum(self.above, np.where(grown > RAY, np.inf, off - loss), out=self.above)
+        np.maximum(self.below, np.where(grown < -RAY, np.inf, -off - loss), out=self.below)
 
 
 @dataclass(eq=False)
@@ -145,7 +144,7 @@ def push_many(attacker: Attacker, targets: Targets, clock: Clock, patience: int 
         rise = rng.random(total) / np.maximum(targets.upper, EXACT * targets.scale) * up
         fall = rng.random(total) / np.maximum(targets.lower, EXACT * targets.scale) * down
         both = targets.either & (rng.random(total) < 0.5)
-        targets.see(*attacker.push(turned @ (np.where(both, 0.0, rise) - np.where(targets.either & ~both, 0.0, fall))))
+        targets.see(attacker.push(turned @ (np.where(both, 0.0, rise) - np.where(targets.either & ~both, 0.0, fall))))
         decided = left - int(sum(side.sum() for side in targets.open_at(slice(None))))
         stalled = stalled + 1 if decided <= FEW * left else 0
 
@@ -161,8 +160,8 @@ def _singly(
             if clock.over:
                 return
             if not done[i] and (wanted is None or wanted(i, side)):
-                far, z, missed = attacker.reach(sign * targets.rows[[i]])
-                targets.see(z, missed)
+                far, found = attacker.reach(sign * targets.rows[[i]])
+                targets.see(found)
                 reached[i], done[i] = max(far, reached[i]), True
 
 

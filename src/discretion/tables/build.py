@@ -16,7 +16,7 @@ from discretion.tables.contributions import Contributions
 from discretion.tables.dimensions import Dimension
 from discretion.tables.packing import Packer, row_keys
 from discretion.tables.response import Response
-from discretion.tables.roll_up import Figures, table_figures
+from discretion.tables.roll_up import Figures, blank, table_figures
 from discretion.tables.status import Status
 
 MOST_EMPTY = 5_000_000
@@ -39,7 +39,7 @@ def cells_of(
     if empty == "keep":
         parts = [_with_empty(part, dims, columns) for part, columns in zip(parts, variables, strict=True)]
         entries = _with_empty_inner(entries, dims)
-    figures, in_table = united(parts, dims)
+    figures, in_table = united(parts, dims, empty == "keep")
     inner_values = [
         np.bincount(entries.inner, np.nan_to_num(entries.x[:, r]), len(entries.inner_codes)).astype(np.float64)
         for r in range(len(entries.names))
@@ -51,9 +51,9 @@ def cells_of(
         tables=tables,
         in_table=in_table,
         inner_codes=entries.inner_codes,
-        weighted_count=np.ascontiguousarray(figures.sums[:, -2]),
+        weighted_count=figures.weight,
         status=Status.empty(len(figures)),
-        key=None if entries.key is None else figures.sums[:, -1] % 1.0,
+        key=None if figures.key is None else figures.key % 1.0,
         contributors=contributors,
         source=entries,
         notes=notes,
@@ -61,40 +61,36 @@ def cells_of(
 
 
 def responses_of(figures: Figures, entries: Contributions, inner_values: Sequence[Floats]) -> tuple[Response, ...]:
-    """Take the figures apart by response."""
-    r = len(entries.names)
-
-    def column(array: Any, number: int) -> Any:
-        return np.ascontiguousarray(array[:, number])
-
+    """Take the figures apart by response; figures that are the same are one array."""
     return tuple(
         Response(
             name=name,
-            value=column(figures.sums, k),
-            count=column(figures.counts, k),
-            gross=column(figures.sums, r + k),
-            top=column(figures.top, k),
-            top_ids=column(figures.ids, k),
-            negative=column(figures.counts, 2 * r + k),
-            open_count=column(figures.counts, r + k),
-            open_top=column(figures.maxima, k),
-            requested=column(figures.maxima, r + k) if entries.knows_requests else None,
-            inner_value=inner_values[k],
+            value=one.value,
+            count=one.count,
+            gross=one.value if one.gross is None else one.gross,
+            top=one.top,
+            top_ids=one.ids,
+            negative=np.zeros(len(figures), np.int64) if one.negative is None else one.negative,
+            open_count=one.count if one.open_count is None else one.open_count,
+            open_top=one.top[:, 0] if one.open_top is None else one.open_top,
+            requested=one.requested,
+            inner_value=inner_value,
             frequency=entries.frequency,
         )
-        for k, name in enumerate(entries.names)
+        for name, one, inner_value in zip(entries.names, figures.amounts, inner_values, strict=True)
     )
 
 
-def united(parts: Sequence[Figures], dims: Sequence[Dimension]) -> tuple[Figures, Bools]:
+def united(parts: Sequence[Figures], dims: Sequence[Dimension], unordered: bool = False) -> tuple[Figures, Bools]:
     """Put the cells of linked tables together in order of their codes, each once, and tell where each occurs."""
-    stacked = Figures.stack(parts)
+    if len(parts) == 1 and not unordered:
+        return parts[0], np.ones((len(parts[0]), 1), np.bool_)
     source = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
-    keys = row_keys(stacked.codes, [len(dim) for dim in dims])
+    keys = row_keys(np.concatenate([part.codes for part in parts]), [len(dim) for dim in dims])
     _, first, number = np.unique(keys, return_index=True, return_inverse=True)
     in_table = np.zeros((len(first), len(parts)), np.bool_)
     in_table[number, source] = True
-    return stacked.take(first), in_table
+    return Figures.stack(parts, first), in_table
 
 
 def _with_empty(cells: Figures, dims: Sequence[Dimension], variables: Sequence[int]) -> Figures:
@@ -103,16 +99,7 @@ def _with_empty(cells: Figures, dims: Sequence[Dimension], variables: Sequence[i
     every = _combinations(choices)
     known = Packer.fit(cells.codes, [len(dim) for dim in dims]).find(every)
     new = every[known < 0]
-    shapes = {name: (len(new), *array.shape[1:]) for name, array in vars(cells).items()}
-    blank = Figures(
-        new,
-        np.zeros(shapes["sums"]),
-        np.zeros(shapes["counts"], np.int64),
-        np.zeros(shapes["maxima"]),
-        np.zeros(shapes["top"]),
-        np.full(shapes["ids"], -1, np.int32),
-    )
-    return Figures.stack([cells, blank])
+    return Figures.stack([cells, blank(new, cells)])
 
 
 def _with_empty_inner(entries: Contributions, dims: Sequence[Dimension]) -> Contributions:

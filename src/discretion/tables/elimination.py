@@ -11,7 +11,8 @@ import numpy as np
 from discretion.context import Context
 from discretion.errors import Infeasible
 from discretion.kernels.arrays import Bools, Floats, Ints, Ints32
-from discretion.tables.levels import costs
+from discretion.tables.levels import costs, empty
+from discretion.tables.levels_model import first_equal
 from discretion.tables.singletons import known_combinations
 
 if TYPE_CHECKING:
@@ -65,7 +66,8 @@ def eliminate(
         return none
     problem = _Problem.of(cells, costs(cells, cost), known_combinations(cells, coalition) if singletons else [])
     best = problem.run(problem.order, ctx)
-    problem.check_published(cells, best)
+    if (bad := problem.refused(cells, best)).any():
+        raise Infeasible(_reason(cells, bad, costs(cells, cost), singletons, ctx))
     best = problem.improved(best, ctx)
     none[problem.order[~best]] = True
     none[problem.first[cells.primary]] = True
@@ -92,7 +94,7 @@ class _Problem:
     @classmethod
     def of(cls, cells: Cells, cost: Floats, known: Sequence[Ints32]) -> _Problem:
         members = cells.x.transposed
-        first = _first_equal(members.indptr, members.indices)
+        first = first_equal(cells)
         numbers = np.arange(len(cells))
         sensitive = np.unique(first[cells.primary])
         free = np.flatnonzero((first == numbers) & ~np.isin(numbers, sensitive))
@@ -101,8 +103,7 @@ class _Problem:
         np.maximum.at(dearest, first, cost)
         forced = np.bincount(first, cells.status.must_publish, len(cells)) > 0
         preferred = np.bincount(first, cells.status.preferred, len(cells)) > 0
-        empty = cells.count == 0 if cells.response.counted else cells.value == 0
-        stage = np.select([forced, empty, preferred], [0, 1, 3], 2)
+        stage = np.select([forced, empty(cells), preferred], [0, 1, 3], 2)
         order = free[np.lexsort((-dearest[free], stage[free]))]
         kept = [members.row(int(cell)) for cell in sensitive]
         place = {rows.tobytes(): number for number, rows in enumerate(kept)}
@@ -183,25 +184,27 @@ class _Problem:
         lost: Floats = np.cumsum(np.where(hidden[order], self.cost[order], 0.0))
         return lost
 
-    def check_published(self, cells: Cells, allowed: Bools) -> None:
-        """Raise when cells that must be published cannot be."""
-        refused = np.isin(self.first, self.order[~allowed]) & cells.status.must_publish
-        shared = np.isin(self.first, self.first[cells.primary]) & cells.status.must_publish
-        bad = np.flatnonzero(refused | shared)
-        if not len(bad):
-            return
-        named = [", ".join(f"{name}={code}" for name, code in cells.label(int(i)).items()) for i in bad[:_NAMED]]
-        more = f" and {len(bad) - _NAMED} more" if len(bad) > _NAMED else ""
-        raise Infeasible(
-            f"{len(bad)} cells that must be published make sensitive cells computable, together with the others that "
-            f"must be: {'; '.join(named)}{more}; let some of them be suppressed"
-        )
+    def refused(self, cells: Cells, allowed: Bools) -> Bools:
+        """Tell which cells that must be published cannot be."""
+        bad = np.isin(self.first, self.order[~allowed]) | np.isin(self.first, self.first[cells.primary])
+        must: Bools = cells.status.must_publish
+        return bad & must
 
 
-def _first_equal(start: Ints, rows: Ints32) -> Ints:
-    """Give for each column the first one with the same rows."""
-    seen: dict[bytes, int] = {}
-    first = np.empty(len(start) - 1, np.int64)
-    for number in range(len(first)):
-        first[number] = seen.setdefault(rows[start[number] : start[number + 1]].tobytes(), number)
-    return first
+def _reason(cells: Cells, bad: Bools, cost: Floats, singletons: bool, ctx: Context) -> str:
+    """Say which cells must not be published, and whether anybody could then compute sensitive ones."""
+    names = [
+        "(" + ", ".join(f"{name}={code}" for name, code in cells.label(int(i)).items()) + ")"
+        for i in np.flatnonzero(bad)[:_NAMED]
+    ]
+    more = f" and {int(bad.sum()) - _NAMED} more" if bad.sum() > _NAMED else ""
+    some = "1 cell that must be published makes" if bad.sum() == 1 else f"{bad.sum()} cells that must be published make"
+    text = f"{some} sensitive cells computable, together with the others that must be: {'; '.join(names)}{more}"
+    if singletons:
+        plain = _Problem.of(cells, cost, [])
+        if not plain.refused(cells, plain.run(plain.order, ctx)).any():
+            return (
+                f"{text}, for respondents who know a cell of their own; let some of them be suppressed, or say "
+                "singletons=False to protect against outsiders only"
+            )
+    return f"{text}; let some of them be suppressed"

@@ -82,7 +82,7 @@ def levels(
     >>> int(cells.secondary.sum()), cells.audit().holds
     (3, True)
     """
-    search = _Levels(cells, start, cost, prior or _prior(cells), ctx or Context(seed=0, step="levels"))
+    search = _Levels(cells, start, cost, prior or Prior.of(cells), ctx or Context(seed=0, step="levels"))
     return search.run(clean, keep_start)
 
 
@@ -106,8 +106,9 @@ def costs(cells: Cells, cost: Cost | Any = "value") -> Floats:
     return np.where(cells.status.preferred, PREFERRED * filled, filled)
 
 
-def _prior(cells: Cells) -> Prior:
-    return Prior(negative=bool((cells.inner_value < 0).any()))
+def empty(cells: Cells) -> Bools:
+    """Tell which cells nobody is in; these are never suppressed for others. Without counts: those of 0."""
+    return cells.count == 0 if cells.response.counted else cells.value == 0
 
 
 class _Levels:
@@ -130,8 +131,7 @@ class _Levels:
         self.place[self.shown] = np.arange(len(self.shown))
         self.cost = costs(cells, cost)
         self.frame: Frame = frame_of(cells, prior)
-        usable = (~cells.status.must_publish & (cells.value != 0)) | self.hidden
-        self.rooms = Rooms(self.frame, np.where(self.hidden, TAKEN, 1.0) * self.cost, usable)
+        self.rooms = self.open_rooms()
 
     def run(self, clean: int | None, keep_start: bool) -> Bools:
         """Make room for all, then take back what is not needed."""
@@ -145,13 +145,14 @@ class _Levels:
             cleaner = Cleaner(self.cells, self.frame, self.hidden, kept, self.cost, TAKEN, self.ctx)
             proved = self.pushed(kept)
             self.hidden = cleaner.run(self.shown, self.goals(proved), proved, clean)
-            self.rooms.price(*self.prices())
+            self.rooms = self.open_rooms()
             self.protect()
         return self.hidden & ~self.cells.primary
 
-    def prices(self) -> tuple[Ints, Floats]:
-        """Give what every cell costs from now on."""
-        return np.arange(len(self.cells)), np.where(self.hidden, TAKEN, 1.0) * self.cost
+    def open_rooms(self) -> Rooms:
+        """Give the programs that make room, with what every cell costs now."""
+        usable = (~self.cells.status.must_publish & ~empty(self.cells)) | self.hidden
+        return Rooms(self.frame, np.where(self.hidden, TAKEN, 1.0) * self.cost, usable, free=self.hidden)
 
     def protect(self) -> None:
         """Suppress cells until the audit's own programs prove the room of all sensitive cells.

@@ -37,7 +37,7 @@ class Cleaner:
     ) -> None:
         self.cells, self.hidden, self.kept, self.cost, self.ctx = cells, hidden.copy(), kept, cost, ctx
         self.taken = taken
-        self.rooms = Rooms(frame, np.where(kept, taken, 1.0) * cost, hidden, AROUND)
+        self.rooms = Rooms(frame, np.where(kept, taken, 1.0) * cost, hidden, AROUND, kept)
         self.place = np.full(len(cells), -1, np.int64)
         self.proof: dict[int, Ints] = {}
         """the complementary cells in the table that proves a side (number of the cell times 2, plus 1 for above)"""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from discretion.kernels.arrays import Bools, Floats, Ints
+from discretion.tables.levels_inner import InnerModel
 from discretion.tables.levels_model import Frame, RoomModel
 
 AROUND = 8000
@@ -20,58 +21,67 @@ class Rooms:
     there are `around` of them. Cells farther away stay as they are, so a table found holds for all cells; where none
     is found more cells are taken in, in the end all. A program over all cells stays in the solver and goes on from its
     last solution; a smaller one serves both sides of its cell. Time of a small program grows with `around`, not with
-    the table; what it finds may cost more than what a program over the whole table would.
+    the table; what it finds may cost more than what a program over the whole table would. Where most cells are `free`
+    (suppressed, and to stay so) there is one program over the inner cells instead.
     """
 
-    def __init__(self, frame: Frame, cost: Floats, usable: Bools, around: int = AROUND) -> None:
-        beyond = len(frame.up) - frame.cells
+    def __init__(
+        self, frame: Frame, cost: Floats, usable: Bools, around: int = AROUND, free: Bools | None = None
+    ) -> None:
         self.frame = frame
         self.around = around
         self.solved = 0
         """linear programs solved so far"""
-        self._cost = np.r_[cost, np.zeros(beyond)]
-        self._usable: Bools = np.r_[usable, np.ones(beyond, np.bool_)]
+        self._cell_cost, self.open_cells = cost.copy(), usable.copy()
+        """what each cell costs, and which may differ"""
+        self._cost, self._usable = frame.of_columns(cost, usable)
         self._sums = abs(frame.sums).tocsr()
         self._of = self._sums.T.tocsr()
-        self._whole: RoomModel | None = None
+        self._whole: RoomModel | InnerModel | None = None
+        if free is not None and InnerModel.suits(frame, kept := frame.of_columns(cost, free)[1][: frame.shown]):
+            self._whole = InnerModel(frame, self._cost, self._usable, kept & self._usable[: frame.shown])
         self._last: tuple[int, int, RoomModel] | None = None
 
     def price(self, cells: Ints, cost: Floats) -> None:
         """Change what cells cost."""
-        self._cost[cells] = cost
+        self._cell_cost[cells] = cost
+        columns = np.unique(self.frame.column[cells])
+        members, place = self.frame.cells_of(columns)
+        self._cost[columns] = np.bincount(place, self._cell_cost[members], len(columns))
         for model in self._models():
-            model.price(cells, cost)
+            model.price(columns, self._cost[columns])
 
     def close(self, cell: int, closed: bool) -> None:
-        """Forbid a cell to differ, or allow it again."""
-        self._usable[cell] = not closed
+        """Forbid a cell to differ, or allow it again; cells with the same inner cells differ together or not at all."""
+        self.open_cells[cell] = not closed
+        column = int(self.frame.column[cell])
+        self._usable[column] = self.open_cells[self.frame.cells_of(np.array([column]))[0]].all()
         for model in self._models():
-            model.close(cell, closed)
-
-    @property
-    def open_cells(self) -> Bools:
-        """Which cells may differ."""
-        cells: Bools = self._usable[: self.frame.cells]
-        return cells
+            model.close(column, not self._usable[column])
 
     def room(self, cell: int, amount: float, *, above: bool, grow: bool = True) -> tuple[Ints, Floats] | None:
         """Give the cells that differ, and by how much, in the cheapest table found where one differs by an amount.
 
         None when there is no such table; without `grow`, when there is none that differs around the cell only.
         """
-        size = self.around
+        size, column = self.around, int(self.frame.column[cell])
+        if not self._usable[column]:
+            return None
         while True:
-            model = self._model(cell, size)
+            model = self._model(column, size)
             self.solved += 1
-            found = model.room(cell, amount, above=above)
-            if found is not None or model is self._whole or not grow:
-                return found
+            found = model.room(column, amount, above=above)
+            if found is not None:
+                cells, place = self.frame.cells_of(found[0])
+                return cells, found[1][place]
+            if model is self._whole or not grow:
+                return None
             size *= GROWTH
 
-    def region(self, cell: int, size: int) -> Bools:
-        """Give the columns around a cell: so many at least, or all that are tied to it."""
+    def region(self, column: int, size: int) -> Bools:
+        """Give the columns around one: so many at least, or all that are tied to it."""
         inside = np.zeros(len(self._usable))
-        inside[cell] = 1.0
+        inside[column] = 1.0
         count = 1
         while count < size:
             inside = ((self._of @ (self._sums @ inside) > 0) & self._usable).astype(np.float64)
@@ -80,14 +90,14 @@ class Rooms:
                 break
         return inside > 0
 
-    def _model(self, cell: int, size: int) -> RoomModel:
-        if size >= int(self._usable.sum()):
+    def _model(self, column: int, size: int) -> RoomModel | InnerModel:
+        if size >= int(self._usable.sum()) or isinstance(self._whole, InnerModel):
             if self._whole is None:
                 self._whole = RoomModel(self.frame, self._cost, self._usable)
             return self._whole
-        if self._last is None or self._last[:2] != (cell, size):
-            self._last = cell, size, RoomModel(self.frame, self._cost, self.region(cell, size))
+        if self._last is None or self._last[:2] != (column, size):
+            self._last = column, size, RoomModel(self.frame, self._cost, self.region(column, size))
         return self._last[2]
 
-    def _models(self) -> list[RoomModel]:
+    def _models(self) -> list[RoomModel | InnerModel]:
         return [model for model in (self._whole, self._last[2] if self._last else None) if model is not None]

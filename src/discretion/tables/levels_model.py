@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from discretion.errors import DiscretionError
 from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.tables.attacker import solver
-from discretion.tables.attacker_system import Matrix, Prior, spread
+from discretion.tables.attacker_system import Matrix, Prior, spread, without_repeats
 
 if TYPE_CHECKING:
     from discretion.tables.cells import Cells
@@ -21,7 +22,10 @@ NONZERO = 1e-7
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """How cells (and after them unpublished inner cells) are tied together, and how far each may differ."""
+    """How cells (and after them unpublished inner cells) are tied together, and how far each may differ.
+
+    Cells with the same inner cells always differ by the same amount and are one column.
+    """
 
     sums: Matrix
     """(sums × columns) every row times the deviations is 0"""
@@ -29,38 +33,64 @@ class Frame:
     """(columns,) how far above its value each may lie"""
     down: Floats
     """(columns,) how far below"""
-    cells: int
+    column: Ints
+    """(cells,) the column of each cell"""
+    shown: int
     """how many of the columns are cells"""
+    inside: Matrix
+    """(shown columns × unknowns) the inner cells of each column; those in exactly the same cells are one unknown"""
+    bounds: tuple[Floats, Floats] | None
+    """(unknowns,) how far below and above its value each unknown may lie; None where totals have bounds of their own"""
+
+    @cached_property
+    def _by_column(self) -> tuple[Ints, Ints]:
+        order = np.argsort(self.column, kind="stable")
+        return order, np.r_[0, np.cumsum(np.bincount(self.column, minlength=self.shown))]
+
+    def cells_of(self, columns: Ints) -> tuple[Ints, Ints]:
+        """Give the cells of some columns, and for each the place of its column among them."""
+        order, start = self._by_column
+        count = start[columns + 1] - start[columns]
+        place = np.repeat(np.arange(len(columns)), count)
+        inside = np.arange(len(place)) - np.repeat(np.cumsum(count) - count, count)
+        return order[start[columns][place] + inside], place
+
+    def of_columns(self, cost: Floats, usable: Bools) -> tuple[Floats, Bools]:
+        """Add up what cells of a column cost, and tell which columns have only usable cells; the rest are free."""
+        beyond = len(self.up) - self.shown
+        price = np.bincount(self.column, cost, self.shown)
+        barred = np.bincount(self.column, ~usable, self.shown) > 0
+        return np.r_[price, np.zeros(beyond)], np.r_[~barred, np.ones(beyond, np.bool_)]
 
 
 class RoomModel:
     """All tables that differ from the true one, and what the cells that differ would cost if they were suppressed.
 
-    Two columns per cell (it lies above, below its value), one row per sum; `room` asks for the cheapest table in which
-    a cell differs by a given amount. Columns outside `usable` never differ: a table found for a part of the cells is
-    one for all of them. The solver goes on from the last solution.
+    Two variables per column (it lies above, below its value), one row per sum; `room` asks for the cheapest table in
+    which a column differs by a given amount. Columns outside `usable` never differ: a table found for a part of them is
+    one for all. The solver goes on from the last solution.
     """
 
     def __init__(self, frame: Frame, cost: Floats, usable: Bools) -> None:
         import highspy
         from scipy.sparse import hstack
 
-        self.cells = np.flatnonzero(usable)
-        self._count = frame.cells
+        self.columns = np.flatnonzero(usable)
+        self._shown = frame.shown
         self._place = np.full(len(frame.up), -1, np.int64)
-        self._place[self.cells] = np.arange(len(self.cells))
-        self._up, self._down = frame.up[self.cells], frame.down[self.cells]
+        self._place[self.columns] = np.arange(len(self.columns))
+        self._up, self._down = frame.up[self.columns], frame.down[self.columns]
         sums = frame.sums
-        rows = sums[:, self.cells].tocsr()
+        rows = sums[:, self.columns].tocsr()
         rows.eliminate_zeros()
         rows = rows[np.flatnonzero(np.diff(rows.indptr) > 0)]
         self._statuses = highspy.HighsModelStatus
         self._solver = solver(primal=False)
         lp = highspy.HighsLp()
         matrix = hstack([rows, -rows]).tocsr()
-        lp.num_col_, lp.num_row_ = 2 * len(self.cells), rows.shape[0]
-        lp.col_cost_ = np.tile(cost[self.cells], 2)
-        lp.col_lower_, lp.col_upper_ = np.zeros(2 * len(self.cells)), np.r_[self._up, self._down]
+        lp.num_col_, lp.num_row_ = 2 * len(self.columns), rows.shape[0]
+        lp.col_cost_ = np.tile(cost[self.columns], 2)
+        lp.col_lower_, lp.col_upper_ = np.zeros(2 * len(self.columns)), np.r_[self._up, self._down]
         lp.row_lower_ = lp.row_upper_ = np.zeros(rows.shape[0])
         lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
         lp.a_matrix_.start_ = matrix.indptr.astype(np.int32)
@@ -69,28 +99,28 @@ class RoomModel:
         self._solver.passModel(lp)
         self.solved = 0
 
-    def price(self, cells: Ints, cost: Floats | float) -> None:
-        """Change what cells cost; those that are not in the program have no price."""
-        place = self._place[cells]
-        cost = np.broadcast_to(cost, len(cells))[place >= 0]
+    def price(self, columns: Ints, cost: Floats) -> None:
+        """Change what columns cost; those that are not in the program have no price."""
+        place = self._place[columns]
+        cost = cost[place >= 0]
         place = place[place >= 0]
-        both = np.r_[place, place + len(self.cells)].astype(np.int32)
+        both = np.r_[place, place + len(self.columns)].astype(np.int32)
         self._solver.changeColsCost(len(both), both, np.tile(cost, 2).astype(np.float64))
 
-    def close(self, cell: int, closed: bool) -> None:
-        """Forbid a cell to differ, or allow it again."""
-        i, n = int(self._place[cell]), len(self.cells)
+    def close(self, column: int, closed: bool) -> None:
+        """Forbid a column to differ, or allow it again."""
+        i, n = int(self._place[column]), len(self.columns)
         if i < 0:
             return
         self._solver.changeColBounds(i, 0.0, 0.0 if closed else float(self._up[i]))
         self._solver.changeColBounds(i + n, 0.0, 0.0 if closed else float(self._down[i]))
 
-    def room(self, cell: int, amount: float, *, above: bool) -> tuple[Ints, Floats] | None:
-        """Give the cells that differ, and by how much, in the cheapest table where one differs by at least an amount.
+    def room(self, column: int, amount: float, *, above: bool) -> tuple[Ints, Floats] | None:
+        """Give the columns that differ, and by how much, in the cheapest table where one differs by at least an amount.
 
         None when there is no such table.
         """
-        i, n = int(self._place[cell]), len(self.cells)
+        i, n = int(self._place[column]), len(self.columns)
         here, there = (i, i + n) if above else (i + n, i)
         bound = {i: float(self._up[i]), i + n: float(self._down[i])}
         amount = min(amount, bound[here])
@@ -102,8 +132,8 @@ class RoomModel:
             columns = np.asarray(self._solver.getSolution().col_value, np.float64)
             z = columns[:n] - columns[n:]
             used = np.flatnonzero(np.abs(z) > NONZERO * max(amount, 1e-3))
-            used = used[self.cells[used] < self._count]
-            found = self.cells[used], z[used]
+            used = used[self.columns[used] < self._shown]
+            found = self.columns[used], z[used]
         self._solver.changeColBounds(here, 0.0, bound[here])
         self._solver.changeColBounds(there, 0.0, bound[there])
         return found
@@ -119,29 +149,48 @@ class RoomModel:
         raise DiscretionError(f"a linear program could not be solved ({self._solver.modelStatusToString(status)})")
 
 
+def first_equal(cells: Cells) -> Ints:
+    """Give for each cell the first one that consists of the same inner cells: they stand and fall together."""
+    members = cells.x.transposed
+    seen: dict[bytes, int] = {}
+    first = np.empty(len(cells), np.int64)
+    for number in range(len(first)):
+        first[number] = seen.setdefault(members.row(number).tobytes(), number)
+    return first
+
+
 def frame_of(cells: Cells, prior: Prior) -> Frame:
     """Tie all cells together. Published cells of linked tables that no relation takes apart are sums of inner cells."""
     from scipy.sparse import csr_array, hstack, vstack
 
     low, high = prior.bounds(cells, np.ones(len(cells), np.bool_))
+    first, column = np.unique(first_equal(cells), return_inverse=True)
+    together: Matrix = csr_array((np.ones(len(cells)), (np.arange(len(cells)), column)), shape=(len(cells), len(first)))
     sums = cells.relations()
-    matrix: Matrix = sums.to_scipy()
-    up, down = high - cells.value, cells.value - low
+    matrix: Matrix = without_repeats(sums.to_scipy() @ together)
+    up, down = np.full(len(first), np.inf), np.full(len(first), np.inf)
+    np.minimum.at(up, column, high - cells.value)
+    np.minimum.at(down, column, cells.value - low)
     own = cells.inner_cell
+    every = spread(cells, np.ones(len(own), np.bool_))
+    inside = (cells.x.transposed.to_scipy()[first] @ every).tocsr()
+    below = np.full(every.shape[1], np.inf) if prior.negative else every.T @ cells.inner_value
+    plain = prior.percent is None and prior.lower is None and prior.upper is None
+    ends = (below, np.full(len(below), np.inf)) if plain else None
     if (own >= 0).all():
-        return Frame(matrix, up, down, len(cells))
+        return Frame(matrix, up, down, column, len(first), inside, ends)
     unit = spread(cells, own < 0)
     hidden = unit.shape[1]
     bottom = np.ones(len(cells), np.bool_)
     bottom[sums.indices[sums.data > 0]] = False
     bottom[own[own >= 0]] = False
     bare = np.flatnonzero(bottom)
-    inside = cells.x.transposed.to_scipy()[bare]
+    parts = cells.x.transposed.to_scipy()[bare]
     seen = np.flatnonzero(own >= 0)
     to_cells: Matrix = csr_array((np.ones(len(seen)), (seen, own[seen])), shape=(len(own), len(cells)))
     own_rows: Matrix = csr_array((np.ones(len(bare)), (np.arange(len(bare)), bare)), shape=(len(bare), len(cells)))
     below = np.full(hidden, np.inf) if prior.negative else unit.T @ np.where(own < 0, cells.inner_value, 0.0)
-    extra = hstack([own_rows - inside @ to_cells, -(inside @ unit)])
+    extra = hstack([(own_rows - parts @ to_cells) @ together, -(parts @ unit)])
     blank: Matrix = csr_array((matrix.shape[0], hidden), dtype=np.float64)
     matrix = vstack([hstack([matrix, blank]), extra]).tocsr()
-    return Frame(matrix, np.r_[up, np.full(hidden, np.inf)], np.r_[down, below], len(cells))
+    return Frame(matrix, np.r_[up, np.full(hidden, np.inf)], np.r_[down, below], column, len(first), inside, ends)

@@ -11,6 +11,14 @@ if TYPE_CHECKING:
     from discretion.tables.cells import Cells
 
 
+FIGURES = (
+    "cells", "suppressed", "suppressed_primary", "suppressed_secondary", "suppressed_percent", "suppressed_value",
+    "suppressed_value_percent", "mean_interval", "intervals_without_end", "changed", "mean_change",
+    "root_mean_square_change", "largest_change", "mean_relative_change_percent", "largest_misfit",
+)  # fmt: skip
+"""The names of all figures; which of them a table has depends on its protection."""
+
+
 def loss_of(cells: Cells, audit: Audit | None = None) -> dict[str, float]:
     """Give the information loss of a protected table as figures, each lower when less was lost.
 

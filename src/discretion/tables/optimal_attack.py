@@ -12,8 +12,10 @@ from discretion.context import Context
 from discretion.errors import DiscretionError
 from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.tables.attacker import solver
+from discretion.tables.attacker_system import Prior
 from discretion.tables.audit import whole_numbers
 from discretion.tables.audit_certify import EXACT
+from discretion.tables.levels import empty
 
 if TYPE_CHECKING:
     from discretion.tables.cells import Cells
@@ -59,12 +61,12 @@ class Attack:
         import highspy
 
         self._statuses = highspy.HighsModelStatus
-        negative = bool((cells.inner_value < 0).any())
+        negative = Prior.of(cells).negative
         reach = 2.0 * float(np.abs(cells.inner_value).sum()) + float(cells.upper_required.max(initial=0.0)) + 1.0
         self.high = np.full(len(cells), reach)
         self.low = np.full(len(cells), reach) if negative else np.abs(cells.value)
         self.primary = cells.primary
-        self.empty: Bools = (cells.count == 0 if cells.response.counted else cells.value == 0) & ~cells.primary
+        self.empty: Bools = empty(cells) & ~cells.primary
         own = cells.inner_cell
         self._outer = np.setdiff1d(np.arange(len(cells)), own)
         self._cell = np.r_[own, self._outer]

@@ -11,14 +11,18 @@ import numpy as np
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
 from discretion.errors import DataError, PlanError
-from discretion.kernels.arrays import Floats, Ints, Ints32
+from discretion.kernels.arrays import Bools, Floats, Ints, Ints32
+from discretion.tables.build import united
 from discretion.tables.cells import Cells
+from discretion.tables.closure import closed
 from discretion.tables.dimensions import TOTAL, Dimension
 from discretion.tables.marking import MANUAL
 from discretion.tables.packing import Packer, row_keys
+from discretion.tables.ready_linked import check_covered, joined_cells, with_possible_values
 from discretion.tables.response import Response
-from discretion.tables.roll_up import Figures, merge, rolled
+from discretion.tables.roll_up import Amounts, Figures, rolled
 from discretion.tables.status import Status
+from discretion.tables.tabulate import check_hierarchies, table_lists
 
 if TYPE_CHECKING:
     import polars as pl
@@ -29,16 +33,17 @@ RELATIVE = 1e-9
 _SHOWN = 10
 _STATES = {
     **dict.fromkeys(("", "s", "published", "safe"), ""),
-    **dict.fromkeys(("u", "primary"), "primary"),
+    **dict.fromkeys(("u", "c", "primary"), "primary"),
     **dict.fromkeys(("x", "secondary"), "secondary"),
     **dict.fromkeys(("z", "must-publish"), "must_publish"),
 }
-"""What a status column may say: words, or the letters of sdcTable and τ-ARGUS."""
+"""What a status column may say: words, the letters of sdcTable and τ-ARGUS, or the `c` of a published table, which
+does not tell sensitive cells from others, so that all are taken for sensitive."""
 
 
 def from_cells(
     frame: Any,
-    by: Sequence[str],
+    by: Sequence[str] | Sequence[Sequence[str]],
     value: str | None = None,
     *,
     count: str | None = None,
@@ -51,13 +56,18 @@ def from_cells(
 ) -> Cells:
     """Take cells that are already added up: one row per cell, with the codes of the variables `by`.
 
+    `by` names the variables of a table, or is a list of such lists: linked tables, one system in which a cell that
+    several tables show is one cell; in the rows of a table the variables it does not use are at their total or missing.
+    What records would lie behind linked tables is not known, only that some do: that is what an attacker knows too.
+
     Rows may be inner cells only, or include totals (codes that are not leaves of their hierarchy; without a hierarchy
     the code `total`). Totals that are not given are computed. Those that are must be the sums of their parts to within
     `tolerance`: otherwise an error says which sums fail and by how much, or `additivity="recompute"` replaces them.
     Without `value` the table shows frequencies, the column `count`. `top` names the columns of the largest
     contributions, largest first; totals that come without them get them from their parts, which is right when no
-    respondent is in two cells. `status` names a column that says which cells are sensitive (u), suppressed (x) or must
-    be published (z); the value of a suppressed cell may be missing.
+    respondent is in two cells. `status` names a column that says which cells are sensitive (u), suppressed for others
+    (x) or must be published (z); the value of a suppressed cell may be missing. Cells that a published table calls
+    confidential (c) are taken for sensitive.
 
     Examples
     --------
@@ -67,20 +77,41 @@ def from_cells(
     [18.0, 16.0, 2.0, 9.0, 7.0, 2.0, 9.0, 9.0]
     """
     table = Dataset.of(frame).frame
-    names = [by] if isinstance(by, str) else list(by)
+    tables = table_lists(by)
+    names = list(dict.fromkeys(name for one in tables for name in one))
     _check_columns(table, [*names, *(c for c in (value, count, status) if c), *top])
+    check_hierarchies(hierarchies, names)
     if value is None and count is None:
         raise PlanError("give `value`, `count`, or both")
-    dims = tuple(_dimension(table, name, (hierarchies or {}).get(name), total) for name in names)
-    given = _given(table, names, dims, value, count, top)
-    inner = np.flatnonzero(np.logical_and.reduce([d.leaves[given.codes[:, j]] for j, d in enumerate(dims)]))
-    if not len(inner):
-        raise DataError("no row is an inner cell: every one has a total among its codes")
-    figures = _all_cells(given, inner, dims)
+    dims = tuple(_dimension(table, name, (hierarchies or {}).get(name), total, len(tables) > 1) for name in names)
+    given = _given(table, names, dims, value, count, top, status)
+    cells, computed = _system(given, tables, dims, (value or count or "", value is None, given.counted))
+    cells, wrong = _checked(cells, computed, tolerance, additivity)
+    cells = with_possible_values(cells, tolerance) if len(tables) > 1 else cells
+    return _with_states(cells, table, status, cells.find(given.codes), wrong)
+
+
+def _system(
+    given: _Given, tables: tuple[tuple[str, ...], ...], dims: tuple[Dimension, ...], named: tuple[str, bool, bool]
+) -> tuple[Cells, Floats]:
+    """Roll the inner cells of every table up to all its totals; give the cells, and their values as computed."""
+    names = [dim.name for dim in dims]
+    places = [[names.index(name) for name in one] for one in tables]
+    leaves = [_leaf_rows(given, dims, columns, names) for columns in places]
+    parts = [_all_cells(given, rows, dims, columns) for rows, columns in zip(leaves, places, strict=True)]
+    figures, in_table = united(parts, dims)
+    if len(tables) > 1:
+        _filled_in(figures, parts, dims)
+    computed = figures.amounts[0].value
     place = Packer.fit(figures.codes, [len(dim) for dim in dims]).find(given.codes)
-    cells = _assembled(figures, given, place, inner, dims, (value or count or "", value is None))
-    cells, wrong = _checked(cells, figures, tolerance, additivity)
-    return _with_states(cells, table, status, place, wrong)
+    figures = _with_given(figures, given, place, tables)
+    if len(tables) == 1:
+        inner = given.codes[leaves[0]], given.value[leaves[0]]
+        return _assembled(figures, dims, (tables, in_table), inner, named), computed
+    joined = joined_cells(given.codes, leaves, places, names)
+    cells = _assembled(figures, dims, (tables, in_table), (joined, np.full(len(joined), np.nan)), named)
+    check_covered(cells)
+    return cells, computed
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,14 +129,15 @@ def _check_columns(table: pl.DataFrame, names: Sequence[str]) -> None:
         raise DataError("the frame has no rows; there is no table")
 
 
-def _dimension(table: pl.DataFrame, name: str, spec: Any, total: str) -> Dimension:
-    labels = table[name].unique().to_list()
-    if None in labels:
-        raise DataError(f"column {name!r} has {table[name].null_count()} missing codes; write totals as {total!r}")
-    if {canonical(label) for label in labels} == {total}:
-        raise DataError(f"no row is an inner cell: column {name!r} has nothing but totals")
+def _dimension(table: pl.DataFrame, name: str, spec: Any, total: str, linked: bool) -> Dimension:
+    labels = [label for label in table[name].unique().to_list() if label is not None]
+    gaps = table[name].null_count()
+    if gaps and not linked:
+        raise DataError(f"column {name!r} has {gaps} missing codes; write totals as {total!r}")
     if spec is not None:
         return Dimension.of(name, spec, labels)
+    if {canonical(label) for label in labels} <= {total}:
+        raise DataError(f"no row is an inner cell: column {name!r} has nothing but totals")
     leaves = sorted((v for v in labels if canonical(v) != total), key=lambda v: (isinstance(v, str), v))
     return Dimension.flat(name, leaves, total)
 
@@ -117,12 +149,13 @@ def _given(
     value: str | None,
     count: str | None,
     top: Sequence[str],
+    status: str | None,
 ) -> _Given:
     data = Dataset(table)
     codes = np.empty((table.height, len(dims)), np.int32)
     for j, (name, dim) in enumerate(zip(names, dims, strict=True)):
         column = data.codes(name)
-        lookup = np.full(column.size, -1, np.int32)
+        lookup = np.zeros(column.size, np.int32)  # missing codes of linked tables are totals
         for number, label in enumerate(column.values):
             if label is not None:
                 lookup[number] = dim.find([label])[0]
@@ -131,77 +164,99 @@ def _given(
     twice = table.height - len(np.unique(keys))
     if twice:
         raise DataError(f"{twice} rows repeat a cell that another row has")
-    counts = np.zeros(table.height) if count is None else data.numbers([count], missing="error")[:, 0]
+    hidden = value is None and status is not None
+    gaps: Literal["nan", "error"] = "nan" if hidden else "error"
+    numbers = np.zeros(table.height) if count is None else data.numbers([count], missing=gaps)[:, 0]
+    known = ~np.isnan(numbers)
+    counts = np.nan_to_num(numbers)
     if (counts < 0).any() or (counts != np.round(counts)).any():
         raise DataError(f"column {count!r}: numbers of respondents must be whole and not negative")
-    values = counts if value is None else data.number(value)
+    values = np.where(known, counts, np.nan) if value is None else data.number(value)
     largest = np.nan_to_num(data.numbers(top)) if top else np.zeros((table.height, 0))
     if (np.diff(largest, axis=1) > 0).any():
         raise DataError("top: name the columns from the largest contribution down")
-    return _Given(codes, values.astype(np.float64), counts.astype(np.int64), count is not None, largest)
+    counted = count is not None and bool(known.all())
+    return _Given(codes, values.astype(np.float64), counts.astype(np.int64), counted, largest)
 
 
-def _all_cells(given: _Given, inner: Ints, dims: Sequence[Dimension]) -> Figures:
-    """Roll the inner cells up to all totals; each contribution has a respondent of its own."""
-    value, top = given.value[inner], given.top[inner]
+def _leaf_rows(given: _Given, dims: Sequence[Dimension], columns: Sequence[int], names: Sequence[str]) -> Ints:
+    """Give the rows that are inner cells of one table: leaves of its variables, totals of the others."""
+    is_leaf = [dim.leaves[given.codes[:, j]] if j in columns else given.codes[:, j] == 0 for j, dim in enumerate(dims)]
+    rows: Ints = np.flatnonzero(np.logical_and.reduce(is_leaf))
+    if not len(rows):
+        which = "" if len(columns) == len(dims) else f" of the table {' × '.join(names[j] for j in columns)}"
+        raise DataError(f"no row is an inner cell{which}: every one has a total among its codes")
+    return rows
+
+
+def _all_cells(given: _Given, rows: Ints, dims: Sequence[Dimension], columns: Sequence[int]) -> Figures:
+    """Roll the inner cells of one table up to all totals; each contribution has a respondent of its own."""
+    top, count = given.top[rows], given.count[rows]
     n, t = top.shape
     ids = np.where(top > 0, np.arange(n * t).reshape(n, t), -1).astype(np.int32)
-    largest = top[:, :1] if t else np.zeros((n, 1))
-    count = given.count[inner]
-    figures = Figures(
-        given.codes[inner],
-        np.column_stack((value, np.abs(value), count, np.zeros(n))),
-        np.column_stack((count, count, value < 0)).astype(np.int64),
-        np.column_stack((largest, np.zeros(n))),
-        top[:, None, :],
-        ids[:, None, :],
-    )
-    figures = merge(figures, row_keys(figures.codes, [len(dim) for dim in dims]), t)
-    figures = rolled(figures, dims, range(len(dims)), t)
-    return figures.take(np.lexsort(figures.codes.T[::-1]))
+    inner = Figures(given.codes[rows], (Amounts(given.value[rows], count, top, ids),), count.astype(np.float64))
+    return rolled(inner, closed(inner.codes, dims, columns))
 
 
-def _assembled(
-    figures: Figures, given: _Given, place: Ints, inner: Ints, dims: tuple[Dimension, ...], named: tuple[str, bool]
-) -> Cells:
-    """Put computed and given figures together; given ones count."""
+def _filled_in(figures: Figures, parts: Sequence[Figures], dims: Sequence[Dimension]) -> None:
+    """Take values that one of the linked tables leaves open from another one that has them."""
+    finder = Packer.fit(figures.codes, [len(dim) for dim in dims])
+    value = figures.amounts[0].value
+    for part in parts:
+        place, known = finder.find(part.codes), part.amounts[0].value
+        value[place] = np.where(np.isnan(value[place]), known, value[place])
+
+
+def _with_given(figures: Figures, given: _Given, place: Ints, tables: Sequence[Sequence[str]]) -> Figures:
+    """Put given figures in the place of those that were computed."""
     if (place < 0).any():
         lost = int((place < 0).sum())
-        raise DataError(f"{lost} totals have no inner cells below them; give their parts, or leave them out")
-    value = figures.sums[:, 0].copy()
+        linked = ", or their variables are those of none of the tables" if len(tables) > 1 else ""
+        raise DataError(f"{lost} totals have no inner cells below them{linked}; give their parts, or leave them out")
+    one = figures.amounts[0]
+    value, count, top, ids = one.value.copy(), one.count.copy(), one.top.copy(), one.ids.copy()
     known = ~np.isnan(given.value)
     value[place[known]] = given.value[known]
-    count = figures.counts[:, 0].copy()
     count[place] = given.count
-    top, ids = figures.top[:, 0].copy(), figures.ids[:, 0].copy()
     changed = given.top.any(axis=1) & (top[place] != given.top).any(axis=1)
     top[place[changed]] = given.top[changed]
     ids[place[changed]] = -1
-    name, frequency = named
+    return replace(figures, amounts=(Amounts(value, count, top, ids),))
+
+
+def _assembled(
+    figures: Figures,
+    dims: tuple[Dimension, ...],
+    tables: tuple[tuple[tuple[str, ...], ...], Bools],
+    inner: tuple[Ints32, Floats],
+    named: tuple[str, bool, bool],
+) -> Cells:
+    name, frequency, counted = named
+    one = figures.amounts[0]
     response = Response(
         name=name,
-        value=value,
-        count=count,
-        gross=np.abs(value),
-        top=top,
-        top_ids=ids,
-        negative=(value < 0).astype(np.int64),
-        open_count=count,
-        open_top=top[:, 0].copy() if top.shape[1] else np.zeros(len(value)),
+        value=one.value,
+        count=one.count,
+        gross=np.abs(one.value),
+        top=one.top,
+        top_ids=one.ids,
+        negative=(one.value < 0).astype(np.int64),
+        open_count=one.count,
+        open_top=one.top[:, 0] if one.top.shape[1] else np.zeros(len(figures)),
         requested=None,
-        inner_value=given.value[inner],
+        inner_value=inner[1],
         frequency=frequency,
-        counted=given.counted,
+        counted=counted,
     )
     return Cells(
         dims=dims,
         codes=figures.codes,
         responses=(response,),
-        tables=(tuple(dim.name for dim in dims),),
-        in_table=np.ones((len(value), 1), np.bool_),
-        inner_codes=given.codes[inner],
-        weighted_count=count.astype(np.float64),
-        status=Status.empty(len(value)),
+        tables=tables[0],
+        in_table=tables[1],
+        inner_codes=inner[0],
+        weighted_count=one.count.astype(np.float64),
+        status=Status.empty(len(figures)),
     )
 
 
@@ -231,33 +286,32 @@ def misfits(cells: Cells, tolerance: float = 1e-6) -> list[Misfit]:
     return found
 
 
-def _checked(cells: Cells, figures: Figures, tolerance: float, additivity: str) -> tuple[Cells, int]:
+def _checked(cells: Cells, computed: Floats, tolerance: float, additivity: str) -> tuple[Cells, int]:
+    """Refuse sums that fail, or replace them by what was computed from the inner cells."""
     if additivity not in ("check", "recompute"):
         raise PlanError("additivity: expected 'check' or 'recompute'")
     wrong = misfits(cells, tolerance)
-    if wrong and additivity == "check":
-        listed = [
-            f"  {', '.join(f'{n}={c}' for n, c in item.cell.items())}: misses its parts along {item.along!r} by "
-            f"{item.difference:.6g}"
-            for item in wrong[:_SHOWN]
-        ]
-        more = [f"  … and {len(wrong) - _SHOWN} more"] if len(wrong) > _SHOWN else []
-        raise DataError(
-            "\n".join(
-                [
-                    f"{len(wrong)} totals are not the sums of their parts to within {tolerance:g}:",
-                    *listed,
-                    *more,
-                    "correct them, raise `tolerance`, or say additivity='recompute'",
-                ]
-            )
-        )
     if not wrong:
         return cells, 0
-    value = figures.sums[:, 0]
-    value = np.where(np.isnan(value), cells.value, value)
-    response = replace(cells.response, value=value, gross=np.abs(value))
-    return replace(cells, responses=(response,)), len(wrong)
+    if additivity == "check":
+        raise DataError(_report(wrong, tolerance, "correct them, raise `tolerance`, or say additivity='recompute'"))
+    value = np.where(np.isnan(computed), cells.value, computed)
+    cells = replace(cells, responses=(replace(cells.response, value=value, gross=np.abs(value)),))
+    left = misfits(cells, tolerance)
+    if left:
+        raise DataError(_report(left, tolerance, "the inner cells of the linked tables contradict each other"))
+    return cells, len(wrong)
+
+
+def _report(wrong: Sequence[Misfit], tolerance: float, advice: str) -> str:
+    listed = [
+        f"  {', '.join(f'{n}={c}' for n, c in item.cell.items())}: misses its parts along {item.along!r} by "
+        f"{item.difference:.6g}"
+        for item in wrong[:_SHOWN]
+    ]
+    more = [f"  … and {len(wrong) - _SHOWN} more"] if len(wrong) > _SHOWN else []
+    head = f"{len(wrong)} totals are not the sums of their parts to within {tolerance:g}:"
+    return "\n".join([head, *listed, *more, advice])
 
 
 def _with_states(cells: Cells, table: pl.DataFrame, status: str | None, place: Ints, wrong: int) -> Cells:

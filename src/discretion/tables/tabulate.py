@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -66,14 +66,13 @@ def tabulate(
     (1, 15.0)
     """
     data = Dataset.of(data)
-    tables = _tables(by)
-    if top < 1:
-        raise PlanError("top: at least 1 contribution must be kept")
+    tables = table_lists(by)
+    _check_options(top, missing, empty)
     names = list(dict.fromkeys(name for table in tables for name in table))
     data.require(names)
     if not len(data):
         raise DataError("the data has no rows; there is nothing to tabulate")
-    _check_hierarchies(hierarchies, names)
+    check_hierarchies(hierarchies, names)
     coded = [_coded(data, name, (hierarchies or {}).get(name), missing) for name in names]
     rows = _classified(coded)
     respondents = _respondents(data, contributor)
@@ -84,6 +83,18 @@ def tabulate(
     left_out = len(data) - len(rows)
     notes = (f"{left_out} records without a classifying value were left out",) if left_out else ()
     return cells_of(entries, dims, tables, top, empty, respondents.ids, notes)
+
+
+def _check_options(top: int, missing: str, empty: str) -> None:
+    problems = []
+    if isinstance(top, bool) or not isinstance(top, int | np.integer) or top < 1:
+        problems.append("top: expected a whole number; at least 1 contribution must be kept")
+    if missing not in get_args(Missing):
+        problems.append(f"missing: {unknown('choice', str(missing), get_args(Missing))}")
+    if empty not in get_args(Empty):
+        problems.append(f"empty: {unknown('choice', str(empty), get_args(Empty))}")
+    if problems:
+        raise PlanError(problems)
 
 
 def _classified(coded: Sequence[tuple[Dimension, Ints32]]) -> Ints:
@@ -120,12 +131,17 @@ def _entries(
     )
 
 
-def _tables(by: Any) -> tuple[tuple[str, ...], ...]:
+def table_lists(by: Any) -> tuple[tuple[str, ...], ...]:
+    """Read `by`: the variables of one table, or a list of such lists for linked tables."""
     if isinstance(by, str):
         by = [by]
-    if not by:
+    if not isinstance(by, Sequence) or not by:
         raise PlanError("by: name at least one classifying variable")
-    lists = [[item] if isinstance(item, str) else list(item) for item in by]
+    lists = [
+        [item] if isinstance(item, str) else list(item) if isinstance(item, list | tuple) else [item] for item in by
+    ]
+    if not all(isinstance(name, str) for one in lists for name in one):
+        raise PlanError("by: expected names of columns, or a list of such lists")
     tables = (
         [tuple(item for one in lists for item in one)]
         if all(isinstance(i, str) for i in by)
@@ -139,7 +155,8 @@ def _tables(by: Any) -> tuple[tuple[str, ...], ...]:
     return tuple(tables)
 
 
-def _check_hierarchies(hierarchies: Mapping[str, Any] | None, names: Sequence[str]) -> None:
+def check_hierarchies(hierarchies: Mapping[str, Any] | None, names: Sequence[str]) -> None:
+    """Refuse hierarchies of variables that no table has."""
     for name in hierarchies or {}:
         if name not in names:
             raise PlanError(f"hierarchies: {unknown('variable', name, names)}")
@@ -251,6 +268,8 @@ def _weights(data: Dataset, weight: str | Literal[False] | None) -> Floats:
         weight = having[0] if having else False
     if weight is False:
         return np.ones(len(data))
+    if not isinstance(weight, str):
+        raise PlanError("weight: expected the name of a column, or False for no weights")
     given: Floats = data.numbers([weight], missing="error")[:, 0]
     if not (given >= 0).all():
         raise DataError(f"column {weight!r} has {int((given < 0).sum())} negative weights")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +19,9 @@ from discretion.tables.formats.rda import (
     Column,
     Metadata,
     dimension_of,
+    filled_lines,
     hierarchy_settings,
-    read_lines,
+    parsed_numbers,
     read_rda,
     to_text,
 )
@@ -41,13 +43,20 @@ class ArgusMicrodata:
     weight: str | None = None
     contributor: str | None = None
     """the holding indicator: which records belong to one respondent"""
+    requests: str | None = None
+    """the request indicator, as true and false: whose respondents asked for protection"""
 
     def tabulate(self, by: Sequence[str], value: str | None = None, **options: Any) -> Cells:
         """Make a table with the hierarchies, weights and holdings of the files; see `dc.tabulate`."""
         from discretion.tables.tabulate import tabulate
 
         trees = {name: tree for name, tree in self.hierarchies.items() if name in by}
-        known = {"hierarchies": trees, "weight": self.weight or False, "contributor": self.contributor}
+        known = {
+            "hierarchies": trees,
+            "weight": self.weight or False,
+            "contributor": self.contributor,
+            "requests": self.requests,
+        }
         return tabulate(self.data, by, value, **{**known, **options})
 
 
@@ -102,12 +111,14 @@ def write_argus_microdata(
 
 
 def _codes(data: Dataset, name: str, missing: str) -> list[str]:
-    texts = [missing if value is None else canonical(value) for value in data.frame[name].to_list()]
-    if any("\n" in text or text != text.strip() for text in texts):
-        raise DataError(
-            f"column {name!r}: codes with line breaks or blanks at their ends cannot be written in fixed width"
-        )
-    return texts
+    values = [None if value is None else canonical(value) for value in data.frame[name].to_list()]
+    for text in {value for value in values if value is not None}:
+        if re.search(r"[\r\n]", text) or text != text.strip() or text in ("", missing):
+            raise DataError(
+                f"column {name!r}: codes that are empty or the missing code, or have line breaks or blanks at their "
+                "ends, cannot be written in fixed width"
+            )
+    return [missing if value is None else value for value in values]
 
 
 def _numbers(data: Dataset, name: str) -> list[str]:
@@ -124,12 +135,15 @@ def read_argus_microdata(path: str | Path) -> ArgusMicrodata:
     rda = Path(path).with_suffix(".rda")
     metadata = read_rda(rda)
     file = Path(path) if Path(path).suffix.lower() not in ("", ".rda") else rda.with_suffix(".asc")
-    lines = [line for line in read_lines(file) if line.strip()]
-    texts = _split(metadata, lines, file.name)
+    lines, filled = filled_lines(file)
+    texts = _split(metadata, lines, filled, file.name)
     columns: dict[str, Any] = {}
     for column in metadata.columns:
         if column.kind in ("NUMERIC", "WEIGHT", "SHADOW", "COST"):
-            columns[column.name] = _parsed(texts[column.name], column.name)
+            columns[column.name] = parsed_numbers(texts[column.name], lines, column, file.name)
+        elif column.kind == "REQUEST":
+            asked = set(column.settings.get("REQUEST", ()))
+            columns[column.name] = [text in asked for text in texts[column.name]]
         else:
             gone = {"", *column.missing}
             columns[column.name] = [None if text in gone else text for text in texts[column.name]]
@@ -139,7 +153,7 @@ def read_argus_microdata(path: str | Path) -> ArgusMicrodata:
         for column in by
         if "HIERCODELIST" in column.settings or "HIERLEVELS" in column.settings
     }
-    weights, holdings = metadata.of_kind("WEIGHT"), metadata.of_kind("HOLDING")
+    weights, holdings, requests = (metadata.of_kind(kind) for kind in ("WEIGHT", "HOLDING", "REQUEST"))
     return ArgusMicrodata(
         Dataset(pl.DataFrame(columns, strict=False)),
         tuple(column.name for column in by),
@@ -147,27 +161,21 @@ def read_argus_microdata(path: str | Path) -> ArgusMicrodata:
         hierarchies,
         weights[0].name if weights else None,
         holdings[0].name if holdings else None,
+        requests[0].name if requests else None,
     )
 
 
-def _split(metadata: Metadata, lines: list[str], name: str) -> dict[str, list[str]]:
+def _split(metadata: Metadata, lines: list[int], texts: list[str], name: str) -> dict[str, list[str]]:
     if metadata.separator is not None:
-        rows = [line.split(metadata.separator) for line in lines]
-        wrong = [k for k, row in enumerate(rows, 1) if len(row) != len(metadata.columns)]
-        if wrong:
-            raise DataError(f"{name}, line {wrong[0]}: expected {len(metadata.columns)} columns")
+        rows = [text.split(metadata.separator) for text in texts]
+        for line, row in zip(lines, rows, strict=True):
+            if len(row) != len(metadata.columns):
+                raise DataError(f"{name}, line {line}: {len(row)} columns, not {len(metadata.columns)}")
         return {c.name: [row[k].strip() for row in rows] for k, c in enumerate(metadata.columns)}
     found = {}
     for column in metadata.columns:
         if column.start is None or column.width is None:
             raise PlanError(f"column {column.name!r}: the .rda file says neither its place nor a separator")
         start = column.start - 1
-        found[column.name] = [line[start : start + column.width].strip() for line in lines]
+        found[column.name] = [text[start : start + column.width].strip() for text in texts]
     return found
-
-
-def _parsed(texts: list[str], name: str) -> list[float | None]:
-    try:
-        return [float(text.replace(",", ".")) if text else None for text in texts]
-    except ValueError:
-        raise DataError(f"column {name!r} holds something that is not a number") from None

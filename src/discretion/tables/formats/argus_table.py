@@ -15,8 +15,9 @@ from discretion.tables.formats.rda import (
     Column,
     Metadata,
     dimension_of,
+    filled_lines,
     hierarchy_settings,
-    read_lines,
+    parsed_numbers,
     read_rda,
     to_text,
 )
@@ -94,27 +95,21 @@ def read_argus_table(path: str | Path) -> Cells:
     separator = metadata.separator
     if separator is None:
         raise DataError(f"{rda.name}: a table needs <SEPARATOR>")
-    lines = [line for line in read_lines(_data_file(Path(path))) if line.strip()]
-    rows = [[item.strip() for item in row] for row in csv.reader(lines, delimiter=separator)]
-    width = len(metadata.columns)
-    wrong = [number for number, row in enumerate(rows, 1) if len(row) != width]
-    if wrong:
-        raise DataError(
-            f"{_data_file(Path(path)).name}, line {wrong[0]}: {len(rows[wrong[0] - 1])} columns, not {width}"
-        )
+    file = _data_file(Path(path))
+    lines, rows = _rows(file, separator, len(metadata.columns))
     values = {column.name: [row[k] for row in rows] for k, column in enumerate(metadata.columns)}
     by = metadata.of_kind("RECODEABLE")
-    frame = pl.DataFrame(
-        {name: values[name] if column.kind in ("RECODEABLE", "STATUS") else _floats(values[name], name)
-         for name, column in zip(values, metadata.columns, strict=True)}
-    )  # fmt: skip
+    numeric_kinds = [column for column in metadata.columns if column.kind not in ("RECODEABLE", "STATUS")]
+    figures = {c.name: parsed_numbers(values[c.name], lines, c, file.name, ("", "-")) for c in numeric_kinds}
+    types = dict.fromkeys(figures, pl.Float64) | {name: pl.String for name in values if name not in figures}
+    frame = pl.DataFrame({name: figures.get(name, texts) for name, texts in values.items()}, schema=types)
     numeric = metadata.of_kind("NUMERIC")
     frequency = metadata.of_kind("FREQUENCY")
     if not by or not (numeric or frequency):
         raise DataError(f"{rda.name}: a table needs classifying columns and a value or frequency")
     same = numeric and frequency and (frame[numeric[0].name] == frame[frequency[0].name]).all()
     cells = from_cells(
-        frame.with_columns(_states(metadata, values)),
+        frame.with_columns(_states(metadata, values, lines, file.name)),
         [column.name for column in by],
         None if same or not numeric else numeric[0].name,
         count=frequency[0].name if frequency else None,
@@ -134,14 +129,19 @@ def _data_file(path: Path) -> Path:
     raise PlanError(f"no file {path.with_suffix('.tab').name!r} beside {path.name!r}")
 
 
-def _floats(texts: list[str], name: str) -> list[float | None]:
-    try:
-        return [float(text.replace(",", ".")) if text not in ("", "-") else None for text in texts]
-    except ValueError:
-        raise DataError(f"column {name!r} holds something that is not a number") from None
+def _rows(file: Path, separator: str, width: int) -> tuple[list[int], list[list[str]]]:
+    """Split the lines of a table at a separator; give their numbers with them."""
+    lines, texts = filled_lines(file)
+    if len(separator) != 1:
+        raise DataError(f"{file.stem}.rda: <SEPARATOR> must be one sign, not {separator!r}")
+    rows = [[item.strip() for item in next(csv.reader([text], delimiter=separator))] for text in texts]
+    for line, row in zip(lines, rows, strict=True):
+        if len(row) != width:
+            raise DataError(f"{file.name}, line {line}: {len(row)} columns, not {width}")
+    return lines, rows
 
 
-def _states(metadata: Metadata, values: dict[str, list[str]]) -> pl.Series:
+def _states(metadata: Metadata, values: dict[str, list[str]], lines: list[int], file: str) -> pl.Series:
     import polars as pl
 
     status = metadata.of_kind("STATUS")
@@ -152,7 +152,8 @@ def _states(metadata: Metadata, values: dict[str, list[str]]) -> pl.Series:
     known = {"SAFE": "s", "UNSAFE": "u", "PROTECT": "z"}
     words = [meaning.get(word.lower()) for word in values[status[0].name]]
     if None in words:
-        raise DataError(f"column {status[0].name!r}: a status is none of {', '.join(meaning)}")
+        line = lines[words.index(None)]
+        raise DataError(f"{file}, line {line}: the status in {status[0].name!r} is none of {', '.join(meaning)}")
     return pl.Series("_state", [known[word] for word in words if word])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from discretion.data.atomic import write_text
 from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Floats
-from discretion.tables.formats.rda import read_lines
+from discretion.tables.formats.rda import filled_lines
 from discretion.tables.publish import numbers
 from discretion.tables.sparse import Sparse
 
@@ -96,34 +97,60 @@ def write_jj(problem: JJ | Cells, path: str | Path, *, overwrite: bool = False) 
 def read_jj(path: str | Path) -> JJ:
     """Read a problem; numbers of cells may start at 0 or 1 and stand in any order."""
     path = Path(path)
-    lines = [line.strip() for line in read_lines(path) if line.strip()]
-    try:
-        m = int(lines[1])
-        cells = [line.split() for line in lines[2 : 2 + m]]
-        number = {int(words[0]): place for place, words in enumerate(cells)}
-        figures = np.array([[float(words[k]) for k in (1, 2, 4, 5, 6, 7, 8)] for words in cells]).reshape(m, 7).T
-        status = np.array([words[3].lower() for words in cells])
-        r = int(lines[2 + m])
-        sums = lines[3 + m : 3 + m + r]
-        if len(number) != m or len(sums) != r or not set(status.tolist()) <= set(_SIGNS):
-            raise ValueError
-        relations = _relations(sums, number, m)
-    except (ValueError, IndexError, KeyError):
-        raise DataError(f"{path.name}: not a whole problem in JJ format") from None
-    value, cost, low, high, lower, upper, sliding = figures
+    numbered = list(zip(*filled_lines(path), strict=True))
+    lines = iter(numbered)
+    _counted(lines, path.name, "0")
+    m = _counted(lines, path.name, "the number of cells")
+    figures, status = np.zeros((m, 7)), np.full(m, "s")
+    number: dict[int, int] = {}
+    for place in range(m):
+        line, words = _next(lines, path.name, "a cell")
+        try:
+            name, found = int(words[0]), [float(words[k]) for k in (1, 2, 4, 5, 6, 7, 8)]
+        except (ValueError, IndexError):
+            raise DataError(
+                f"{path.name}, line {line}: expected number, value, cost, status and five figures"
+            ) from None
+        if name in number or words[3].lower() not in _SIGNS or len(words) != 9:
+            raise DataError(
+                f"{path.name}, line {line}: expected a new number and one of {', '.join(_SIGNS)}, in nine columns"
+            )
+        number[name] = place
+        figures[place], status[place] = found, words[3].lower()
+    r = _counted(lines, path.name, "the number of sums")
+    relations = _relations(lines, number, (r, m), path.name)
+    value, cost, low, high, lower, upper, sliding = figures.T
     return JJ(value, cost, status, low, high, lower, upper, sliding, relations)
 
 
-def _relations(lines: list[str], number: dict[int, int], m: int) -> Sparse:
+def _next(lines: Iterator[tuple[int, str]], file: str, what: str) -> tuple[int, list[str]]:
+    line, text = next(lines, (0, ""))
+    if not line:
+        raise DataError(f"{file}: the file ends where {what} should stand")
+    return line, text.split()
+
+
+def _counted(lines: Iterator[tuple[int, str]], file: str, what: str) -> int:
+    line, words = _next(lines, file, what)
+    if len(words) != 1 or not words[0].isdigit():
+        raise DataError(f"{file}, line {line}: expected {what}")
+    return int(words[0])
+
+
+def _relations(lines: Iterator[tuple[int, str]], number: dict[int, int], shape: tuple[int, int], file: str) -> Sparse:
     rows, columns, signs = [], [], []
-    for row, line in enumerate(lines):
-        head, _, terms = line.partition(":")
-        constant, count = head.split()
+    for row in range(shape[0]):
+        line, words = _next(lines, file, "a sum")
+        head, _, terms = " ".join(words).partition(":")
         pairs = re.findall(r"(-?\d+)\s*\(\s*([-+]?\d+)\s*\)", terms)
-        if float(constant) != 0 or len(pairs) != int(count):
-            raise ValueError
+        whole = re.fullmatch(r"(?:\s*-?\d+\s*\(\s*[-+]?\d+\s*\))*\s*", terms)
+        start = re.fullmatch(r"[-+]?0(?:\.0*)?\s+(\d+)\s*", head)
+        if not start or not whole or len(pairs) != int(start[1]):
+            raise DataError(f"{file}, line {line}: expected `0 parts : cell (sign) …` with as many cells as parts")
         for cell, sign in pairs:
+            if int(cell) not in number:
+                raise DataError(f"{file}, line {line}: there is no cell {cell}")
             rows.append(row)
             columns.append(number[int(cell)])
             signs.append(int(sign))
-    return Sparse.from_pairs(np.array(rows, np.int64), np.array(columns, np.int64), (len(lines), m), signs)
+    return Sparse.from_pairs(np.array(rows, np.int64), np.array(columns, np.int64), shape, signs)

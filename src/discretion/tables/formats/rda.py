@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from discretion.errors import DataError, PlanError
 from discretion.tables.dimensions import TOTAL, Dimension
-from discretion.tables.hierarchy_files import from_lines, to_lines
+from discretion.tables.hierarchy_files import from_lines, text_lines, to_lines
 
 KINDS = (
     "RECODEABLE", "NUMERIC", "WEIGHT", "HOLDING", "REQUEST", "FREQUENCY", "MAXSCORE", "LOWERPL", "UPPERPL", "STATUS",
@@ -109,13 +110,43 @@ def _finished(pending: list[Any], path: Path, separated: bool) -> list[Column]:
 
 
 def read_lines(path: Path) -> list[str]:
-    """Read a text file in UTF-8, or in the Western code page that Windows programs write."""
+    """Read the lines of a text file in UTF-8, or in the Western code page that Windows programs write."""
     if not path.is_file():
         raise PlanError(f"no file {str(path)!r}")
-    try:
-        return path.read_text(encoding="utf-8-sig").splitlines()
-    except UnicodeDecodeError:
-        return path.read_text(encoding="cp1252").splitlines()
+    return text_lines(path)
+
+
+def filled_lines(path: Path) -> tuple[list[int], list[str]]:
+    """Read the lines that are not blank, with their numbers in the file."""
+    numbered = [(number, line) for number, line in enumerate(read_lines(path), 1) if line.strip()]
+    return [number for number, _ in numbered], [line for _, line in numbered]
+
+
+def parsed_numbers(
+    texts: Sequence[str], lines: Sequence[int], column: Column, file: str, gaps: Collection[str] = ("",)
+) -> list[float | None]:
+    """Read a column of numbers, with decimal points or commas; `gaps` and the column's missing codes are missing."""
+    gone = {*gaps, *column.missing}
+    found: list[float | None] = []
+    for text, line in zip(texts, lines, strict=True):
+        try:
+            number = None if text in gone else float(text.replace(",", "."))
+        except ValueError:
+            number = float("nan")
+        if number is not None and not isfinite(number):
+            raise DataError(f"{file}, line {line}: column {column.name!r} holds something that is not a number")
+        found.append(number)
+    return found
+
+
+def check_writable(dim: Dimension) -> None:
+    """Refuse codes that would come back as others from a file whose columns are trimmed."""
+    for code in dim.codes:
+        if code != code.strip() or not code or re.search(r"[\r\n]", code):
+            raise PlanError(
+                f"variable {dim.name!r}: the code {code!r} cannot be written; codes must not be empty, have blanks at "
+                "their ends or line breaks"
+            )
 
 
 def to_text(metadata: Metadata) -> str:
@@ -140,7 +171,10 @@ def hierarchy_settings(dim: Dimension, stem: Path) -> tuple[dict[str, tuple[str,
     """Give the settings of a classifying column, and the .hrc file beside it where its tree has several levels."""
     if len(dim.parents) > 1:
         raise PlanError(f"variable {dim.name!r} has {len(dim.parents)} hierarchies; τ-ARGUS knows one for each")
-    settings: dict[str, tuple[str, ...]] = {"TOTCODE": (dim.codes[0],)}
+    check_writable(dim)
+    if '"' in dim.total:
+        raise PlanError(f"variable {dim.name!r}: the code of the total cannot have quotes in an .rda file")
+    settings: dict[str, tuple[str, ...]] = {"TOTCODE": (dim.total,)}
     if dim.height < 2:
         return settings, {}
     file = stem.with_name(f"{stem.name}_{dim.name}.hrc")
@@ -156,14 +190,17 @@ def dimension_of(column: Column, codes: Sequence[str], folder: Path) -> Dimensio
         name = settings["HIERCODELIST"][0].replace("\\", "/")
         lead = (settings.get("HIERLEADSTRING") or ("@",))[0]
         file = Path(name) if Path(name).is_file() else folder / Path(name).name
-        return from_lines(column.name, [line for line in read_lines(file) if line.strip()], total, lead)
+        return from_lines(column.name, read_lines(file), total, lead, file.name)
     if "HIERLEVELS" in settings:
         return _by_digits(column, leaves, total)
     return Dimension.flat(column.name, leaves, total)
 
 
 def _by_digits(column: Column, leaves: Sequence[str], total: str) -> Dimension:
-    widths = [int(word) for word in column.settings["HIERLEVELS"] if int(word) > 0]
+    words = column.settings["HIERLEVELS"]
+    if not words or not all(word.isdigit() for word in words):
+        raise DataError(f"column {column.name!r}: <HIERLEVELS> takes the numbers of characters of each level")
+    widths = [int(word) for word in words if int(word) > 0]
     edges: dict[tuple[str, str], None] = {}
     for code in sorted(code for code in leaves if len(code) == sum(widths)):
         above, end = total, 0

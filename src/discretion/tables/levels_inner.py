@@ -1,0 +1,121 @@
+"""The cheapest way to make room where most cells are suppressed already: a program over the inner cells."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from discretion.errors import DiscretionError
+from discretion.kernels.arrays import Bools, Floats, Ints
+from discretion.tables.attacker import solver
+from discretion.tables.levels_model import NONZERO, Frame
+
+WIDE = 2.0
+"""Entries that the sums of inner cells may have, as a multiple of those of the sums of cells, to be used instead."""
+
+
+class InnerModel:
+    """All tables that differ from the true one in their inner cells, and what the cells that then differ would cost.
+
+    Cells that cost nothing (`free`: suppressed already) need neither row nor variable. So in a table with few other
+    cells the program is small, where one over all cells is large and has many solutions that cost the same. Answers as
+    `RoomModel` does, which asks the same question.
+    """
+
+    def __init__(self, frame: Frame, cost: Floats, usable: Bools, free: Bools) -> None:
+        import highspy
+        from scipy.sparse import eye_array, hstack
+
+        if frame.bounds is None:
+            raise DiscretionError("levels: totals have bounds of their own")
+        self._frame, self._usable = frame, usable[: frame.shown].copy()
+        self._free = free
+        self._rows = np.flatnonzero(~free)
+        """the columns that cost something, or may not differ"""
+        self._place = np.full(frame.shown, -1, np.int64)
+        self._place[self._rows] = np.arange(len(self._rows))
+        self._extra: dict[int, int] = {}
+        """rows added for columns that are free"""
+        self._statuses, self._infinite = highspy.HighsModelStatus, highspy.kHighsInf
+        self._n, k = frame.inside.shape[1], len(self._rows)
+        one = eye_array(k)
+        matrix = hstack([frame.inside[self._rows], -one, one]).tocsr()
+        most = np.where(self._usable[self._rows], np.inf, 0.0)
+        lp = highspy.HighsLp()
+        lp.num_col_, lp.num_row_ = matrix.shape[1], k
+        lp.col_cost_ = np.r_[np.zeros(self._n), np.tile(cost[self._rows], 2)]
+        lp.col_lower_ = np.r_[-frame.bounds[0], np.zeros(2 * k)]
+        lp.col_upper_ = np.r_[frame.bounds[1], most, most]
+        lp.row_lower_ = lp.row_upper_ = np.zeros(k)
+        lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+        lp.a_matrix_.start_ = matrix.indptr.astype(np.int32)
+        lp.a_matrix_.index_ = matrix.indices.astype(np.int32)
+        lp.a_matrix_.value_ = matrix.data
+        self._solver = solver(primal=False)
+        self._solver.passModel(lp)
+
+    @staticmethod
+    def suits(frame: Frame, free: Bools) -> bool:
+        """Tell whether the program over inner cells is the smaller one."""
+        if frame.bounds is None:
+            return False
+        entries = int(np.diff(frame.inside.indptr)[~free].sum())
+        return entries <= WIDE * frame.sums.nnz
+
+    def price(self, columns: Ints, cost: Floats) -> None:
+        """Change what columns cost; those that are free stay so."""
+        place = self._place[columns]
+        cost, place = cost[place >= 0], place[place >= 0]
+        both = self._n + np.r_[place, place + len(self._rows)]
+        self._solver.changeColsCost(len(both), both.astype(np.int32), np.tile(cost, 2).astype(np.float64))
+
+    def close(self, column: int, closed: bool) -> None:
+        """Forbid a column to differ, or allow it again."""
+        place, k = int(self._place[column]), len(self._rows)
+        if place < 0:
+            raise DiscretionError("levels: a cell that stays suppressed cannot be closed")
+        self._usable[column] = not closed
+        for variable in (self._n + place, self._n + place + k):
+            self._solver.changeColBounds(variable, 0.0, 0.0 if closed else self._infinite)
+
+    def room(self, column: int, amount: float, *, above: bool) -> tuple[Ints, Floats] | None:
+        """Give the columns that differ, and by how much, in the cheapest table where one differs by at least an amount.
+
+        None when there is no such table.
+        """
+        amount = min(amount, float((self._frame.up if above else self._frame.down)[column]))
+        row = self._row(column)
+        low, high = (amount, self._infinite) if above else (-self._infinite, -amount)
+        self._solver.changeRowBounds(row, low, high)
+        status = self._run()
+        found = self._differing(amount) if status == self._statuses.kOptimal else None
+        self._solver.changeRowBounds(row, -self._infinite, self._infinite)
+        return found
+
+    def _row(self, column: int) -> int:
+        """Give the row that holds how far a column differs; it binds nothing unless told so."""
+        if column not in self._extra:
+            inside = self._frame.inside[[column]]
+            self._solver.addRow(
+                -self._infinite, self._infinite, inside.nnz, inside.indices.astype(np.int32), inside.data
+            )
+            self._extra[column] = self._solver.getNumRow() - 1
+        return self._extra[column]
+
+    def _differing(self, amount: float) -> tuple[Ints, Floats]:
+        values = np.asarray(self._solver.getSolution().col_value, np.float64)
+        k = len(self._rows)
+        z: Floats = self._frame.inside @ values[: self._n]
+        z[self._rows] = values[self._n : self._n + k] - values[self._n + k :]
+        used = np.flatnonzero((np.abs(z) > NONZERO * max(amount, 1e-3)) & self._usable)
+        return used, z[used]
+
+    def _run(self) -> Any:
+        for _ in range(2):
+            self._solver.run()
+            status = self._solver.getModelStatus()
+            if status in (self._statuses.kOptimal, self._statuses.kInfeasible):
+                return status
+            self._solver.clearSolver()
+        raise DiscretionError(f"a linear program could not be solved ({self._solver.modelStatusToString(status)})")

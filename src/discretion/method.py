@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Self
 from discretion.context import Context, Progress, ignore_progress, new_seed
 from discretion.data.dataset import Dataset
 from discretion.data.households import Households, at_household_level, find_households, one_per_household
+from discretion.data.schema import Schema
 from discretion.errors import DataError, Infeasible, PlanError
 from discretion.part import Columns, Family, Part
 
@@ -49,7 +50,7 @@ Decision.EMPTY = Decision()
 
 
 class Method(Part):
-    """A protection method: `fit` summarises and decides, `rewrite` changes the rows by the decision."""
+    """A protection method: `fit` summarizes and decides, `rewrite` changes the rows by the decision."""
 
     family: ClassVar[Family] = "method"
     by_group: ClassVar[bool] = False
@@ -64,12 +65,16 @@ class Method(Part):
     """Entries of the decision that name rows of the data; the rest are facts about the step."""
 
     def fit(self, data: Dataset, ctx: Context) -> Decision:  # noqa: ARG002
-        """Summarise the data and decide; a method with nothing to learn returns the empty decision."""
+        """Summarize the data and decide; a method with nothing to learn returns the empty decision."""
         return Decision.EMPTY
 
     @abstractmethod
     def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:
         """Change the rows by the decision."""
+
+    def removes(self, schema: Schema) -> tuple[str, ...]:  # noqa: ARG002
+        """Name the columns that the method takes out, so that a plan can be checked before it runs."""
+        return ()
 
     def decide(self, data: Dataset, ctx: Context) -> Decision:
         """Fit, group by group where the method is applied within groups."""

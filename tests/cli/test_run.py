@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Cli, spawn
-from tests.release.survey import PLAN, files_of, put_survey, survey
+from tests.release.survey import PLAN, files_of, line_of, put_survey, survey
 
 
 def names(folder: Path) -> list[str]:
@@ -139,3 +139,28 @@ def test_data_from_standard_input(tmp_path: Path) -> None:
     path = put_survey(tmp_path)
     done = spawn("run", path, "--data", "-", "--json", "-q", text=survey(300, seed=3).write_csv())
     assert done.code == 0 and done.json()["records"] == 300 and done.err == ""
+
+
+def test_a_plan_from_standard_input(tmp_path: Path) -> None:
+    plan = put_survey(tmp_path)
+    done = spawn("run", "-", "--quiet", folder=tmp_path, text=plan.read_text())
+    assert done.code == 0 and (tmp_path / "out" / "data.csv").is_file()
+    wrong = spawn("run", "-", folder=tmp_path, text="data: [")
+    assert wrong.code == 2 and "standard input, line 1" in wrong.err
+
+
+@pytest.mark.parametrize("command", [("run", "--dry-run"), ("run",), ("check",)])
+def test_unknown_columns_exit_2_with_every_place_before_any_work(
+    tmp_path: Path, cli: Cli, command: tuple[str, ...]
+) -> None:
+    plan = PLAN.replace("columns: [income], percent", "columns: [incom], percent").replace(
+        "columns: savings", "columns: svings"
+    )
+    plan = plan.replace("il1s: {columns: [income, savings]}", "il1s: {columns: [inc]}").replace(
+        "k: 3}", "k: 3, columns: [sexe]}"
+    )
+    done = cli(command[0], put_survey(tmp_path, plan), *command[1:])
+    assert done.code == 2 and done.out == "" and names(tmp_path) == BEFORE
+    assert "plan is valid" not in done.err and done.err.count("plan.yaml, line ") == 4
+    line = line_of(plan, "- rank-swap")
+    assert f"line {line} (steps.2.rank-swap.columns.1): unknown column 'incom'; did you mean 'income'?" in done.err

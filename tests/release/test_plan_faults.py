@@ -165,7 +165,7 @@ def test_roles_must_be_given_and_confirmed(tmp_path: Path) -> None:
 def test_a_column_that_does_not_exist_is_suggested(tmp_path: Path) -> None:
     with pytest.raises(PlanError, match="unknown column 'incom'; did you mean 'income'"):
         run(tmp_path, PLAN.replace("  income: sens", "  incom: sens"))
-    with pytest.raises(DataError, match="unknown column 'saving'; did you mean 'savings'"):
+    with pytest.raises(PlanError, match="unknown column 'saving'; did you mean 'savings'"):
         run(tmp_path, PLAN.replace("columns: savings", "columns: saving"))
 
 

@@ -244,3 +244,20 @@ def test_the_plan_of_a_study_on_a_file_runs_again(tmp_path: Path, monkeypatch: p
     monkeypatch.chdir("/")
     again = dc.Plan.load(tmp_path / "plan.yaml").run(seed=7)
     assert again.data.frame.equals(study.current.frame)
+
+
+@pytest.mark.parametrize(
+    "method", [dc.Mdav(columns=["age", "income"], k=5), dc.AdditiveNoise(columns=["age"], sd_share=0.2)]
+)
+def test_values_moved_out_of_their_hierarchy_can_be_released(method: dc.Method, tmp_path: Path) -> None:
+    frame = survey().with_columns(age=pl.int_range(pl.len()) % 60 + 18)
+    data = dc.Dataset(
+        frame, roles=ROLES | {"age": "quasi"}, hierarchies={"age": dc.Hierarchy.intervals(width=5, levels=4)}
+    )
+    study = dc.Study(data, seed=7).apply(dc.RankSwap(columns=["income"], percent=10)).apply(method)
+    assert not study.current.stands_in_hierarchy("age")
+    assert "precision" not in {score.measure for score in study.scores()}
+    study.release(tmp_path / "out", tmp_path / "private")
+    with pytest.raises(DataError, match="'age': .* values stand at no level") as told:
+        dc.Precision(columns=["age"])(study.current)
+    assert not any(str(age) in str(told.value) for age in study.current.frame["age"].head(20))

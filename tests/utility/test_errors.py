@@ -44,11 +44,91 @@ def test_constant_columns_are_named() -> None:
         dc.Mse(columns=["a", "b"], on="correlation")(flat, flat)
 
 
-def test_default_columns_are_numbers_in_both() -> None:
-    roles = {"id": "identifier", "w": "weight", "a": "sensitive", "t": "quasi"}
-    data = dc.Dataset(pl.DataFrame({"id": [1, 2], "w": [1.0, 9.0], "a": [1.0, 2.0], "t": [1, 2]}), roles=roles)
-    recoded = dc.Recode(column="t", width=5)(data).with_columns({"w": [5.0, 5.0], "a": [2.0, 3.0]})
-    assert dc.Mae()(data, recoded).value == 1.0
+def people() -> dc.Dataset:
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame(
+        {
+            "id": range(60),
+            "w": [2.0] * 60,
+            "age": rng.integers(18, 90, 60),
+            "a": rng.normal(size=60),
+            "b": rng.random(60),
+        }
+    )
+    roles = {"id": "identifier", "w": "weight", "age": "quasi", "a": "sensitive", "b": "sensitive"}
+    return dc.Dataset(frame, roles=roles, hierarchies={"age": dc.Hierarchy.intervals(width=5, levels=4)})
+
+
+NUMERIC = [
+    dc.Mse, dc.Mae, dc.Mre, dc.Il1s, dc.AverageDivergence, dc.Sse,
+    dc.EigenDifference, dc.RobustEigenDifference, dc.CorrelationChange,
+]  # fmt: skip
+
+
+def test_default_columns_are_the_numbers_without_identifiers_and_weights() -> None:
+    data = people()
+    moved = data.with_columns({name: data.number(name) + 1 for name in ("id", "w", "age")})
+    assert dc.Mae()(data, moved).value == pytest.approx(1 / 3)
+    assert dc.Mae()(data, moved).detail["values_compared"] == 180
+
+
+@pytest.mark.parametrize("kind", NUMERIC)
+@pytest.mark.parametrize("columns", [(), ("age", "a", "b")])
+def test_a_generalized_column_is_an_error_named_or_not(kind: type[dc.Measure], columns: tuple[str, ...]) -> None:
+    data = people()
+    for level in (1, 4):
+        coarse = dc.Generalize(levels={"age": level})(data)
+        with pytest.raises(dc.DataError, match=r"not in the release \(generalized or recoded\): 'age'; .*`precision`"):
+            kind(columns=columns)(data, coarse)
+        assert kind(columns=["a", "b"])(data, coarse).value is not None
+    recoded = dc.Recode(column="age", width=5)(data)
+    with pytest.raises(dc.DataError, match=f"^{kind.kind}: .*'age'"):
+        kind(columns=columns)(data, recoded)
+
+
+def test_a_requirement_on_default_columns_does_not_hold_for_a_generalized_column() -> None:
+    data = people()
+    plan = dc.Plan.from_dict(
+        {
+            "roles": {"id": "identifier", "w": "weight", "age": "quasi", "a": "sensitive", "b": "sensitive"},
+            "hierarchies": {"age": {"intervals": {"width": 5, "levels": 4}}},
+            "steps": [{"generalize": {"levels": {"age": 4}}}],
+            "requirements": [{"il1s": {"at_most": 0.1}}],
+        }
+    )
+    with pytest.raises(dc.DataError, match=r"il1s: .*'age'"):
+        plan.run(data.frame)
+
+
+@pytest.mark.parametrize("kind", NUMERIC)
+def test_suppressed_records_and_columns_not_released_are_said(kind: type[dc.Measure]) -> None:
+    data = people().drop(["w"])
+    whole = kind()(data, data)
+    assert "lost_records" not in whole.detail and "columns_not_released" not in whole.detail
+    assert "Not in this figure" not in whole.meaning
+    fewer = kind()(data, data.take(np.arange(57), suppressed=True))
+    assert fewer.detail["lost_records"] == 3
+    assert fewer.meaning.endswith(" Not in this figure: 3 suppressed records.")
+    assert "lost_records" not in kind()(data, data.take(np.arange(57))).detail  # a sample loses nobody
+    narrow = kind()(data, data.take(np.arange(59), suppressed=True).drop(["age"]))
+    assert narrow.detail["columns_not_released"] == ["age"] and narrow.detail["lost_records"] == 1
+    assert narrow.meaning.endswith(" Not in this figure: 1 suppressed record; columns not released (age).")
+    with pytest.raises(dc.DataError, match="unknown column 'age'"):
+        kind(columns=["age", "a", "b"])(data, data.drop(["age"]))
+    with pytest.raises(dc.DataError, match="none of the numeric columns"):
+        kind()(data, data.drop(["age", "a", "b"]))
+
+
+def test_weights_are_ignored() -> None:
+    plain, heavy = (
+        dc.Dataset(
+            pl.DataFrame({"x": [1.0, 2.0, 4.0], "w": weights}), roles={"x": "sensitive", "w": "weight"}
+        ).with_columns({"w": weights})
+        for weights in ([1.0, 1.0, 1.0], [1.0, 50.0, 2.0])
+    )
+    for measure in (dc.Mse(), dc.Mae(), dc.Mre(), dc.Il1s(), dc.AverageDivergence(), dc.Sse()):
+        moved = [measure(data, data.with_columns({"x": [1.0, 3.0, 6.0]})).value for data in (plain, heavy)]
+        assert moved[0] == moved[1] > 0
 
 
 def test_sse_share_of_total() -> None:

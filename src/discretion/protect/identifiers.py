@@ -10,6 +10,7 @@ from typing import ClassVar
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
+from discretion.data.schema import Schema
 from discretion.errors import PlanError
 from discretion.method import Decision, Method
 from discretion.part import Columns, confidential
@@ -51,6 +52,10 @@ class DropIdentifiers(Method, kind="drop-identifiers"):
     guarantee: ClassVar[str] = (
         "Direct identifiers were removed. People may still be recognized by their other characteristics."
     )
+
+    def removes(self, schema: Schema) -> tuple[str, ...]:
+        """Name the identifiers."""
+        return self.columns or schema.having("identifier")
 
     def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:  # noqa: ARG002
         """Drop the columns."""

@@ -21,7 +21,7 @@ def default_measures(original: Dataset, released: Dataset) -> list[Measure]:
     if attacked:
         chosen += [("interval-risk", {"columns": attacked}), ("rank-interval", {"columns": attacked})]
     generalized = [name for name, column in original.schema.columns.items() if column.hierarchy]
-    generalized = [name for name in generalized if name in released.columns]
+    generalized = [name for name in generalized if name in released.columns and released.stands_in_hierarchy(name)]
     if generalized:
         chosen.append(("precision", {"columns": generalized}))
     if numeric:
@@ -40,7 +40,7 @@ def _numeric_in_both(original: Dataset, released: Dataset) -> list[str]:
         for name in original.columns
         if name not in excluded
         and name in released.columns
-        and original.is_numeric(name)
+        and original.is_quantity(name)
         and released.is_numeric(name)
         and original.codes(name).size > 1 + (original.codes(name).missing >= 0)
     ]

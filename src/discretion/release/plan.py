@@ -14,7 +14,7 @@ from discretion.method import Decision, Method
 from discretion.model import PrivacyModel
 from discretion.part import Part
 from discretion.release.part_paths import map_file, map_paths, resolve_path
-from discretion.release.plan_file import PlanText, read_plan_file, write_plan_file
+from discretion.release.plan_file import Origin, PlanText, read_plan_file, write_plan_file
 
 if TYPE_CHECKING:
     from discretion.data.dataset import Dataset
@@ -36,6 +36,8 @@ class Step:
     publish: bool = False
     decision: Decision | None = field(default=None, repr=False)
     """what the method decided on an earlier delivery, to be used again; private"""
+    origin: Origin | None = field(default=None, repr=False, compare=False)
+    """where it stands in the plan file"""
 
     def to_plan(self) -> dict[str, Any]:
         """Give the step as a plan writes it."""
@@ -49,6 +51,13 @@ class Shown:
 
     measure: Measure
     publish: bool = False
+    origin: Origin | None = field(default=None, repr=False, compare=False)
+    """where it stands in the plan file"""
+
+    @property
+    def part(self) -> Measure:
+        """The measure, as a requirement calls what it is on."""
+        return self.measure
 
     def to_plan(self) -> dict[str, Any]:
         """Give the measure as a plan writes it."""
@@ -63,6 +72,8 @@ class Requirement:
     at_most: float | None = None
     at_least: float | None = None
     publish: bool = False
+    origin: Origin | None = field(default=None, repr=False, compare=False)
+    """where it stands in the plan file"""
 
     def to_plan(self) -> dict[str, Any]:
         """Give the requirement as a plan writes it."""
@@ -108,6 +119,8 @@ class Plan:
     base: Path = field(default_factory=Path)
     tune: Mapping[str, Any] = field(default_factory=dict)
     """what `discretion tune` explores, as the plan writes it"""
+    text: PlanText = field(default_factory=lambda: PlanText({}), repr=False, compare=False)
+    """the content of the plan file, with its lines"""
 
     @classmethod
     def load(cls, path: str | Path) -> Plan:

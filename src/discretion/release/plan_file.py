@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -33,9 +34,26 @@ class PlanText:
         return f"{self.source} ({dotted})" if dotted else self.source
 
 
+@dataclass(frozen=True)
+class Origin:
+    """Where an entry of a plan stands, so that a fault found when the data is there can still name the line."""
+
+    text: PlanText = field(default_factory=lambda: PlanText({}))
+    place: Place = ()
+
+    def where(self, *inner: str | int) -> str:
+        """Name a place inside the entry; positions in lists only where the file has a line for them."""
+        place = (*self.place, *inner)
+        while len(place) > len(self.place) and isinstance(place[-1], int) and place not in self.text.lines:
+            place = place[:-1]
+        return self.text.where(*place)
+
+
 def read_plan_file(path: str | Path) -> PlanText:
-    """Read a plan file; the format follows the file name."""
+    """Read a plan file; the format follows the file name. `-` is standard input, as YAML or JSON."""
     path = Path(path)
+    if str(path) == "-":
+        return parse_yaml(sys.stdin.read(), "standard input")
     if not path.is_file():
         raise PlanError(f"no plan file {str(path)!r}")
     try:

@@ -16,7 +16,8 @@ from discretion.model import PrivacyModel
 from discretion.part import Family, Part, find, parse
 from discretion.release.part_paths import map_file, map_paths, resolve_path
 from discretion.release.plan import OUTPUT_FORMATS, Output, Plan, Requirement, Shown, Step
-from discretion.release.plan_file import PlanText
+from discretion.release.plan_columns import SCHEMA_SECTIONS
+from discretion.release.plan_file import Origin, PlanText
 
 _SECTIONS = (
     "title", "data", "roles", "confirmed", "types", "hierarchies", "missing_codes", "orders",
@@ -35,7 +36,6 @@ _DATA_OPTIONS = (
     "query",
     "columns",
 )
-_SCHEMA_SECTIONS = ("roles", "types", "hierarchies", "missing_codes", "orders")
 _T = TypeVar("_T")
 
 
@@ -70,6 +70,7 @@ class PlanParser:
             seed_file=self._text("seed_file"),
             base=self.base,
             tune=self._tune(),
+            text=self.text,
         )
         self._check_seed_place(plan)
         if self.problems:
@@ -126,7 +127,7 @@ class PlanParser:
     def _schema(self) -> Schema:
         """Build the schema entry by entry, so that each fault has its line."""
         columns: dict[str, dict[str, Any]] = {}
-        for section in _SCHEMA_SECTIONS:
+        for section in SCHEMA_SECTIONS:
             for name, value in self._mapping(section).items():
                 given = map_file(value, self._resolve) if section == "hierarchies" else value
                 try:
@@ -208,7 +209,8 @@ class PlanParser:
         if not isinstance(method, Method):
             return None
         decision = self._decision((*place, method.kind, "decision"), method, options.get("decision"))
-        return Step(method, f"{number + 1}-{method.kind}", options.get("publish", False), decision)
+        origin = Origin(self.text, place)
+        return Step(method, f"{number + 1}-{method.kind}", options.get("publish", False), decision, origin)
 
     def _decision(self, place: tuple[str | int, ...], method: Method, given: Any) -> Decision | None:
         """Read what a step decided earlier: a mapping, or the same as JSON text (TOML cannot write every value)."""
@@ -232,7 +234,9 @@ class PlanParser:
         place = ("measures", number)
         spec, options = self._split(place, spec, ("publish",))
         measure = self._part(place, spec, "risk", "utility")
-        return Shown(measure, options.get("publish", False)) if isinstance(measure, Measure) else None
+        if not isinstance(measure, Measure):
+            return None
+        return Shown(measure, options.get("publish", False), Origin(self.text, place))
 
     def _requirement(self, number: int, spec: Any) -> Requirement | None:
         place = ("requirements", number)
@@ -254,7 +258,7 @@ class PlanParser:
             return None
         if not isinstance(part, Measure | PrivacyModel):
             return None
-        return Requirement(part, publish=options.get("publish", False), **bounds)
+        return Requirement(part, publish=options.get("publish", False), origin=Origin(self.text, place), **bounds)
 
     def _tune(self) -> dict[str, Any]:
         from discretion.release.tune_plan import check_section

@@ -16,23 +16,22 @@ from discretion.method import Decision
 from discretion.release.gate import judge
 from discretion.release.measures import default_measures
 from discretion.release.plan import Plan, Shown
+from discretion.release.plan_columns import check_columns
 from discretion.release.release import Measured, Release
 from discretion.release.study import Study
 
 
 def read_data(plan: Plan, source: str | None = None, report: Callable[[str], None] | None = None) -> Dataset:
-    """Read the data of a plan, or another delivery of it from `source`."""
-    from discretion.data.read import read
+    """Read the data of a plan, or another delivery of it from `source`; the plan may name no column it lacks."""
+    from discretion.data.read import read_as
 
     options = {key: value for key, value in plan.data.items() if key != "path"}
     path = source or plan.data.get("path")
     if path is None:
         raise PlanError("the plan names no data; give `data:` or a file")
-    found = read(path if source else plan.resolve(path), report=report, **options)
-    schema = plan.schema
-    for name, column in found.schema.columns.items():
-        schema = schema.with_column(name, label=column.label, value_labels=column.value_labels)
-    return Dataset(found.frame, schema=schema)
+    found = read_as(path if source else plan.resolve(path), plan.schema, partial=True, report=report, **options)
+    check_columns(plan, found.columns)
+    return found
 
 
 def run_plan(
@@ -86,9 +85,17 @@ def _check_decisions(plan: Plan, reuse: Mapping[str, Decision] | None) -> None:
 
 
 def _with_plan_schema(plan: Plan, data: Any) -> Dataset:
+    """Give data the plan's roles; the plan may name no column it lacks."""
     if isinstance(data, Dataset):
+        check_columns(plan, data.columns)
         return data if data.schema.columns == plan.schema.columns else Dataset(data.to_native(), schema=plan.schema)
-    return Dataset(data, schema=plan.schema)
+    try:
+        made = Dataset(data, schema=plan.schema)
+    except PlanError:
+        check_columns(plan, Dataset(data).columns)
+        raise
+    check_columns(plan, made.columns)
+    return made
 
 
 def seed_of(plan: Plan) -> int:

@@ -46,13 +46,11 @@ def numeric_columns(original: Dataset, released: Dataset, named: Sequence[str], 
     both = tuple(name for name in chosen if name in released.columns)
     if not both:
         raise DataError(f"{who}: the release has none of the numeric columns of the original; give `columns`")
-    if other := [name for name in both if original.is_numeric(name) and not released.is_numeric(name)]:
-        many = len(other) > 1
+    if other := [repr(name) for name in both if original.is_numeric(name) and not released.is_numeric(name)]:
         raise DataError(
-            f"{who}: {'columns' if many else 'column'} {', '.join(map(repr, other))} {'are' if many else 'is'} numeric "
-            f"in the original and not in the release ({'they were' if many else 'it was'} generalized or recoded), so "
-            "that no difference can be computed; name the other `columns` to measure, and measure "
-            f"{'these' if many else 'this one'} by `precision`, `iloss` or `marginals`"
+            f"{who}: numeric in the original and not in the release (generalized or recoded): {', '.join(other)}; no "
+            "difference can be computed. Name the `columns` to measure without it, and measure what was generalized by "
+            "`precision`, `iloss` or `marginals`"
         )
     return both
 
@@ -63,12 +61,11 @@ def unseen(original: Dataset, released: Dataset, named: Sequence[str]) -> tuple[
     parts = []
     if lost := released.lost_records:
         detail["lost_records"] = lost
-        parts.append(f"{lost} suppressed record{'s' if lost > 1 else ''}")
+        parts.append(f"{lost} suppressed records" if lost > 1 else "1 suppressed record")
     if gone := [name for name in original.choose(named, "compare-numbers") if name not in released.columns]:
         detail["columns_not_released"] = gone
-        parts.append(f"the column{'s' if len(gone) > 1 else ''} {', '.join(gone)}, not released")
-    one = detail.get("lost_records", 1) == len(gone or [0]) == len(parts)
-    return (f" {' and '.join(parts)} {'does' if one else 'do'} not count." if parts else ""), detail
+        parts.append(f"columns not released ({', '.join(gone)})")
+    return (f" Not in this figure: {'; '.join(parts)}." if parts else ""), detail
 
 
 def read_pair(original: Dataset, released: Dataset, name: str) -> Pair:

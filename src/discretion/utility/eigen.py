@@ -14,14 +14,14 @@ from discretion.errors import DataError
 from discretion.learning.values import Floats
 from discretion.measure import Better, Measure, Score
 from discretion.part import Columns
-from discretion.utility.comparable import numeric_columns, shares_of
+from discretion.utility.comparable import numeric_columns, shares_of, unseen
 
 
 class _Shape(Measure):
     """What measures that compare matrices of the two data sets share; the rows need not belong together."""
 
     columns: Columns = ()
-    """numeric columns; without it, all numbers but identifiers and weights"""
+    """numeric columns; without it, all numbers but identifiers and weights (one generalized is an error)"""
 
     better: ClassVar[Better] = "lower"
     aligned: ClassVar[bool] = False
@@ -70,14 +70,16 @@ class _Eigenvalues(_Shape):
             )
         relative = np.abs(before - after) / before
         value = float(relative.mean())
+        note, absent = unseen(original, released, self.columns)
         return self.score(
             value,
-            f"The eigenvalues of the {len(columns)} columns' correlations changed by {value:.3%} on average.",
+            f"The eigenvalues of the {len(columns)} columns' correlations changed by {value:.3%} on average.{note}",
             sum=float(relative.sum()),
             original=before.tolist(),
             released=after.tolist(),
             columns=list(columns),
             incomplete_records=left_out,
+            **absent,
         )
 
 
@@ -88,7 +90,8 @@ class EigenDifference(_Eigenvalues, kind="eigen-difference"):
     not matter; |λ − λ'|/λ is averaged over the eigenvalues λ of the original, largest first (the detail has the sum,
     which other programs print). 0: the clouds have the same shape. It sees how much the columns depend on each other,
     not which ones: exchanging two columns changes nothing, nor do shifts and changes of scale. Weights count; records
-    with missing values are left out and counted. Few small eigenvalues can dominate. Time O(n·m²) for m columns.
+    with missing values are left out and counted. Few small eigenvalues can dominate. A column that was generalized is
+    no number any more and is an error. Time O(n·m²) for m columns.
 
     References
     ----------
@@ -192,9 +195,11 @@ class CorrelationChange(_Shape, kind="correlation-change"):
             diagonals.append(diagonal)
         a, b = (d / np.sqrt((d**2).sum()) for d in diagonals)
         value = min(float(np.sqrt(((a - b) ** 2).sum() / 2)), 1.0)
+        note, absent = unseen(original, released, self.columns)
         return self.score(
             value,
-            f"How well each column is explained by the others changed by {value:.3g} (0: the same pattern).",
+            f"How well each column is explained by the others changed by {value:.3g} (0: the same pattern).{note}",
             original=dict(zip(columns, map(float, diagonals[0]), strict=True)),
             released=dict(zip(columns, map(float, diagonals[1]), strict=True)),
+            **absent,
         )

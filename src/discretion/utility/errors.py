@@ -14,6 +14,7 @@ from discretion.data.dataset import Dataset
 from discretion.errors import DataError
 from discretion.measure import Better, Measure, Score
 from discretion.part import Columns
+from discretion.utility.comparable import numeric_columns, unseen
 
 Floats = NDArray[np.float64]
 
@@ -22,23 +23,16 @@ class _Comparison(Measure):
     """What measures that compare numbers value by value share."""
 
     columns: Columns = ()
-    """numeric columns to compare; without it, all but identifiers and weights"""
+    """numeric columns to compare; without it, all but identifiers and weights (one generalized is an error)"""
 
     better: ClassVar[Better] = "lower"
 
     def _pairs(self, original: Dataset, released: Dataset) -> tuple[Floats, Floats, tuple[str, ...]]:
-        if self.columns:
-            columns = original.choose(self.columns, "compare-numbers")
-            released.require(columns)
-        else:
-            numeric = original.choose((), "compare-numbers")
-            columns = tuple(n for n in numeric if n in released.columns and released.is_numeric(n))
-            if not columns:
-                raise DataError(f"{self.kind}: no column is a number in both data sets; give `columns`")
+        columns = numeric_columns(original, released, self.columns, self.kind)
         return original.numbers(columns), released.numbers(columns), columns
 
 
-def _left_out(present: NDArray[np.bool_]) -> dict[str, int]:
+def _left_out(present: NDArray[np.bool_]) -> dict[str, Any]:
     return {"values_compared": int(present.sum()), "values_missing": int((~present).sum())}
 
 
@@ -68,7 +62,9 @@ class _MeanError(_Comparison):
         if not detail["entries"]:
             raise DataError(f"{self.kind}: every original value is zero; a relative error does not exist")
         value = float(np.nanmean(errors))
-        return self.score(value, f"{self.summary().rstrip('.')}: {value:.6g} (on {self.on}).", **detail)
+        note, absent = unseen(original, released, self.columns)
+        meaning = f"{self.summary().rstrip('.')}: {value:.6g} (on {self.on}).{note}"
+        return self.score(value, meaning, **detail, **absent)
 
 
 def _matrix(x: Floats, on: str, columns: tuple[str, ...]) -> Floats:
@@ -87,7 +83,9 @@ class Mse(_MeanError, kind="mse"):
     """Mean squared error between original and released figures.
 
     Weighs large errors most. Depends on the units: columns of large numbers dominate. Values missing in either data
-    set are left out and counted in the detail. Time linear.
+    set are left out and counted in the detail; records and columns that the release lacks do not count, and the
+    sentence says so. Sampling weights are ignored, as the catalogue defines it. A column that was generalized is no
+    number any more and is an error: see `Precision`, `ILoss`, `Marginals`. Time linear.
 
     References
     ----------
@@ -107,7 +105,8 @@ class Mse(_MeanError, kind="mse"):
 class Mae(_MeanError, kind="mae"):
     """Mean absolute error between original and released figures.
 
-    Depends on the units. Values missing in either data set are left out and counted in the detail. Time linear.
+    Depends on the units. Values missing in either data set are left out and counted in the detail. Sampling weights
+    are ignored, as the catalogue defines it. Generalized columns and lost records as in `Mse`. Time linear.
 
     References
     ----------
@@ -128,7 +127,8 @@ class Mre(_MeanError, kind="mre"):
     """Mean relative error between original and released figures.
 
     Each error is divided by the original figure; original zeros are left out and counted in the detail, as are
-    values missing in either data set. Time linear.
+    values missing in either data set. Sampling weights are ignored, as the catalogue defines it. Generalized columns
+    and lost records as in `Mse`. Time linear.
 
     References
     ----------
@@ -151,7 +151,9 @@ class Il1s(_Comparison, kind="il1s"):
 
     Σ |x − x'| / (√2·σ) over all records and columns, σ the original's standard deviation. The detail has the mean over
     the values, which can be compared between data of different size. Values missing in either data set are left out
-    and counted in the detail. A constant column has no σ and is an error. Time linear.
+    and counted in the detail. A constant column has no σ and is an error. Sampling weights are ignored, as the
+    catalogue defines it. A column that was generalized is no number any more and is an error (see `Precision`, `ILoss`,
+    `Marginals`); records and columns that the release lacks do not count, and the sentence says so. Time linear.
 
     References
     ----------
@@ -175,13 +177,15 @@ class Il1s(_Comparison, kind="il1s"):
         change = np.where(present, np.abs(x - y), 0.0) / scale
         value, mean = float(change.sum()), float(change.sum() / present.sum())
         per_column = {name: float(total) for name, total in zip(columns, change.sum(axis=0), strict=True)}
+        note, absent = unseen(original, released, self.columns)
         return self.score(
             value,
-            f"Values moved by {mean:.3g} × √2 standard deviations on average.",
+            f"Values moved by {mean:.3g} × √2 standard deviations on average.{note}",
             per_record=change.sum(axis=1),
             mean=mean,
             per_column=per_column,
             **_left_out(present),
+            **absent,
         )
 
 
@@ -189,7 +193,8 @@ class AverageDivergence(_Comparison, kind="average-divergence"):
     """Mean of (x + x')/2 over all values, as defined in the source text.
 
     It is not a divergence (it is not zero for identical data) and says nothing about loss: kept for reproduction and
-    teaching, and never used for tuning. The detail has the mean absolute difference. Time linear.
+    teaching, and never used for tuning. The detail has the mean absolute difference. Sampling weights are ignored, as
+    the catalogue defines it. Generalized columns and lost records as in `Mse`. Time linear.
 
     References
     ----------
@@ -212,8 +217,9 @@ class AverageDivergence(_Comparison, kind="average-divergence"):
             raise DataError("average-divergence: no value is present in both data sets")
         value = float((x[present] + y[present]).mean() / 2)
         difference = float(np.abs(x[present] - y[present]).mean())
-        meaning = f"Mean of the midpoints {value:.6g}; the mean absolute difference is {difference:.6g}."
-        return self.score(value, meaning, None, mean_absolute_difference=difference, **_left_out(present))
+        note, absent = unseen(original, released, self.columns)
+        meaning = f"Mean of the midpoints {value:.6g}; the mean absolute difference is {difference:.6g}.{note}"
+        return self.score(value, meaning, None, mean_absolute_difference=difference, **_left_out(present), **absent)
 
 
 class Sse(_Comparison, kind="sse"):
@@ -221,7 +227,8 @@ class Sse(_Comparison, kind="sse"):
 
     For microaggregation: the sum of squared distances of the records to their group's mean. The detail has the share of
     the total sum of squares, on columns divided by their standard deviation, so that units do not matter. Values
-    missing in either data set are left out and counted in the detail. Time linear.
+    missing in either data set are left out and counted in the detail. Sampling weights are ignored, as the catalogue
+    defines it. Generalized columns and lost records as in `Mse`. Time linear.
 
     References
     ----------
@@ -245,11 +252,13 @@ class Sse(_Comparison, kind="sse"):
         total = (centered**2).sum(axis=0)
         shares = {name: float(s / t) for name, s, t in zip(columns, squares.sum(axis=0), total, strict=True) if t > 0}
         share = float(np.mean(list(shares.values()))) if shares else 0.0
+        note, absent = unseen(original, released, self.columns)
         return self.score(
             float(squares.sum()),
-            f"The squared error is {share:.3%} of the total sum of squares.",
+            f"The squared error is {share:.3%} of the total sum of squares.{note}",
             per_record=squares.sum(axis=1),
             share_of_total=share,
             per_column=shares,
             **_left_out(present),
+            **absent,
         )

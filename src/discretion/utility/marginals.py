@@ -21,7 +21,9 @@ class Marginals(Measure, kind="marginals"):
     Distances: `hellinger` √(1 − Σ√(p·q)), `total-variation` ½Σ|p − q|, `kolmogorov` max|F − G|, `wasserstein`
     ∫|F − G| divided by the range. The first two cut numbers into bins at the original's quantiles; the last two need
     an order, and for categories are the total variation. Missing counts as a category, for `kolmogorov` as a
-    value above all others, for `wasserstein` as one whole range away from any value. All four stand in the detail for
+    value above all others. `wasserstein` is (1 − m)·W + |a − b|, where a and b are the shares of missing values, m the
+    larger of them, and W the distance of the distributions of the values that are there, divided by the range of both
+    files together: a value that went missing counts as moved by that whole range. All four stand in the detail for
     each column. Weights of each file count. A generalized column has other labels and is at distance 1: compare with
     the original generalized alike to see what else changed. Dependence between columns is not seen (`Contingency`,
     `Propensity`). A file of n records differs from its own population by about 1/√n. Time O(n·log n) per column.

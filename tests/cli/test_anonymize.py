@@ -86,9 +86,8 @@ SEARCHES = ["optimal-generalization", "mondrian", "local-recoding"]
 
 @pytest.mark.parametrize("search", SEARCHES)
 def test_models_with_parameters_in_every_search(tmp_path: Path, census: list[object], cli: Cli, search: str) -> None:
-    limit = () if search == "mondrian" else ("--suppression-limit", 0.02)
     done = cli(
-        "anonymize", *census, "--search", search, *limit, "--json",
+        "anonymize", *census, "--search", search, "--suppression-limit", 0.02, "--json",
         "--model", "k-anonymity:{k: 4}", "--model", "recursive-l-diversity:{c: 4, l: 2}",
     )  # fmt: skip
     assert done.code == 0, done.err
@@ -144,8 +143,8 @@ def test_importance_of_local_recoding(tmp_path: Path, census: list[object], cli:
         (("--models", "k-anonymity:{k: 0}"), "k: input should be greater"),
         (("--models", "sample-uniqueness"), "a model is needed here"),
         (("--models", "interval-protection:{percent: 5, share: 0.5}"), "does not look at equivalence classes"),
-        (("--models", '{"k-anonymity"'), "not valid JSON"),
-        ((), "give `k` or `models`"),
+        (("--models", '{"k-anonymity"'), "--models: not valid yaml or JSON"),
+        ((), "give --k or --models"),
     ],
 )
 def test_wrong_models(tmp_path: Path, census: list[object], cli: Cli, arguments: tuple[str, ...], words: str) -> None:
@@ -154,12 +153,67 @@ def test_wrong_models(tmp_path: Path, census: list[object], cli: Cli, arguments:
     assert not (tmp_path / "out.csv").exists()
 
 
-@pytest.mark.parametrize(
-    "options", [("--suppression-limit", 0.1), ("--loss", "height"), ("--importance", "age=2"), ("--seconds", 1)]
-)
+@pytest.mark.parametrize("options", [("--levels", "age=1"), ("--space", "space.csv"), ("--seconds", 1)])
 def test_options_that_a_search_does_not_have_are_refused(
     tmp_path: Path, census: list[object], cli: Cli, options: tuple[object, ...]
 ) -> None:
     done = cli("anonymize", *census, "--k", 5, "--search", "mondrian", *options)
     assert done.code == 2 and f"{options[0]} does not go with --search mondrian" in done.err
     assert not (tmp_path / "out.csv").exists()
+
+
+@pytest.mark.parametrize(("search", "loss"), [("mondrian", "entropy"), ("local-recoding", "precision-loss")])
+def test_loss_importance_and_suppression_in_other_searches(
+    tmp_path: Path, census: list[object], cli: Cli, search: str, loss: str
+) -> None:
+    options = ("--loss", loss, "--importance", "age=3", "--suppression-limit", 0.05)
+    done = cli("anonymize", *census, "--k", 5, "--search", search, *options, "--json")
+    assert done.code == 0, done.err
+    assert done.json()["rows"] + done.json()["suppressed"] == 2000
+    fields = {"columns": KEYS, "k": 5, "loss": loss, "importance": {"age": 3}, "suppression_limit": 0.05}
+    hierarchies = {name: str(tmp_path / f"{name}.csv") for name in KEYS}
+    known = dc.read(tmp_path / "census.csv", roles=dict.fromkeys(KEYS, "quasi"), hierarchies=hierarchies)
+    method = {"mondrian": dc.Mondrian, "local-recoding": dc.LocalRecoding}[search]
+    expected = method(**fields)(known)
+    written = pl.read_csv(tmp_path / "out.csv", infer_schema=False)
+    assert written.select(KEYS).equals(expected.frame.select(pl.col(KEYS).cast(pl.String)))
+    plain = method(columns=KEYS, k=5)(known)
+    assert not plain.frame.select(pl.col(KEYS).cast(pl.String)).equals(written.select(KEYS))
+
+
+@pytest.mark.parametrize(("search", "known"), [("mondrian", "'loss' or 'entropy'"), ("local-recoding", "'height'")])
+def test_a_loss_that_a_search_cannot_make_small_is_refused(
+    census: list[object], cli: Cli, search: str, known: str
+) -> None:
+    done = cli("anonymize", *census, "--k", 5, "--search", search, "--loss", "aecs")
+    assert done.code == 2 and f"{search}: loss:" in done.err and known in done.err
+
+
+def test_columns_without_a_hierarchy_are_named(tmp_path: Path, cli: Cli) -> None:
+    (tmp_path / "in.csv").write_text("age,sex\n" + "".join(f"{20 + i},{'fm'[i % 2]}\n" for i in range(20)))
+    call = ["anonymize", tmp_path / "in.csv", tmp_path / "out.csv", "--quasi", "age,sex", "--k", 5]
+    done = cli(*call)
+    assert done.code == 5 and not (tmp_path / "out.csv").exists()
+    assert "age, sex have no hierarchy and keep their values; give one with --hierarchy COLUMN=FILE" in done.err
+    done = cli(*call, "--hierarchy", "age={intervals: {width: 5, levels: 3}}")
+    assert done.code == 0 and "note: sex has no hierarchy and keeps its values; give one with" in done.err
+    sexes = "sex={groups: {levels: [{any: [f, m]}]}}"
+    done = cli(*call, "--hierarchy", "age={intervals: {width: 5, levels: 3}}", "--hierarchy", sexes, "--force")
+    assert done.code == 0 and "no hierarchy" not in done.err
+
+
+def test_standard_output_has_the_data_and_nothing_else(tmp_path: Path, cli: Cli) -> None:
+    (tmp_path / "in.csv").write_text("age,sex\n" + "".join(f"{20 + i},{'fm'[i % 2]}\n" for i in range(20)))
+    call = ["anonymize", tmp_path / "in.csv", "-", "--quasi", "age", "--k", 5]
+    for search in ("optimal-generalization", "mondrian"):
+        done = cli(*call, "--hierarchy", "age={intervals: {width: 5, levels: 3}}", "--search", search)
+        assert done.code == 0 and pl.read_csv(done.out.encode()).shape == (20, 2)
+        assert "level" in done.err or "rows" in done.err
+
+
+def test_two_outputs_need_two_files(tmp_path: Path, cli: Cli) -> None:
+    call = ["anonymize", "none.csv", tmp_path / "a.csv", "--quasi", "age", "--k", 2]
+    done = cli(*call, "--space", tmp_path / "a.csv")
+    assert done.code == 2 and "two outputs have the same name" in done.err
+    done = cli(*call, "--step", tmp_path / "no" / "step.yaml")
+    assert done.code == 3 and "there is no folder" in done.err

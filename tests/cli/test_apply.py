@@ -112,10 +112,10 @@ def test_dry_run_existing_files_and_force(file: Path, tmp_path: Path, cli: Cli) 
         (["additive-noise", "--columns", "income", "--sd-share", "1", "--distribution", "cauchy"], 2, "laplace"),
         (["rank-swap", "--columns", "sex", "--percent", "5"], 3, "column 'sex' is text"),
         (["rank-swap", "--columns", "incom", "--percent", "5"], 3, "did you mean 'income'"),
-        (["rank-swap", "--percent", "5"], 2, "give `columns`"),
+        (["rank-swap", "--percent", "5"], 2, "give --columns"),
         (["mdav", "--columns", "income", "--k", "500"], 3, "k = 500 is larger than the 240 records"),
         (["generalize", "--levels", "age=1", "--hierarchy", "age"], 2, "expected COLUMN=FILE"),
-        (["generalize", "--levels", "age=1", "--hierarchy", "age={x"], 2, "not valid JSON"),
+        (["generalize", "--levels", "age=1", "--hierarchy", "age={x"], 2, "--hierarchy age: not valid YAML"),
         (["generalize", "--levels", "age=1"], 2, "column 'age' has no hierarchy"),
     ],
 )
@@ -151,3 +151,94 @@ def test_parts_inside_parts(file: Path, tmp_path: Path, cli: Cli) -> None:
     assert pl.read_csv(out)["sex"].null_count() == expected(survey())["sex"].null_count()
     help_text = " ".join(cli("apply", "mondrian", "--help").out.split())
     assert "--models KIND[:FIELDS]" in help_text and "may be given several times" in help_text
+
+
+@pytest.mark.parametrize(
+    ("target", "code", "words"),
+    [
+        ("exists.csv", 3, "exists; overwrite it with --force"),
+        ("none/new.csv", 3, "there is no folder"),
+        (".", 3, "is a folder"),
+        ("new.xyz", 2, "the extension .xyz is not known"),
+        ("new.sas7bdat", 2, "name it .xpt"),
+        ("new.duckdb", 2, "name the table to write"),
+    ],
+)
+def test_the_output_is_looked_at_before_the_work(
+    tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, target: str, code: int, words: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("exists.csv").write_text("precious")
+    for command in (
+        ["apply", "mdav", "no-such-input.csv", target, "--columns", "a"],
+        ["anonymize", "no-such-input.csv", target, "--quasi", "a", "--k", "2"],
+    ):
+        done = cli(*command)
+        if target == ".":
+            assert done.code in (2, 3) and "no-such-input" not in done.err
+        else:
+            assert done.code == code and words in done.err and "no-such-input" not in done.err
+        assert "format=" not in done.err and "--format" not in done.err
+    assert Path("exists.csv").read_text() == "precious"
+
+
+def test_data_and_json_cannot_both_go_to_standard_output(file: Path, cli: Cli) -> None:
+    for command in (
+        ["apply", "mdav", file, "-", "--columns", "income"],
+        ["anonymize", file, "-", "--quasi", "sex", "--k", 2],
+    ):
+        done = cli(*command, "--json")
+        assert done.code == 2 and "both go to standard output" in done.json()["error"]["message"]
+    done = cli("apply", "mdav", file, "-", "--columns", "income", "--json", "--dry-run")
+    assert done.code == 0 and done.json()["written"] is False
+
+
+def test_structured_fields_are_written_as_in_a_plan(file: Path, tmp_path: Path, cli: Cli) -> None:
+    expected = dc.LocalSuppression(columns=["age", "sex"], k=2, subsets=[{"columns": ["age"], "k": 4}])(survey())
+    for number, text in enumerate(("[{columns: [age], k: 4}]", '[{"columns": ["age"], "k": 4}]')):
+        out = tmp_path / f"{number}.csv"
+        done = cli("apply", "local-suppression", file, out, "--columns", "age,sex", "--k", 2, "--subsets", text)
+        assert done.code == 0, done.err
+        assert pl.read_csv(out)["age"].null_count() == expected["age"].null_count() > 0
+    matrix = "{sex: {f: {f: 1, m: 0}, m: {f: 1, m: 0}}}"
+    done = cli("apply", "pram", file, tmp_path / "p.csv", "--columns", "sex", "--matrix", matrix)
+    assert done.code == 0 and set(pl.read_csv(tmp_path / "p.csv")["sex"]) == {"f"}, done.err
+    for kind, *options in (
+        ("local-suppression", "--subsets"), ("pram", "--matrix"), ("group-categories", "--column", "sex", "--groups"),
+    ):  # fmt: skip
+        done = cli("apply", kind, file, tmp_path / "q.csv", *options, "{a: [b}")
+        assert done.code == 2 and f"{options[-1]}: not valid YAML or JSON" in done.err
+
+
+def test_the_help_shows_how_structured_fields_are_written(cli: Cli) -> None:
+    words = " ".join(cli("apply", "local-suppression", "--help").out.split())
+    assert "--subsets YAML" in words and "--linked YAML" in words and "--importance COLUMN=VALUE,…" in words
+    assert "--columns A,B,…" in words and "--k NUMBER" in words
+    assert "--cuts A,B,…" in " ".join(cli("apply", "recode", "--help").out.split())
+    text = cli("apply", "pram", "--help").out
+    assert "\n  References:\n" in text and "-----" not in text
+
+
+def test_missing_codes_and_types(tmp_path: Path, cli: Cli) -> None:
+    (tmp_path / "in.csv").write_text("a,b\n1,007\nNA,010\n-9,012\n12,003\n")
+    out = tmp_path / "out.csv"
+    rounding = ["apply", "round", tmp_path / "in.csv", out, "--base", "10", "--columns"]
+    done = cli(*rounding, "a")
+    assert done.code == 3 and "1 of its 4 values is no number" in done.err and "NA" not in done.err
+    assert cli(*rounding, "a", "--missing-codes", "a=NA|-9").code == 0
+    assert pl.read_csv(out)["a"].to_list() == [0, None, None, 10]
+    done = cli(*rounding, "b", "--force")
+    assert done.code == 3 and "--type COLUMN=continuous" in done.err
+    assert cli(*rounding, "a,b", "--force", "--missing-codes", "{a: [NA]}", "--type", "b=continuous").code == 0
+    assert pl.read_csv(out)["b"].to_list() == [10, 10, 10, 0]
+    done = cli(*rounding, "a", "--force", "--type", "a=numeric")
+    assert done.code == 2 and "--type a: unknown type 'numeric'" in done.err
+    done = cli(*rounding, "a", "--force", "--missing-codes", "NA")
+    assert done.code == 2 and "--missing-codes 'NA': expected COLUMN=CODE" in done.err
+
+
+def test_options_add_to_what_the_plan_says_of_a_column(file: Path, tmp_path: Path, cli: Cli) -> None:
+    out = tmp_path / "new.csv"
+    plan = ["--plan", tmp_path / "plan.yaml", "--type", "person_id=nominal"]
+    assert cli("apply", "drop-identifiers", file, out, *plan).code == 0
+    assert "person_id" not in pl.read_csv(out).columns

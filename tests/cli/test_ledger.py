@@ -57,4 +57,15 @@ def test_wrong_targets(tmp_path: Path, cli: Cli) -> None:
     assert cli("ledger", "verify", tmp_path / "absent.jsonl").code == 3
     (tmp_path / "wrong.jsonl").write_text("no json\n", encoding="utf-8")
     assert cli("ledger", "verify", tmp_path / "wrong.jsonl").code == 4
-    assert cli("ledger", "verify", tmp_path / "x.db", "--head", "7").code == 2
+    for content in (b"\xff\xfe\n", b"[" * 100_000, b"3\n", b'"x"\n', b"[]\n", b'{"id": 1}\n'):
+        (tmp_path / "wrong.jsonl").write_bytes(content)
+        found = cli("ledger", "verify", tmp_path / "wrong.jsonl")
+        assert found.code == 4 and "Traceback" not in found.err
+    for head in ("7", "²:" + "0" * 64, "7:" + "g" * 64):
+        assert cli("ledger", "verify", tmp_path / "x.db", "--head", head).code == 2
+    (tmp_path / "other.db").write_bytes(b"something else " * 500)
+    assert cli("ledger", "verify", tmp_path / "other.db").code == 3
+    (tmp_path / "empty.db").touch()
+    assert cli("ledger", "verify", tmp_path / "empty.db").code == 3
+    assert cli("ledger", "verify", tmp_path).code == 3
+    assert cli("ledger", "verify", "postgresql://127.0.0.1:1/base").code == 3

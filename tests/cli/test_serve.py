@@ -72,3 +72,40 @@ def test_from_a_file_to_a_first_answer(service: Path, capsys: pytest.CaptureFixt
         process.stop()
     assert (service.parent / "ledger.db").is_file()
     assert run(["serve", str(service), "--check", "--quiet"]) == 0
+
+
+def test_a_draft_of_odd_columns_is_valid(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import polars as pl
+
+    names = ["yes", "a: #b", '2nd "name"', "<b>", "line\nbreak", "Income", "income", "x" * 70, "sum'd"]
+    frame = pl.DataFrame({name: range(i, i + 30) for i, name in enumerate(names)})
+    frame.write_parquet(tmp_path / "2020 odd.parquet")
+    path = tmp_path / "service.yaml"
+    assert run(["serve", str(path), "--draft", str(tmp_path / "2020 odd.parquet"), "--quiet"]) == 0
+    assert path.read_text().count("left out") == 3
+    assert run(["serve", str(path), "--check", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["people"] == {"2020_odd": 30}
+
+
+def test_a_check_before_the_first_start(service: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The ledger is made by the first start, wherever it is."""
+    folder = service.parent / "postgres"
+    folder.mkdir()
+    text = service.read_text()
+    service.write_text(text.replace("sqlite:///ledger.db", "sqlite:///postgres/ledger.db"))
+    assert run(["serve", str(service), "--check", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["ledger_entries"] == 0
+    assert list(folder.iterdir()) == []
+    changed = text.replace("mode: exact+audit, min_query_size: 5", "mode: perturbed, min_query_size: 5")
+    service.write_text(changed.replace("sqlite:///ledger.db", "postgresql://127.0.0.1:1/base"))
+    assert run(["serve", str(service), "--check"]) == 2
+    assert "secret_file" in capsys.readouterr().err
+
+
+def test_keys_with_an_end_are_listed(service: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["key", "add", str(service), "analyst", "--days", "30", "--quiet"]) == 0
+    assert run(["key", "add", str(service), "analyst", "--days", "0"]) == 2
+    capsys.readouterr()
+    assert run(["key", "list", str(service), "--json"]) == 0
+    (one,) = json.loads(capsys.readouterr().out)["keys"]
+    assert one["expires"] > one["made"]

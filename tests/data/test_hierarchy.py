@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discretion.data.hierarchy import Hierarchy, Levels, canonical
+from discretion.data.hierarchy_file import hierarchy_text
 from discretion.errors import DataError, PlanError
 
 
@@ -36,6 +38,17 @@ def test_csv_with_quotes_and_old_encoding(tmp_path: Path) -> None:
     file = tmp_path / "h.csv"
     file.write_bytes('"a;b";"x, y"\n"Mün\nster";z\n'.encode("cp1252"))
     assert Hierarchy.read(file).bind([]).table == (("a;b", "Mün\nster"), ("x, y", "z"))
+
+
+def test_values_and_labels_with_commas_do_not_hide_the_semicolons(tmp_path: Path) -> None:
+    file = tmp_path / "h.csv"
+    table = (("a, b, c, d", "e, f, g, h"), ("x, y, z", 'said "no"'), ("all; of\nthem", "all; of\nthem"))
+    file.write_text(hierarchy_text(table))
+    assert Hierarchy.read(file).bind([]).table == table
+    file.write_text("a;b,x,*\nc,x,*\n")
+    assert Hierarchy.read(file).bind([]).table == (("a;b", "c"), ("x", "x"), ("*", "*"))
+    with pytest.raises(PlanError, match="delimiter: one character"):
+        Hierarchy.read(file, delimiter="::")
 
 
 def test_file_faults(tmp_path: Path) -> None:
@@ -116,8 +129,38 @@ def test_explicit_cuts_per_level() -> None:
     assert labels(hierarchy, 17, 80) == ["17", "[0, 17]", "[0, 64]", "*"]
     with pytest.raises(DataError, match="column 'age': 2 values lie outside the cuts 0 to 120"):
         hierarchy.bind([-1, 5, 120], "age")
-    with pytest.raises(DataError, match="does not nest: at level 1"):
-        Hierarchy.intervals(cuts=[[0, 10, 20], [0, 5, 20]]).bind([1, 7, 12], "age")
+    assert labels(Hierarchy.intervals(cuts=[[0, 10, 20], [-5, 10, 50]]), 3) == ["3", "[0, 9]", "[-5, 9]"]
+
+
+def test_cuts_that_do_not_nest_are_refused_before_any_value_shows_it() -> None:
+    with pytest.raises(PlanError, match="do not nest: level 2 cuts at 20, where level 1 has no cut"):
+        Hierarchy.intervals(cuts=[[0, 10, 30, 70], [0, 20, 70]])
+    with pytest.raises(PlanError, match="level 3 cuts at 10, where level 2 has no cut"):
+        Hierarchy.intervals(cuts=[[0, 10, 20], [0, 20], [0, 10, 20]])
+
+
+_CUTS = st.lists(st.integers(0, 9), min_size=2, max_size=6, unique=True).map(sorted)
+
+
+@given(st.lists(_CUTS, min_size=1, max_size=3))
+@settings(deadline=None)
+def test_cuts_are_taken_if_and_only_if_no_interval_is_split_above(cuts: list[list[int]]) -> None:
+    tenths = [step / 10 for step in range(-5, 100)]
+
+    def place(row: list[int], x: float) -> int | None:
+        return next((i for i, (a, b) in enumerate(pairwise(row)) if a <= x < b), None)
+
+    def splits(fine: list[int], coarse: list[int]) -> bool:
+        return any(
+            place(fine, x) == place(fine, y) and place(fine, x) is not None and place(coarse, x) != place(coarse, y)
+            for x, y in pairwise(tenths)
+        )
+
+    if any(splits(fine, coarse) for fine, coarse in pairwise(cuts)):
+        with pytest.raises(PlanError, match="do not nest"):
+            Hierarchy.intervals(cuts=cuts)
+    else:
+        Hierarchy.intervals(cuts=cuts)
 
 
 @pytest.mark.parametrize(
@@ -131,6 +174,8 @@ def test_explicit_cuts_per_level() -> None:
         {"cuts": [[5]]},
         {"cuts": [[5, 5]]},
         {"cuts": [["low", "high"]]},
+        {"cuts": [[0, float("nan"), 5]]},
+        {"width": float("nan"), "levels": 2},
         {"breadth": 5},
     ],
 )
@@ -230,7 +275,7 @@ def test_level_of_labels_and_the_label_that_stands_at_two_levels() -> None:
     assert levels.level_of(["a", "p", "*"]).tolist() == [0, 1, 2]
     with pytest.raises(DataError, match="column 'x': 'c' stand at two levels"):
         levels.level_of(["a", "c"])
-    with pytest.raises(DataError, match="1 values stand at no level of the hierarchy: 'zz'"):
+    with pytest.raises(DataError, match="1 different values stand at no level of the hierarchy"):
         levels.level_of(["a", "zz"])
 
 

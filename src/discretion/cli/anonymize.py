@@ -11,7 +11,9 @@ import click
 from discretion.cli.apply import parse_field
 from discretion.cli.assess import parse_part
 from discretion.cli.console import common_options, print_json, print_table, progress_bar, say, shown
-from discretion.cli.schema_options import read_with, schema_options, take_schema
+from discretion.cli.output_checks import check_outputs
+from discretion.cli.schema_options import read_with, schema_options, source_options, take_schema
+from discretion.cli.wording import GIVE_HIERARCHY
 from discretion.errors import PlanError
 
 if TYPE_CHECKING:
@@ -62,20 +64,26 @@ _SHOWN = 10
 @click.option("--force", is_flag=True, help="overwrite files that exist")
 @click.option("--dry-run", is_flag=True, help="search, but write nothing")
 @schema_options
+@source_options
 @common_options
 def anonymize(source: str, target: str, **options: Any) -> None:  # fmt: skip
     """Generalize the quasi-identifiers as little as privacy models allow."""
     quiet, as_json = options.pop("quiet"), options.pop("as_json")
     models = _models(options)
     schema, reading = take_schema(options)
+    check_outputs(
+        target, options["space"], options["step_file"],
+        force=options["force"], as_json=as_json, dry_run=options["dry_run"],
+    )  # fmt: skip
     data = read_with(source, schema, reading, quiet)
     if options["search"] != _SEARCHES[0]:
         _local(data, models, options, target, as_json, quiet)
         return
     with progress_bar(quiet) as progress:
         solution = _solve(data, models, options, progress)
+    _name_fixed(data, solution, quiet)
     written = _write(solution, target, options)
-    _report(solution, as_json, quiet)
+    _report(solution, as_json, quiet, stderr=target == "-")
     for path in written:
         say(f"written: {path}", quiet)
 
@@ -98,7 +106,7 @@ def _models(options: dict[str, Any]) -> list[PrivacyModel]:
 def _solve(data: Dataset, models: list[PrivacyModel], options: dict[str, Any], progress: Any) -> Solution:
     from discretion.anonymize import anonymize as search
 
-    importance = parse_field(options["importance"] or "", "Mapping")
+    importance = parse_field(options["importance"] or "", "Mapping", "--importance")
     solution = search(
         data,
         models,
@@ -109,9 +117,17 @@ def _solve(data: Dataset, models: list[PrivacyModel], options: dict[str, Any], p
         progress=progress,
     )
     if options["levels"]:
-        chosen = {name: int(level) for name, level in parse_field(options["levels"], "Mapping").items()}
+        chosen = {name: int(level) for name, level in parse_field(options["levels"], "Mapping", "--levels").items()}
         return solution.space.choose({**solution.levels, **chosen})
     return solution
+
+
+def _name_fixed(data: Dataset, solution: Solution, quiet: bool) -> None:
+    """Name the columns that the search could not generalize."""
+    from discretion.anonymize.problem import without_hierarchy
+
+    if fixed := without_hierarchy(data, solution.levels):
+        say(f"note: {fixed}; {GIVE_HIERARCHY}", quiet)
 
 
 def _write(solution: Solution, target: str, options: dict[str, Any]) -> list[str]:
@@ -138,7 +154,7 @@ def _write(solution: Solution, target: str, options: dict[str, Any]) -> list[str
     return written
 
 
-def _report(solution: Solution, as_json: bool, quiet: bool) -> None:
+def _report(solution: Solution, as_json: bool, quiet: bool, *, stderr: bool) -> None:
     classes = solution.classes
     if as_json:
         print_json(
@@ -156,7 +172,8 @@ def _report(solution: Solution, as_json: bool, quiet: bool) -> None:
             }
         )  # fmt: skip
         return
-    print_table("Levels", ("column", "level"), [(name, str(level)) for name, level in solution.levels.items()], (1,))
+    levels = [(name, str(level)) for name, level in solution.levels.items()]
+    print_table("Levels", ("column", "level"), levels, (1,), stderr=stderr)
     table = solution.space.table()
     best = table.filter(table["status"].is_in(["optimal", "feasible"])).head(_SHOWN).iter_rows(named=True)
     names = list(solution.levels)
@@ -166,7 +183,7 @@ def _report(solution: Solution, as_json: bool, quiet: bool) -> None:
         for row in best
     ]  # fmt: skip
     title = f"The best solutions ({len(solution.space):,} of {solution.space.nodes:,} nodes were evaluated)"
-    print_table(title, ("loss", "k", "suppressed", "status", "levels"), rows, (0, 1, 2))
+    print_table(title, ("loss", "k", "suppressed", "status", "levels"), rows, (0, 1, 2), stderr=stderr)
     say(solution.words, quiet)
 
 
@@ -193,8 +210,10 @@ def _local(
     fields: dict[str, Any] = {"models": models}
     if options["suppression_limit"]:
         fields["suppression_limit"] = options["suppression_limit"]
+    if options["loss"] != "loss":
+        fields["loss"] = options["loss"]
     if options["importance"]:
-        fields["importance"] = parse_field(options["importance"], "Mapping")
+        fields["importance"] = parse_field(options["importance"], "Mapping", "--importance")
     method = kind(**fields)
     if not isinstance(method, Method):
         raise PlanError(f"{options['search']} is not a method")
@@ -209,4 +228,5 @@ def _local(
                     "models": [{"model": v.model, "holds": v.holds, "value": v.value} for v in verdicts]})  # fmt: skip
         return
     rows = [("holds" if v.holds else "FAILS", v.model, shown(v.value)) for v in verdicts]
-    print_table(f"{options['search']}: {len(released):,} rows", ("", "model", "reached"), rows, (2,))
+    title = f"{options['search']}: {len(released):,} rows"
+    print_table(title, ("", "model", "reached"), rows, (2,), stderr=target == "-")

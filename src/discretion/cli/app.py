@@ -15,6 +15,7 @@ from discretion.cli.apply import apply
 from discretion.cli.assess import assess
 from discretion.cli.compare import compare
 from discretion.cli.demo import demo
+from discretion.cli.hierarchy import hierarchy
 from discretion.cli.ledger import ledger
 from discretion.cli.parts import parts
 from discretion.cli.roles import roles
@@ -22,10 +23,12 @@ from discretion.cli.run import check, run_command
 from discretion.cli.serve import key, serve
 from discretion.cli.table import table
 from discretion.cli.tune import tune
+from discretion.cli.wording import in_options
 from discretion.errors import DiscretionError
 
 _EPILOG = (
-    "Exit codes: 0 done · 2 wrong plan or option · 3 wrong data · 4 requirement not met · 5 no solution · 130 cancelled"
+    "Exit codes: 0 done · 1 other error · 2 wrong plan or option · 3 wrong data · 4 requirement not met · "
+    "5 no solution · 6 answer refused · 130 cancelled"
 )
 
 
@@ -38,6 +41,7 @@ def app() -> None:
 for command in (
     demo,
     roles,
+    hierarchy,
     run_command,
     check,
     apply,
@@ -83,6 +87,7 @@ def _words_of(error: OSError) -> str:
 
 
 def _fail(error: BaseException, message: str, code: int, arguments: Sequence[str]) -> int:
+    message = in_options(message, arguments)
     click.echo(f"error: {message}", err=True)
     if "--json" in arguments:
         kind = type(error).__name__

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any
+import inspect
+import re
+from collections.abc import Mapping
+from types import UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 
 import click
 
 from discretion.cli.console import common_options, print_json, progress_bar, say
+from discretion.cli.output_checks import check_outputs
 from discretion.cli.plan_options import seed_option
-from discretion.cli.schema_options import read_with, schema_options, take_schema
+from discretion.cli.schema_options import read_with, schema_options, source_options, take_schema
+from discretion.cli.values import structured
 from discretion.errors import PlanError
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
     from discretion.part import Part
+
+_SCALARS = (str, int, float, bool, type(None))
 
 
 class MethodCommands(click.Group):
@@ -61,7 +68,7 @@ class LazyMethodCommand(click.Command):
         """Show the method's docstring."""
         from discretion.part import find
 
-        self.help = "\b\n" + (find(self.name or "").__doc__ or "").split("    Examples\n")[0].replace("\n    ", "\n")
+        self.help = "\b\n" + help_of(find(self.name or "").__doc__ or "")
         super().format_help_text(ctx, formatter)
 
     def _load(self) -> None:
@@ -78,11 +85,18 @@ class LazyMethodCommand(click.Command):
         self._loaded = True
 
 
+def help_of(docstring: str) -> str:
+    """Give a docstring as help: without examples, and with each section's title on a line of its own."""
+    text = inspect.cleandoc(docstring).partition("\nExamples\n")[0]
+    return re.sub(r"(?m)^(\w+)\n-{3,}\n", r"\1:\n\n", text)
+
+
 def _file_options(function: Any) -> Any:
     function = common_options(function)
     function = click.option("--dry-run", is_flag=True, help="protect, but write nothing")(function)
     function = click.option("--force", is_flag=True, help="overwrite OUT if it exists")(function)
     function = seed_option(function)
+    function = source_options(function)
     return schema_options(function)
 
 
@@ -118,12 +132,32 @@ def _option(name: str, field: FieldInfo) -> click.Option:
 
 
 def _metavar(field: FieldInfo) -> str | None:
+    """Name the shape of a value; what holds lists or mappings inside is written as in a plan."""
     text = str(field.annotation)
+    if field.annotation is Any or any(_is_deep(kind) for kind in _kinds(field.annotation)):
+        return "YAML"
     if "Mapping" in text:
         return "COLUMN=VALUE,…"
     if "tuple" in text:
         return "A,B,…"
     return "NUMBER" if "float" in text or "int" in text else None
+
+
+def _kinds(annotation: Any) -> list[Any]:
+    """List what a value may be, without `Optional` and the validators of `Annotated`."""
+    if get_origin(annotation) is Annotated:
+        return _kinds(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, UnionType):
+        return [kind for one in get_args(annotation) for kind in _kinds(one)]
+    return [annotation]
+
+
+def _is_deep(kind: Any) -> bool:
+    """Tell whether a list or a mapping holds lists, mappings or objects."""
+    if get_origin(kind) not in (tuple, Mapping):
+        return False
+    held = [one for argument in get_args(kind) if argument is not ... for one in _kinds(argument)]
+    return any(get_origin(one) in (tuple, Mapping) or one not in _SCALARS for one in held)
 
 
 def is_many(field: FieldInfo) -> bool:
@@ -138,7 +172,7 @@ def part_spec(text: str, option: str) -> Any:
     from discretion.release.yaml_scalars import PlanLoader
 
     if text.lstrip().startswith(("{", "[")):
-        return parse_field(text, None)
+        return structured(text, option)
     kind, _, fields = text.partition(":")
     try:
         spec = yaml.load(fields, PlanLoader) if fields.strip() else {}
@@ -155,16 +189,13 @@ def _parts(given: Any, field: FieldInfo, option: str) -> Any:
     return [one for spec in specs for one in (spec if isinstance(spec, list) else [spec])]
 
 
-def parse_field(text: Any, annotation: Any) -> Any:
-    """Turn an option's text into what the field expects: lists by commas, mappings by `name=value`, or JSON."""
+def parse_field(text: Any, annotation: Any, option: str) -> Any:
+    """Turn an option's text into what the field expects: lists by commas, mappings by `name=value`, or YAML."""
     if not isinstance(text, str):
         return text
     shape = str(annotation)
-    if text.lstrip().startswith(("{", "[")):
-        try:
-            return json.loads(text)
-        except json.JSONDecodeError as error:
-            raise PlanError(f"not valid JSON: {text!r} ({error})") from None
+    if annotation not in (str, str | None) and text.lstrip().startswith(("{", "[")):
+        return structured(text, option)
     if "Mapping" in shape:
         pairs = [item.partition("=") for item in text.split(",") if item.strip()]
         return {name.strip(): value.strip() for name, _, value in pairs}
@@ -184,8 +215,9 @@ def build_part(kind: str, options: dict[str, Any]) -> Part:
         field = part.model_fields[name]
         if value is None or value == ():
             continue
+        option = "--" + name.replace("_", "-")
         inside = holds_parts(field)
-        fields[name] = _parts(value, field, f"--{name}") if inside else parse_field(value, field.annotation)
+        fields[name] = _parts(value, field, option) if inside else parse_field(value, field.annotation, option)
     return part(**fields)
 
 
@@ -203,6 +235,7 @@ def _run(kind: str, options: dict[str, Any]) -> None:
     method = build_part(kind, options)
     schema, reading = take_schema(options)
     quiet, source, target = options["quiet"], options["source"], options["target"]
+    check_outputs(target, force=options["force"], as_json=options["as_json"], dry_run=options["dry_run"])
     seed = read_seed(options["seed_file"]) if options["seed_file"] else new_seed()
     data = read_with(source, schema, reading, quiet)
     if not isinstance(method, Method):
@@ -215,7 +248,7 @@ def _run(kind: str, options: dict[str, Any]) -> None:
         f"{kind}: {len(released)} rows × {len(released.columns)} columns {'' if options['dry_run'] else f'→ {target}'}",
         quiet,
     )
-    if options["as_json"] and target != "-":
+    if options["as_json"]:
         print_json(
             {
                 "kind": kind,

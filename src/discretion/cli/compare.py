@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ import click
 
 from discretion.cli.assess import parse_part
 from discretion.cli.console import ARROWS, DIRECTIONS, common_options, print_json, print_table, progress_bar, say, shown
+from discretion.cli.output_checks import check_files
 from discretion.cli.schema_options import read_with, schema_options, take_schema
 from discretion.errors import PlanError
 
@@ -45,6 +47,8 @@ def compare(
     quiet, as_json = options.pop("quiet"), options.pop("as_json")
     if len(releases) < 2:
         raise PlanError("a comparison needs two releases or more")
+    if page is not None:
+        check_files([page], force=force)
     before, reading = _original(releases, original, options, quiet)
     found = comparing.read_releases(
         before, releases, lambda file: read_with(str(file), before.schema, reading, quiet, partial=True)
@@ -69,18 +73,15 @@ def _original(
     releases: tuple[str, ...], original: str | None, options: dict[str, Any], quiet: bool
 ) -> tuple[Dataset, dict[str, Any]]:
     """Read the original: the named file with the given roles, or that of the plan beside a release folder."""
-    from discretion.data.schema import Schema
     from discretion.release.compare import plan_beside
 
-    given = any(options.get(name) for name in ("plan_file", "hierarchy", "quasi", "sensitive"))
     schema, reading = take_schema(options)
     plan = next((plan for place in releases if (plan := plan_beside(place)) is not None), None)
     if plan is not None:
-        whole = Schema({**plan.schema.columns, **schema.columns}) if given else plan.schema
+        plan = replace(plan, schema=plan.schema.overlaid(schema))
         if original is None:
-            data = plan.read(None, lambda text: say(text, quiet))
-            return (data.with_schema(whole) if given else data), reading
-        return read_with(original, whole, reading, quiet), reading
+            return plan.read(None, lambda text: say(text, quiet)), reading
+        return read_with(original, plan.schema, reading, quiet), reading
     if original is None:
         raise PlanError(
             "no release has its private folder (NAME-private) beside it: give --original FILE and the roles"

@@ -49,8 +49,15 @@ def rich_console(*, stderr: bool = False) -> Console:
     return Console(stderr=stderr, width=width, highlight=False)
 
 
-def print_table(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[int] = ()) -> None:
-    """Print a table on stdout."""
+def print_table(
+    title: str,
+    headers: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    numeric: Sequence[int] = (),
+    *,
+    stderr: bool = False,
+) -> None:
+    """Print a table on stdout, or on stderr where stdout has the data."""
     from rich import box
     from rich.table import Table
 
@@ -61,7 +68,7 @@ def print_table(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]
         table.add_column(header, justify=justify, overflow="fold", no_wrap=number < last)
     for row in rows:
         table.add_row(*row)
-    rich_console().print(table)
+    rich_console(stderr=stderr).print(table)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,27 +11,28 @@ from typing import Any
 import click
 
 from discretion.cli.console import common_options, print_json, print_table, say
-from discretion.errors import DataError
+from discretion.cli.output_checks import check_files
+from discretion.cli.schema_options import reading_options, take_reading
 
 
 @click.command()
 @click.argument("source", metavar="IN")
 @click.option("--out", "-o", metavar="PLAN", help="write the proposals to this plan file, to be read and confirmed")
 @click.option("--force", is_flag=True, help="overwrite the plan file if it exists")
-@click.option("--delimiter", help="delimiter of text files, instead of the one found")
-@click.option("--decimal", help="decimal mark of text files, instead of the one found")
-@click.option("--encoding", help="encoding of text files, instead of the one found")
+@reading_options
 @common_options
 def roles(source: str, out: str | None, force: bool, as_json: bool, quiet: bool, **reading: Any) -> None:
     """Propose roles for the columns of a file, with the reasons."""
     from discretion.data.detect import propose
     from discretion.data.read import read
 
-    options = {key: value for key, value in reading.items() if value is not None}
+    options = take_reading(reading)
+    if out is not None:
+        check_files([out], force=force)
     data = read(source, report=lambda text: say(f"{source}: {text}", quiet), **options)
     proposals = propose(data)
     if out is not None:
-        _write_plan(source, proposals, Path(out), force, options)
+        _write_plan(source, proposals, Path(out), options)
         say(f"proposals written to {out}; read them, then set `confirmed: true`", quiet)
     if as_json:
         fields = ("column", "role", "roles", "type", "reason", "confidence", "distinct", "missing")
@@ -40,11 +42,9 @@ def roles(source: str, out: str | None, force: bool, as_json: bool, quiet: bool,
     print_table(f"{len(data):,} rows", ("column", "role", "type", "confidence", "reason"), rows)
 
 
-def _write_plan(source: str, proposals: Sequence[Any], path: Path, force: bool, options: dict[str, Any]) -> None:
+def _write_plan(source: str, proposals: Sequence[Any], path: Path, options: dict[str, Any]) -> None:
     from discretion.data.atomic import write_text
 
-    if path.exists() and not force:
-        raise DataError(f"{str(path)!r} exists; overwrite it with --force")
     if "://" not in source and source != "-":
         source = os.path.relpath(source, path.parent)
     lines = [
@@ -57,7 +57,7 @@ def _write_plan(source: str, proposals: Sequence[Any], path: Path, force: bool, 
         lines += [
             "data:",
             f"  path: {_quoted(source)}",
-            *(f"  {k}: {_quoted(v)}" for k, v in options.items()),
+            *(f"  {k}: {json.dumps(v, ensure_ascii=False)}" for k, v in options.items()),
         ]
     else:
         lines.append(f"data: {_quoted(source)}")
@@ -77,8 +77,6 @@ def _listed(roles: Sequence[str]) -> str:
 
 def _quoted(text: object) -> str:
     """Write text so that YAML reads it back as text."""
-    import json
-
     plain = str(text)
     return (
         plain

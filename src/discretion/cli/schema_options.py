@@ -1,62 +1,125 @@
-"""Options that give a data file its roles and hierarchies, shared by commands that read data without a plan."""
+"""Options that tell how a data file is read, and its roles, types and hierarchies; for commands without a plan."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from discretion.cli.console import say
+from discretion.cli.values import pairs_of, structured
 from discretion.errors import PlanError
 
 if TYPE_CHECKING:
     from discretion.data.dataset import Dataset
     from discretion.data.schema import Schema
 
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
 _ROLES = ("identifier", "quasi", "sensitive", "weight", "household", "stratum", "geography")
+_TEXT: tuple[Decorator, ...] = (
+    click.option("--delimiter", help="delimiter of text files, instead of the one found"),
+    click.option("--decimal", help="decimal mark of text files, instead of the one found"),
+    click.option("--encoding", help="encoding of text files, instead of the one found"),
+    click.option("--quote", help="quote of text files, instead of the one found; '': nothing is quoted"),
+    click.option("--header/--no-header", default=None, help="whether the first row has the names of the columns"),
+)
+_SOURCE: tuple[Decorator, ...] = (
+    click.option("--format", metavar="FORMAT", help="format of IN, instead of the one its name says"),
+    click.option("--sheet", metavar="NAME", help="sheet of a workbook, instead of the first"),
+    click.option("--table", metavar="NAME", help="table of a database"),
+    click.option("--query", metavar="SELECT", help="query of a database, instead of a table"),
+)
+_READING = ("delimiter", "decimal", "encoding", "quote", "header", "format", "sheet", "table", "query")
 
 
-def schema_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add options for roles, hierarchies and the dialect of text files."""
-    for role in reversed(_ROLES):
-        function = click.option(
-            f"--{role}", metavar="COLUMNS", help=f"columns with the role {role}, separated by commas"
-        )(function)
-    function = click.option(
-        "--plan", "plan_file", metavar="PLAN", help="take roles and hierarchies from this plan file"
-    )(function)
-    function = click.option(
-        "--hierarchy", multiple=True, metavar="COLUMN=SPEC",
-        help='hierarchy of a column: a CSV file, or a rule as JSON: \'age={"intervals": {"width": 5, "levels": 4}}\'',
-    )(function)  # fmt: skip
-    function = click.option("--encoding", help="encoding of text files, instead of the one found")(function)
-    function = click.option("--decimal", help="decimal mark of text files, instead of the one found")(function)
-    return click.option("--delimiter", help="delimiter of text files, instead of the one found")(function)
+def _all(decorators: tuple[Decorator, ...]) -> Decorator:
+    def add(function: Callable[..., Any]) -> Callable[..., Any]:
+        for decorator in reversed(decorators):
+            function = decorator(function)
+        return function
+
+    return add
+
+
+source_options = _all(_SOURCE)
+"""Further options that tell how the only input of a command is read."""
+
+reading_options = _all((*_TEXT, *_SOURCE))
+"""All options that tell how the only input of a command is read."""
+
+schema_options = _all(
+    (
+        click.option("--plan", "plan_file", metavar="PLAN", help="take roles and hierarchies from this plan file"),
+        *(
+            click.option(f"--{role}", metavar="COLUMNS", help=f"columns with the role {role}, separated by commas")
+            for role in _ROLES
+        ),
+        click.option(
+            "--hierarchy", multiple=True, metavar="COLUMN=SPEC",
+            help="hierarchy of a column: a CSV file, or a rule: 'age={intervals: {width: 5, levels: 4}}'",
+        ),
+        click.option(
+            "--type", "types", multiple=True, metavar="COLUMN=TYPE",
+            help="type of a column: continuous, ordinal, nominal, set or date",
+        ),
+        click.option(
+            "--missing-codes", multiple=True, metavar="COLUMN=CODE",
+            help="values of a column that stand for missing ones, with | between several: 'income=NA|-9'",
+        ),
+        *_TEXT,
+    )
+)  # fmt: skip
+"""Options for roles, types, hierarchies and missing codes, and for the dialect of text files."""
+
+
+def take_reading(options: dict[str, Any]) -> dict[str, Any]:
+    """Take the options that tell how a file is read out of a command's options."""
+    given = {key: options.pop(key, None) for key in _READING}
+    if isinstance(given["sheet"], str) and given["sheet"].isdigit():
+        given["sheet"] = int(given["sheet"])
+    return {key: value for key, value in given.items() if value is not None}
 
 
 def take_schema(options: dict[str, Any]) -> tuple[Schema, dict[str, Any]]:
     """Take the schema and the reading options out of a command's options."""
-    from discretion.data.schema import Schema
-
     roles: dict[str, list[str]] = {}
     for role in _ROLES:
         for name in _names(options.pop(role, None)):
             roles.setdefault(name, []).append(role)
-    hierarchies = dict(_hierarchy(text) for text in options.pop("hierarchy"))
-    reading = {key: value for key in ("delimiter", "decimal", "encoding") if (value := options.pop(key)) is not None}
-    plan_file = options.pop("plan_file")
+    hierarchies = dict(_hierarchy(text) for text in options.pop("hierarchy", ()))
+    types = pairs_of(options.pop("types", ()), "--type", "COLUMN=TYPE")
+    codes = pairs_of(options.pop("missing_codes", ()), "--missing-codes", "COLUMN=CODE")
+    missing = {name: text.split("|") if isinstance(text, str) else text for name, text in codes.items()}
+    given = _built(roles, types, hierarchies, missing)
+    reading = take_reading(options)
+    plan_file = options.pop("plan_file", None)
     if plan_file is None:
-        return Schema.build(roles=roles, hierarchies=hierarchies), reading
+        return given, reading
     from discretion.release.plan import Plan
 
     plan = Plan.load(plan_file)
-    given = Schema.build(roles=roles, hierarchies=hierarchies)
-    return Schema({**plan.schema.columns, **given.columns}), {
+    return plan.schema.overlaid(given), {
         **{k: v for k, v in plan.data.items() if k not in ("path", "table", "query")}, **reading,
     }  # fmt: skip
+
+
+_OPTIONS = {"roles": "role of", "types": "--type", "hierarchies": "--hierarchy", "missing_codes": "--missing-codes"}
+
+
+def _built(
+    roles: Mapping[str, object], types: Mapping[str, Any], hierarchies: Mapping[str, Any], missing: Mapping[str, Any]
+) -> Schema:
+    """Build the schema; faults name the option."""
+    from discretion.data.schema import Schema
+
+    try:
+        return Schema.build(roles, types, hierarchies, missing)
+    except PlanError as error:
+        places = [text.partition(".") for text in error.problems]
+        raise PlanError([f"{_OPTIONS.get(part, part)} {rest}" for part, _, rest in places]) from None
 
 
 def _names(text: str | None) -> list[str]:
@@ -67,21 +130,13 @@ def _hierarchy(text: str) -> tuple[str, Any]:
     column, sign, spec = text.partition("=")
     if not sign or not spec:
         raise PlanError(f"--hierarchy {text!r}: expected COLUMN=FILE or COLUMN={{rule}}")
-    if spec.lstrip().startswith("{"):
-        try:
-            return column, json.loads(spec)
-        except json.JSONDecodeError as error:
-            raise PlanError(f"--hierarchy {column}: not valid JSON ({error})") from None
+    if spec.lstrip().startswith(("{", "[")):
+        return column, structured(spec, f"--hierarchy {column}")
     return column, str(Path(spec))
 
 
 def read_with(path: str, schema: Schema, reading: dict[str, Any], quiet: bool, *, partial: bool = False) -> Dataset:
     """Read a file and give it a schema; `partial` leaves out columns the file does not have."""
-    from discretion.data.dataset import Dataset
-    from discretion.data.read import read
+    from discretion.data.read import read_as
 
-    data = read(path, report=lambda text: say(f"{path}: {text}", quiet), **reading)
-    chosen = schema.only(data.columns) if partial else schema
-    for name, column in data.schema.columns.items():
-        chosen = chosen.with_column(name, label=column.label, value_labels=column.value_labels)
-    return Dataset(data.frame, schema=chosen)
+    return read_as(path, schema, partial=partial, report=lambda text: say(f"{path}: {text}", quiet), **reading)

@@ -66,7 +66,7 @@ def _run(spec: ServiceSpec, service: str, quiet: bool) -> None:
     from discretion.online.statistical_database import StatisticalDatabase
 
     uvicorn = need("uvicorn", "the server")
-    from discretion.online.server.protocol import PatientProtocol
+    from discretion.online.server.protocol import patient
 
     server, ring = spec.server, _ring(spec, service)
     _check_tls(spec)
@@ -76,7 +76,8 @@ def _run(spec: ServiceSpec, service: str, quiet: bool) -> None:
         config = uvicorn.Config(
             create_app(database, ring), host=server.host, port=server.port, ssl_certfile=server.tls_certificate,
             ssl_keyfile=server.tls_key, log_level="warning", access_log=False, server_header=False, ws="none",
-            http=PatientProtocol, timeout_keep_alive=30, timeout_graceful_shutdown=math.ceil(server.query_seconds) + 5,
+            http=patient(server.connections), timeout_keep_alive=30,
+            timeout_graceful_shutdown=math.ceil(server.query_seconds) + 5,
         )  # fmt: skip
         _warm(database)
         listening = _listening(server.host, server.port, config.backlog)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from discretion.cli.console import ARROWS, DIRECTIONS, common_options, print_json, print_table, progress_bar, say, shown
+from discretion.cli.output_checks import check_files
 from discretion.cli.plan_options import data_option, seed_option
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def tune(plan_file: str, as_json: bool, quiet: bool, **options: Any) -> None:
 
 def _check_files(out: str | None, maps: tuple[str, ...], force: bool) -> None:
     """Refuse wrong names before any work is done."""
-    from discretion.errors import DataError, PlanError
+    from discretion.errors import PlanError
 
     wrong = [name for name in maps if Path(name).suffix.lower() not in (".svg", ".html")]
     problems = [f"--map {name!r}: a map ends in .svg or .html" for name in wrong]
@@ -65,9 +66,7 @@ def _check_files(out: str | None, maps: tuple[str, ...], force: bool) -> None:
         problems.append(f"--out {out!r}: a plan ends in .yaml, .yml, .toml or .json")
     if problems:
         raise PlanError(problems)
-    for name in (*maps, *([out] if out else [])):
-        if Path(name).exists() and not force:
-            raise DataError(f"{name!r} exists; overwrite it with --force")
+    check_files([*maps, *([out] if out else [])], force=force)
 
 
 def _write_map(result: TuneResult, path: Path, title: str, force: bool) -> None:

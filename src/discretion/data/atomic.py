@@ -20,7 +20,7 @@ def replacing(path: Path, *, overwrite: bool = False, private: bool = False) -> 
     keyboard, the temporary file is removed and a file that was there before stays as it was. A new file takes over who
     may read the old one; `private`: only the owner may, from the first byte on.
     """
-    target = _check_target(path, overwrite)
+    target = check_target(path, overwrite)
     temporary = target.with_name(f".{secrets.token_hex(6)}.{target.name}")
     try:
         descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600 if private else 0o666)
@@ -29,7 +29,7 @@ def replacing(path: Path, *, overwrite: bool = False, private: bool = False) -> 
         if overwrite and target.exists() and not private:
             temporary.chmod(target.stat().st_mode & 0o7777)
         _flush(temporary)
-        _check_target(path, overwrite)
+        check_target(path, overwrite)
         os.replace(temporary, target)  # noqa: PTH105 - named so that tests can make it fail
         _flush_folder(target.parent)
     except OSError as error:
@@ -45,7 +45,8 @@ def write_text(path: Path, text: str, *, overwrite: bool = False, private: bool 
         temporary.write_text(text, encoding="utf-8")
 
 
-def _check_target(path: Path, overwrite: bool) -> Path:
+def check_target(path: Path, overwrite: bool) -> Path:
+    """Raise unless a file can be put there: a folder, no folder above, or a file that may not be overwritten."""
     if path.is_dir():
         raise DataError(f"{str(path)!r} is a folder; name a file")
     if not path.parent.is_dir():

@@ -27,11 +27,25 @@ _BATCH = 50_000
 
 def write_database(frame: pl.DataFrame, address: Address, *, overwrite: bool) -> None:
     """Write a table; one that exists is replaced only with `overwrite`."""
+    check_address(address)
+    _WRITERS[address.engine](frame, address, overwrite)
+
+
+def check_address(address: Address) -> None:
+    """Raise unless a table is named, and for a database file also a folder that exists."""
     if address.query is not None:
         raise PlanError("a query cannot be written to; name a table")
     if not address.table:
         raise PlanError(f"{address.name}: name the table to write with table=")
-    _WRITERS[address.engine](frame, address, overwrite)
+    if address.engine != "postgresql":
+        _check_place(address.path)
+
+
+def _check_place(path: Path) -> None:
+    if path.is_dir():
+        raise DataError(f"{str(path)!r} is a folder; name a database file")
+    if not path.parent.is_dir():
+        raise DataError(f"there is no folder {str(path.parent)!r}; make it first")
 
 
 def _refuse(address: Address, tables: list[str], overwrite: bool) -> None:
@@ -42,10 +56,7 @@ def _refuse(address: Address, tables: list[str], overwrite: bool) -> None:
 @contextlib.contextmanager
 def _new_file_or_none(path: Path) -> Iterator[None]:
     """Remove a database file that a failed write has created."""
-    if path.is_dir():
-        raise DataError(f"{str(path)!r} is a folder; name a database file")
-    if not path.parent.is_dir():
-        raise DataError(f"there is no folder {str(path.parent)!r}; make it first")
+    _check_place(path)
     existed = path.exists()
     try:
         yield

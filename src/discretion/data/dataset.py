@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discretion.data.codes import Classes, ColumnCodes, Missing, encode
-from discretion.data.hierarchy import Levels, canonical
+from discretion.data.finite import check_finite
+from discretion.data.hierarchy import Levels, MaskingHierarchy, canonical
+from discretion.data.infer import not_numbers
 from discretion.data.native import Source, give_back, take_in
 from discretion.data.schema import Role, Schema, Type
 from discretion.display import table
@@ -73,7 +75,7 @@ class Dataset:
         _check_names(schema, table.columns)
         self._source: Source | None = source
         self._frame = _apply_missing_codes(table, schema)
-        _check_finite(self._frame)
+        check_finite(self._frame)
         self.schema = Schema(MappingProxyType({name: schema[name] for name in table.columns if name in schema.columns}))
         self._changed: frozenset[str] = frozenset()
         self._rows: NDArray[np.int64] | None = None
@@ -161,6 +163,17 @@ class Dataset:
         """Tell whether the values of a column are numbers."""
         return self._frame.schema[column].is_numeric()
 
+    def is_quantity(self, column: str) -> bool:
+        """Tell whether a column is one of numbers that count or measure; digits that name things are codes.
+
+        A column of numbers is a code if its type is `nominal`, or if it has a masking hierarchy (as postal codes have)
+        and nobody gave its type.
+        """
+        known = self.schema[column]
+        if known.type is None:
+            return self.is_numeric(column) and not isinstance(known.hierarchy, MaskingHierarchy)
+        return self.is_numeric(column) and known.type != "nominal"
+
     # --- choosing columns --------------------------------------------------------------------------------------
 
     def require(self, columns: Iterable[str]) -> None:
@@ -187,10 +200,10 @@ class Dataset:
         if purpose == "classes":
             return self.having("quasi")
         if purpose == "perturb":
-            return tuple(name for name in self.having("quasi", "sensitive") if self.is_numeric(name))
+            return tuple(name for name in self.having("quasi", "sensitive") if self.is_quantity(name))
         excluded = self.having("identifier", "weight", "household")
         rest = tuple(name for name in self.columns if name not in excluded)
-        return rest if purpose == "compare" else tuple(name for name in rest if self.is_numeric(name))
+        return rest if purpose == "compare" else tuple(name for name in rest if self.is_quantity(name))
 
     # --- values as arrays (cached) -------------------------------------------------------------------------------
 
@@ -209,8 +222,7 @@ class Dataset:
 
         self.require([column])
         if not self.is_numeric(column):
-            kind = "text" if self._frame.schema[column] == pl.String else str(self._frame.schema[column]).lower()
-            raise DataError(f"column {column!r} is {kind}; a numeric column is needed")
+            raise DataError(f"column {column!r} {not_numbers(self._frame[column])}; a numeric column is needed")
         values = self._frame[column].cast(pl.Float64).to_numpy()
         values.flags.writeable = False
         return values
@@ -327,6 +339,14 @@ class Dataset:
         per_code = np.array([0 if text is None else found[text] for text in texts], dtype=np.int64)
         return np.asarray(per_code[self.codes(column).codes])
 
+    def stands_in_hierarchy(self, column: str) -> bool:
+        """Tell whether each value's level is known; values moved by noise or averaging stand at no level."""
+        try:
+            self.cell_levels(column)
+        except DataError:
+            return False
+        return True
+
     def suppressed(self, column: str) -> NDArray[np.bool_]:
         """Tell which cells of a column were suppressed."""
         mask = self._masks.get(column)
@@ -375,7 +395,7 @@ class Dataset:
 
         series = [_as_series(name, column, self._frame.schema.get(name), integers) for name, column in values.items()]
         touched = set(values)
-        cache = {key: made for key, made in self._cache.items() if not touched & _columns_of(key)}
+        cache = {key: made for key, made in list(self._cache.items()) if not touched & _columns_of(key)}
         frame = self._frame.with_columns(series)
         new = self._derive(frame, touched, cache)
         if levels:
@@ -394,7 +414,7 @@ class Dataset:
         """Give the data without some columns."""
         gone = set(columns)
         self.require(gone)
-        cache = {key: made for key, made in self._cache.items() if not gone & _columns_of(key)}
+        cache = {key: made for key, made in list(self._cache.items()) if not gone & _columns_of(key)}
         return self._derive(self._frame.drop(list(gone)), (), cache)
 
     def take(self, rows: NDArray[np.integer] | NDArray[np.bool_], *, suppressed: bool = False) -> Dataset:
@@ -463,9 +483,9 @@ class Dataset:
 
 _WANTED: Mapping[Purpose, str] = {
     "classes": "quasi-identifiers",
-    "perturb": "numeric quasi-identifiers or sensitive columns",
+    "perturb": "numeric quasi-identifiers or sensitive columns, not codes",
     "compare": "columns other than identifiers and weights",
-    "compare-numbers": "numeric columns other than identifiers and weights",
+    "compare-numbers": "numeric columns other than identifiers, weights and codes",
 }
 
 
@@ -511,18 +531,6 @@ def _check_names(schema: Schema, columns: Sequence[str]) -> None:
     problems = [unknown("column", name, columns) for name in schema.columns if name not in columns]
     if problems:
         raise PlanError(problems)
-
-
-def _check_finite(frame: pl.DataFrame) -> None:
-    import polars as pl
-    import polars.selectors as cs
-
-    infinite = frame.select(cs.float().is_infinite().any())
-    bad = [name for name in infinite.columns if infinite[name].item()] if infinite.width else []
-    if bad:
-        counts = frame.select(pl.col(bad).is_infinite().sum()).row(0)
-        listed = ", ".join(f"{name!r} ({count})" for name, count in zip(bad, counts, strict=True))
-        raise DataError(f"infinite values in {listed}; replace them or declare a missing code")
 
 
 def _apply_missing_codes(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:

@@ -6,6 +6,7 @@ import codecs
 import csv
 import io
 import re
+import zlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +18,9 @@ from discretion.errors import DataError, PlanError
 
 SAMPLE_BYTES = 256 * 1024
 """How much of a file is looked at."""
+
+DAMAGED = (OSError, EOFError, zlib.error)
+"""What unpacking a damaged gzip file raises."""
 
 DELIMITERS = ("\t", ";", "|", ",")
 """Delimiters that are found out; the first that fits the lines wins."""
@@ -116,15 +120,24 @@ def first_bytes(path: Path) -> bytes:
     with path.open("rb") as handle:
         start = handle.read(SAMPLE_BYTES)
     if not is_gzip(start):
+        if path.suffix.lower() == ".gz":
+            raise DataError(
+                f"{str(path)!r} is not a gzip file, although its name says so: it is damaged (copy or download it "
+                "again), or was never packed (give it another name)"
+            )
         return start
     import gzip
-    import zlib
 
     try:
         with gzip.open(path, "rb") as packed:
             return packed.read(SAMPLE_BYTES)
-    except (OSError, EOFError, zlib.error):
-        raise DataError(f"{str(path)!r} is not a whole gzip file; copy or download it again") from None
+    except DAMAGED:
+        raise damaged(repr(str(path))) from None
+
+
+def damaged(name: str) -> DataError:
+    """Say that a gzip file cannot be unpacked to its end."""
+    return DataError(f"{name} is damaged: it is not a whole gzip file; copy or download it again")
 
 
 def is_gzip(start: bytes) -> bool:

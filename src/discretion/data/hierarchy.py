@@ -6,8 +6,6 @@ A `Hierarchy` is a recipe (a table, intervals, masking, dates). Bound to the val
 
 from __future__ import annotations
 
-import csv
-import io
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from discretion.data.hierarchy_file import hierarchy_rows
 from discretion.errors import DataError, PlanError, unknown
 
 if TYPE_CHECKING:
@@ -118,7 +117,7 @@ class Levels:
                 where.setdefault(label, []).append(level)
         absent = [label for label in labels if label not in where]
         if absent:
-            raise DataError(f"{self._where}{len(absent)} values stand at no level of the hierarchy: {_some(absent)}")
+            raise DataError(f"{self._where}{len(absent)} different values stand at no level of the hierarchy")
         unclear = [label for label in labels if len(where[label]) > 1]
         if unclear:
             raise DataError(
@@ -164,19 +163,7 @@ class Hierarchy(ABC):
     @staticmethod
     def read(path: str | Path, delimiter: str | None = None) -> Hierarchy:
         """Read a CSV of levels: one row per value, the value first, then its label at each level (ARX layout)."""
-        path = Path(path)
-        if not path.is_file():
-            raise PlanError(f"no hierarchy file {str(path)!r}")
-        try:
-            text = path.read_text(encoding="utf-8-sig")
-        except UnicodeDecodeError:
-            text = path.read_text(encoding="cp1252")
-        first = text.partition("\n")[0]
-        delimiter = delimiter or (";" if first.count(";") >= first.count(",") else ",")
-        rows = [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row]
-        if not rows:
-            raise PlanError(f"the hierarchy file {str(path)!r} is empty")
-        return TableHierarchy.from_rows(rows, source=str(path))
+        return TableHierarchy.from_rows(hierarchy_rows(path, delimiter), source=str(path))
 
     @staticmethod
     def intervals(
@@ -319,11 +306,23 @@ class IntervalHierarchy(Hierarchy):
     def __post_init__(self) -> None:
         if (self.width is None) == (self.cuts is None):
             raise PlanError("intervals: give either `width` and `levels`, or `cuts`")
-        if self.width is not None and (self.width <= 0 or self.levels is None or self.levels < 1):
+        if self.width is not None and (not self.width > 0 or self.levels is None or self.levels < 1):
             raise PlanError("intervals: `width` must be positive and `levels` at least 1")
         for row in self.cuts or ():
-            if len(row) < 2 or any(b <= a for a, b in pairwise(row)):
+            if len(row) < 2 or not all(a < b for a, b in pairwise(row)):
                 raise PlanError("intervals: each level's `cuts` must be at least two ascending numbers")
+        self._check_cuts()
+
+    def _check_cuts(self) -> None:
+        """Refuse a cut that splits an interval of the level below."""
+        for level, (fine, coarse) in enumerate(pairwise(self.cuts or ()), 1):
+            inside = [cut for cut in coarse if fine[0] < cut < fine[-1] and cut not in fine]
+            if inside:
+                listed = ", ".join(f"{cut:g}" for cut in inside)
+                raise PlanError(
+                    f"intervals: the `cuts` do not nest: level {level + 1} cuts at {listed}, where level {level} has "
+                    "no cut; each level may only leave out cuts of the level below"
+                )
 
     def bind(self, values: Sequence[Any], column: str = "") -> Levels:
         """Label every value with its interval at each level."""

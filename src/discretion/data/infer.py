@@ -178,3 +178,25 @@ def parse_dates(frame: pl.DataFrame) -> pl.DataFrame:
         if kind is not None and kind != "text":
             frame = frame.with_columns(reading.parse(kind)[0])
     return frame
+
+
+def not_numbers(series: pl.Series) -> str:
+    """Say why a column is not one of numbers: its type, and for text how many of its values are no numbers."""
+    import polars as pl
+
+    if series.dtype != pl.String:
+        return f"is {str(series.dtype).lower()}"
+    texts = series.drop_nulls().str.strip_chars(" ")
+    wrong = int(texts.cast(pl.Float64, strict=False).is_null().sum())
+    if not len(texts) or wrong == len(texts):
+        return "is text"
+    if not wrong:
+        return (
+            "is text: all its values are digits, but some have leading zeros or too many digits to be exact; if they "
+            "are numbers and no codes, give it the type `continuous` when reading"
+        )
+    verb = "is no number" if wrong == 1 else "are no numbers"
+    return (
+        f"is text: {wrong:,} of its {len(texts):,} values {verb}; if they stand for missing values, "
+        "declare them in `missing_codes`"
+    )

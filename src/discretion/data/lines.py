@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from discretion.data.dialect import Dialect, first_bytes, is_gzip
+from discretion.data.dialect import SAMPLE_BYTES, Dialect, first_bytes, is_gzip
 from discretion.errors import DataError
 
 _CHUNK = 1 << 20
@@ -30,12 +30,9 @@ class TextSource:
     def open(self) -> Iterator[IO[bytes]]:
         """Open it for reading bytes, unpacked."""
         if self.path is None:
-            start = self.content[:2]
-            yield (gzip.GzipFile(fileobj=io.BytesIO(self.content)) if is_gzip(start) else io.BytesIO(self.content))  # type: ignore[misc]
+            yield (gzip.GzipFile(fileobj=io.BytesIO(self.content)) if self.is_packed else io.BytesIO(self.content))  # type: ignore[misc]
             return
-        with self.path.open("rb") as handle:
-            packed = is_gzip(handle.read(2))
-        with gzip.open(self.path, "rb") if packed else self.path.open("rb") as handle:
+        with gzip.open(self.path, "rb") if self.is_packed else self.path.open("rb") as handle:
             yield handle  # type: ignore[misc]
 
     def sample(self) -> bytes:
@@ -43,7 +40,15 @@ class TextSource:
         if self.path is not None:
             return first_bytes(self.path)
         with self.open() as handle:
-            return handle.read(256 * 1024)
+            return handle.read(SAMPLE_BYTES)
+
+    @property
+    def is_packed(self) -> bool:
+        """Tell whether it is a gzip file."""
+        if self.path is None:
+            return is_gzip(self.content)
+        with self.path.open("rb") as handle:
+            return is_gzip(handle.read(2))
 
     def in_utf8(self, encoding: str) -> Path | bytes:
         """Give what polars reads: the file itself, or its text in UTF-8 (in memory, never on disk)."""

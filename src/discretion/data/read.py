@@ -18,7 +18,7 @@ from discretion.data.labels import Labels, read_labelled
 from discretion.data.lines import TextSource
 from discretion.data.schema import Schema
 from discretion.data.text import check_unique, choose_columns, read_text
-from discretion.errors import DataError, PlanError
+from discretion.errors import DataError, PlanError, unknown
 
 if TYPE_CHECKING:
     import polars as pl
@@ -69,10 +69,28 @@ def read(
         columns = [columns]
     if columns is not None:
         check_unique("columns=", list(columns))
-    options = _Options(source, format, given, sheet, table, query, columns, report)
+    return _read(_Options(source, format, given, sheet, table, query, columns, report), schema)
+
+
+def read_as(
+    source: str | Path, schema: Schema, *, partial: bool = False, report: Report | None = None, **options: Any
+) -> Dataset:
+    """Read with a schema that is ready; `partial` leaves out its columns that the file does not have."""
+    dialect = {field.name: options.pop(field.name, None) for field in fields(Given)}
+    given = Given(**dialect)
+    given.check()
+    rest = {name: options.pop(name, None) for name in ("format", "sheet", "table", "query", "columns")}
+    if options:
+        raise PlanError([f"data: {unknown('option', name, [*dialect, *rest])}" for name in options])
+    return _read(_Options(source, given=given, report=report, **rest), schema, partial=partial)
+
+
+def _read(options: _Options, schema: Schema, *, partial: bool = False) -> Dataset:
     frame, labels = options.load(schema)
     if not frame.height:
         raise DataError(f"{options.name} has a header but no rows")
+    if partial:
+        schema = schema.only(frame.columns)
     data = Dataset(_split_sets(frame, schema), schema=labels.put_into(schema))
     data.came_from = options.for_plan()
     return data

@@ -108,6 +108,14 @@ class Schema:
         columns[name] = replace(self[name], **changes)
         return Schema(MappingProxyType(columns))
 
+    def overlaid(self, given: Schema) -> Schema:
+        """Give the schema with what another one says of each column; what it does not say stays."""
+        schema = self
+        for name, column in given.columns.items():
+            said = {key: value for key, value in vars(column).items() if value != getattr(_UNKNOWN, key)}
+            schema = schema.with_column(name, **said)
+        return schema
+
     def only(self, names: Iterable[str]) -> Schema:
         """Give the schema of some columns."""
         kept = {name: self.columns[name] for name in names if name in self.columns}

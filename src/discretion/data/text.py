@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from discretion.data.dialect import Dialect, Given, find_dialect, first_row
+from discretion.data.dialect import DAMAGED, Dialect, Given, damaged, decode, find_dialect, first_row
 from discretion.data.infer import Reading, parse_columns
 from discretion.data.lines import TextSource, look_for_ragged, wrong_encoding
 from discretion.errors import DataError, unknown
@@ -19,14 +19,31 @@ if TYPE_CHECKING:
     from discretion.data.schema import Schema
 
 
+_NUL_HINT = "the file is damaged, or in another encoding (give encoding=, such as utf-16)"
+
+
 def read_text(
     source: TextSource, given: Given, schema: Schema, columns: Sequence[str] | None
 ) -> tuple[pl.DataFrame, Dialect]:
     """Read delimited text, its types found out over the whole file; also give the dialect found."""
+    try:
+        return _find_and_read(source, given, schema, columns)
+    except DAMAGED:
+        if source.is_packed:
+            raise damaged(source.name) from None
+        raise
+
+
+def _find_and_read(
+    source: TextSource, given: Given, schema: Schema, columns: Sequence[str] | None
+) -> tuple[pl.DataFrame, Dialect]:
     sample = source.sample()
     if not sample.strip():
         raise DataError(f"{source.name} is empty")
     dialect = find_dialect(sample, given)
+    text, nul, _ = decode(sample, dialect.encoding).partition("\0")
+    if nul:
+        raise DataError(f"{source.name} has NUL bytes, first in line {text.count(chr(10)) + 1:,}; {_NUL_HINT}")
     try:
         return _read(source, dialect, sample, schema, columns), dialect
     except _NotUtf8Error:
@@ -61,7 +78,19 @@ def _read(
         frame = _check_rows(source, readable, dialect, names, frame, sample)
     if not frame.height:
         raise DataError(f"{source.name} has a header but no rows")
+    _check_nul(source.name, frame)
     return frame
+
+
+def _check_nul(source: str, frame: pl.DataFrame) -> None:
+    """Refuse text with NUL bytes: it is damaged, or in another encoding."""
+    import polars.selectors as cs
+
+    counts = frame.select(cs.string().str.contains("\0", literal=True).sum())
+    found = {name: counts[name].item() for name in counts.columns if counts[name].item()}
+    if found:
+        listed = ", ".join(f"{name!r} ({count:,})" for name, count in found.items())
+        raise DataError(f"{source}: cells with NUL bytes in the columns {listed}; {_NUL_HINT}")
 
 
 def _scan(readable: Path | bytes, dialect: Dialect, names: Sequence[str], sample: bytes) -> pl.LazyFrame:

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from discretion.data.atomic import replacing
+from discretion.data.atomic import check_target, replacing
 from discretion.data.database import Address, is_url, parse_url
 from discretion.data.dataset import Dataset
 from discretion.data.dialect import Dialect, Given
@@ -56,26 +56,44 @@ def write(
     if delimiter is None:
         delimiter = "\t" if text.lower().removesuffix(".gz").endswith((".tsv", ".tab")) else ","
     style = Dialect(delimiter, decimal, encoding)  # type: ignore[arg-type]
+    place = _place(path, format, sheet, table)
     if text == "-":
-        if format is not None and format_of(Path("-"), format) != "csv":
-            raise PlanError("only CSV can be written to standard output")
         _to_stdout(frame, style)
-        return
-    target = Path(path)
-    if is_url(text):
-        address = parse_url(text, table, None)
-    else:
-        kind = format_of(target, format)
-        if kind not in ("duckdb", "sqlite"):
-            _check_options(kind, target, sheet, table)
-            with replacing(target, overwrite=overwrite) as temporary:
-                _to_file(frame, kind, temporary, schema, style, sheet)
-            return
-        address = Address(kind, path=target, table=table)
-    from discretion.data.database_write import write_database
+    elif isinstance(place, Address):
+        from discretion.data.database_write import write_database
 
-    plain = frame if address.engine == "duckdb" else _plain(frame, lists=False)
-    write_database(plain, address, overwrite=overwrite)
+        plain = frame if place.engine == "duckdb" else _plain(frame, lists=False)
+        write_database(plain, place, overwrite=overwrite)
+    else:
+        with replacing(Path(path), overwrite=overwrite) as temporary:
+            _to_file(frame, place, temporary, schema, style, sheet)
+
+
+def check_output(path: str | Path, *, overwrite: bool = False) -> None:
+    """Raise what `write` would raise about the place and the format, before the work that makes the data."""
+    place = _place(path, None, None, None)
+    if isinstance(place, Address):
+        from discretion.data.database_write import check_address
+
+        check_address(place)
+    elif str(path) != "-":
+        check_target(Path(path), overwrite)
+
+
+def _place(path: str | Path, format: str | None, sheet: str | None, table: str | None) -> Format | Address:  # noqa: A002
+    """Give the format of a file (of standard output: CSV), or the address of a database; refuse what does not fit."""
+    text, target = str(path), Path(path)
+    if text == "-":
+        if format is not None and format_of(target, format) != "csv":
+            raise PlanError("only CSV can be written to standard output")
+        return "csv"
+    if is_url(text):
+        return parse_url(text, table, None)
+    kind = format_of(target, format)
+    if kind in ("duckdb", "sqlite"):
+        return Address(kind, path=target, table=table)
+    _check_options(kind, target, sheet, table)
+    return kind
 
 
 def _take(data: Any) -> tuple[pl.DataFrame, Schema]:

@@ -67,7 +67,7 @@ class MemoryEngine:
         return data.classes(columns)
 
     def moments(self, data: Dataset, columns: Sequence[str]) -> Moments:
-        """Summarise numeric columns: over the values present for one column, over complete records for several."""
+        """Summarize numeric columns: over the values present for one column, over complete records for several."""
         x = data.numbers(columns)
         if any(data.count_missing(name) for name in columns):
             x = x[~np.isnan(x).any(axis=1)]

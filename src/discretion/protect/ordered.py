@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
+from discretion.data.infer import not_numbers
 from discretion.errors import DataError, PlanError, unknown
 
 if TYPE_CHECKING:
@@ -113,6 +114,8 @@ def ordered(data: Dataset, column: str) -> Ordered:
     if dated:
         return Ordered(column, "date", data.cached(("dates", column), lambda: _date_places(series, column)), series)
     kind = "text" if series.dtype in (pl.String, pl.Categorical) else str(series.dtype).lower()
+    if kind == "text" and (found := not_numbers(series)).startswith("is text:"):
+        raise DataError(f"column {column!r} {found}; a numeric column, dates, or an order of its categories is needed")
     raise DataError(
         f"column {column!r} is {kind} without an order; a numeric column, dates, or an order of its categories is "
         f"needed (orders: {column}: [lowest, …, highest])"

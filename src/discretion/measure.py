@@ -31,6 +31,8 @@ class Score:
     meaning: str = ""
     detail: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     per_record: NDArray[Any] | None = field(default=None, repr=False)
+    more_per_record: Mapping[str, NDArray[Any]] = field(default_factory=lambda: MappingProxyType({}), repr=False)
+    """further figures of each record, by name"""
 
     def _repr_html_(self) -> str:
         chance = self.detail.get("chance")
@@ -39,7 +41,7 @@ class Score:
         return table("Score", ("measure", "value", "direction", "family"), [row], f"{self.meaning} {beside}".strip())
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the score as plain data, without the per-record array."""
+        """Give the score as plain data, without the per-record arrays."""
         return {
             "measure": self.measure,
             "value": self.value,

@@ -17,12 +17,21 @@ from discretion.errors import DataError
 from discretion.part import Family, Part
 
 
+def whole(number: float) -> float:
+    """Give a number as an int where it is whole: sizes are, unless records count less than one."""
+    return int(number) if float(number).is_integer() else float(number)
+
+
 @dataclass(frozen=True)
 class FailingClass:
     """A class of records that breaks a model: its generalized key and its size."""
 
     key: Mapping[str, str | None]
     size: float
+    """records; an int where it is whole"""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "size", whole(self.size))
 
 
 @dataclass(frozen=True)

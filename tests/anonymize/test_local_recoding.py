@@ -122,6 +122,51 @@ def test_importance_protects_a_column() -> None:
     assert dc.ILoss(columns=["town"])(careful).value < dc.ILoss(columns=["town"])(plain).value
 
 
+@pytest.mark.parametrize("loss", ["loss", "height", "precision-loss", "entropy"])
+def test_each_loss_is_made_about_as_small_as_by_any_other_and_smaller_than_by_some(loss: str) -> None:
+    """Over ten files; the measures are those of the release, not of the search, which is not exact."""
+    lost = dict.fromkeys(["loss", "height", "precision-loss", "entropy"], 0.0)
+    for seed in range(10):
+        data = dataset(frame(seed, 120))
+        for name in lost:
+            lost[name] += _measured(data, dc.LocalRecoding(k=4, loss=name)(data), loss)
+    assert lost[loss] <= 1.02 * min(lost.values())
+    assert lost[loss] < 0.95 * max(lost.values())
+
+
+def _measured(data: dc.Dataset, released: dc.Dataset, name: str) -> float:
+    if name == "loss":
+        return float(dc.ILoss()(released).value)
+    if name == "entropy":
+        return float(dc.NonUniformEntropy()(data, released).value)
+    levels = {column: np.broadcast_to(released.cell_levels(column), len(released)) for column in COLUMNS}
+    heights = {column: len(TABLES[column][0]) - 1 if name == "precision-loss" else 1 for column in COLUMNS}
+    return sum(float(levels[column].mean()) / heights[column] for column in COLUMNS)
+
+
+@pytest.mark.parametrize("loss", ["height", "precision-loss", "entropy"])
+@pytest.mark.parametrize("limit", [0.0, 0.15])
+def test_every_loss_keeps_k_missing_values_and_the_limit(loss: str, limit: float) -> None:
+    for seed in range(8):
+        data = dataset(with_gaps(frame(seed, 60), seed, 0.1))
+        released = dc.LocalRecoding(k=3, loss=loss, suppression_limit=limit)(data)
+        assert dc.KAnonymity(k=3)(released).holds and released.lost_records <= limit * 60
+    single = pl.DataFrame({"x": [1.5]})
+    assert dc.LocalRecoding(columns=["x"], k=1, loss=loss)(single)["x"].to_list() == [1.5]
+    plain = dc.LocalRecoding(columns=["x"], k=2, loss=loss)(dc.Dataset(pl.DataFrame({"x": [1, 1, 2, 3]})))
+    assert plain.frame["x"].to_list() == [1, 1, None, None]
+
+
+def test_a_worked_example_in_which_bits_choose_another_partner() -> None:
+    """One C may join three A's or a B below "north", or the D's below "south": there it makes few records vague."""
+    rows = [("A", "north"), ("B", "north"), ("C", "south"), ("D", "south"), ("E", "south"), ("F", "south")]
+    table = [[town, side, "*"] for town, side in rows]
+    towns = ["A"] * 40 + ["B"] * 3 + ["C"] * 2 + ["D"] * 3
+    data = dc.Dataset(pl.DataFrame({"town": towns}), roles={"town": "quasi"}, hierarchies={"town": table})
+    released = dc.LocalRecoding(k=3, loss="entropy")(data)
+    assert released.frame["town"].to_list() == ["A"] * 40 + ["B"] * 3 + ["south"] * 5
+
+
 def test_data_generalized_before_goes_on_from_there() -> None:
     data = dc.Generalize(levels={"town": 1})(dataset(frame(3, 60)))
     released = dc.LocalRecoding(k=3)(data)
@@ -154,6 +199,10 @@ def test_what_cannot_be() -> None:
     data = dataset(frame(1, 30))
     with pytest.raises(dc.PlanError, match="give `k` or `models`"):
         dc.LocalRecoding()
+    with pytest.raises(dc.PlanError, match="loss: input should be 'loss', 'height', 'precision-loss' or 'entropy'"):
+        dc.LocalRecoding(k=2, loss="discernibility")
+    with pytest.raises(dc.PlanError, match="weights cannot be negative"):
+        dc.LocalRecoding(k=2, importance={"town": -1})
     with pytest.raises(dc.PlanError, match="suppression_limit"):
         dc.LocalRecoding(k=2, suppression_limit=1.5)
     with pytest.raises(dc.PlanError, match="'illness' is not among"):

@@ -48,3 +48,19 @@ def test_against_polars_at_a_million_rows() -> None:
     assert verdict.value == want.min()
     assert verdict.failing_count == (want < 400).sum()
     assert verdict.failing_records == want.filter(want < 400).sum()
+
+
+@pytest.mark.parametrize("missing", ["category", "wildcard", "ignore"])
+def test_sizes_are_whole_numbers_with_and_without_missing_values(missing: str) -> None:
+    for values in (["x", "x", "y"], ["x", "x", "y", None]):
+        verdict = dc.KAnonymity(k=3, columns=["a"], missing=missing)(pl.DataFrame({"a": values}))
+        assert type(verdict.value) is int
+        assert verdict.failing and all(type(item.size) is int for item in verdict.failing)
+        found = [figure for name, figure in verdict.detail.items() if name.startswith("k_")]
+        assert all(type(figure) is int for figure in found)
+
+
+def test_sizes_that_are_not_whole_stay_fractions() -> None:
+    table = pl.DataFrame({"a": ["x", "x", "y", None]})
+    verdict = dc.KAnonymity(k=3, columns=["a"], missing="wildcard", alpha=0.3)(table)
+    assert verdict.value == pytest.approx(1.3) and {type(item.size) for item in verdict.failing} == {float}

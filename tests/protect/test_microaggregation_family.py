@@ -86,6 +86,53 @@ def test_median_and_mode_stand_for_the_same_groups(method: type[dc.Method], aggr
     assert other["a"].dtype == (pl.Float64 if aggregate == "median" else pl.Int64)
 
 
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("method", [dc.IndividualRanking, dc.OptimalMicroaggregation])
+def test_every_aggregate_stands_for_the_same_groups_of_one_column(method: type[dc.Method], missing: bool) -> None:
+    x: list[int | None] = np.random.default_rng(3).integers(0, 30, 200).tolist()
+    x = [None if missing and row % 7 == 0 else value for row, value in enumerate(x)]
+    data = pl.DataFrame({"a": x}, schema={"a": pl.Int64}).with_row_index("row")
+    fields = {"columns": ["a"], "k": 5}
+    means = method(**fields)(data)
+    for aggregate in ("median", "mode"):
+        other = method(**fields, aggregate=aggregate)(data)
+        assert other["a"].dtype == (pl.Float64 if aggregate == "median" else pl.Int64)
+        for rows in means.drop_nulls().group_by("a").agg("row")["row"]:
+            inside = [value for value in data[rows.to_list()]["a"].to_list() if value is not None]
+            mode = min(inside, key=lambda value: (-inside.count(value), value))
+            assert set(other[rows.to_list()]["a"]) == {float(np.median(inside)) if aggregate == "median" else mode}
+        assert other["a"].null_count() == data["a"].null_count()
+
+
+@pytest.mark.parametrize("aggregate", ["mean", "median", "mode"])
+@pytest.mark.parametrize("method", [dc.IndividualRanking, dc.OptimalMicroaggregation])
+def test_one_value_of_each_group_of_a_column_may_be_replaced(method: type[dc.Method], aggregate: str) -> None:
+    """Values 0, 1, 2, … 5 and so on in blocks: where the groups lie is plain, and which value is drawn is not."""
+    x = np.concatenate([1000.0 * block + np.array([0, 1, 2, 2, 9]) for block in range(40)])
+    data = pl.DataFrame({"a": np.random.default_rng(0).permutation(x), "b": x})
+    fields = {"columns": ["a", "b"], "k": 5, "aggregate": aggregate, "replace": "one"}
+    released = method(**fields)(data, seed=1)
+    stands = {"mean": 2.8, "median": 2.0, "mode": 2.0}[aggregate]
+    places = []
+    for name in ("a", "b"):
+        changed = (released[name] != data[name]).to_numpy()
+        assert np.allclose(released[name].to_numpy()[changed] % 1000, stands)
+        per_block = np.bincount((data[name].to_numpy()[changed] // 1000).astype(int), minlength=40)
+        assert per_block.max() == 1 and per_block.sum() == (40 if aggregate == "mean" else changed.sum()) > 10
+        places.append(changed)
+    assert released.equals(method(**fields)(data, seed=1)) and not released.equals(method(**fields)(data, seed=2))
+    chosen = (data["b"].to_numpy() % 1000)[places[1]]
+    assert len(set(chosen)) > 2, "the value is drawn"
+
+
+@pytest.mark.parametrize("method", [dc.OptimalMicroaggregation, dc.IndividualRanking, dc.Mdav])
+def test_values_that_are_not_replaced_stay_exactly_as_they_are(method: type[dc.Method]) -> None:
+    values = [2**60 + 1, 2**60 + 3, 2**60 + 5, 7, 8, 9]
+    chosen = method(columns=["x"], k=3, aggregate="mode", replace="one")
+    released = chosen(pl.DataFrame({"x": values}), seed=3)["x"]
+    assert released.dtype == pl.Int64 and sum(a == b for a, b in zip(released, values, strict=True)) >= 4
+
+
 @pytest.mark.parametrize("method", [dc.VariableMdav, dc.ProjectionMicroaggregation])
 def test_blurring(method: type[dc.Method]) -> None:
     data = pl.DataFrame(np.random.default_rng(4).normal(size=(100, 3)), schema=NAMES)

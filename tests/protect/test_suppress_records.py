@@ -75,8 +75,9 @@ def test_records_of_small_classes_are_dropped() -> None:
 
 
 def test_more_than_the_limit_is_an_error_that_says_how_many() -> None:
-    with pytest.raises(dc.Infeasible, match=r"2 of 7 records \(28\.6%\).*`limit` to 0\.2857"):
+    with pytest.raises(dc.Infeasible, match=r"2 of 7 records \(28\.6%\).*`limit` to 0\.2858"):
         dc.SuppressRecords(k=2, limit=0.1)(people())
+    assert len(dc.SuppressRecords(k=2, limit=0.2858)(people())) == 5, "the advice helps"
 
 
 def test_records_that_break_any_model_go() -> None:
@@ -111,3 +112,15 @@ def test_nothing_left_is_an_error() -> None:
 def test_records_refuses_wrong_fields(fields: dict[str, object], words: str) -> None:
     with pytest.raises(dc.PlanError, match=words):
         dc.SuppressRecords(**fields)
+
+
+@pytest.mark.parametrize("drop", [False, True])
+def test_suppression_by_risk_has_a_limit_too(drop: bool) -> None:
+    data = dc.Dataset(pl.DataFrame({"zip": [8, 8, 8, 8, 9, 7]}), roles={"zip": "quasi"})
+    with pytest.raises(dc.Infeasible, match=r"suppress-by-risk: 2 of 6 records \(33\.3%\) .*`limit` to 0\.3334"):
+        dc.SuppressByRisk(at_most=0.5, drop=drop, limit=0.3)(data)
+    for limit in (0.3334, 1.0):
+        released = dc.SuppressByRisk(at_most=0.5, drop=drop, limit=limit)(data)
+        assert len(released) == (4 if drop else 6) and released.suppressed_cells == ({} if drop else {"zip": 2})
+    with pytest.raises(dc.PlanError, match="limit"):
+        dc.SuppressByRisk(at_most=0.5, limit=30)

@@ -199,3 +199,23 @@ def test_what_is_refused() -> None:
         dc.IndividualRisk(weight="w", share=0.1)
     with pytest.raises(dc.PlanError, match="only with `missing: wildcard`"):
         dc.IndividualRisk(alpha=0.5)
+
+
+@pytest.mark.parametrize("kind", [dc.IndividualRisk, dc.HouseholdRisk])
+def test_the_estimator_may_be_named(kind: type[dc.IndividualRisk]) -> None:
+    table = pl.DataFrame(
+        {"zip": ["a"] * 4 + ["b"] * 2, "w": [18.0, 92.0, 17.0, 4.0, 3.0, 9.0], "home": [1, 1, 2, 3, 4, 4]}
+    )
+    more = {"household": "home"} if kind is dc.HouseholdRisk else {}
+    made = {name: kind(columns=["zip"], weight="w", estimator=name, **more) for name in ("exact", "approximate")}
+    exact, rough = made["exact"](table).per_record, made["approximate"](table).per_record
+    assert np.array_equal(exact, kind(columns=["zip"], weight="w", **more)(table).per_record)
+    assert np.array_equal(rough, kind(columns=["zip"], weight="w", approximate=True, **more)(table).per_record)
+    assert not np.array_equal(exact, rough)
+
+
+def test_estimators_that_there_are_not() -> None:
+    with pytest.raises(dc.PlanError, match="estimator: input should be 'exact' or 'approximate'"):
+        dc.IndividualRisk(columns=["zip"], share=0.1, estimator="best")
+    with pytest.raises(dc.PlanError, match="contradict"):
+        dc.IndividualRisk(columns=["zip"], share=0.1, estimator="exact", approximate=True)

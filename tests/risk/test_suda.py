@@ -250,3 +250,23 @@ def test_perturbed_columns_are_named() -> None:
         score = measure(people, swapped)
         assert score.detail["perturbed"] == ["age"] and "Warning" in score.meaning
         assert "perturbed" not in measure(people).detail
+
+
+@pytest.mark.parametrize("missing", ["category", "wildcard", "ignore"])
+def test_the_scores_of_the_records_are_in_the_result(missing: str) -> None:
+    table = pl.DataFrame(
+        {"a": [16, 40, 40, 41, 41, None], "b": ["w", "s", "w", "s", "s", "w"], "c": [1, 1, 1, 2, 2, 2]}
+    )
+    measure = dc.Suda(columns=["a", "b", "c"], share=0.1, missing=missing)
+    score = measure(table)
+    assert list(score.more_per_record) == ["scores"]
+    np.testing.assert_array_equal(score.more_per_record["scores"], measure.records(dc.Dataset(table)).scores)
+    assert np.array_equal(np.isnan(score.more_per_record["scores"]), np.isnan(score.per_record))
+    assert "scores" not in score.to_dict()["detail"], "figures of single records stay out of what is written"
+
+
+def test_a_score_by_hand() -> None:
+    """Of three columns a set of one scores 2·1, of two 1: age 16 alone, and nothing smaller for the others."""
+    table = pl.DataFrame({"age": [16, 40, 40, 41], "b": ["x", "x", "y", "y"], "c": [1, 1, 1, 1]})
+    scores = dc.Suda(columns=["age", "b", "c"])(table).more_per_record["scores"]
+    assert scores.tolist() == [2.0, 1.0, 1.0, 2.0]

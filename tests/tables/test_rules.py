@@ -247,3 +247,12 @@ def test_public_frame_hides_values_and_reasons() -> None:
     assert shown.columns == ["a", "n", "suppressed"]
     assert shown["n"].to_list() == [9737.0, 6.0, None]
     assert cells.frame(internal=True)["true_value"].to_list() == [9737.0, 6.0, 9731.0]
+
+
+def test_one_rule_may_stand_without_a_list() -> None:
+    frame = pl.DataFrame({"row": ["a", "a", "b", "b"], "col": ["x", "y", "x", "y"], "n": [1, 5, 7, 9]})
+    cells = dc.tables.from_cells(frame, ["row", "col"], count="n")
+    listed = cells.apply_rules([dc.Threshold(minimum=3)])
+    for rule in (dc.Threshold(minimum=3), {"threshold": {"minimum": 3}}):
+        one = cells.apply_rules(rule)
+        assert np.array_equal(one.status.reason, listed.status.reason) and one.status.reason.any()

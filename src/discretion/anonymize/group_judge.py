@@ -82,6 +82,17 @@ class GroupJudge:
                     f"(reached {model.reached(table):.4g}, required {model.required:g}); relax it"
                 )
 
+    def stands_alone(self, data: Dataset, groups: NDArray[np.integer[Any]], kept: Ints) -> bool:
+        """Tell whether the models hold for the records kept by themselves, without what the others add to the totals.
+
+        Some models compare a group with the whole table, which is another one when records were dropped.
+        """
+        if len(kept) == len(data) or self.by_size:
+            return True
+        rest = GroupJudge(data.take(kept), self.columns, self.k, self._found, self.kind)
+        _, number = np.unique(groups[kept], return_inverse=True)
+        return not rest.failing(rest.table(number, int(number.max()) + 1)).any()
+
     def confirm(self, groups: NDArray[np.integer[Any]], count: int, rows: Ints | None = None) -> None:
         """Check all models once more on the groups that were built, also those about the whole table."""
         table = self.table(groups, count, rows)

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import math
-from types import MappingProxyType
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
 
+from discretion.anonymize.group_fields import GroupsRecords
 from discretion.anonymize.group_judge import GroupJudge
-from discretion.anonymize.value_trees import ValueTree, value_tree
+from discretion.anonymize.value_trees import CellLoss, ValueTree, value_tree
 from discretion.context import Context
 from discretion.data.dataset import Dataset
-from discretion.errors import PlanError
 from discretion.method import Decision
-from discretion.part import FrozenMapping
-from discretion.protect.class_models import ReachesModels
+
+if TYPE_CHECKING:
+    from discretion.anonymize.local_search import Clustering
 
 
-class LocalRecoding(ReachesModels, kind="local-recoding"):
+class LocalRecoding(GroupsRecords, kind="local-recoding"):
     """Generalize each record only as far as the few records most like it require, by the hierarchies.
 
     Records are gathered in clusters of at least k (and such that every other model holds); each cluster is published
@@ -32,13 +30,18 @@ class LocalRecoding(ReachesModels, kind="local-recoding"):
     not protect against attribute disclosure unless a model asks for it. A column without a hierarchy keeps its value or
     has the cell suppressed. Missing values stay missing; a value that must share a cluster with missing ones, or with
     values under no common label, is suppressed. With `suppression_limit`, records are dropped that cost the others more
-    than they are worth (the loss of a dropped record is that of the highest labels in every column).
+    than they are worth (the loss of a dropped record is that of the highest labels in every column); none is where
+    the models would not hold for the rest by itself.
 
     The search walks the lattice of levels from the least loss upwards, makes a cluster of every class that is large
     enough, divides what is left top-down, and then dissolves clusters and moves records between them as long as
-    that loses less. Equal records stay together, and the order of the records does not matter. The loss of a cell is
-    (leaves below its label − 1) / (leaves − 1). Time about linear in the distinct records, with a few hundred visits
-    each; memory linear. `Dataset.levels` holds the level of each cell.
+    that loses less. Equal records stay together, and the order of the records does not matter. Time about linear in the
+    distinct records, with a few hundred visits each; memory linear. `Dataset.levels` holds the level of each cell.
+
+    What a cell loses, times the importance of its column, is added up: `loss`: (leaves below its label − 1) /
+    (leaves − 1); `precision-loss`: level / height; `height`: the level; `entropy`: log2(records below its label /
+    records with its value) bits. The other losses of `optimal-generalization` look at whole classes, which all have
+    about k records here. A suppressed cell counts as the highest label.
 
     References
     ----------
@@ -55,10 +58,8 @@ class LocalRecoding(ReachesModels, kind="local-recoding"):
     (True, 1000)
     """
 
-    suppression_limit: float = Field(0.0, ge=0, le=1)
-    """largest share of the records that may be dropped"""
-    importance: FrozenMapping[str, float] = Field(default_factory=lambda: MappingProxyType({}))
-    """weight of each column's loss; columns not named weigh 1"""
+    loss: CellLoss = "loss"
+    """what is made small, of the losses that add up over the cells"""
 
     by_group: ClassVar[bool] = True
     perturbs: ClassVar[bool] = False
@@ -67,29 +68,18 @@ class LocalRecoding(ReachesModels, kind="local-recoding"):
         "requires, so that no record can be told from the others of its group by these columns."
     )
 
-    @model_validator(mode="after")
-    def _weights_not_negative(self) -> Self:
-        if any(weight < 0 for weight in self.importance.values()):
-            raise ValueError("importance cannot be negative")
-        return self
-
     def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:  # noqa: ARG002
         """Search the clusters, and publish what each has in common."""
-        from discretion.anonymize.local_search import LocalSearch
-
         data.require(self.columns)
         judge = GroupJudge(data, self.columns, self.k, self.models, self.kind)
         judge.refuse_impossible()
         weights = self._weights(judge.columns)
-        trees = [value_tree(data, name) for name in judge.columns]
+        trees = [value_tree(data, name, self.loss) for name in judge.columns]
         order = np.argsort(
             [-weight * tree.first_loss for weight, tree in zip(weights, trees, strict=True)], kind="stable"
         )
         trees, weights = [trees[j] for j in order], weights[order]  # the costliest rules most out
-        allowed = math.floor(self.suppression_limit * len(data) + 1e-9)
-        found = LocalSearch(trees, weights, judge, allowed, ctx.progress).run()
-        kept = np.flatnonzero(found.of >= 0)
-        judge.confirm(found.of[kept], len(found.boxes), kept)
+        found, kept = self._search(data, trees, weights, judge, ctx)
         if len(kept) < len(data):
             data = data.take(kept, suppressed=True)
         values: dict[str, Any] = {}
@@ -104,13 +94,24 @@ class LocalRecoding(ReachesModels, kind="local-recoding"):
                 levels[tree.column] = tree.levels[nodes]
         return data.with_columns(values, levels=levels, suppressed=hidden)
 
-    def _weights(self, columns: tuple[str, ...]) -> NDArray[np.float64]:
-        if unknown := [name for name in self.importance if name not in columns]:
-            raise PlanError(f"importance: {unknown[0]!r} is not among the columns")
-        weights = np.array([self.importance.get(name, 1.0) for name in columns])
-        if not weights.max() > 0:
-            raise PlanError("importance: at least one column must have a weight above 0")
-        return weights
+    def _search(
+        self,
+        data: Dataset,
+        trees: list[ValueTree],
+        weights: NDArray[np.float64],
+        judge: GroupJudge,
+        ctx: Context,
+    ) -> tuple[Clustering, NDArray[np.int64]]:
+        """Find the clusters and the records kept; all are, where the models do not hold for the rest by itself."""
+        from discretion.anonymize.local_search import LocalSearch
+
+        for allowed in (self._allowed(len(data)), 0):
+            found = LocalSearch(trees, weights, judge, allowed, ctx.progress).run()
+            kept = np.flatnonzero(found.of >= 0)
+            if judge.stands_alone(data, found.of, kept):
+                break
+        judge.confirm(found.of[kept], len(found.boxes), kept)
+        return found, kept
 
 
 def _published(

@@ -98,7 +98,7 @@ class LocalSearch:
         self.allowed, self.progress = allowed, progress
         self.pieces = find_pieces(trees)
         self.packed = _pack(trees, weights)
-        self.price = float(weights.sum())
+        self.price = float(sum(tree.losses[tree.hidden] * weight for tree, weight in zip(trees, weights, strict=True)))
         self._rows_in_order = np.argsort(self.pieces.of, kind="stable")
         self._row_starts = np.concatenate([[0], np.cumsum(self.pieces.counts)])
 

@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from discretion.anonymize.group_fields import GroupsRecords
 from discretion.anonymize.group_judge import GroupJudge
-from discretion.anonymize.split_columns import Groups, Representation, value_range
+from discretion.anonymize.split_columns import Groups, Representation, ValueRange, value_range
 from discretion.context import Context, Progress
 from discretion.data.dataset import Dataset
 from discretion.method import Decision
-from discretion.protect.class_models import ReachesModels
 
 if TYPE_CHECKING:
-    from discretion.kernels.mondrian import SplitColumn
+    from discretion.kernels.mondrian import Space, SplitColumn, Work
 
 Ints = NDArray[np.int64]
 
 
-class Mondrian(ReachesModels, kind="mondrian"):
+class Mondrian(GroupsRecords, kind="mondrian"):
     """Divide the records into groups of at least k and publish each group's range instead of the values.
 
-    All records are one group at first. A group is divided by the column in which it is widest, at the median, as long
+    All records are one group at first. A group is divided by the column that loses most in it, at the median, as long
     as both sides have k records and satisfy all models; if no column can be divided, the group stays. Numbers and dates
     are divided by value, categories along their hierarchy (between the children of the lowest common label), categories
     without one by their order. Published are intervals ("[12, 28]") or means of numbers and dates, the lowest common
@@ -34,10 +35,21 @@ class Mondrian(ReachesModels, kind="mondrian"):
     not protect against attribute disclosure unless a model asks for it. Missing values are divided from the others
     first; where fewer than k are left, they share a group with values, which are then suppressed in that column.
 
+    What a column loses in a group, times its importance: with `loss` the width of the group's range relative to that of
+    the column (numbers) or to its number of values, whatever lies between; with `entropy` the bits of its values, the
+    mean of log2(records of the whole data in the range / records with the value), so that an outlier does not make all
+    other values look close. The other losses of `optimal-generalization` name no column (those of classes are least
+    when groups are smallest, whichever way they are divided) or need levels, which ranges do not have. A column of
+    importance 0 is divided only where its missing values are.
+
+    With `suppression_limit`, the records at an end of a group's range are dropped where they cost the others more than
+    they are worth, the worst first: a dropped record loses every column whole. Every group keeps k records and
+    satisfies the models; none is dropped where the models would not hold for the rest by itself.
+
     `strict`: equal values of a column stay on the same side; otherwise those equal to the median go to both sides,
     which gives smaller groups whose ranges touch (not along hierarchies), and which of several equal records goes where
-    follows their order. The width of a column is relative to its range (numbers) or number of values. Time
-    O(n·columns·log(n/k)); models other than k-anonymity are asked once per round for all groups together.
+    follows their order. Time O(n·columns·log(n/k)), for dropping O(n·columns²) in each round; models other than
+    k-anonymity are asked once per round for all groups together.
 
     References
     ----------
@@ -51,6 +63,8 @@ class Mondrian(ReachesModels, kind="mondrian"):
     [('[25, 31]', '{f, m}'), ('[47, 60]', '{f, m}')]
     """
 
+    loss: Literal["loss", "entropy"] = "loss"
+    """by what the column is chosen that divides a group: the width of its range, or the bits that its values lose"""
     strict: bool = True
     """keep records with equal values together; otherwise those at the median go to both sides"""
     representation: Representation = "interval"
@@ -68,42 +82,70 @@ class Mondrian(ReachesModels, kind="mondrian"):
         data.require(self.columns)
         judge = GroupJudge(data, self.columns, self.k, self.models, self.kind)
         judge.refuse_impossible()
+        weights = self._weights(judge.columns)
         ranges = [value_range(data, name, self.representation) for name in judge.columns]
-        groups = divide([one.split() for one in ranges], judge, self.strict, ctx.progress)
-        judge.confirm(groups.of, groups.count)
-        values: dict[str, Any] = {}
-        hidden: dict[str, NDArray[np.bool_]] = {}
-        levels: dict[str, NDArray[np.int64]] = {}
-        for number, one in enumerate(ranges):
-            ctx.progress(number, len(ranges), f"{ctx.step}: {one.name}")
-            made = one.publish(groups)
-            values[one.name] = made.values
-            if made.hidden is not None:
-                hidden[one.name] = made.hidden
-            if made.levels is not None:
-                levels[one.name] = made.levels
-        return data.with_columns(values, levels=levels, suppressed=hidden)
+        columns = [replace(one.split(), weight=float(weight)) for one, weight in zip(ranges, weights, strict=True)]
+        groups = divide(columns, judge, self.strict, ctx.progress, by_bits=self.loss == "entropy")
+        kept = self._kept(data, columns, groups, judge, ctx)
+        judge.confirm(groups.of[kept], groups.count, kept)
+        if len(kept) < len(data):
+            data, groups = data.take(kept, suppressed=True), Groups(groups.of[kept], groups.count)
+            ranges = [one.take(kept) for one in ranges]
+        return _published(data, ranges, groups, ctx)
+
+    def _kept(
+        self, data: Dataset, columns: Sequence[SplitColumn], groups: Groups, judge: GroupJudge, ctx: Context
+    ) -> Ints:
+        """Choose the records to keep; all are, where the models do not hold for the rest by itself."""
+        from discretion.anonymize.trim import rows_to_keep
+
+        allowed = self._allowed(len(data))
+        if allowed:
+            kept = rows_to_keep(columns, groups, judge, allowed, self.loss == "entropy", ctx.progress)
+            if judge.stands_alone(data, groups.of, kept):
+                return kept
+        return np.arange(len(data))
+
+
+def _published(data: Dataset, ranges: Sequence[ValueRange], groups: Groups, ctx: Context) -> Dataset:
+    """Replace each column by what its groups have in common."""
+    values: dict[str, Any] = {}
+    hidden: dict[str, NDArray[np.bool_]] = {}
+    levels: dict[str, NDArray[np.int64]] = {}
+    for number, one in enumerate(ranges):
+        ctx.progress(number, len(ranges), f"{ctx.step}: {one.name}")
+        made = one.publish(groups)
+        values[one.name] = made.values
+        if made.hidden is not None:
+            hidden[one.name] = made.hidden
+        if made.levels is not None:
+            levels[one.name] = made.levels
+    return data.with_columns(values, levels=levels, suppressed=hidden)
 
 
 def divide(
-    columns: Sequence[SplitColumn], judge: GroupJudge, strict: bool, progress: Progress, records: Ints | None = None
+    columns: Sequence[SplitColumn],
+    judge: GroupJudge,
+    strict: bool,
+    progress: Progress,
+    records: Ints | None = None,
+    by_bits: bool = False,
 ) -> Groups:
     """Divide records (all, or some that are named) as long as the judge lets both sides stand."""
-    from discretion.kernels.mondrian import mondrian_groups
+    from discretion.kernels.mondrian import mondrian_groups, prepare
 
     if judge.by_size:
-        groups = mondrian_groups(columns, judge.k, strict, progress)
+        groups = mondrian_groups(columns, judge.k, strict, progress, by_bits)
         return Groups(groups, int(groups.max()) + 1)
-    return _divide_by_models(columns, judge, strict, progress, records)
+    return _divide_by_models(*prepare(columns, by_bits), judge, strict, progress, records)
 
 
 def _divide_by_models(
-    columns: Sequence[SplitColumn], judge: GroupJudge, strict: bool, progress: Progress, records: Ints | None
+    work: Work, space: Space, judge: GroupJudge, strict: bool, progress: Progress, records: Ints | None
 ) -> Groups:
     """Divide in rounds: every open group proposes its next split, the models judge all sides at once."""
-    from discretion.kernels.mondrian import apply_splits, find_splits, prepare
+    from discretion.kernels.mondrian import apply_splits, find_splits
 
-    work, space = prepare(columns)
     n = len(work.places)
     bounds, attempts = np.array([[0, n]]), np.zeros(1, np.int64)
     ready: list[Ints] = []

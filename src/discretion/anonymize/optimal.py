@@ -38,7 +38,8 @@ class OptimalGeneralization(Method, kind="optimal-generalization"):
 
     Of all combinations of hierarchy levels (one level per column for all records), the one with the least loss is found
     that satisfies every model when at most `suppression_limit` of the records are dropped. Guarantees that the models
-    hold for the release, and that no other combination of levels loses less (unless it says "not proven"). Does not
+    hold for the release (those that compare a class with the whole table, as t-closeness does: with the table before
+    records were dropped), and that no other combination of levels loses less (unless it says "not proven"). Does not
     protect against anything the models do not cover, and never looks at levels that differ from record to record: see
     `mondrian` and `local-recoding`.
 

@@ -124,6 +124,8 @@ class Problem:
         ]
         limit = f"a suppression limit of {self.settings.suppression_limit:g} ({self.allowed} records)"
         lines = [f"no generalization of {', '.join(self.columns)} satisfies the models within {limit}", *said]
+        if fixed := without_hierarchy(self.data, self.columns):
+            lines.append(f"{fixed}; give a hierarchy")
         lines.append(self._closest(closest))
         return Infeasible("; ".join(lines))
 
@@ -136,6 +138,15 @@ class Problem:
             f"the least found to be suppressed is {node.suppressed} records ({as_percent(share)}), at the levels "
             f"{levels}; a limit of {math.ceil(share * 1e4) / 1e4:g} would allow it"
         )
+
+
+def without_hierarchy(data: Dataset, columns: Iterable[str]) -> str:
+    """Say which columns have no hierarchy and therefore keep their values; nothing if all have one."""
+    names = [name for name in columns if data.origin.schema[name].hierarchy is None]
+    if not names:
+        return ""
+    keep = "has no hierarchy and keeps its values" if len(names) == 1 else "have no hierarchy and keep their values"
+    return f"{', '.join(names)} {keep}"
 
 
 def bounds_of(levels: Mapping[str, object] | None) -> dict[str, Bounds]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +54,10 @@ class ValueRange(ABC):
     def split(self) -> SplitColumn:
         """Say how the column may be split."""
 
+    def take(self, rows: Ints) -> Self:
+        """Give the column of some records."""
+        return replace(self, codes=self.codes[rows])
+
     @abstractmethod
     def _describe(self, groups: Groups, low: Ints, high: Ints, shown: Bools) -> Published:
         """Publish what groups have in common; groups that are not `shown` have missing values."""
@@ -79,6 +83,10 @@ class OrderedRange(ValueRange):
     """the distinct values in order"""
     original: pl.Series
     representation: Representation
+
+    def take(self, rows: Ints) -> Self:
+        """Give the column of some records."""
+        return replace(self, codes=self.codes[rows], original=self.original.gather(rows))
 
     def split(self) -> SplitColumn:
         """Split anywhere; the width is the distance of the values."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,8 @@ from discretion.errors import DataError, PlanError
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+CellLoss = Literal["loss", "height", "precision-loss", "entropy"]
+"""Losses of the search that add up over the cells; the others look at whole classes."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class ValueTree:
     levels: Ints
     """the level of each node in the hierarchy"""
     losses: Floats
-    """the share of detail that is lost when a value is replaced by each node: 0 for leaves, 1 for a hidden cell"""
+    """what is lost when a value is replaced by each node, the most for a hidden cell"""
     labels: tuple[str | None, ...]
     """what each node is published as; None for missing and hidden"""
     leaves: int
@@ -85,7 +87,7 @@ class ValueTree:
         return np.array(steps, np.int32)
 
 
-def value_tree(data: Dataset, column: str) -> ValueTree:
+def value_tree(data: Dataset, column: str, loss: CellLoss = "loss") -> ValueTree:
     """Build the tree of a column; without a hierarchy, its values have nothing in common but a hidden cell."""
     current = data.levels.get(column, 0)
     if not isinstance(current, int):
@@ -98,21 +100,47 @@ def value_tree(data: Dataset, column: str) -> ValueTree:
     order = _from_left_to_right(table)
     table = [[row[i] for i in order] for row in table]
     found = number_labels(table, current)
-    size = _domain(data, column, table)
-    losses = (_leaves_below(data, column, found) - 1) / max(size - 1, 1)
     place = {text: number for number, text in enumerate(found.labels[: found.counts[0]])}
     missing, hidden = len(found.labels), len(found.labels) + 1
     leaf = np.array([missing if text is None else place[text] for text in texts] or [missing], np.int32)
+    records = leaf[codes.codes] if len(data) else np.empty(0, np.int32)
+    parents = np.array([*(above if above >= 0 else hidden for above in found.parents), hidden, hidden], np.int64)
     return ValueTree(
         column,
-        np.array([*(above if above >= 0 else hidden for above in found.parents), hidden, hidden], np.int64),
+        parents,
         np.array([*found.levels, 0, max(found.levels, default=0)], np.int64),
-        np.concatenate([losses, [0.0, 1.0]]),
+        _bits(parents, records) if loss == "entropy" else _label_losses(data, column, found, loss),
         (*found.labels, None, None),
         found.counts[0],
         codes.missing >= 0,
-        leaf[codes.codes] if len(data) else np.empty(0, np.int32),
+        records,
     )
+
+
+def _label_losses(data: Dataset, column: str, found: NumberedLabels, loss: CellLoss) -> Floats:
+    """Give what labels lose: the share of the other leaves that they cover, their level, or level over height."""
+    if data.origin.schema[column].hierarchy is None:
+        size, height = found.counts[0], 1
+    else:
+        size, height = data.hierarchy(column).size, data.hierarchy(column).height
+    if loss == "loss":
+        return np.concatenate([(_leaves_below(data, column, found) - 1) / max(size - 1, 1), [0.0, 1.0]])
+    unit = 1 if loss == "height" else max(height, 1)
+    return np.array([*found.levels, 0, max(height, 1)]) / unit
+
+
+def _bits(parents: Ints, records: NDArray[np.int32]) -> Floats:
+    """Give log2 of the records below each node, as a share of log2 of all.
+
+    The bits that a value v loses below the node are log2(records below) − log2(records with v); the second part is the
+    same whatever the release, so that the first alone is to be made small.
+    """
+    below = np.bincount(records, minlength=len(parents)).astype(np.float64)
+    for node in range(len(parents) - 1):  # children have lower numbers than their parents
+        below[parents[node]] += below[node]
+    found = np.log2(np.maximum(below, 1.0)) / np.log2(max(len(records), 2))
+    found[-1] = 1.0
+    return np.asarray(found)
 
 
 def _table(data: Dataset, column: str, texts: Sequence[str | None], current: int) -> list[list[str]]:
@@ -170,11 +198,6 @@ def number_labels(table: Sequence[Sequence[str]], lowest: int) -> NumberedLabels
         for child, above in zip(lower, upper, strict=True):
             found.parents[below[step][child]] = below[step + 1][above]
     return found
-
-
-def _domain(data: Dataset, column: str, table: Sequence[Sequence[str]]) -> int:
-    has_hierarchy = data.origin.schema[column].hierarchy is not None
-    return data.hierarchy(column).size if has_hierarchy else len(table[0])
 
 
 def _leaves_below(data: Dataset, column: str, found: NumberedLabels) -> Floats:

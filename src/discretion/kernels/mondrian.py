@@ -118,8 +118,9 @@ def prepare(columns: Sequence[SplitColumn], by_bits: bool = False) -> tuple[Work
 
 
 def _distance_tables(columns: Sequence[SplitColumn]) -> Floats:
-    weighted = [column.positions * column.weight for column in columns]
-    return np.concatenate([[_even_step(positions) for positions in weighted], *weighted]).astype(np.float64)
+    steps = [(_even_step(column.positions), column.weight) for column in columns]
+    weighted = [step * weight if step > 0 else step for step, weight in steps]
+    return np.concatenate([weighted, *(column.positions * column.weight for column in columns)]).astype(np.float64)
 
 
 def _bit_tables(columns: Sequence[SplitColumn]) -> tuple[Floats, Floats]:

@@ -12,7 +12,7 @@ from discretion.context import Context
 from discretion.data.codes import Missing
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError
-from discretion.model import FailingClass, Verdict
+from discretion.model import FailingClass, Verdict, whole
 from discretion.part import confidential
 from discretion.privacy.class_table import SHOWN, Bools, ClassModel, ClassTable
 
@@ -87,7 +87,7 @@ class KAnonymity(ClassModel, kind="k-anonymity"):
         for reading in get_args(Missing):
             sizes = self._sizes(released, columns, reading)
             if not np.isnan(sizes).all():
-                detail[f"k_{reading}"] = float(np.nanmin(sizes))
+                detail[f"k_{reading}"] = whole(np.nanmin(sizes))
                 detail[f"records_below_k_{reading}"] = int((sizes < self.k).sum())
         sizes = self._sizes(released, columns, self.missing)
         if np.isnan(sizes).all():
@@ -117,7 +117,7 @@ class KAnonymity(ClassModel, kind="k-anonymity"):
         return Verdict(
             model=self.kind,
             holds=value >= self.k,
-            value=value,
+            value=whole(value),
             required=self.k,
             meaning=f"The smallest group of records that agree on the quasi-identifiers has {value:g} records.",
             failing_count=classes,

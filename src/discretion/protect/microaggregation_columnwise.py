@@ -3,70 +3,87 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
-from discretion.method import Decision, StratifiedMethod
+from discretion.method import Decision
 from discretion.part import Columns
-from discretion.protect.microaggregation_groups import require_k
+from discretion.protect.microaggregation_columns import Encoded
+from discretion.protect.microaggregation_groups import AggregatesGroups, publish, require_k, values_of
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 
-class _ColumnByColumn(StratifiedMethod):
+class _ColumnByColumn(AggregatesGroups):
     """A method that sorts each column, cuts it into groups and replaces the values of each group."""
 
     columns: Columns = ()
     """numeric columns, each aggregated on its own; without it, the numeric quasi-identifiers and sensitive columns"""
-    k: int = Field(3, ge=2)
-    """smallest group size"""
-    integers: bool = False
-    """round columns of whole numbers back to whole numbers"""
-
-    by_group: ClassVar[bool] = True
 
     def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:  # noqa: ARG002
         """Cut each sorted column and replace the values present."""
-        from discretion.kernels.order import sorted_with_order
-
         columns = data.choose(self.columns, "perturb")
+        plain = self.aggregate == "mean" and self.replace == "all"
         new: dict[str, Floats] = {}
         for number, name in enumerate(columns):
             ctx.progress(number, len(columns), f"{ctx.step}: {name}")
             x = data.number(name)
-            present = ~np.isnan(x) if data.count_missing(name) else None
-            values = x if present is None else x[present]
-            require_k(len(values), self.k, [name])
-            ranked, order = sorted_with_order(values)
-            released = self._replace(ranked, np.asarray(order))
-            if present is not None:
-                filled = np.full(len(x), np.nan)
-                filled[present] = released
-                released = filled
-            new[name] = released
+            present = ~np.isnan(x) if data.count_missing(name) else np.ones(len(x), np.bool_)
+            require_k(int(present.sum()), self.k, [name])
+            if plain:
+                new[name] = self._means(x, present)
+            else:
+                data = self._aggregated(data, name, present, ctx)
         ctx.progress(len(columns), len(columns), ctx.step)
-        return data.with_columns(new, integers=self.integers)
+        return data.with_columns(new, integers=self.integers) if plain else data
+
+    def _means(self, x: Floats, present: Bools) -> Floats:
+        """Give each value the mean of its group, without listing the groups."""
+        from discretion.kernels.order import sorted_with_order
+        from discretion.kernels.univariate import replace_by_mean
+
+        whole = bool(present.all())
+        ranked, order = sorted_with_order(x if whole else x[present])
+        means = replace_by_mean(ranked, self._bounds(ranked), order)
+        if whole:
+            return means
+        filled = np.full(len(x), np.nan)
+        filled[present] = means
+        return filled
+
+    def _aggregated(self, data: Dataset, name: str, present: Bools, ctx: Context) -> Dataset:
+        """Replace the values of one column by what stands for their groups."""
+        from discretion.kernels.groups import cut_labels, group_members
+        from discretion.kernels.order import sorted_with_order
+
+        x = data.number(name)
+        ranked, order = sorted_with_order(x[present])
+        labels = np.full(len(x), -1)
+        labels[present] = cut_labels(self._bounds(ranked), order)
+        members = group_members(labels)
+        values = values_of(data, [Encoded(name, "number", x)], members, self.aggregate, self.replace)
+        return publish(data, values, members, self.replace, self.integers or self.aggregate == "mode", ctx)
 
     @abstractmethod
-    def _replace(self, ranked: Floats, order: NDArray[np.signedinteger]) -> Floats:
-        """Give the released value of each row, from the sorted values and the row of each."""
+    def _bounds(self, ranked: Floats) -> Ints:
+        """Cut sorted values into groups: the first position of each, and the number of values at the end."""
 
 
 class IndividualRanking(_ColumnByColumn, kind="individual-ranking"):
     """Replace each value by the mean of k neighboring values, each column on its own.
 
     Each column is sorted and cut into groups of k; the last group has k to 2k−1. Guarantees that each published value
-    of a column is shared by at least k records. Does *not* give k-anonymity over several columns: each is grouped on
-    its own, and the combination of a record's values stays nearly unique. Keeps the columns' distributions best of all
-    microaggregation, and protects least: a value lies between its neighbors. Means hold exactly with `aggregate: mean`.
-    Equal values may stand on both sides of a cut; the lower rows go to the lower group. Missing values stay missing.
-    Time O(n), memory linear.
+    of a column is shared by at least k records, when all values are replaced. Does *not* give k-anonymity over several
+    columns: each is grouped on its own, and the combination of a record's values stays nearly unique. Keeps the
+    columns' distributions best of all microaggregation, and protects least: a value lies between its neighbors. Means
+    hold exactly with `aggregate: mean`. Equal values may stand on both sides of a cut; the lower rows go to the lower
+    group. Missing values stay missing. Time O(n), memory linear.
 
     References
     ----------
@@ -80,34 +97,25 @@ class IndividualRanking(_ColumnByColumn, kind="individual-ranking"):
     [39.333333333333336, 21.0, 58.5, 21.0, 21.0, 58.5, 39.333333333333336, 39.333333333333336, 58.5, 58.5]
     """
 
-    aggregate: Literal["mean", "median"] = "mean"
-    """what stands for a group: its mean or its median"""
-
     guarantee: ClassVar[str] = (
-        "Each value was replaced by what stands for a small group of neighboring values, column by column; over "
-        "several columns together, records can still be told apart."
+        "Each value was replaced by what stands for a small group of neighboring values, column by column (unless the "
+        "settings say that one value per group was replaced); over several columns together, records can still be told "
+        "apart."
     )
 
-    def _replace(self, ranked: Floats, order: NDArray[np.signedinteger]) -> Floats:
+    def _bounds(self, ranked: Floats) -> Ints:
         from discretion.kernels.groups import fixed_bounds
-        from discretion.kernels.univariate import replace_by_mean
 
-        bounds = fixed_bounds(len(ranked), self.k)
-        if self.aggregate == "mean":
-            return replace_by_mean(ranked, bounds, order)
-        low, high = (bounds[:-1] + bounds[1:] - 1) // 2, (bounds[:-1] + bounds[1:]) // 2
-        medians = ranked[low] + (ranked[high] - ranked[low]) / 2
-        out = np.empty(len(ranked))
-        out[order] = np.repeat(medians, np.diff(bounds))
-        return out
+        return fixed_bounds(len(ranked), self.k)
 
 
 class OptimalMicroaggregation(_ColumnByColumn, kind="optimal-microaggregation"):
     """Replace each value by the mean of its group, each column on its own, with the least possible squared error.
 
-    The groups of at least k consecutive values that minimise the sum of squared errors are found exactly. Guarantees
-    that each published value of a column is shared by at least k records. Does *not* give k-anonymity over several
-    columns: each is grouped on its own. Missing values stay missing. Time O(n log n + k·n), memory linear.
+    The groups of at least k consecutive values that minimize the sum of squared errors are found exactly. Guarantees
+    that each published value of a column is shared by at least k records, when all values are replaced. Does *not* give
+    k-anonymity over several columns: each is grouped on its own. The groups are those that are best for the mean; with
+    `aggregate: median` or `mode` they are the same. Missing values stay missing. Time O(n log n + k·n), memory linear.
 
     References
     ----------
@@ -122,11 +130,12 @@ class OptimalMicroaggregation(_ColumnByColumn, kind="optimal-microaggregation"):
     """
 
     guarantee: ClassVar[str] = (
-        "Each value was replaced by the mean of a small group of neighboring values, column by column; over several "
-        "columns together, records can still be told apart."
+        "Each value was replaced by what stands for a small group of neighboring values, column by column (unless the "
+        "settings say that one value per group was replaced); over several columns together, records can still be told "
+        "apart."
     )
 
-    def _replace(self, ranked: Floats, order: NDArray[np.signedinteger]) -> Floats:
-        from discretion.kernels.univariate import optimal_bounds, replace_by_mean
+    def _bounds(self, ranked: Floats) -> Ints:
+        from discretion.kernels.univariate import optimal_bounds
 
-        return replace_by_mean(ranked, optimal_bounds(ranked, self.k), order)
+        return optimal_bounds(ranked, self.k)

@@ -31,8 +31,8 @@ Grouping = Callable[[Floats], NDArray[np.signedinteger]]
 """From a complete matrix of records to the group of each."""
 
 
-class Microaggregation(StratifiedMethod):
-    """A method that groups similar records on numeric columns and replaces values by what stands for their group."""
+class AggregatesGroups(StratifiedMethod):
+    """The fields of methods that replace values by what stands for a group of at least k."""
 
     columns: Columns = ()
     """numeric columns to aggregate together; without it, the numeric quasi-identifiers and sensitive columns"""
@@ -46,6 +46,10 @@ class Microaggregation(StratifiedMethod):
     """round columns of whole numbers back to whole numbers"""
 
     by_group: ClassVar[bool] = True
+
+
+class Microaggregation(AggregatesGroups):
+    """A method that groups similar records on numeric columns and replaces values by what stands for their group."""
 
     def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:  # noqa: ARG002
         """Group the records and replace their values."""
@@ -152,7 +156,9 @@ def publish(
             groups = np.flatnonzero(chosen >= 0)
             places = np.arange(len(series))
             places[chosen[groups]] = len(series) + groups
-            both = pl.concat([series.to_frame(name), of_groups.alias(name).to_frame()], how="vertical_relaxed")
+            whole = integers and series.dtype.is_integer()  # the values that stay are not to pass through fractions
+            drawn = of_groups.round().cast(series.dtype) if whole else of_groups
+            both = pl.concat([series.to_frame(name), drawn.alias(name).to_frame()], how="vertical_relaxed")
             new[name] = both[name].gather(places)
             continue
         in_group = members.labels >= 0

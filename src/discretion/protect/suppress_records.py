@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Self
@@ -48,8 +49,9 @@ class SuppressByRisk(Method, kind="suppress-by-risk"):
     The risk of a record is what the measure says of each record: without a measure, 1/(size of its class), the
     probability of picking the right record among those that share its quasi-identifier values. Guarantees that every
     record whose risk was above the bound has lost these cells (or is gone). Does not guarantee that no record is above
-    the bound afterwards: the decision says how many still are; `local-suppression` reaches a bound on class sizes.
-    A record without a risk (left out by the measure) is kept. Missing values stay missing. Time as the measure's.
+    the bound afterwards: the decision says how many still are; `local-suppression` reaches a bound on class sizes. If
+    more than `limit` of the records are above the bound, nothing is suppressed: it is an error that says how many. A
+    record without a risk (left out by the measure) is kept. Missing values stay missing. Time as the measure's.
 
     References
     ----------
@@ -71,6 +73,8 @@ class SuppressByRisk(Method, kind="suppress-by-risk"):
     """columns whose cells are suppressed; without it, the quasi-identifier with the most different values"""
     drop: bool = False
     """drop the records instead of suppressing cells"""
+    limit: float = Field(1.0, ge=0, le=1)
+    """largest share of the records that may lose cells or be dropped"""
 
     by_group: ClassVar[bool] = True
     perturbs: ClassVar[bool] = False
@@ -97,6 +101,7 @@ class SuppressByRisk(Method, kind="suppress-by-risk"):
         columns = self._cells(data)
         risky = self._above(data, ctx)
         rows = np.flatnonzero(risky).tolist()
+        _check_limit(self.kind, len(rows), len(data), self.limit, "suppressed")
         known: dict[str, Any] = {"rows": rows, "columns": list(columns), "records_above": len(rows)}
         after = self.rewrite(data, Decision(MappingProxyType(known)), ctx)
         known["records_above_afterwards"] = int(self._above(after, ctx).sum()) if len(rows) else 0
@@ -200,19 +205,23 @@ class SuppressRecords(ReachesModels, kind="suppress-records"):
             raise DataError(
                 f"suppress-records: none of the {records} records satisfies the models; nothing would be left"
             )
-        lost = records - kept
-        if lost > self.limit * records + 1e-9:
-            raise Infeasible(
-                f"suppress-records: {lost} of {records} records ({as_percent(lost / records)}) would have to be "
-                f"dropped, more than the limit of {as_percent(self.limit)}; generalize first, or raise `limit` to "
-                f"{lost / records:.4g}"
-            )
+        _check_limit(self.kind, records - kept, records, self.limit, "dropped")
 
     def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:  # noqa: ARG002
         """Drop the records."""
         keep = np.ones(len(data), np.bool_)
         keep[decision["rows"]] = False
         return data.take(keep, suppressed=True) if decision["rows"] else data
+
+
+def _check_limit(kind: str, lost: int, records: int, limit: float, done: str) -> None:
+    """Raise if more than the allowed share of the records would be lost."""
+    if lost > limit * records + 1e-9:
+        enough = math.ceil(lost / records * 1e4) / 1e4
+        raise Infeasible(
+            f"{kind}: {lost} of {records} records ({as_percent(lost / records)}) would have to be {done}, more than "
+            f"the limit of {as_percent(limit)}; generalize first, or raise `limit` to {enough:g}"
+        )
 
 
 def _to_drop(model: ClassModel, data: Dataset) -> Bools:

@@ -172,7 +172,9 @@ class Cells:
         """Give the table with other values to go out (rounded, adjusted, perturbed)."""
         return self.with_status(released=values)
 
-    def apply_rules(self, rules: Sequence[Rule | Mapping[str, Any]], *, responses: str = "active") -> Cells:
+    def apply_rules(
+        self, rules: Rule | Mapping[str, Any] | Sequence[Rule | Mapping[str, Any]], *, responses: str = "active"
+    ) -> Cells:
         """Find the sensitive cells, why they are, and how much protection they need; see `rules.apply`."""
         from discretion.tables.rules.rule import apply
 

@@ -53,8 +53,10 @@ class WeightedRisk(Measure):
     """how a missing value counts: as a category of its own, as matching anything, or by leaving its record out"""
     alpha: float = Field(1.0, ge=0, le=1)
     """with `missing: wildcard`, how much a matching record that has missing values counts"""
+    estimator: Literal["exact", "approximate"] = "exact"
+    """the exact formula, or for classes of more than two records the approximation p/(f−(1−p)) of other tools"""
     approximate: bool = False
-    """for classes of more than two records take the approximation p/(f−(1−p)) of other tools, not the exact formula"""
+    """short for `estimator: approximate`"""
 
     family: ClassVar[Family] = "risk"
     better: ClassVar[Better] = "lower"
@@ -65,6 +67,8 @@ class WeightedRisk(Measure):
     def _weights_or_share(self) -> WeightedRisk:
         if self.weight and self.share is not None:
             raise ValueError("give either `weight` or `share`")
+        if self.approximate and self.estimator == "exact" and "estimator" in self.model_fields_set:
+            raise ValueError("`estimator: exact` and `approximate` contradict each other; give one of them")
         if self.alpha != 1 and self.missing != "wildcard":
             raise ValueError("`alpha` has a meaning only with `missing: wildcard`")
         return self
@@ -73,7 +77,8 @@ class WeightedRisk(Measure):
         """Give each record's risk, NaN where it is left out."""
         found = np.full(len(sizes.sample), np.nan)
         counted = ~np.isnan(sizes.sample)
-        formula = approximate_inverse_size if self.approximate else mean_inverse_size
+        approximate = self.approximate or self.estimator == "approximate"
+        formula = approximate_inverse_size if approximate else mean_inverse_size
         found[counted] = formula(sizes.sample[counted], sizes.people[counted])
         return found[sizes.of_record]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from math import comb, factorial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -59,10 +59,11 @@ class Suda(Measure, kind="suda"):
     smaller these sets and the more of them, the likelier the record is alone in the population too. Each set of size s
     of M columns adds to the record's score; DIS turns scores into the probability that a match is right:
     1/(1 + P·(1−share)/share / (S^Q·Σ S_j^−Q)), Q = 1+(8−M)/20, P the records that share their values with one other.
-    The value is the share of records whose DIS exceeds `threshold`; `per_record` is the DIS; the detail has the mean
-    and the highest DIS, the number of sets by size, and the part of all scores in which each column and each value
-    has a hand: what to recode first. Sets larger than `max_size` are not looked for and add nothing; the score of the
-    others does not depend on `max_size`. `missing="ignore"` leaves incomplete records out, their `per_record` is NaN.
+    The value is the share of records whose DIS exceeds `threshold`; `per_record` is the DIS, the scores are in
+    `more_per_record["scores"]`; the detail has the mean and the highest DIS, the number of sets by size, and the part
+    of all scores in which each column and each value has a hand: what to recode first. Sets larger than `max_size` are
+    not looked for and add nothing; the score of the others does not depend on `max_size`. `missing="ignore"` leaves
+    incomplete records out, their `per_record` is NaN.
 
     Exact. Assumes unperturbed quasi-identifiers (after noise or swapping everybody looks special and is not), and warns
     where the source of the release is known and they were perturbed. Says nothing about records that share all their
@@ -111,7 +112,7 @@ class Suda(Measure, kind="suda"):
         value = float((dis > self.threshold).mean())
         special = found.rows.size / dis.size
         warned = warning(original, released, found.columns)
-        return self.score(
+        score = self.score(
             value,
             said(
                 f"For {as_percent(value)} of the records a match is right with a probability above {self.threshold:g}; "
@@ -130,6 +131,7 @@ class Suda(Measure, kind="suda"):
             **self._parts(released, found),
             **warned,
         )
+        return replace(score, more_per_record={"scores": found.scores})
 
     def records(self, data: Dataset, ctx: Context | None = None) -> SpecialUniques:
         """Give scores, DIS and the share of each column for every record."""

@@ -72,15 +72,18 @@ def ranged(cells: Cells, sensitive: Bools, percent: float) -> Floats:
     return np.where(sensitive, wide, 0.0)
 
 
-def apply(cells: Cells, rules: Sequence[Rule | Mapping[str, Any]], responses: str = "active") -> Cells:
+def apply(
+    cells: Cells, rules: Rule | Mapping[str, Any] | Sequence[Rule | Mapping[str, Any]], responses: str = "active"
+) -> Cells:
     """Mark cells that any rule finds sensitive; each needs the largest protection any of the rules asks for.
 
-    Cells marked safe stay safe, cells marked unsafe stay sensitive; earlier results of rules and suppressions are
-    replaced. `responses="all"` makes a cell sensitive when it is so for any response of the table (one pattern for
-    all). Required levels are in units of the active response: cells that are sensitive only through another one get 0,
-    so that they must not be found exactly.
+    One rule may stand without a list. Cells marked safe stay safe, cells marked unsafe stay sensitive; earlier
+    results of rules and suppressions are replaced. `responses="all"` makes a cell sensitive when it is so for any
+    response of the table (one pattern for all). Required levels are in units of the active response: cells that are
+    sensitive only through another one get 0, so that they must not be found exactly.
     """
-    made = [rule if isinstance(rule, Rule) else _parsed(rule) for rule in rules]
+    listed = [rules] if isinstance(rules, Rule | Mapping) else rules
+    made = [rule if isinstance(rule, Rule) else _parsed(rule) for rule in listed]
     if responses not in ("active", "all"):
         raise PlanError("responses: expected 'active' or 'all'")
     chosen = [cells.active] if responses == "active" else list(range(len(cells.responses)))

@@ -448,3 +448,14 @@ def test_digests_change_with_the_values_of_the_first_rows_and_with_the_key(
         found = opened(samples.table(), other).digests("people", names, len(records), b"key")
         assert (found[column] == first[column]) == (records[0][column] == 77)
         assert all(found[name] == first[name] for name in names if name != column)
+
+
+@pytest.mark.slow
+def test_squares_of_large_codes_do_not_overflow_with_millions_of_records() -> None:
+    top, number = 2**52, 8_500_000  # 2¹⁰⁴ each: more than 2¹²⁷ together
+    column = {"role": "sensitive", "type": "integer", "bounds": (top - 2**32, top)}
+    table = TableSpec(name="t", columns={"x": column})
+    backend = open_backend([table], {"t": pl.DataFrame({"x": np.full(number, top)})})
+    (figure,) = backend.bounded(Query("t", (Aggregate("variance", "x"),)))[()].figures
+    assert (figure.total, figure.squares) == (number * top, number * top * top)
+    backend.close()

@@ -37,7 +37,8 @@ def service() -> Iterator[tuple[str, dict[str, str], Log]]:
 def send(service: Any, user: str | None, method: str, path: str, **options: Any) -> httpx.Response:
     url, keys, _ = service
     headers = {} if user is None else {"Authorization": f"Bearer {keys[user]}"}
-    return httpx.request(method, url + path, headers={**headers, **options.pop("headers", {})}, **options)
+    given = {**headers, **options.pop("headers", {})}
+    return httpx.request(method, url + path, headers=given, timeout=60, **options)
 
 
 def test_an_answer_then_a_refusal(service: Any) -> None:
@@ -61,6 +62,30 @@ def test_keys_open_and_strangers_stay_outside(service: Any) -> None:
     url, keys, _ = service
     assert httpx.get(url + "/tables", headers={"X-API-Key": keys["ann"]}).status_code == 200
     assert httpx.get(url + "/health").json()["status"] == "ok"
+
+
+@pytest.mark.parametrize("key", [None, "dk_wrong"])
+def test_strangers_learn_nothing_about_the_form_and_are_slowed_down(key: str | None) -> None:
+    spec = {"server": {"requests_per_minute": 7}, "tables": {"students": {"columns": STUDENTS}}, "users": {"ann": {}}}
+    data = {"students": dc.datasets.students()}
+    with (
+        dc.StatisticalDatabase(ServiceSpec.model_validate(spec), data=data, ledger=":memory:") as database,
+        running(database) as (url, keys),
+    ):
+        headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+        wrong: list[tuple[str, str, dict[str, Any]]] = [
+            ("POST", "/query", {"json": {"nonsense": 1}}), ("POST", "/query", {"content": b"{"}),
+            ("POST", "/dry-run", {"json": []}), ("GET", "/history?limit=-1", {}), ("POST", "/refresh", {}),
+            ("POST", "/query", {"content": b"x" * 500_000}), ("GET", "/budget?user=" + "u" * 100, {}),
+        ]  # fmt: skip
+        with httpx.Client() as client:
+            for method, path, options in wrong:
+                found = client.request(method, url + path, headers=headers, **options)
+                assert (found.status_code, found.json()["error"]["kind"]) == (401, "Unauthorized")
+            assert client.post(url + "/query", json={"nonsense": 1}, headers=headers).status_code == 429
+        known = {"Authorization": f"Bearer {keys['ann']}"}
+        assert httpx.post(url + "/query", json={"nonsense": 1}, headers=known).status_code == 422
+        assert httpx.get(url + "/health").status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -151,7 +176,7 @@ def test_wrong_bodies_are_told_so_without_repeating_them(service: Any, body: byt
 
 
 def test_requests_that_are_too_large_or_lie_about_it(service: Any) -> None:
-    url = service[0]
+    url, keys, _ = service
     assert send(service, "ann", "POST", "/query", content=b" " * 70_000).status_code == 413
 
     def pieces() -> Iterator[bytes]:
@@ -161,7 +186,8 @@ def test_requests_that_are_too_large_or_lie_about_it(service: Any) -> None:
     assert send(service, "ann", "POST", "/query", content=pieces()).status_code == 413
     host, port = url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port))) as line:
-        line.sendall(b"POST /query HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n")
+        head = f"POST /query HTTP/1.1\r\nHost: x\r\nX-API-Key: {keys['ann']}\r\nContent-Length: 99999999999\r\n\r\n"
+        line.sendall(head.encode())
         assert b" 413 " in line.recv(1000)
 
 

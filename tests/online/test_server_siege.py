@@ -6,6 +6,8 @@ import json
 import socket
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +19,16 @@ import yaml
 import discretion as dc
 from discretion.cli.app import run
 from discretion.errors import DataError
+from discretion.online.catalog import ServerSpec
 from discretion.online.client import ServiceError
 from discretion.online.ledger import open_ledger
 from discretion.online.secret import read_secret
 from discretion.online.server.access import KeyRing, hash_key, new_key
-from discretion.online.server.limits import MOST_AT_ONCE
 from discretion.online.server.log import AuditLog
-from discretion.online.server.protocol import PatientProtocol
+from discretion.online.server.protocol import PatientProtocol, patient
 from tests.online.services import NOISE, STUDENTS, Process, running, students
 
+AT_ONCE = ServerSpec().questions_at_once
 COUNT = {"sql": "SELECT count(*) FROM students"}
 
 
@@ -41,9 +44,9 @@ async def _hello(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.body", "body": b"hi"})
 
 
-@pytest.fixture
-def hasty_port() -> Any:
-    config = uvicorn.Config(_hello, port=0, log_level="critical", http=Hasty, ws="none", lifespan="off")
+@contextmanager
+def listening_at(protocol: type[PatientProtocol]) -> Iterator[int]:
+    config = uvicorn.Config(_hello, port=0, log_level="critical", http=protocol, ws="none", lifespan="off")
     listening = config.bind_socket()
     listening.listen(16)
     server = uvicorn.Server(config)
@@ -55,6 +58,38 @@ def hasty_port() -> Any:
     server.should_exit = True
     thread.join(10)
     listening.close()
+
+
+@pytest.fixture
+def hasty_port() -> Iterator[int]:
+    with listening_at(Hasty) as port:
+        yield port
+
+
+def test_more_connections_than_allowed_are_closed_and_the_others_go_on() -> None:
+    whole = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+
+    def answered(line: socket.socket) -> bool:
+        try:
+            line.sendall(whole)
+            return line.recv(1000).startswith(b"HTTP/1.1 200")
+        except OSError:
+            return False
+
+    with listening_at(patient(3)) as port, ExitStack() as lines:
+        opened = [lines.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20)) for _ in range(3)]
+        assert [answered(line) for line in opened] == [True] * 3
+        for _ in range(5):
+            with socket.create_connection(("127.0.0.1", port), timeout=20) as line:
+                assert not answered(line)
+        assert answered(opened[0])
+        opened[1].close()
+        until = time.monotonic() + 20
+        while True:  # the service notices a moment later
+            with socket.create_connection(("127.0.0.1", port), timeout=20) as line:
+                if answered(line):
+                    break
+            assert time.monotonic() < until
 
 
 @pytest.mark.parametrize("start", [b"", b"GET", b"GET / HTTP/1.1\r\nHost: x\r\nX-Slow: "])
@@ -97,7 +132,7 @@ def test_health_answers_while_a_user_keeps_the_service_busy(monkeypatch: pytest.
             headers = {"Authorization": f"Bearer {keys[user]}"}
             return httpx.post(url + "/query", json=COUNT, headers=headers, timeout=60).status_code
 
-        threads = [threading.Thread(target=lambda: statuses.append(post("ann"))) for _ in range(MOST_AT_ONCE)]
+        threads = [threading.Thread(target=lambda: statuses.append(post("ann"))) for _ in range(AT_ONCE)]
         for thread in threads:
             thread.start()
         for _ in threads:
@@ -110,7 +145,7 @@ def test_health_answers_while_a_user_keeps_the_service_busy(monkeypatch: pytest.
             go.set()
             for thread in threads:
                 thread.join(30)
-        assert statuses == [200] * MOST_AT_ONCE
+        assert statuses == [200] * AT_ONCE
         assert post("ann") == 200
 
 

@@ -521,3 +521,21 @@ def test_every_question_is_answered_or_refused_and_the_same_when_asked_again(
     assert sorted(map(str, again.frame.select(sorted(answer.frame.columns)).rows())) == sorted(
         map(str, answer.frame.select(sorted(answer.frame.columns)).rows())
     )
+
+
+def test_an_answer_in_a_notebook_shows_figures_errors_cost_and_budget() -> None:
+    with students(NOISE) as database:
+        asked = "SELECT sex, count(*) AS n, histogram(income, [0, 50000, 100000]) AS h FROM students GROUP BY sex"
+        answer = database.ask(asked)
+        assert answer.low is not None and answer.high is not None
+        shown = answer._repr_html_()
+        (sex, n, h), low, high = answer.frame.row(0), answer.low.row(0), answer.high.row(0)
+        assert "<strong>Answer (dp, 95 % intervals)" in shown
+        assert f">{sex}<" in shown and f">{n} ({low[1]} to {high[1]})<" in shown
+        assert f"{h[0]} ({low[2][0]} to {high[2][0]}); " in shown
+        assert "Cost: ε 0.5; left: ε 1.5." in shown
+        assert "Asked before, at no cost; left: ε 1.5." in database.ask(asked)._repr_html_()
+    with students() as database:
+        shown = database.ask("SELECT major, min(class) AS first, sum(income) AS total FROM students GROUP BY major")
+        text = shown._repr_html_()
+        assert ">240,000<" in text and ">1978<" in text and "Cost: nothing.<" in text and " to " not in text

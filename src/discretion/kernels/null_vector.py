@@ -67,6 +67,13 @@ def block_sums(
         sums[place] = from_halves(low[place], high[place], p)
 
 
+@kernel
+def set_bits(line: Bytes, places: Ints) -> None:
+    """Set bits of a bit map, the first one highest."""
+    for place in places:
+        line[place >> 3] |= np.uint8(128 >> (place & 7))
+
+
 @helper
 def _coefficient(
     bits: Bytes, row: int, weight: Words, first: Ints, order: Ints, column: int, p: np.uint64

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 Value = int | float | None | list[int | float | None]
 _KEY_TYPES = {"integer": "Int64", "number": "Float64", "truth": "Boolean"}
+_LONG = 10_000
+"""whole numbers from here on are shown with marks between the thousands"""
 
 
 @dataclass(frozen=True)
@@ -121,6 +123,20 @@ class Answer:
         rows, columns = self.frame.shape
         return f"Answer({rows} rows × {columns} columns, {self.mode}, cost {self.cost}{left}{again})"
 
+    def _repr_html_(self) -> str:
+        """Show figures with their intervals, then cost and budget, in a notebook."""
+        from discretion.display import table
+
+        level = "" if self.confidence is None else f", {100 * self.confidence:g} % intervals"
+        cost = "asked before, at no cost" if self.cached else f"cost: {self.cost}"
+        left = "" if self.remaining is None else f"; left: {self.remaining}"
+        notes = "".join(f". {note[:1].upper()}{note[1:]}" for note in self.notes)
+        lines = zip(*(frame.rows() for frame in (self.frame, self.low, self.high) if frame is not None), strict=True)
+        rows = [[_shown(*cell) for cell in zip(*line, strict=True)] for line in lines]
+        return table(
+            f"Answer ({self.mode}{level})", self.frame.columns, rows, f"{cost[:1].upper()}{cost[1:]}{left}{notes}."
+        )
+
     def to_pandas(self) -> pd.DataFrame:
         """Give the figures as a pandas frame."""
         import pandas as pd
@@ -156,6 +172,27 @@ class Answer:
             frame, content["mode"], low, high, content["confidence"], cost_of(content["cost"]),
             None if left is None else cost_of(left), content["cached"], tuple(content["notes"]),
         )  # fmt: skip
+
+
+def _shown(value: Any, low: Any = None, high: Any = None) -> str:
+    """Write a figure, and the interval where it has one."""
+    if isinstance(value, list):
+        lows, highs = (ends if isinstance(ends, list) else [None] * len(value) for ends in (low, high))
+        return "; ".join(map(_shown, value, lows, highs))
+    text = "–" if value is None else _number(value)
+    if low == value == high or (low is None and high is None):
+        return text
+    ends = [("−∞", "∞")[side] if end is None else _number(end) for side, end in enumerate((low, high))]
+    return f"{text} ({' to '.join(ends)})"
+
+
+def _number(value: Any) -> str:
+    """Write whole numbers in full, others with six digits; years stay years."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    if not float(value).is_integer():
+        return f"{value:,.6g}"
+    return f"{int(value):,}" if abs(value) >= _LONG else str(int(value))
 
 
 def cost_json(cost: Cost) -> dict[str, float]:

@@ -71,7 +71,7 @@ class TableSpec(Declared):
     row_key: Name | None = None
     """column that names a row and grows with every appended row; PostgreSQL needs one, files have their order"""
     adjacency: Adjacency = "add-remove"
-    """neighbouring data sets differ by one person's presence, or by one person's values"""
+    """neighboring data sets differ by one person's presence, or by one person's values"""
     policy: PolicyOrName | None = None
     """how questions are answered, unless user or group say otherwise: a policy, or the name of one"""
     epsilon: float | None = Field(None, gt=0)
@@ -173,7 +173,11 @@ class ServerSpec(Declared):
     tls_key: str | None = None
     """file with the private key of the certificate"""
     requests_per_minute: int = Field(120, ge=1)
-    """most requests of one user in a minute"""
+    """most requests of one user in a minute, and of one address that brings no valid key"""
+    questions_at_once: int = Field(8, ge=1)
+    """most questions of one user that are answered at the same time"""
+    connections: int = Field(1000, ge=1)
+    """most connections that are open at the same time; more are closed at once"""
     max_request_bytes: int = Field(65_536, ge=1024)
     """largest request"""
     query_seconds: float = Field(30.0, gt=0)

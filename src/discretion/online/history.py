@@ -87,9 +87,9 @@ class History:
     def __init__(self, ledger: Ledger, table: TableSpec, records: int | Ints, *, primes: int = 1) -> None:
         self.ledger, self.table = ledger, table
         owner = np.arange(records, dtype=np.int64) if isinstance(records, int) else np.asarray(records, np.int64)
-        self._memory = Memory(table, owner, primes, lambda user, after: ledger.history(table.name, user, after))
+        self._memory = Memory(table, owner, primes, ledger)
         self._lock = threading.RLock()
-        self._memory.catch_up(ledger.history(table.name))
+        self._memory.recall()
         if self._memory.recorded > len(owner):
             raise DataError(f"{table.name!r} has fewer records than were asked about; records are only ever appended")
         if 0 < self._memory.recorded < len(owner):

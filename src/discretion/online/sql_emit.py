@@ -195,7 +195,7 @@ def _bounded(aggregate: Aggregate, layout: Layout) -> list[Sql]:
     code = emit_code(column, spec, layout) if ready is None else Sql(ready)
     found = [Sql(f"count({column})"), "sum(" + code + ")"]
     if aggregate.function == "variance":
-        found.append("sum(" + _squared(code, spec, layout) + ")")
+        found.append("sum(" + _squared(code, spec) + ")")
     return found
 
 
@@ -216,11 +216,21 @@ def _clamped(value: str, lower: float, upper: float, layout: Layout) -> Sql:
     return Sql(text, (lower, lower, upper, upper))
 
 
-def _squared(code: Sql, spec: ColumnSpec, layout: Layout) -> Sql:
-    if max(map(abs, spec.codes)) < _SMALL_CODE:
-        return "CAST(" + code + " AS bigint) * (" + code + ")"
-    wide = "hugeint" if layout.engine == "duckdb" else "numeric"
-    return "CAST(" + code + f" AS {wide}) * (" + code + ")"
+def _squared(code: Sql, spec: ColumnSpec) -> Sql:
+    """Write the square of the distance to `square_origin`."""
+    origin = square_origin(spec)
+    far = "(CAST(" + code + f" AS bigint) - ({origin}))" if origin else "CAST(" + code + " AS bigint)"
+    return far + " * " + far
+
+
+def square_origin(spec: ColumnSpec) -> int:
+    """Give the code from which distances are squared: 0, or of large codes the middle one.
+
+    Codes span at most 2³² steps, so that no square exceeds 2⁶², and no sum of 2⁶⁴ of them what a database adds up; the
+    squares of codes near 2⁵² would overflow with eight million records.
+    """
+    low, high = spec.codes
+    return 0 if max(abs(low), abs(high)) < _SMALL_CODE else (low + high) // 2
 
 
 # --- bins ---------------------------------------------------------------------------------------------------------

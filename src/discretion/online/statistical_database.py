@@ -113,7 +113,7 @@ class StatisticalDatabase:
             self._backend = open_backend(self.spec.tables.values(), frames, limits)
             secret, lasting = read_secret(self.spec), secret_place(self.spec) is not None
             self._desks = {
-                name: TableDesk(self.spec, name, self._backend, self.ledger, clock, secret, lasting=lasting)
+                name: TableDesk(self.spec, name, self._backend, self.ledger, secret, lasting=lasting)
                 for name in self.spec.tables
             }
         except BaseException:
@@ -171,7 +171,7 @@ class StatisticalDatabase:
             told = mode.ask(query, name, Wish(epsilon, error, records))
         values, low, high = told.figures.frames(query, desk.table)
         return Answer(
-            values, mode.name, low, high, told.figures.confidence, told.cost, mode.budget(name).remaining,
+            values, mode.name, low, high, told.figures.confidence, told.cost, mode.remaining(name),
             told.cached, told.figures.notes, query,
         )  # fmt: skip
 

@@ -52,3 +52,6 @@ class PerturbedMode:
     def budget(self, user: str) -> TableBudget:  # noqa: ARG002
         """There is none."""
         return TableBudget(self._desk.table.name, self.name)
+
+    def remaining(self, user: str) -> None:
+        """There is no budget."""

@@ -73,6 +73,9 @@ class ExactMode:
         """There is none."""
         return TableBudget(self._desk.table.name, self.name)
 
+    def remaining(self, user: str) -> None:
+        """There is no budget."""
+
     def _sets(self, query: Query) -> tuple[dict[GroupKey, Ints], int | None]:
         """Give the rows with a value in each group, and how many people have one.
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from discretion.errors import QueryRefused
@@ -45,7 +44,6 @@ class Desk:
     table: TableSpec
     backend: Backend
     ledger: Ledger
-    clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     max_groups: int | None = None
     """most groups of one answer"""
 
@@ -80,7 +78,11 @@ class Mode(Protocol):
         ...
 
     def budget(self, user: str) -> TableBudget:
-        """Say what a user has left."""
+        """Say what a user has spent, and when, and has left."""
+        ...
+
+    def remaining(self, user: str) -> Cost | None:
+        """Say what a user has left; none where answers cost nothing."""
         ...
 
 

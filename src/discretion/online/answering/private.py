@@ -14,7 +14,6 @@ from discretion.online.dp.answer import PrivateAnswer, answer
 from discretion.online.dp.price import Price, price
 from discretion.online.estimate import Estimate, TableBudget
 from discretion.online.ledger import Cost, Limit
-from discretion.online.ledger.limits import Scope
 from discretion.online.policy import DpPolicy
 from discretion.online.query import Query
 
@@ -49,7 +48,7 @@ class PrivateMode:
     def dry_run(self, query: Query, user: str, wish: Wish) -> Estimate:
         """Say what an answer would cost and how exact it would be; reads nothing but the declarations."""
         priced = self._price(query, wish)
-        left = self._remaining(user)
+        left = self.remaining(user)
         cached = self._stored(query.canonical(), user, priced) is not None
         ranks = (_RANKS,) if any(error.error_of == "rank" for error in priced.errors) else ()
         errors = {error.figure: error.error for error in priced.errors}
@@ -59,20 +58,15 @@ class PrivateMode:
     def budget(self, user: str) -> TableBudget:
         """Give what a user may spend and has spent in the running period."""
         ledger, table, policy = self._desk.ledger, self._desk.table.name, self._policy
-        since = Scope(user, table, policy.period).since(self._desk.clock())
-        charges = [
-            (entry.moment, entry.cost)
-            for entry in list(ledger.history(table, user))
-            if entry.kind == "dp" and entry.time >= since
-        ]
+        charges = tuple(ledger.spending(user, table, policy.period))
         limit, spent = policy_budget(policy), ledger.spent(user, table, policy.period)
-        return TableBudget(table, self.name, policy.period, limit, spent, self._remaining(user), tuple(charges))
+        return TableBudget(table, self.name, policy.period, limit, spent, self.remaining(user), charges)
 
     def _limits(self, user: str) -> tuple[Limit, ...]:
         own = Limit(policy_budget(self._policy), self._desk.table.name, user, self._policy.period)
         return (own, *self._shared)
 
-    def _remaining(self, user: str) -> Cost:
+    def remaining(self, user: str) -> Cost:
         """Give what is left under all budgets together."""
         left = [self._desk.ledger.remaining(limit, user) for limit in self._limits(user)]
         return Cost(*(min(cost.amounts[i] for cost in left) for i in range(3)))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import datetime
 from typing import Any
 
 from discretion.errors import PlanError
@@ -33,16 +31,17 @@ class TableDesk:
         name: str,
         backend: Backend,
         ledger: Ledger,
-        clock: Callable[[], datetime],
         secret: bytes,
         *,
         lasting: bool = False,
     ) -> None:
         self.table, self.growth = spec.tables[name], Growth()
-        self._spec, self._desk = spec, Desk(self.table, backend, ledger, clock, spec.server.max_groups)
+        self._spec, self._desk = spec, Desk(self.table, backend, ledger, spec.server.max_groups)
         self._keys = CellKeys(secret, name)
         policies = {user: spec.policy_for(user, name) for user in spec.users if name in spec.tables_for(user)}
         self._shared = shared_limits(spec, name)
+        for limit in self._shared:  # add up now what everybody spent, not while the first user waits
+            ledger.remaining(limit, _SERVICE)
         self.history: History | None = None
         if any(isinstance(policy, ExactPolicy) for policy in policies.values()):
             self.history = History(ledger, self.table, backend.person_of_rows(name))

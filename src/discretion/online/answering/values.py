@@ -15,11 +15,12 @@ from typing import Any
 
 from discretion.errors import DataError
 from discretion.online.answering.mode import Desk
+from discretion.online.ledger import Kind
 from discretion.online.query import Query
 
 PEOPLE = ""
 """stands for the people of the rows, in place of the name of a column"""
-_TOLD = ("exact", "perturbed")
+_TOLD: tuple[Kind, ...] = ("exact", "perturbed")
 _SERVICE = "service"
 
 
@@ -66,7 +67,8 @@ class Values:
             wanted = [column for column in columns if column in kept and kept[column][0] == rows]
             found = self._digests(wanted, rows)
             changed |= {column for column, digest in found.items() if digest != kept[column][1]}
-        problems = [self._problem(column) for column in columns if column in changed & self._told()]
+        told = self._told() if changed else set()
+        problems = [self._problem(column) for column in columns if column in changed & told]
         if problems:
             raise DataError("\n".join(problems))
         return not changed and set(columns) <= set(kept)
@@ -82,19 +84,20 @@ class Values:
     def _told(self) -> set[str]:
         """Name the columns of which true or perturbed figures were told, and the people with them."""
         found: set[str] = set()
-        for entry in self.desk.ledger.history(self.desk.table.name):
-            if entry.kind in _TOLD:
-                query = Query.from_json(json.loads(entry.query))
-                measured = {a.column for a in query.aggregates if a.column is not None}
-                found |= measured - set(self.desk.table.public)
+        for entry in self.desk.ledger.history(self.desk.table.name, kinds=_TOLD):
+            query = Query.from_json(json.loads(entry.query))
+            measured = {a.column for a in query.aggregates if a.column is not None}
+            found |= measured - set(self.desk.table.public)
         return {*found, PEOPLE} if found else found
 
     def _last(self) -> dict[str, Any] | None:
+        """Give what the last update says, with the digests of the last one that has any."""
         found: dict[str, Any] | None = None
-        for entry in self.desk.ledger.history(self.desk.table.name):
-            if entry.kind == "update":
-                about = json.loads(entry.query)
-                found = {**about, "values": about.get("values", (found or {}).get("values", {}))}
+        for entry in self.desk.ledger.latest(self.desk.table.name, "update"):
+            about = json.loads(entry.query)
+            found = found or about
+            if "values" in about or self.secret is None:
+                return {**found, "values": about.get("values", {})}
         return found
 
     def _columns(self) -> tuple[str, ...]:

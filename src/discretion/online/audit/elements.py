@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,6 +26,13 @@ def ascending(numbers: Ints) -> Ints:
     fresh[0] = True
     np.not_equal(found[1:], found[:-1], out=fresh[1:])
     return found if fresh.all() else found[fresh]
+
+
+def longer(lines: NDArray[Any], number: int) -> NDArray[Any]:
+    """Give the same lines with room for more; what is not used yet takes no memory."""
+    grown = np.zeros((number, lines.shape[1]), lines.dtype)
+    grown[: len(lines)] = lines
+    return grown
 
 
 class Elements:
@@ -81,17 +90,16 @@ class RowStore:
         if more > 0:
             self.bits = np.hstack([self.bits, np.zeros((len(self.bits), more), np.uint8)])
 
-    def append(self, members: Ints, power: int, elements: int) -> int:
+    def append(self, members: Ints, power: int) -> int:
         """Keep a row and give its number; its members stay listed until `settle`."""
+        from discretion.kernels.null_vector import set_bits
+
         if self.count == len(self.bits):
             more = max(_FIRST_ROWS, self.count)
-            self.bits = np.vstack([self.bits, np.zeros((more, self.bits.shape[1]), np.uint8)])
+            self.bits = longer(self.bits, self.count + more)
             self.powers = np.append(self.powers, np.zeros(more, np.int64))
-        mask = np.zeros(elements, np.bool_)
-        mask[members] = True
-        packed = np.packbits(mask)
         self.bits[self.count] = 0
-        self.bits[self.count, : len(packed)] = packed
+        set_bits(self.bits[self.count], members)
         self.powers[self.count] = power
         self.members[self.count] = members
         self.count += 1

@@ -190,7 +190,7 @@ class LinearAudit:
 
     def _try(self, members: NDArray[np.int64], power: int, *, force: bool) -> bool:
         """Take one row in; unless forced, only when it determines nobody new."""
-        row = self.store.append(members, power, len(self.elements.owner))
+        row = self.store.append(members, power)
         planned = [(field, field.plan(row, power, self.store)) for field in self.fields]
         steps = [(field, step) for field, step in planned if step is not None]
         zeros = [step.zeros(field.pivots) for field, step in steps]

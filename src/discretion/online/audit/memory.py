@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from itertools import takewhile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +16,10 @@ from discretion.online.audit.interval import IntervalAudit, Response
 from discretion.online.audit.moments import Moments, told_moments
 from discretion.online.audit.scope import Knowledge, Scope
 from discretion.online.catalog import TableSpec
-from discretion.online.ledger import EACH, Entry, unpack_sets
+from discretion.online.ledger import EACH, Entry, Ledger, unpack_sets
 from discretion.online.query import Query
 
 Ints = NDArray[np.int64]
-Reader = Callable[[str | None, int], Iterator[Entry]]
-"""Reads entries of the table: of a user (or all), after a number."""
-
 EVERYBODY = EACH
 """In place of a user: everybody knows it, for instance whose value is missing."""
 
@@ -34,7 +32,7 @@ def pack_owners(start: int, owner: Ints) -> tuple[str, bytes]:
 class Memory:
     """The audits of each user and of all together; the same entries always give the same state."""
 
-    def __init__(self, table: TableSpec, owner: Ints, primes: int, reader: Reader) -> None:
+    def __init__(self, table: TableSpec, owner: Ints, primes: int, ledger: Ledger) -> None:
         self.table, self.owner = table, owner
         self.people = int(owner.max(initial=-1)) + 1
         """the number of people so far"""
@@ -43,7 +41,14 @@ class Memory:
         self.recorded = 0
         """records that the ledger knows of"""
         self._scopes: dict[str | None, Scope] = {}
-        self._primes, self._read = primes, reader
+        self._primes, self._ledger = primes, ledger
+
+    def recall(self) -> None:
+        """Take in what the ledger holds: of its entries only those that the audits are made from."""
+        last = self._ledger.head().id
+        entries = self._ledger.history(self.table.name, kinds=("exact", "insider", "update"))
+        self.catch_up(takewhile(lambda entry: entry.id <= last, entries))
+        self.seen = last
 
     def catch_up(self, entries: Iterable[Entry]) -> int:
         """Take in entries; give how many people are exposed by new knowledge of insiders."""
@@ -98,10 +103,10 @@ class Memory:
 
     def answered(self, user: str | None, column: str) -> Iterator[tuple[tuple[int, ...], list[Ints]]]:
         """Give what a user (or anybody) was told about a column, from the ledger as far as it was read."""
-        for entry in self._read(user, 0):
+        for entry in self._ledger.history(self.table.name, user, kinds=("exact",)):
             if entry.id > self.seen:
                 return
-            if entry.kind == "exact" and entry.sets is not None:
+            if entry.sets is not None:
                 moments = told_moments(Query.from_json(json.loads(entry.query)), self.table)
                 if column in moments:
                     yield moments[column], unpack_sets(entry.sets)[0]
@@ -129,14 +134,9 @@ class Memory:
         for name in (answer.user, None):
             scope = self._scopes.get(name)
             for column in scope.intervals if scope is not None else ():
-                self._tell(answer, scope.intervals[column], column)  # type: ignore[union-attr]
-
-    def _tell(self, answer: Entry, audit: IntervalAudit, column: str) -> None:
-        responses = json.loads(answer.answer or "{}").get("responses", {}).get(column, ())
-        charge = next(self._read(None, (answer.refers or 1) - 1))
-        sets = unpack_sets(charge.sets)[0] if charge.sets is not None else []
-        for members, (kind, value) in zip(sets, responses, strict=False):
-            audit.tell(members, Response(kind, value))
+                charge = self._ledger.entry(answer.refers or 0)
+                if charge is not None:
+                    _tell(charge, answer, scope.intervals[column], column)  # type: ignore[union-attr]
 
     def scope(self, user: str | None) -> Scope:
         """Give the audits of a user, or (None) of all together."""
@@ -156,11 +156,17 @@ class Memory:
             for known in scope.knowledge:
                 if known.about(column):
                     made.know(known.people)
-            for entry in self._read(user, 0):
-                if entry.kind == "answer" and entry.id <= self.seen:
-                    self._tell(entry, made, column)
+            for answer, charge in sorted(self._settled(user), key=lambda pair: pair[0].id):
+                _tell(charge, answer, made, column)
             scope.intervals[column] = made
         return scope.intervals[column]
+
+    def _settled(self, user: str | None) -> Iterator[tuple[Entry, Entry]]:
+        """Give the true answers of a user (or of all) with their charges, as far as the ledger was read."""
+        for charge in self._ledger.history(self.table.name, user, kinds=("exact",)):
+            answer = self._ledger.answer_to(charge.id)
+            if answer is not None and answer.id <= self.seen:
+                yield answer, charge
 
     def tell(self, user: str, column: str, members: Ints, response: Response) -> None:
         """Let the interval audits that exist take in a response."""
@@ -178,3 +184,11 @@ class Memory:
         """Make the interval audits again from the ledger when next needed."""
         for scope in self._scopes.values():
             scope.intervals.clear()
+
+
+def _tell(charge: Entry, answer: Entry, audit: IntervalAudit, column: str) -> None:
+    """Let an interval audit take in the responses of an answer about a column."""
+    responses = json.loads(answer.answer or "{}").get("responses", {}).get(column, ())
+    sets = unpack_sets(charge.sets)[0] if charge.sets is not None else []
+    for members, (kind, value) in zip(sets, responses, strict=False):
+        audit.tell(members, Response(kind, value))

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from discretion.online.audit.elements import Elements, RowStore
+from discretion.online.audit.elements import Elements, RowStore, longer
 
 Ints = NDArray[np.int64]
 Words = NDArray[np.uint64]
@@ -114,8 +114,7 @@ class NullVector:
         from discretion.kernels.null_vector import block_sums
 
         if row >= len(self.sums):
-            more = np.zeros((max(row + 1, 2 * len(self.sums)) - len(self.sums), self.sums.shape[1]), np.uint64)
-            self.sums = np.vstack([self.sums, more])
+            self.sums = longer(self.sums, max(row + 1, 2 * len(self.sums)))
         about = self._elements
         weight, ready = self.weights[power], self.ready[power]
         block_sums(self.y, about.owner, weight, ready, store.members[row], BLOCK, self.sums[row], self.prime)

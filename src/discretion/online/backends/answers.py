@@ -11,7 +11,7 @@ from discretion.errors import QueryRefused
 from discretion.online.backend import Bounded, Figure, GroupKey, Limits
 from discretion.online.column import ColumnSpec
 from discretion.online.query import Aggregate, Query
-from discretion.online.sql_emit import Layout, Sql, emit_bins, emit_bounded, emit_exact, is_binned
+from discretion.online.sql_emit import Layout, Sql, emit_bins, emit_bounded, emit_exact, is_binned, square_origin
 
 if TYPE_CHECKING:
     import polars as pl
@@ -127,13 +127,15 @@ def _group(
     rows = following()
     count = following() if people and layout.person else rows
     figures = tuple(
-        _figure(aggregate, rows, following, counts if counts is not None else _no_bins(aggregate, layout))
+        _figure(aggregate, layout, rows, following, counts if counts is not None else _no_bins(aggregate, layout))
         for aggregate, counts in zip(query.aggregates, bins, strict=True)
     )
     return Bounded(rows, count if people else None, figures)
 
 
-def _figure(aggregate: Aggregate, rows: int, following: Callable[[], int], bins: tuple[int, ...]) -> Figure:
+def _figure(
+    aggregate: Aggregate, layout: Layout, rows: int, following: Callable[[], int], bins: tuple[int, ...]
+) -> Figure:
     if aggregate.function == "count":
         return Figure(present=rows)
     if is_binned(aggregate, bounded=True):
@@ -141,7 +143,11 @@ def _figure(aggregate: Aggregate, rows: int, following: Callable[[], int], bins:
     present, second = following(), following()
     if aggregate.function == "count-distinct":
         return Figure(present=present, distinct=second)
-    return Figure(present=present, total=second, squares=following() if aggregate.function == "variance" else 0)
+    if aggregate.function != "variance":
+        return Figure(present=present, total=second)
+    origin = square_origin(layout.spec.columns[aggregate.column or ""])
+    squares = following() + 2 * origin * second - origin * origin * present
+    return Figure(present=present, total=second, squares=squares)
 
 
 # --- bins ---------------------------------------------------------------------------------------------------------

@@ -109,13 +109,13 @@ class DuckdbBackend:
         listed = ", ".join(loaded.layout.column(name) for name in group_by)
         rest = f" FROM {loaded.layout.source} WHERE " + condition + f" GROUP BY {listed} ORDER BY {listed}"
         with self._cursor(loaded) as cursor:
-            keys = _rows(cursor, f"SELECT {listed}" + rest)
-            if len(keys) > self._limits.groups:
-                raise QueryRefused(f"the answer would have more than {self._limits.groups:,} groups")
-            if not keys:
-                return {}
-            gather = f"SELECT list({number}) AS numbers" + rest
-            found = cursor.sql(gather.text, params=list(gather.values)).pl()["numbers"]
+            gather = f"SELECT {listed}, list({number})" + rest
+            frame = cursor.sql(gather.text, params=list(gather.values)).pl()
+        if len(frame) > self._limits.groups:
+            raise QueryRefused(f"the answer would have more than {self._limits.groups:,} groups")
+        if frame.is_empty():
+            return {}
+        keys, found = frame[:, :-1].rows(), frame[:, -1]
         ends = np.cumsum(found.list.len().to_numpy())[:-1]
         parts = np.split(found.explode().to_numpy().astype(np.int64, copy=False), ends)
         return {group_key(key): ascending(numbers) for key, numbers in zip(keys, parts, strict=True)}

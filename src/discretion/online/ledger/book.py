@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from heapq import merge
+from operator import attrgetter
 from typing import IO, Any, Protocol
 
 from discretion.errors import PlanError
@@ -17,6 +19,7 @@ from discretion.online.ledger.limits import Limit, Scope, Totals
 from discretion.online.ledger.rows import COSTS
 
 _PORTION = 500
+_NUMBERS = 2**62
 
 
 class Store(Protocol):
@@ -40,6 +43,10 @@ class Store(Protocol):
 
     def spending(self, where: str, values: Sequence[Any] = ()) -> list[tuple[int, Cost]]:
         """Read times and costs of entries that cost something, in the order of entries."""
+        ...
+
+    def total(self, where: str, values: Sequence[Any] = ()) -> Cost:
+        """Add up costs where the entries lie."""
         ...
 
     def faults(self) -> list[str]:
@@ -141,7 +148,7 @@ class Ledger:
     ) -> None:
         self.limits = tuple(limits)
         self._store, self._clock = store, clock
-        self._totals = Totals(self._read_spending)
+        self._totals = Totals(self._read_spending, self._read_total)
         self._seen = 0
         self._writing = False
         self._lock = threading.RLock()
@@ -220,19 +227,57 @@ class Ledger:
         with self._lock:
             return limit.most.less(self._now(limit.scope(user)))
 
-    def history(self, table: str | None = None, user: str | None = None, after: int = 0) -> Iterator[Entry]:
-        """Give entries in their order, of a table, of a user, after a number."""
-        where, values = "id > ?", [after]
-        for column, value in (("subject", table), ("who", user)):
-            if value is not None:
-                where, values = f"{where} AND {column} = ?", [*values, value]  # type: ignore[list-item]
+    def spending(self, user: str, table: str, period: Any = "ever") -> list[tuple[datetime, Cost]]:
+        """Give when a user spent how much on a table in the running period; reads times and costs only."""
+        with self._lock:
+            since = Scope(user, table, period).since(self._moment(self._store.last()))
+            where = "who = ? AND subject = ? AND time >= ?"
+            return [(moment_of(time), cost) for time, cost in self._store.spending(where, (user, table, since))]
+
+    def history(
+        self, table: str | None = None, user: str | None = None, after: int = 0, kinds: Sequence[Kind] | None = None
+    ) -> Iterator[Entry]:
+        """Give entries in their order, of a table, of a user, after a number, of some kinds."""
+        named: list[tuple[str, Any]] = [("subject", table), ("who", user)]
+        if kinds is None:
+            return self._portions(named, after)
+        streams = [self._portions([*named, ("kind", kind)], after) for kind in kinds]
+        return merge(*streams, key=attrgetter("id"))
+
+    def _portions(self, wanted: Iterable[tuple[str, Any]], after: int) -> Iterator[Entry]:
+        where, values = _condition(wanted)
+        at = after
         while True:
             with self._lock:
-                portion = list(self._store.select(where, values, f"ORDER BY id LIMIT {_PORTION}"))
+                portion = list(
+                    self._store.select(f"{where} AND id > ?", (*values, at), f"ORDER BY id LIMIT {_PORTION}")
+                )
             yield from portion
             if len(portion) < _PORTION:
                 return
-            values[0] = portion[-1].id
+            at = portion[-1].id
+
+    def latest(self, table: str, kind: Kind) -> Iterator[Entry]:
+        """Give the entries of one kind about a table, the last one first; reads as far as it is asked."""
+        where, values = _condition([("subject", table), ("kind", kind)])
+        before = _NUMBERS
+        while True:
+            with self._lock:
+                found = list(self._store.select(f"{where} AND id < ?", (*values, before), "ORDER BY id DESC LIMIT 1"))
+            if not found:
+                return
+            yield found[0]
+            before = found[0].id
+
+    def entry(self, number: int) -> Entry | None:
+        """Give the entry of a number."""
+        with self._lock:
+            return next(self._store.select("id = ?", (number,)), None)
+
+    def answer_to(self, number: int) -> Entry | None:
+        """Give the recorded answer to the charge of a number."""
+        with self._lock:
+            return next(self._store.select("refers = ?", (number,)), None)
 
     def head(self) -> Head:
         """Give number and hash of the last entry: keep it elsewhere, and `verify` against it later."""
@@ -266,7 +311,11 @@ class Ledger:
             return FREE
         if not self._writing:
             self._catch_up(Head(last[0], last[1]))
-        return self._totals.spent(scope, moment_of(max(microseconds(self._clock()), last[2])))
+        return self._totals.spent(scope, self._moment(last))
+
+    def _moment(self, last: tuple[int, str, int] | None) -> datetime:
+        """Give the time that the next entry would have: never before the last one's."""
+        return moment_of(max(microseconds(self._clock()), 0 if last is None else last[2]))
 
     def _catch_up(self, head: Head) -> None:
         """Count what other processes wrote since this one looked last."""
@@ -278,8 +327,20 @@ class Ledger:
 
     def _read_spending(self, scope: Scope, since: int) -> list[tuple[int, Cost]]:
         """Read what a scope spent, as far as this process has counted the ledger."""
-        where, values = "time >= ? AND id <= ?", [since, self._seen]
-        for column, value in (("who", scope.user), ("subject", scope.table)):
-            if value is not None:
-                where, values = f"{where} AND {column} = ?", [*values, value]  # type: ignore[list-item]
+        where, values = self._spent_where(scope, since)
         return self._store.spending(where, values)
+
+    def _read_total(self, scope: Scope, since: int) -> Cost:
+        """Add up what a scope spent, as far as this process has counted the ledger."""
+        where, values = self._spent_where(scope, since)
+        return self._store.total(where, values)
+
+    def _spent_where(self, scope: Scope, since: int) -> tuple[str, list[Any]]:
+        where, values = _condition([("who", scope.user), ("subject", scope.table)])
+        return f"{where} AND time >= ? AND id <= ?", [*values, since, self._seen]
+
+
+def _condition(wanted: Iterable[tuple[str, Any]]) -> tuple[str, list[Any]]:
+    """Give the condition that columns have values, where one is wanted."""
+    given = [(column, value) for column, value in wanted if value is not None]
+    return " AND ".join(f"{column} = ?" for column, _ in given) or "TRUE", [value for _, value in given]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
@@ -90,12 +90,14 @@ class Scope:
 class _Window:
     """The running total of one scope. Calendar windows need their sum only, rolling ones what they will let go."""
 
-    def __init__(self, since: int, rolling: bool, spent: Iterable[tuple[int, Cost]]) -> None:
+    def __init__(self, since: int, spent: Cost | Iterable[tuple[int, Cost]]) -> None:
         self.since = since
-        self.total = FREE
-        self._queue: deque[tuple[int, Cost]] | None = deque() if rolling else None
-        for time, cost in spent:
-            self.add(time, cost)
+        self.total = spent if isinstance(spent, Cost) else FREE
+        self._queue: deque[tuple[int, Cost]] | None = None
+        if not isinstance(spent, Cost):
+            self._queue = deque()
+            for time, cost in spent:
+                self.add(time, cost)
 
     def add(self, time: int, cost: Cost) -> None:
         if cost == FREE or time < self.since:
@@ -118,13 +120,15 @@ class _Window:
 
 Reader = Callable[[Scope, int], Iterable[tuple[int, Cost]]]
 """Reads times and costs of a scope since a time."""
+Adder = Callable[[Scope, int], Cost]
+"""Adds up the costs of a scope since a time."""
 
 
 class Totals:
     """Running totals of all scopes that were ever asked for, kept up with the ledger entry by entry."""
 
-    def __init__(self, reader: Reader) -> None:
-        self._read = reader
+    def __init__(self, reader: Reader, adder: Adder) -> None:
+        self._read, self._add_up = reader, adder
         self._windows: dict[Scope, _Window] = {}
 
     @property
@@ -143,19 +147,18 @@ class Totals:
         since = scope.since(moment)
         window = self._windows.get(scope)
         if window is None or not window.move(since):
-            window = _Window(since, isinstance(scope.period, timedelta), self._read(scope, since))
-            self._windows[scope] = window
+            read = self._read if isinstance(scope.period, timedelta) else self._add_up
+            window = self._windows[scope] = _Window(since, read(scope, since))
         return window.total
 
-    def check(self, charge: Charge, limits: Iterable[Limit], moment: datetime, pending: Iterable[Entry]) -> None:
+    def check(self, charge: Charge, limits: Iterable[Limit], moment: datetime, pending: Sequence[Entry]) -> None:
         """Refuse a charge that would exceed a budget, pending charges of the same transaction included."""
-        waiting = list(pending)
         for limit in limits:
             if not limit.applies_to(charge):
                 continue
             scope = limit.scope(charge.user)
             spent = self.spent(scope, moment)
-            for entry in waiting:
+            for entry in pending:
                 spent += entry.cost if scope.holds(entry) else FREE
             wanted = (spent + charge.cost).amounts
             over = [w > m and c > 0 for w, m, c in zip(wanted, limit.most.amounts, charge.cost.amounts, strict=True)]

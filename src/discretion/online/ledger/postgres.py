@@ -10,7 +10,7 @@ from typing import Any
 
 from discretion.errors import DataError, DiscretionError, PlanError
 from discretion.online.ledger.entries import Cost, Entry, NoLedger
-from discretion.online.ledger.rows import COLUMNS, COSTS, VERSION, entry_of, row_of
+from discretion.online.ledger.rows import AMOUNTS, COLUMNS, COSTS, TOTALS, VERSION, entry_of, row_of, total_of
 
 _SETTINGS = (
     "synchronous_commit = on", "client_min_messages = warning", "lock_timeout = '60s'", "tcp_keepalives_idle = 30",
@@ -26,10 +26,10 @@ _SCHEMA = (
         nano_delta BIGINT NOT NULL, sets BYTEA, refers BIGINT REFERENCES {name} (id), answer TEXT,
         previous TEXT NOT NULL, hash TEXT NOT NULL)""",
     "CREATE UNIQUE INDEX IF NOT EXISTS {name}_answers ON {name} (refers) WHERE refers IS NOT NULL",
-    "CREATE INDEX IF NOT EXISTS {name}_questions ON {name} (subject, digest) WHERE kind = 'answer'",
-    "CREATE INDEX IF NOT EXISTS {name}_tables ON {name} (subject, kind)",
-    "CREATE INDEX IF NOT EXISTS {name}_subjects ON {name} (subject, id)",
-    "CREATE INDEX IF NOT EXISTS {name}_users ON {name} (who, subject, id)",
+    "CREATE INDEX IF NOT EXISTS {name}_asked ON {name} (subject, digest, who) WHERE kind = 'answer'",
+    "CREATE INDEX IF NOT EXISTS {name}_kinds ON {name} (subject, kind, id)",
+    f"CREATE INDEX IF NOT EXISTS {{name}}_by_table ON {{name}} (subject, id) INCLUDE (time, {', '.join(AMOUNTS)})",
+    f"CREATE INDEX IF NOT EXISTS {{name}}_by_user ON {{name}} (who, subject, id) INCLUDE (time, {', '.join(AMOUNTS)})",
     """CREATE OR REPLACE FUNCTION {name}_refuse() RETURNS trigger LANGUAGE plpgsql AS
         $$ BEGIN RAISE EXCEPTION 'the ledger is append-only'; END $$""",
     """CREATE OR REPLACE TRIGGER {name}_no_change BEFORE UPDATE OR DELETE ON {name}
@@ -163,6 +163,11 @@ class PostgresStore:
         columns = "time, micro_epsilon, nano_rho, nano_delta"
         query = f"SELECT {columns} FROM {self._name} WHERE {COSTS} AND {where.replace('?', '%s')} ORDER BY id"
         return [(time, Cost(*amounts)) for time, *amounts in self._read(query, values)]
+
+    def total(self, where: str, values: Sequence[Any] = ()) -> Cost:
+        """Add up costs."""
+        query = f"SELECT {TOTALS} FROM {self._name} WHERE {COSTS} AND {where.replace('?', '%s')}"
+        return total_of(self._read(query, values)[0])
 
     def faults(self) -> list[str]:
         """Say which triggers are missing or switched off."""

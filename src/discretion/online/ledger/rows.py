@@ -18,6 +18,19 @@ COLUMNS = (
 COSTS = "(micro_epsilon > 0 OR nano_rho > 0 OR nano_delta > 0)"
 """The condition that an entry spends something."""
 
+AMOUNTS = ("micro_epsilon", "nano_rho", "nano_delta")
+_HALF = 32
+TOTALS = ", ".join(
+    f"COALESCE(SUM({name} >> {_HALF}), 0), COALESCE(SUM({name} & {2**_HALF - 1}), 0)" for name in AMOUNTS
+)
+"""The sums of the upper and of the lower halves of each amount: neither can overflow."""
+
+
+def total_of(halves: Sequence[Any]) -> Cost:
+    """Put the sums of `TOTALS` together."""
+    upper, lower = halves[::2], halves[1::2]
+    return Cost(*((int(high) << _HALF) + int(low) for high, low in zip(upper, lower, strict=True)))
+
 
 def row_of(entry: Entry) -> tuple[Any, ...]:
     """Give the values of the columns."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from discretion.errors import DataError
 from discretion.online.ledger.entries import Cost, Entry, NoLedger
-from discretion.online.ledger.rows import COLUMNS, COSTS, VERSION, entry_of, row_of
+from discretion.online.ledger.rows import AMOUNTS, COLUMNS, COSTS, TOTALS, VERSION, entry_of, row_of, total_of
 
 _WAIT_SECONDS = 60.0
 _APPLICATION = int.from_bytes(b"dcld", "big")
@@ -22,10 +22,11 @@ _SCHEMA = (
         nano_delta INTEGER NOT NULL, sets BLOB, refers INTEGER REFERENCES ledger (id), answer TEXT,
         previous TEXT NOT NULL, hash TEXT NOT NULL)""",
     "CREATE UNIQUE INDEX IF NOT EXISTS ledger_answers ON ledger (refers) WHERE refers IS NOT NULL",
-    "CREATE INDEX IF NOT EXISTS ledger_questions ON ledger (subject, digest) WHERE kind = 'answer'",
+    "CREATE INDEX IF NOT EXISTS ledger_asked ON ledger (subject, digest, who) WHERE kind = 'answer'",
     "CREATE INDEX IF NOT EXISTS ledger_tables ON ledger (subject, kind)",
-    "CREATE INDEX IF NOT EXISTS ledger_subjects ON ledger (subject)",
-    "CREATE INDEX IF NOT EXISTS ledger_users ON ledger (who, subject)",
+    f"CREATE INDEX IF NOT EXISTS ledger_by_table ON ledger (subject, id, time, {', '.join(AMOUNTS)})",
+    f"CREATE INDEX IF NOT EXISTS ledger_by_user ON ledger (who, subject, id, time, {', '.join(AMOUNTS)})",
+    *(f"DROP INDEX IF EXISTS ledger_{name}" for name in ("questions", "subjects", "users")),
     """CREATE TRIGGER IF NOT EXISTS ledger_no_update BEFORE UPDATE ON ledger
         BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END""",
     """CREATE TRIGGER IF NOT EXISTS ledger_no_delete BEFORE DELETE ON ledger
@@ -131,6 +132,16 @@ class SqliteStore:
         query = f"SELECT time, micro_epsilon, nano_rho, nano_delta FROM ledger WHERE {COSTS} AND {where} ORDER BY id"
         with self._explained():
             return [(time, Cost(*amounts)) for time, *amounts in self._connection.execute(query, values)]
+
+    def total(self, where: str, values: Sequence[Any] = ()) -> Cost:
+        """Add up costs; DataError when somebody put something into them that no ledger writes."""
+        wrong = " + ".join(f"(typeof({name}) <> 'integer' OR {name} < 0)" for name in AMOUNTS)
+        query = f"SELECT COALESCE(SUM({wrong}), 0), {TOTALS} FROM ledger WHERE {COSTS} AND {where}"
+        with self._explained():
+            strange, *halves = self._connection.execute(query, values).fetchone()
+        if strange:
+            raise DataError(f"{self._where} cannot be used as a ledger: it holds costs that no ledger writes")
+        return total_of(halves)
 
     def faults(self) -> list[str]:
         """Let SQLite check its file, indexes included, and whether the triggers that keep it append-only are there."""

@@ -19,13 +19,16 @@ from discretion.online.backend import QueryTimeout
 from discretion.online.ledger.entries import Entry
 from discretion.online.server import models
 from discretion.online.server.access import KeyRing
-from discretion.online.server.guard import NOTES, Guard, problem, reply
-from discretion.online.server.limits import MOST_AT_ONCE, AtOnce, RateLimit
+from discretion.online.server.gate import USER, Gate, Turned
+from discretion.online.server.guard import Guard
+from discretion.online.server.limits import AtOnce
 from discretion.online.server.log import AuditLog, shape
+from discretion.online.server.reply import NOTES, problem, reply
 from discretion.online.statistical_database import StatisticalDatabase
 
 _HERE = Path(__file__).parent
 _MOST_NUMBER = 2**62
+_OPEN = "/health"
 _FAILURES = {
     400: "the request cannot be read",
     401: "no key, or one that opens nothing",
@@ -46,22 +49,12 @@ _STATUS: tuple[tuple[type[DiscretionError], int], ...] = (
 )
 
 
-class Turned(Exception):
-    """A request that goes no further."""
-
-    def __init__(self, status: int, kind: str, reason: str, **headers: str) -> None:
-        super().__init__(reason)
-        self.response = problem(status, kind, reason, {name.replace("_", "-"): text for name, text in headers.items()})
-
-
 class Service:
-    """What each route does; every method checks key, role and rate first."""
+    """What each route does; every method checks the role first, `Gate` did so with key and rate."""
 
-    def __init__(self, database: StatisticalDatabase, keys: KeyRing) -> None:
-        self._database, self._keys = database, keys
-        limits = database.spec.server
-        self._rates, self._strangers = RateLimit(limits.requests_per_minute), RateLimit(limits.requests_per_minute)
-        self._running = AtOnce(MOST_AT_ONCE)
+    def __init__(self, database: StatisticalDatabase) -> None:
+        self._database = database
+        self._running = AtOnce(database.spec.server.questions_at_once)
 
     def ask(self, request: Request, question: models.Question) -> Response:
         """Answer a question; a question asked before is answered from memory at no cost."""
@@ -124,26 +117,14 @@ class Service:
         return reply({"status": "ok", "version": __version__})
 
     def _caller(self, request: Request, *roles: str) -> str:
-        """Find whose key came with the request and whether the role fits."""
-        scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        key = given.strip() if scheme.lower() == "bearer" else request.headers.get("x-api-key", "")
-        user = self._keys.user_of(key)
-        if user is None or user not in self._database.spec.users:
-            host = request.client.host if request.client else "unknown"
-            self._slow_down(self._strangers, host)
-            raise Turned(401, "Unauthorized", "no valid key came with the request", WWW_Authenticate="Bearer")
-        request.scope[NOTES]["user"] = user
-        self._slow_down(self._rates, user)
+        """Give whose request it is, if the role fits."""
+        user = str(request.scope[USER])
         self._require(user, *roles)
         return user
 
     def _require(self, user: str, *roles: str) -> None:
         if self._database.spec.user(user).role not in roles:
             raise Turned(403, "Forbidden", f"this is for the roles {', '.join(roles)}")
-
-    def _slow_down(self, rate: RateLimit, caller: str) -> None:
-        if seconds := rate.wait(caller):
-            raise Turned(429, "TooManyRequests", "too many requests; wait a little", Retry_After=str(seconds))
 
 
 def _entry_json(entry: Entry) -> dict[str, Any]:
@@ -159,12 +140,11 @@ def _entry_json(entry: Entry) -> dict[str, Any]:
 def build(database: StatisticalDatabase, keys: KeyRing | None = None, log: AuditLog | None = None) -> FastAPI:
     """Put the application together."""
     spec = database.spec
-    service = Service(database, KeyRing.of(spec) if keys is None else keys)
     app = FastAPI(
         title=spec.title, version=__version__, description=__doc__ or "", docs_url=None, redoc_url=None,
         responses={code: {"model": models.ProblemBody, "description": text} for code, text in _FAILURES.items()},
     )  # fmt: skip
-    _add_routes(app, service)
+    guarded = _add_routes(app, Service(database))
     _add_page(app)
     app.add_exception_handler(Turned, _on_turned)
     app.add_exception_handler(DiscretionError, _on_error)
@@ -172,12 +152,15 @@ def build(database: StatisticalDatabase, keys: KeyRing | None = None, log: Audit
     app.add_exception_handler(HTTPException, _on_http)
     paths = frozenset(path for route in app.routes if (path := getattr(route, "path", None)))
     journal = AuditLog(spec.server.log) if log is None else log
-    app.add_middleware(Guard, most_bytes=spec.server.max_request_bytes, log=journal, routes=paths)
+    limits = spec.server
+    gate = Gate(KeyRing.of(spec) if keys is None else keys, spec.users, limits.requests_per_minute, guarded)
+    app.add_middleware(Guard, gate=gate, most_bytes=limits.max_request_bytes, log=journal, routes=paths)
     _describe_keys(app)
     return app
 
 
-def _add_routes(app: FastAPI, service: Service) -> None:
+def _add_routes(app: FastAPI, service: Service) -> list[str]:
+    """Add the routes; give the paths that need a key."""
     routes: tuple[tuple[str, str, Callable[..., Response | Awaitable[Response]], Any, str], ...] = (
         ("POST", "/query", service.ask, models.AnswerBody, "Ask"),
         ("POST", "/dry-run", service.dry_run, models.EstimateBody, "Cost and expected error of an answer"),
@@ -185,13 +168,14 @@ def _add_routes(app: FastAPI, service: Service) -> None:
         ("GET", "/tables", service.tables, models.TablesBody, "Tables"),
         ("GET", "/history", service.history, models.HistoryBody, "Ledger"),
         ("POST", "/refresh", service.refresh, models.RefreshBody, "Read appended rows"),
-        ("GET", "/health", service.health, models.HealthBody, "Health"),
+        ("GET", _OPEN, service.health, models.HealthBody, "Health"),
     )
     for method, path, work, model, summary in routes:
         app.add_api_route(
             path, work, methods=[method], summary=summary, responses={200: {"model": model}}, response_class=Response,
-            openapi_extra=None if path == "/health" else {"security": [{"key": []}, {"header": []}]},
+            openapi_extra=None if path == _OPEN else {"security": [{"key": []}, {"header": []}]},
         )  # fmt: skip
+    return [path for _, path, *_ in routes if path != _OPEN]
 
 
 def _describe_keys(app: FastAPI) -> None:

@@ -1,16 +1,17 @@
-"""Around every request: its size, safe headers, a line in the log, and never a text that tells about data."""
+"""Around every request: its key, its size, safe headers, a line in the log, and never a text that tells about data."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import time
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from starlette.responses import Response
 
+from discretion.online.server.gate import USER, Gate
 from discretion.online.server.log import AuditLog
+from discretion.online.server.reply import NOTES, problem
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -18,8 +19,6 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Asgi = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-NOTES = "discretion.notes"
-"""Where a request keeps what the log shall say about it."""
 _BODY_SECONDS = 15.0
 _HEADERS = {
     "Cache-Control": "no-store",
@@ -32,22 +31,11 @@ _HEADERS = {
 }
 
 
-def reply(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """Give JSON in plain ASCII: no text that came in can break it."""
-    body = json.dumps(content, allow_nan=False, separators=(",", ":"))
-    return Response(body, status, dict(headers or {}), "application/json")
-
-
-def problem(status: int, kind: str, reason: str, headers: Mapping[str, str] | None = None) -> Response:
-    """Give the reason why there is no answer."""
-    return reply({"error": {"kind": kind, "reason": reason}}, status, headers)
-
-
 class Guard:
-    """ASGI middleware: reads the request up to its limit, adds headers, catches what nobody caught, writes the log."""
+    """ASGI middleware: key, size limit, headers, what nobody caught, and the log."""
 
-    def __init__(self, app: Asgi, most_bytes: int, log: AuditLog, routes: frozenset[str]) -> None:
-        self._app, self._most, self._log, self._routes = app, most_bytes, log, routes
+    def __init__(self, app: Asgi, gate: Gate, most_bytes: int, log: AuditLog, routes: frozenset[str]) -> None:
+        self._app, self._gate, self._most, self._log, self._routes = app, gate, most_bytes, log, routes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
@@ -67,12 +55,16 @@ class Guard:
             await send(message)
 
         try:
-            refused, inner = await self._body(scope, receive)
+            refused, inner = await self._gate.pass_in(scope), receive
+            if refused is None:
+                refused, inner = await self._body(scope, receive)
             await (refused(scope, receive, outgoing) if refused else self._app(scope, inner, outgoing))
         except Exception as error:  # whatever happens: its text might hold data
             notes |= {"failure": type(error).__name__, "place": _place(error)}
             if not status:
                 await problem(500, "InternalError", "the service failed")(scope, receive, outgoing)
+        if USER in scope:
+            notes["user"] = scope[USER]
         path = scope["path"] if scope["path"] in self._routes else "other"
         spent = round((time.perf_counter() - start) * 1000, 1)
         self._log.write(method=scope["method"][:8], path=path, status=status, milliseconds=spent, **notes)

@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 _MOST_CALLERS = 10_000
-MOST_AT_ONCE = 8
-"""most questions of one user that run at the same time"""
 
 
 class RateLimit:

@@ -8,10 +8,9 @@
     for (const [key, value] of Object.entries(more)) node.setAttribute(key, value);
     return node;
   };
-  const number = new Intl.NumberFormat("en", { maximumSignificantDigits: 6 });
+  const number = new Intl.NumberFormat("en", { maximumSignificantDigits: 6, useGrouping: "min2" }); // 1980 stays a year
   const shown = (value) => {
     if (value === null || value === undefined) return "–";
-    if (Array.isArray(value)) return value.map(shown).join(" · ");
     return typeof value === "number" ? number.format(value) : String(value);
   };
   let key = "";
@@ -134,7 +133,7 @@
     add("path", { class: "path", d: line });
     add("text", { x: frame.left - 5, y: y(budget.limit) + 4, "text-anchor": "end" }, shown(budget.limit));
     add("text", { x: frame.left - 5, y: y(0) + 4, "text-anchor": "end" }, "0");
-    add("text", { x: width - frame.right, y: height - 6, "text-anchor": "end" }, `${budget.spending.length} charges`);
+    add("text", { x: width - frame.right, y: height - 6, "text-anchor": "end" }, `${budget.spending.length} ${budget.spending.length === 1 ? "charge" : "charges"}`);
     add("text", { x: frame.left, y: height - 6 }, `${budget.unit} left`);
     return svg;
   }
@@ -166,18 +165,16 @@
   }
 
   function fill(answer) {
-    const caption = answer.low ? `Below each figure: where the figure without noise lies, ${shown(answer.confidence * 100)} % sure` : "";
+    const caption = answer.low ? `In small print: where the figure without noise lies, ${shown(answer.confidence * 100)} % sure` : "";
     const head = make("tr");
     answer.columns.forEach((name, i) => head.append(make("th", name, { scope: "col", ...(i >= answer.groups ? { class: "number" } : {}) })));
     const body = make("tbody");
     answer.rows.forEach((row, r) => {
       const line = make("tr");
       row.forEach((value, c) => {
-        if (c < answer.groups) line.append(make("th", shown(value), { scope: "row" }));
+        if (c < answer.groups) line.append(make("th", value === null ? "–" : String(value), { scope: "row" }));
         else {
-          const cell = make("td", shown(value), { class: "number" });
-          if (answer.low) cell.append(make("span", interval(answer.low[r][c], answer.high[r][c]), { class: "between" }));
-          line.append(cell);
+          line.append(figure(value, answer.low && answer.low[r][c], answer.high && answer.high[r][c], answer.low));
         }
       });
       body.append(line);
@@ -187,8 +184,19 @@
     at("figures").replaceChildren(...(caption ? [make("caption", caption)] : []), top, body);
   }
 
+  // One figure, or of a histogram one line per bin; its interval stands below, that of a bin beside it.
+  function figure(value, low, high, limits) {
+    const cell = make("td", undefined, { class: "number" });
+    const bins = Array.isArray(value);
+    (bins ? value : [value]).forEach((one, i) => {
+      const line = make("div", shown(one));
+      if (limits) line.append(make("span", bins ? interval(low[i], high[i]) : interval(low, high), { class: bins ? "beside" : "between" }));
+      cell.append(line);
+    });
+    return cell;
+  }
+
   function interval(low, high) {
-    if (Array.isArray(low)) return low.map((value, i) => interval(value, high[i])).join(" · ");
     return low === null || high === null ? "no limits" : `${shown(low)} to ${shown(high)}`;
   }
 

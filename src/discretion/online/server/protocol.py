@@ -1,4 +1,4 @@
-"""Connections that do not send their request in time are closed: a few slow ones cannot keep everybody out."""
+"""Connections that are too many, or do not send their request in time, are closed: a few cannot keep everybody out."""
 
 from __future__ import annotations
 
@@ -10,17 +10,29 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 HEAD_SECONDS = 15.0
 """how long the first lines of a request (and its headers) may take"""
 
+MOST_CONNECTIONS = 1000
+"""how many connections may be open at the same time"""
+
+
+def patient(most: int) -> type[PatientProtocol]:
+    """Give the protocol with a limit of open connections."""
+    return type("LimitedProtocol", (PatientProtocol,), {"most": most})
+
 
 class PatientProtocol(H11Protocol):
     """HTTP/1.1 of uvicorn, which by itself waits for ever for the end of the headers."""
 
     head_seconds = HEAD_SECONDS
+    most = MOST_CONNECTIONS
     _deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
-        """Begin to wait for a request."""
+        """Begin to wait for a request, unless too many do already."""
         super().connection_made(transport)
-        self._watch()
+        if len(self.connections) > self.most:
+            transport.abort()
+        else:
+            self._watch()
 
     def data_received(self, data: bytes) -> None:
         """Take what came; the headers of a request that has begun must end in time."""

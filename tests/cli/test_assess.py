@@ -83,3 +83,37 @@ def test_rows_that_cannot_be_matched(files: tuple[Path, Path], tmp_path: Path, c
 def test_wrong_measures(files: tuple[Path, Path], cli: Cli, measure: str, words: str) -> None:
     done = cli("assess", *files, "--measure", measure)
     assert done.code == 2 and words in done.err
+
+
+def test_a_column_coded_anew_is_said_not_to_be_compared(files: tuple[Path, Path], tmp_path: Path, cli: Cli) -> None:
+    before, _ = files
+    coded = survey().with_columns(pl.format("area {}", pl.col("region")).alias("region"))
+    coded.write_csv(tmp_path / "coded.csv")
+    done = cli("assess", before, tmp_path / "coded.csv", "--quasi", "age,region", "--json").json()
+    linkage = next(score for score in done["scores"] if score["measure"] == "distance-linkage")
+    assert linkage["detail"]["columns"] == ["age"] and linkage["detail"]["left_out"] == ["region"]
+    assert "Not compared: region" in linkage["meaning"] and "values of age for" in linkage["meaning"]
+    assert any("distance-linkage did not compare region" in note for note in done["notes"])
+    shown = cli("assess", before, tmp_path / "coded.csv", "--quasi", "age,region")
+    assert "Note: distance-linkage did not compare region" in shown.out
+
+
+def test_risks_come_first_with_their_baselines(files: tuple[Path, Path], cli: Cli) -> None:
+    fields = ("--quasi", "age,sex", "--sensitive", "income", "--quiet")
+    one, three = (cli("assess", *files, *fields, "--jobs", jobs, "--json") for jobs in ("1", "3"))
+    assert one.out == three.out
+    families = [score["family"] for score in one.json()["scores"]]
+    assert families == sorted(families)
+    shown = cli("assess", *files, *fields).out
+    assert "guessing" in shown and "most exposed" in shown and "suda has no baseline" in shown
+    assert cli("assess", *files, *fields, "--jobs", "0").code == 2
+
+
+def test_that_no_attack_ran_is_said(files: tuple[Path, Path], cli: Cli) -> None:
+    original, released = files
+    done = cli("assess", original, released, "--json")
+    assert done.code == 0 and not any(score["family"] == "risk" for score in done.json()["scores"])
+    for text in (done.err, done.json()["no_attack"]):
+        assert "no attack ran: no quasi-identifier or sensitive column is known; give --quasi" in text
+    done = cli("assess", original, released, "--json", "--sensitive", "income")
+    assert done.json()["no_attack"] is None and "no attack ran" not in done.err

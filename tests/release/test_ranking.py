@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import polars as pl
 import pytest
 
 import discretion as dc
 from discretion.measure import Score
-from discretion.release.attack_set import attack_set
-from discretion.release.ranking import best_attack, rank_attacks
+from discretion.release.attack_set import attack_set, too_large
+from discretion.release.ranking import best_attack, chance_of, rank_attacks, why_no_baseline
 from discretion.release.report.assessment import assessment_page
 from discretion.release.report.record_risk import record_risk_of
 
@@ -60,3 +61,64 @@ def test_every_attack_of_the_set_runs_and_the_page_shows_them() -> None:
     page = assessment_page(scores, [{"measure": "disco", "reason": "no reason"}], "a & b")
     assert "a &amp; b" in page and "NOT FOR PUBLICATION" in page and "no reason" in page
     assert page.count("<svg") == sum(record_risk_of(item) is not None for item in scores) > 3
+
+
+def test_one_unique_record_does_not_outweigh_everybody() -> None:
+    """99 records share a class and one is alone: the prosecutor's highest risk is 1, the expected share 2%."""
+    frame = pl.DataFrame({"q": ["a"] * 99 + ["b"], "s": list(range(100))})
+    data = dc.Dataset(frame, roles={"q": "quasi", "s": "sensitive"})
+    ranked = rank_attacks([dc.AttackerRisk()(data), score("distance-linkage", 0.3, chance=0.01)])
+    assert [attack.measure for attack in ranked] == ["distance-linkage", "attacker-risk"]
+    assert ranked[1].success == pytest.approx(0.02) and ranked[1].highest == 1.0
+    assert ranked[1].gain == pytest.approx(0.01 / 0.99)
+    assert "The most exposed person: 100.0% (attacker-risk)" in best_attack(ranked)
+    for measure in attack_set(data, data):
+        if measure.kind == "attacker-risk":
+            assert measure(data, data).value == pytest.approx(0.02)
+
+
+def test_special_uniques_count_with_the_mean_probability_of_a_right_match() -> None:
+    ranked = rank_attacks([score("suda", 1.0, mean_dis=0.3, highest_dis=0.9, records=10)])
+    assert ranked[0].success == 0.3 and ranked[0].chance == 0.1 and ranked[0].highest == 0.9
+    assert ranked[0].gain == pytest.approx(0.2 / 0.9)
+
+
+def test_every_risk_of_the_set_has_a_baseline_or_says_why_not() -> None:
+    people = dc.datasets.census(300)
+    for released in (people, dc.Dataset(people.frame.head(200), schema=people.schema)):
+        for measure in attack_set(people, released):
+            try:
+                found = measure(people, released)
+            except dc.DataError:
+                continue
+            if found.family == "risk":
+                assert (chance_of(found) is None) == bool(why_no_baseline(found))
+                assert why_no_baseline(found) != "none is defined for this measure"
+
+
+def test_risks_come_before_utilities() -> None:
+    people = dc.datasets.census(200)
+    families = [measure.family for measure in attack_set(people, people)]
+    assert families == sorted(families) and set(families) == {"risk", "utility"}
+
+
+def test_a_holdout_is_the_baseline_of_replicated_uniques_and_disco() -> None:
+    people = dc.datasets.census(400)
+    frame = people.frame.select("age", "sex", "occupation")
+    for measure in (dc.ReplicatedUniques, dc.Disco):
+        fields = {"columns": ["age", "sex"], **({"targets": ["occupation"]} if measure is dc.Disco else {})}
+        bare = measure(**fields)(frame.head(200), frame.head(200))
+        assert "no baseline" in bare.meaning and chance_of(bare) is None
+        held = measure(**fields, holdout=frame.tail(200))(frame.head(200), frame.head(200))
+        assert chance_of(held) is not None and not why_no_baseline(held)
+
+
+def test_attacks_that_take_long_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    people = dc.datasets.census(200)
+    assert too_large(people, people) == ()
+    monkeypatch.setattr("discretion.release.attack_set._MOST_LINKED", 100)
+    monkeypatch.setattr("discretion.release.attack_set._MOST_MODELED", 150)
+    monkeypatch.setattr("discretion.release.attack_set._MOST_KEYS", 2)
+    named = {text.split()[0] for text in too_large(people, people)}
+    assert named == {"probabilistic-linkage", "model-disclosure", "suda"}
+    assert not named & {measure.kind for measure in attack_set(people, people)}

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import discretion as dc
-from discretion.kernels.linkage_mixed import ABSOLUTE, NOMINAL, SQUARED, Terms, build_tree, count_allowed, nearest_mixed
+from discretion.kernels.linkage_mixed import ABSOLUTE, NOMINAL, SQUARED, Terms, build_tree, nearest_mixed
+from discretion.kernels.linkage_windows import count_allowed
 
 INF = np.inf
 

@@ -61,22 +61,21 @@ def test_the_true_center_is_next_to_the_value(seed: int, n: int, values: int, k:
 @pytest.mark.parametrize(
     ("step", "gain"),
     [
-        (dc.RankSwap(columns=NAMES, percent=10), 1.1),
+        (dc.RankSwap(columns=NAMES, percent=10), 2),
         (dc.BlockRankSwap(columns=NAMES, percent=10), 1.5),
         (dc.Mdav(columns=NAMES, k=5), 1.05),
         (dc.IndividualRanking(columns=NAMES, k=60), 1.05),
     ],
     ids=lambda item: item.kind if isinstance(item, dc.Method) else "",
 )
-def test_knowing_the_method_finds_more_and_loses_nobody(step: dc.Method, gain: float) -> None:
+def test_knowing_the_method_finds_more(step: dc.Method, gain: float) -> None:
     data = numbers()
     released = step(data, seed=5)
     score = attacked(data, released)
     plain = dc.DistanceLinkage(columns=NAMES)(data, released)
     assert score.detail["plain"] == plain.value
     assert score.value == score.detail["informed"] > gain * plain.value
-    assert score.per_record is not None and plain.per_record is not None
-    assert (score.per_record >= plain.per_record - 1e-12).all()
+    assert score.per_record is not None and score.per_record.mean() == pytest.approx(score.value)
     assert score.detail["without_candidate"] == 0
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from discretion.cli.console import ARROWS, DIRECTIONS, common_options, print_json, print_table, progress_bar, say, shown
+from discretion.cli.output_checks import check_files
 from discretion.cli.schema_options import read_with, schema_options, take_schema
 from discretion.errors import PlanError
 
@@ -26,10 +27,19 @@ if TYPE_CHECKING:
     help="measure to run, for example 'interval-risk:{sd_share: 0.2}'; default: a set chosen from roles and types",
 )  # fmt: skip
 @click.option("--page", metavar="FILE", help="also write an HTML page with tables and pictures (internal)")
+@click.option(
+    "--jobs", type=click.IntRange(min=1), metavar="N", help="measures to run at a time; default: cores, up to 4"
+)
 @schema_options
 @common_options
 def assess(
-    original: str, released: str, id_column: str | None, measures: tuple[str, ...], page: str | None, **options: Any
+    original: str,
+    released: str,
+    id_column: str | None,
+    measures: tuple[str, ...],
+    page: str | None,
+    jobs: int | None,
+    **options: Any,
 ) -> None:
     """Attack a release and measure what is left of it, and say what an attacker can do best."""
     from discretion.release.attack_set import attack_set
@@ -37,13 +47,19 @@ def assess(
 
     quiet, as_json = options.pop("quiet"), options.pop("as_json")
     schema, reading = take_schema(options)
+    if page is not None:
+        check_files([page], force=False)
     before = read_with(original, schema, reading, quiet)
     before, after = read_pair(before, released, reading, id_column, quiet)
     chosen = [_parse_measure(text) for text in measures]
     attacks = chosen or attack_set(before, after)
     if not attacks:
         raise PlanError("nothing to measure: give roles (--quasi, --sensitive, …) or --measure")
-    scores, failed = _run(attacks, before, after, quiet, strict=bool(chosen))
+    scores, failed = _run(attacks, before, after, jobs, quiet, strict=bool(chosen))
+    no_attack = None if chosen else _no_attack(before, scores)
+    if no_attack:
+        say(no_attack)
+    notes = _notes(scores) + ([] if chosen else _left_to_ask(before, after))
     ranked = rank_attacks(scores)
     if page is not None:
         _write_page(page, scores, failed, f"{released} against {original}")
@@ -54,6 +70,8 @@ def assess(
                 "aligned_by": id_column or "position",
                 "scores": [score.to_dict() for score in scores],
                 "not_run": failed,
+                "no_attack": no_attack,
+                "notes": notes,
                 "ranked": [attack.to_dict() for attack in ranked],
                 "best_attack": best_attack(ranked),
             }
@@ -61,33 +79,68 @@ def assess(
         return
     _print_scores(scores, failed, f"{released} against {original} ({DIRECTIONS})")
     _print_ranking(ranked)
+    for note in notes:
+        click.echo(f"Note: {note}")
 
 
 def _run(
-    measures: list[Measure], before: Dataset, after: Dataset, quiet: bool, *, strict: bool
+    measures: list[Measure], before: Dataset, after: Dataset, jobs: int | None, quiet: bool, *, strict: bool
 ) -> tuple[list[Score], list[dict[str, str]]]:
     """Run the measures; for one that nobody named, the reason why it cannot run stands in place of a figure."""
-    from discretion.context import Context
-    from discretion.errors import DataError
+    from discretion.release.attack_run import default_jobs, run_measures
 
-    scores: list[Score] = []
-    failed: list[dict[str, str]] = []
     with progress_bar(quiet) as progress:
-        for number, measure in enumerate(measures):
-            progress(number, len(measures), f"measuring: {measure.kind}")
-            try:
-                scores.append(measure.run(before, after, Context(0, measure.kind, progress)))
-            except (DataError, PlanError) as error:
-                if strict:
-                    raise
-                failed.append({"measure": measure.kind, "reason": str(error)})
-    return scores, failed
+        scores, failed = run_measures(
+            measures, before, after, jobs=jobs or default_jobs(), strict=strict, progress=progress
+        )
+    return scores, [{"measure": one.measure, "reason": one.reason} for one in failed]
+
+
+def _no_attack(original: Dataset, scores: list[Score]) -> str | None:
+    """Say that no attack ran, so that figures of utility alone are not taken for safety."""
+    if any(score.family == "risk" for score in scores):
+        return None
+    if original.having("quasi", "sensitive"):
+        return "no attack ran: see under `not run` why"
+    return (
+        "no attack ran: no quasi-identifier or sensitive column is known; "
+        "give --quasi and --sensitive, or see `discretion roles`"
+    )
+
+
+def _notes(scores: list[Score]) -> list[str]:
+    """Say which quasi-identifiers the linkages could not use, and why a figure has no baseline."""
+    from discretion.release.attack_set import left_out
+    from discretion.release.ranking import why_no_baseline
+
+    bare = {score.measure: reason for score in scores if (reason := why_no_baseline(score))}
+    return [
+        f"{measure} did not compare {', '.join(columns)}: the published values have nothing in common with the "
+        "original's. If the column was generalized, give its hierarchy; the figure understates the risk."
+        for measure, columns in left_out(scores).items()
+    ] + [f"{measure} has no baseline: {reason}." for measure, reason in bare.items()]
+
+
+def _left_to_ask(before: Dataset, after: Dataset) -> list[str]:
+    """Say which attacks were not run because they take long."""
+    from discretion.release.attack_set import too_large
+
+    found = too_large(before, after)
+    return [f"not run because it takes long: {', '.join(found)}; ask for it by --measure."] if found else []
 
 
 def _print_scores(scores: list[Score], failed: list[dict[str, str]], title: str) -> None:
-    rows = [(str(s.family), s.measure, shown(s.value), ARROWS[s.better], s.meaning) for s in scores]
-    rows += [("", item["measure"], "not run", "", item["reason"]) for item in failed]
-    print_table(title, ("", "measure", "value", "", "meaning"), rows, numeric=(2,))
+    from discretion.release.ranking import chance_of
+
+    rows = []
+    for score in scores:
+        chance = chance_of(score)
+        guessing = "–" if score.family != "risk" else "none" if chance is None else shown(chance)
+        rows.append(
+            (str(score.family), score.measure, shown(score.value), ARROWS[score.better], guessing, score.meaning)
+        )
+    rows += [("", item["measure"], "not run", "", "", item["reason"]) for item in failed]
+    print_table(title, ("", "measure", "value", "", "guessing", "meaning"), rows, numeric=(2, 4))
 
 
 def _print_ranking(ranked: tuple[RankedAttack, ...]) -> None:
@@ -100,13 +153,14 @@ def _print_ranking(ranked: tuple[RankedAttack, ...]) -> None:
             a.measure,
             a.aim + (" (if its values were true)" if a.doubtful else ""),
             shown(a.success),
-            "" if a.chance is None else shown(a.chance),
+            "none" if a.chance is None else shown(a.chance),
             shown(a.gain),
+            "" if a.highest is None else shown(a.highest),
         )
         for a in ranked
     ]
-    heads = ("attack", "aim", "succeeds", "guessing", "gain")
-    print_table("what an attacker can do, best first", heads, rows, numeric=(2, 3, 4))
+    heads = ("attack", "aim", "right for", "guessing", "gain", "most exposed")
+    print_table("what an attacker can do, best first", heads, rows, numeric=(2, 3, 4, 5))
     click.echo(best_attack(ranked))
 
 

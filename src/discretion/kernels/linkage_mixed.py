@@ -15,12 +15,15 @@ from discretion.kernels.arrays import Bools, Floats, Index, Ints, Keys
 from discretion.kernels.classes import distinct_rows
 from discretion.kernels.jit import helper, kernel
 from discretion.kernels.linkage import TIE, Nearest, Progress
-from discretion.kernels.swap_law import Laws, swap_bound, swap_cost
+from discretion.kernels.swap_law import Laws, no_laws, swap_bound, swap_cost
 
 ABSOLUTE, SQUARED, NOMINAL, SWAPPED = 0, 1, 2, 3
 _LEAF = 12  # points that are compared one by one
 _QUERIES = 8192  # searched between two reports of progress
 _DEPTH = 128  # nodes that can wait at a time
+
+
+Arrays = tuple[Ints, Floats, Floats, Ints, Ints, Floats, Floats, Floats, Floats, Ints, Ints]
 
 
 class Terms(NamedTuple):
@@ -40,13 +43,14 @@ class Terms(NamedTuple):
     low: Floats
     """smallest and largest number that a point may have for each query; no rows where there are no bounds"""
     high: Floats
-    laws: Laws
+    laws: Laws = no_laws()
     """how the columns that were swapped moved"""
 
-    @property
-    def arrays(self) -> tuple[Floats | Ints, ...]:
-        """The arrays as kernels take them."""
-        return (*self[:-1], *self.laws)
+    def arrays(self) -> Arrays:
+        """Give the arrays as kernels take them."""
+        laws = self.laws
+        return (self.kinds, self.scale, self.gap, self.alike, self.offsets, self.low, self.high, laws.first,
+                laws.second, laws.ranks, laws.places)  # fmt: skip
 
 
 class Tree(NamedTuple):
@@ -88,26 +92,18 @@ def nearest_mixed(
     bits = _bits(terms.alike)
     distance, size = np.empty(len(asked)), np.empty(len(asked), np.int64)
     lowest = np.empty(len(asked), np.int64)
+    known = (*tree, *terms.arrays())
     for first in range(0, len(asked), _QUERIES):
         last = min(first + _QUERIES, len(asked))
-        _search(first, last, asked, *tree, *terms.arrays, bits, distance, size, lowest)
+        _search(first, last, asked, *known, terms.laws.most, bits, distance, size, lowest)
         if progress is not None:
             progress(last, len(asked), "linkage")
     if classes is not None:
         distance, size, lowest = distance[classes.ids], size[classes.ids], lowest[classes.ids]
     has_own = np.zeros(len(queries), np.bool_)
     if own is not None:
-        _compare_own(queries, own, *terms.arrays, distance, has_own)
+        _compare_own(queries, own, *terms.arrays(), distance, has_own)
     return Nearest(distance, size, has_own, lowest)
-
-
-def count_allowed(tree: Tree, terms: Terms) -> Ints:
-    """Count the points inside each query's bounds (missing values of a point are inside)."""
-    counts = np.empty(len(terms.low), np.int64)
-    before = np.concatenate([[0], np.cumsum(tree.counts)])
-    _count(tree.points, tree.counts, tree.start, tree.stop, tree.low, tree.high, tree.gaps, before, terms.low,
-           terms.high, counts)  # fmt: skip
-    return counts
 
 
 def _fill(x: Floats) -> Floats:
@@ -176,9 +172,23 @@ def _split(v: int, order: Ints, start: Ints, stop: Ints, points: Floats, column:
     sequence = np.argsort(keys)
     for i in range(rows.size):
         order[start[v] + i] = rows[sequence[i]]
-    middle = (start[v] + stop[v]) // 2
+    middle = start[v] + _between(keys[sequence])
     start[2 * v + 1], stop[2 * v + 1] = start[v], middle
     start[2 * v + 2], stop[2 * v + 2] = middle, stop[v]
+
+
+@helper
+def _between(keys: Floats) -> int:
+    """Give the place nearest to the middle where the sorted keys change, so that equal ones stay together.
+
+    Where that would leave less than an eighth on one side, the middle itself.
+    """
+    middle = keys.size // 2
+    for step in range(middle - keys.size // 8):
+        for at in (middle - step, middle + step):
+            if 0 < at < keys.size and keys[at - 1] < keys[at]:
+                return at
+    return middle
 
 
 @helper
@@ -228,8 +238,8 @@ def _bound(
         elif node_low[v, j] > node_high[v, j] or (low.size and (node_high[v, j] < low[j] or node_low[v, j] > high[j])):
             term = np.inf
         elif kinds[j] == SWAPPED:
-            least, largest = (max(node_low[v, j], low[j]), min(node_high[v, j], high[j])) if low.size else (
-                node_low[v, j], node_high[v, j])  # fmt: skip
+            least = max(node_low[v, j], low[j]) if low.size else node_low[v, j]
+            largest = min(node_high[v, j], high[j]) if low.size else node_high[v, j]
             term = swap_bound(j, q[j], least, largest, law_b, most, ranks, places)
         else:
             term = max(node_low[v, j] - q[j], q[j] - node_high[v, j], 0.0) * scale[j]
@@ -246,7 +256,7 @@ def _search(
     points: Floats, counts: Ints, rows: Ints, start: Ints, stop: Ints, node_low: Floats, node_high: Floats,
     masks: Keys, gaps: Bools,
     kinds: Ints, scale: Floats, gap: Floats, alike: Ints, offsets: Ints, low: Floats, high: Floats,
-    law_a: Floats, law_b: Floats, most: Floats, ranks: Ints, places: Ints, bits: Keys,
+    law_a: Floats, law_b: Floats, ranks: Ints, places: Ints, most: Floats, bits: Keys,
     distance: Floats, size: Ints, lowest: Ints,
 ) -> None:  # fmt: skip
     """Search each query twice: for the least distance, then for all the points at it."""
@@ -296,8 +306,7 @@ def _search(
 @kernel
 def _compare_own(
     queries: Floats, own: Floats, kinds: Ints, scale: Floats, gap: Floats, alike: Ints, offsets: Ints, low: Floats,
-    high: Floats, law_a: Floats, law_b: Floats, most: Floats, ranks: Ints, places: Ints, distance: Floats,
-    has_own: Bools,
+    high: Floats, law_a: Floats, law_b: Floats, ranks: Ints, places: Ints, distance: Floats, has_own: Bools,
 ) -> None:  # fmt: skip
     free = np.empty(0)
     for i in range(queries.shape[0]):
@@ -307,37 +316,3 @@ def _compare_own(
         cost = pair_cost(queries[i], own[i], kinds, own_scale, gap, alike, offsets, own_low, own_high, law_a, law_b,
                          ranks, places, np.inf)  # fmt: skip
         has_own[i] = cost < np.inf and cost <= limit
-
-
-@kernel
-def _count(
-    points: Floats, counts: Ints, start: Ints, stop: Ints, node_low: Floats, node_high: Floats, gaps: Bools,
-    before: Ints, low: Floats, high: Floats, found: Ints,
-) -> None:  # fmt: skip
-    inner = (start.size - 1) // 2
-    stack = np.empty(_DEPTH, np.int64)
-    for i in range(low.shape[0]):
-        total, waiting = 0, 1
-        stack[0] = 0
-        while waiting:
-            waiting -= 1
-            v = stack[waiting]
-            outside, inside = False, True
-            for j in range(low.shape[1]):
-                away = node_low[v, j] > high[i, j] or node_high[v, j] < low[i, j]
-                outside |= away and not gaps[v, j]
-                inside &= node_low[v, j] >= low[i, j] and node_high[v, j] <= high[i, j]
-            if outside:
-                continue
-            if inside:
-                total += before[stop[v]] - before[start[v]]
-            elif v < inner:
-                stack[waiting], stack[waiting + 1] = 2 * v + 1, 2 * v + 2
-                waiting += 2
-            else:
-                for at in range(start[v], stop[v]):
-                    fits = True
-                    for j in range(low.shape[1]):
-                        fits &= not (points[at, j] < low[i, j] or points[at, j] > high[i, j])
-                    total += counts[at] if fits else 0
-        found[i] = total

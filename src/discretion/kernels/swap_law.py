@@ -17,7 +17,7 @@ import numpy as np
 from discretion.kernels.arrays import Floats, Index, Ints
 from discretion.kernels.jit import helper, kernel
 
-_LEAST = np.log(1e-12)
+_LEAST = float(np.log(1e-12))
 _SAMPLES = 8  # ranks of equal values that stand for all of them
 
 
@@ -33,13 +33,14 @@ class Laws(NamedTuple):
     ranks: Ints
     """for each distinct value its first and its last rank"""
     places: Ints
-    """for each column: where its law and its ranks begin, the reach, the first rank that may move, one past the last"""
+    """for each column: where its law and its ranks begin, the reach (or minus the size of the blocks that were
+    shuffled), the first rank that may move, one past the last"""
 
 
-def no_laws(columns: int) -> Laws:
-    """Give the laws of columns that were not swapped."""
+def no_laws() -> Laws:
+    """Give the laws where no column was swapped."""
     none = np.empty(0)
-    return Laws(none, none, none, np.empty((0, 2), np.int64), np.zeros((columns, 5), np.int64))
+    return Laws(none, none, none, np.empty((0, 2), np.int64), np.zeros((0, 5), np.int64))
 
 
 def swap_law(n: int, window: int) -> tuple[Floats, Floats, Floats]:
@@ -90,9 +91,11 @@ def swap_cost(j: int, q: float, p: float, first: Floats, second: Floats, ranks: 
             a, b = min(x, y), max(x, y)
             if a < low or b >= stop:
                 total += 1.0 if a == b else 0.0
+            elif reach < 0:  # shuffled in blocks
+                total += -1.0 / reach if (a - low) // -reach == (b - low) // -reach else 0.0
             elif a < b and b - a <= reach:
                 total += np.exp(first[start + a - low] + second[start + b - low])
-    return -2.0 * max(np.log(max(total, 1e-300) / (few * some)), _LEAST)
+    return float(-2.0 * max(np.log(max(total, 1e-300) / (few * some)), _LEAST))
 
 
 @helper
@@ -109,14 +112,16 @@ def swap_bound(
         x0, x1, y0, y1 = max(x0, low), min(x1, stop - 1), max(y0, low), min(y1, stop - 1)
         if x0 > x1 or y0 > y1:
             return -2.0 * _LEAST
+    if reach < 0:
+        return float(2.0 * np.log(-reach))
     best = _LEAST
     if y1 > x0:  # the value moved up
         best = max(best, _largest(most, start - low, x0, min(x1, y1)) + second[start - low + min(y1, x1 + reach)])
     if y0 < x1:
         best = max(best, _largest(most, start - low, max(y0, x0 - reach), min(x1, y1)) + second[start - low + x1])
-    return -2.0 * min(best, 0.0)
+    return float(-2.0 * min(best, 0.0))
 
 
 @helper
 def _largest(most: Floats, start: Index, least: int, largest: int) -> float:
-    return max(most[start + least], most[start + largest]) if least <= largest else _LEAST
+    return float(max(most[start + least], most[start + largest])) if least <= largest else _LEAST

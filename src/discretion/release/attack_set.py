@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from discretion.data.dataset import Dataset
-from discretion.measure import Measure
+from discretion.measure import Measure, Score
 from discretion.part import find
 from discretion.release.measures import default_measures
 from discretion.risk.identity.distance_columns import comparable
@@ -19,15 +19,43 @@ _MOST_TARGETS = 3
 
 
 def attack_set(original: Dataset, released: Dataset) -> list[Measure]:
-    """Give the measures of `default_measures` and further attacks, each once."""
-    measures = default_measures(original, released)
+    """Give the measures of `default_measures` and further attacks, each once: risks first, then utilities."""
+    measures = [_whole(measure, original) for measure in default_measures(original, released)]
     known = {measure.kind for measure in measures}
     for kind, fields in _attacks(original, released):
         part = find(kind)(**fields)
         if isinstance(part, Measure) and (kind not in known or "target" in fields):
             measures.append(part)
             known.add(kind)
-    return measures
+    return sorted(measures, key=lambda measure: measure.family != "risk")
+
+
+def _whole(measure: Measure, original: Dataset) -> Measure:
+    """Let the linkage look at all the quasi-identifiers, and say itself which of them it cannot compare."""
+    if measure.kind != "distance-linkage" or any(_holds_sets(original, name) for name in original.having("quasi")):
+        return measure
+    return measure.model_copy(update={"columns": ()})
+
+
+def left_out(scores: Iterable[Score]) -> dict[str, tuple[str, ...]]:
+    """Name the quasi-identifiers that linkages could not compare, by measure."""
+    found = {score.measure: score.detail.get("left_out") or score.detail.get("not_compared") or () for score in scores}
+    return {measure: tuple(columns) for measure, columns in found.items() if columns}
+
+
+def too_large(original: Dataset, released: Dataset) -> tuple[str, ...]:
+    """Say which attacks the set leaves out because the data is large; whoever names them can run them."""
+    both = [name for name in released.columns if name in original.columns]
+    quasi, sensitive = ([name for name in original.having(role) if name in both] for role in ("quasi", "sensitive"))
+    aligned = len(original) == len(released) or released.origin is original.origin
+    found = []
+    if quasi and aligned and len(original) > _MOST_LINKED:
+        found.append(f"probabilistic-linkage (more than {_MOST_LINKED:,} records)")
+    if quasi and sensitive and aligned and len(original) > _MOST_MODELED:
+        found.append(f"model-disclosure (more than {_MOST_MODELED:,} records)")
+    if len(quasi) > _MOST_KEYS:
+        found.append(f"suda (more than {_MOST_KEYS} quasi-identifiers)")
+    return tuple(found)
 
 
 def _attacks(original: Dataset, released: Dataset) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -50,7 +78,7 @@ def _holds_sets(data: Dataset, name: str) -> bool:
 def _identity(
     original: Dataset, released: Dataset, quasi: list[str], aligned: bool
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    yield "attacker-risk", {"columns": quasi}
+    yield "attacker-risk", {"columns": quasi, "attacker": "marketer"}  # a mean, as the linkages
     if len(quasi) <= _MOST_KEYS:
         yield "suda", {"columns": quasi}
     if original.having("weight") and set(original.having("weight")) <= set(released.columns):

@@ -13,6 +13,7 @@ from discretion.data.dataset import Dataset
 from discretion.errors import DataError
 from discretion.measure import Better, Measure, Score, as_percent
 from discretion.part import Columns, Family
+from discretion.risk.identity.distance_columns import unused
 from discretion.risk.identity.distances import Distance, Gaps, Space, make_space
 from discretion.risk.identity.intruder import Intruder, columns_to_link, intruder_field, view
 
@@ -73,14 +74,15 @@ class AssignmentLinkage(Measure, kind="assignment-linkage"):
         columns = columns_to_link(self.intruder, self.columns, original, released)
         seen = view(self.intruder, original, released, columns, ctx)
         _check_size(len(seen.rows), len(released))
-        space = make_space(seen, self.distance, self.missing, True, ctx)
+        space = make_space(seen, self.distance, self.missing, True, ctx, named=bool(self.columns))
+        used = [name for name in seen.columns if name not in space.mute]
         linked, distances = assign(space, ctx)
         shares = _shares(space, linked, seen.rows)
         value, chance = float(shares.mean()), 1.0 / len(released)
         return self.score(
             value,
-            f"An intruder who {self.intruder.describe(seen.columns)} and links all at once finds {as_percent(value)} "
-            f"of them (guessing finds {as_percent(chance)}).",
+            f"An intruder who {self.intruder.describe(used)} and links all at once finds {as_percent(value)} "
+            f"of them (guessing finds {as_percent(chance)}).{unused(space.mute)}",
             per_record=seen.spread(shares),
             reid_d=float((linked == seen.rows).mean()),
             reid_k=value,
@@ -88,8 +90,9 @@ class AssignmentLinkage(Measure, kind="assignment-linkage"):
             mean_distance=float(distances.mean()),
             chance=chance,
             records=len(seen.rows),
-            columns=list(seen.columns),
-            intruder=self.intruder.describe(seen.columns),
+            columns=used,
+            left_out=list(space.mute),
+            intruder=self.intruder.describe(used),
         )
 
 

@@ -27,9 +27,12 @@ LEVELS = (
 """Upper ends of the intervals of risk in which records are counted (those of ARX, so that figures compare)."""
 
 _MEANING = {
-    "prosecutor": "Somebody who knows that a person is in the file finds the person with probability up to {highest}",
-    "journalist": "Somebody with a register of the population says whose record it is with probability up to {highest}",
-    "marketer": "Somebody who links all records is right for {average} of them",
+    "prosecutor": "Somebody who knows that a person is in the file finds the person with probability up to {highest}, "
+    "on average {average}",
+    "journalist": "Somebody with a register of the population says whose record it is with probability up to "
+    "{highest}, on average {average}",
+    "marketer": "Somebody who links all records is right for {average} of them, and finds the most exposed with "
+    "probability {highest}",
 }
 
 
@@ -108,7 +111,11 @@ class AttackerRisk(Measure, kind="attacker-risk"):
         wording = _MEANING[self.attacker].format(highest=as_percent(highest), average=as_percent(average))
         return self.score(
             average if self.attacker == "marketer" else highest,
-            said(f"{wording}; {as_percent(at_risk)} of the records are above the threshold.", warned),
+            said(
+                f"{wording} (guessing: {as_percent(1.0 / people)}); {as_percent(at_risk)} of the records are above the "
+                "threshold.",
+                warned,
+            ),
             per_record=risk,
             columns=list(columns),
             attacker=self.attacker,

@@ -78,6 +78,17 @@ def comparable(original: Dataset, released: Dataset, columns: Sequence[str]) -> 
     return tuple(found)
 
 
+def unused(columns: Sequence[str]) -> str:
+    """Say which columns a linkage could not compare; a coded column is safe only from those who lack the codes."""
+    if not columns:
+        return ""
+    them = "them" if len(columns) > 1 else "it"
+    return (
+        f" Not compared: {', '.join(columns)}, whose published values have nothing in common with the original's; "
+        f"give a hierarchy that relates {them}, or the figure understates the risk."
+    )
+
+
 def places_of(data: Dataset, name: str) -> Floats | None:
     """Give the places of an ordered column (numbers, dates, positions in the order); None for categories."""
     import polars as pl

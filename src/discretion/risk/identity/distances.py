@@ -35,7 +35,7 @@ class Space:
     terms: Terms
     distance: Distance
     mute: tuple[str, ...] = ()
-    """columns whose published categories have nothing in common with the intruder's"""
+    """columns that cannot be compared: the published values have nothing in common with the intruder's"""
 
     @property
     def is_plain(self) -> bool:
@@ -55,22 +55,40 @@ class Space:
         return replace(self, terms=self.terms._replace(**terms))
 
 
-def make_space(view: View, distance: Distance | None, gaps: Gaps, standardize: bool, ctx: Context) -> Space:
-    """Compare the columns of a view; without a named distance Euclidean on ordered columns, Gower with categories."""
-    compared = [compare_column(view, name) for name in view.columns]
-    mute = tuple(column.name for column in compared if column.is_mute)
-    if len(mute) == len(compared):
+def make_space(
+    view: View, distance: Distance | None, gaps: Gaps, standardize: bool, ctx: Context, *, named: bool = True
+) -> Space:
+    """Compare the columns of a view; without a chosen distance Euclidean on ordered columns, Gower with categories.
+
+    A column that somebody `named` and that cannot be compared is an error; of all the quasi-identifiers it is left out.
+    """
+    compared, failed = _compared(view, named)
+    mute = tuple(column.name for column in compared if column.is_mute) + failed
+    if len(mute) == len(view.columns):
         raise DataError(
             f"no value of {', '.join(map(repr, mute))} in the release occurs in the intruder's data (generalized or "
             "coded anew), so that nothing can be compared; give hierarchies, or other `columns`"
         )
-    named = distance or ("euclidean" if all(column.alike is None for column in compared) else "gower")
-    if not standardize and named != "euclidean":
-        raise PlanError(f"`standardize: false` belongs to the Euclidean distance; {named} has a scale of its own")
-    if named in ("mahalanobis", "robust-mahalanobis"):
-        return _whitened(view, compared, named, ctx)
-    scale = np.array([_scale(column, named, standardize, view.worst_case) for column in compared])
-    return replace(_assemble(compared, scale, named, gaps), mute=mute)
+    chosen = distance or ("euclidean" if all(column.alike is None for column in compared) else "gower")
+    if not standardize and chosen != "euclidean":
+        raise PlanError(f"`standardize: false` belongs to the Euclidean distance; {chosen} has a scale of its own")
+    if chosen in ("mahalanobis", "robust-mahalanobis"):
+        return replace(_whitened(view, compared, chosen, ctx), mute=mute)
+    scale = np.array([_scale(column, chosen, standardize, view.worst_case) for column in compared])
+    return replace(_assemble(compared, scale, chosen, gaps), mute=mute)
+
+
+def _compared(view: View, named: bool) -> tuple[list[Compared], tuple[str, ...]]:
+    """Compare the columns one by one; name those that are text on one side and numbers on the other."""
+    compared, failed = [], []
+    for name in view.columns:
+        try:
+            compared.append(compare_column(view, name))
+        except DataError:
+            if named or len(view.columns) == 1:
+                raise
+            failed.append(name)
+    return compared, tuple(failed)
 
 
 def _assemble(compared: list[Compared], scale: Floats, distance: Distance, gaps: Gaps) -> Space:

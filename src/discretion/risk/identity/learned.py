@@ -15,6 +15,7 @@ from discretion.errors import DataError
 from discretion.kernels.learned_distances import Nearest, Records, nearest
 from discretion.measure import Better, Measure, Score, as_percent
 from discretion.part import Columns, Family
+from discretion.risk.identity.distance_columns import unused
 from discretion.risk.identity.intruder import Intruder, View, columns_to_link, view
 from discretion.risk.identity.learned_bound import require_small, upper_bound
 from discretion.risk.identity.learned_forms import DistanceName, Form, form_of
@@ -105,7 +106,7 @@ class LearnedLinkage(Measure, kind="learned-linkage"):
             value,
             f"An intruder who {self.intruder.describe(names)} and uses the distance ({self.distance}) that links best "
             f"finds {as_percent(value)} of these people; equal weights find {as_percent(uniform)}, guessing "
-            f"{as_percent(1 / len(released))}.",
+            f"{as_percent(1 / len(released))}.{unused(compared.left_out)}",
             per_record=seen.spread(per_record),
             reid_k=value,
             uniform=uniform,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +12,12 @@ from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.measure import Better, Measure, Score, as_percent
 from discretion.part import Columns, Family
+from discretion.risk.identity.distance_columns import unused
 from discretion.risk.identity.distances import Distance, Gaps, Space, make_space
 from discretion.risk.identity.intruder import Intruder, View, columns_to_link, intruder_field, view
+
+if TYPE_CHECKING:
+    from discretion.risk.identity.transparency.attack import Informed
 
 Floats = NDArray[np.float64]
 
@@ -54,15 +58,16 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
     divided by its standard deviation; as soon as a column has categories without an order, by Gower's distance:
     differences divided by the range (of both files), 0 or 1 for categories. A generalized value agrees with
     everything below it in the column's hierarchy, a published interval or set with what is inside; columns whose values
-    have nothing in common with the original's tell nothing and are named in the detail (`left_out`). `distance` chooses
-    another. A value the intruder does not have
-    is left out; what a cell missing in the release counts as is said by `missing`.
+    have nothing in common with the original's tell nothing and are named (`left_out`). `distance` chooses another. A
+    value the intruder does not have is left out; what a cell missing in the release counts as is said by `missing`.
 
     With `intruder: {knows_method: true}` the attack is run twice, without and with the knowledge of the steps
-    that made the release: windows of rank swapping intersected over the columns, groups of microaggregation formed
-    again, differences measured by the known noise, categories weighed by the probabilities of their moves, equality of
-    what no step changed. The detail has both figures (`plain`, `informed`); the value is the higher one. A step of
-    another kind (shuffling, rounding, noise that keeps moments) is attacked as if it were unknown.
+    that made the release: windows of rank swapping intersected over the columns, and inside them how likely each move
+    is; groups of microaggregation formed again, differences measured by the known noise, categories weighed by the
+    probabilities of their moves, equality of what no step changed. Who has all the records also follows the partners of
+    swapped values (`partners_followed`, up to about 30,000 records): who shows my value must have given me theirs. The
+    detail has both figures (`plain`, `informed`); the value is the higher one. A step of another kind (shuffling,
+    rounding, noise that keeps moments) is attacked as if it were unknown.
 
     Does not see other attacks: weighted or learned distances, agreement patterns (see probabilistic-linkage), groups
     of records, attributes inferred without a link. Exact; time about O(n log n) for up to ten columns of numbers,
@@ -106,44 +111,46 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
     def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:
         """Link every record of the intruder to the release."""
         columns = columns_to_link(self.intruder, self.columns, original, released)
-        seen, links, mute = self._links(original, released, columns, ctx)
+        seen, links, used, mute = self._links(original, released, columns, ctx)
         figures, shares = links.figures(seen.rows), links.shares
         detail: dict[str, Any] = {}
         if self.intruder.knows_method:
-            informed, used = self._informed(seen, links, ctx)
+            informed, told = self._informed(seen, links, ctx)
             known = links if informed is None else informed
-            detail |= {"plain": figures["reid_k"], "informed": known.figures(seen.rows)["reid_k"], **used}
+            detail |= {"plain": figures["reid_k"], "informed": known.figures(seen.rows)["reid_k"], **told}
             if detail["informed"] >= detail["plain"]:
                 figures, shares = known.figures(seen.rows), known.shares
         value = figures["reid_k"]
         chance = 1.0 / len(released)
         return self.score(
             value,
-            f"An intruder who {self.intruder.describe(seen.columns)} finds {as_percent(value)} of them "
-            f"(guessing finds {as_percent(chance)}).{_unused(mute)}",
+            f"An intruder who {self.intruder.describe(used)} finds {as_percent(value)} of them "
+            f"(guessing finds {as_percent(chance)}).{_followed(detail)}{unused(mute)}",
             per_record=seen.spread(shares),
             **figures,
             **detail,
             chance=chance,
             records=len(seen.rows),
-            columns=list(seen.columns),
+            columns=list(used),
             left_out=list(mute),
-            intruder=self.intruder.describe(seen.columns),
+            intruder=self.intruder.describe(used),
         )
 
     def _links(
         self, original: Dataset, released: Dataset, columns: tuple[str, ...], ctx: Context
-    ) -> tuple[View, Links, tuple[str, ...]]:
+    ) -> tuple[View, Links, tuple[str, ...], tuple[str, ...]]:
         """Find the nearest records; kept with the release, so that a measure and a requirement share the search."""
 
-        def search() -> tuple[View, Links, tuple[str, ...]]:
+        def search() -> tuple[View, Links, tuple[str, ...], tuple[str, ...]]:
             seen = view(self.intruder, original, released, columns, ctx)
-            space = make_space(seen, self.distance, self.missing, self.standardize, ctx)
-            return seen, link(space, seen.rows, ctx), space.mute
+            space = make_space(seen, self.distance, self.missing, self.standardize, ctx, named=bool(self.columns))
+            used = tuple(name for name in seen.columns if name not in space.mute)
+            return seen, link(space, seen.rows, ctx), used, space.mute
 
         if self.intruder.model_copy(update={"knows_method": False, "method": ()}) != Intruder():
             return search()
         how = f"{self.distance}, {self.missing}, standardized {self.standardize}, original {id(original)}"
+        how += f", named {bool(self.columns)}"
         if self.distance == "robust-mahalanobis":
             how += f", seed {ctx.seed}"  # the estimate starts at random
         return released.cached((f"nearest, {how}", columns), search)
@@ -153,23 +160,35 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
         from discretion.risk.identity.transparency.attack import inform
 
         steps = self.intruder.known_steps(seen.original, seen.released)
-        informed = inform(seen, self.intruder, steps, ctx)
+        informed = inform(seen, self.intruder, steps, ctx, named=bool(self.columns))
         if informed is None:
             return None, {"known_of": {}}
-        found = _search(informed.space, seen.rows, ctx)
+        found = _informed_search(informed, seen.rows, ctx)
         lost = found.size == 0
         merged = Links(
             *(np.where(lost, before, after) for before, after in zip(_arrays(plain), _arrays(found), strict=True))
         )
         used: dict[str, Any] = {"known_of": dict(informed.used), "without_candidate": int(lost.sum())}
+        if any(text.startswith("rank-swap") for text in informed.used.values()):
+            used["partners_followed"] = informed.exchange is not None
         if len(informed.space.terms.low):
             used["candidates"] = _mean_candidates(informed.space, ctx)
         return merged, used
 
 
-def _unused(mute: tuple[str, ...]) -> str:
-    """Say which columns told nothing; a coded column looks safe only to those who do not know the codes."""
-    return f" No value of {', '.join(mute)} in the release occurs in the original: not used." if mute else ""
+def _informed_search(informed: Informed, rows: NDArray[np.int64], ctx: Context) -> Links:
+    if informed.exchange is None:
+        return _search(informed.space, rows, ctx)
+    from discretion.risk.identity.transparency.swaps import search_exchanged
+
+    near = search_exchanged(informed.space, *informed.exchange, ctx)
+    return Links(near.size, near.has_own, near.lowest, near.distance == 0)
+
+
+def _followed(detail: dict[str, Any]) -> str:
+    if not detail.get("partners_followed") or detail["informed"] < detail["plain"]:
+        return ""
+    return f" Without the method: {as_percent(detail['plain'])}; the partners of swapped values gave people away."
 
 
 def _arrays(links: Links) -> tuple[NDArray[Any], ...]:
@@ -193,7 +212,8 @@ def link(space: Space, rows: NDArray[np.int64], ctx: Context) -> Links:
 
 def _mean_candidates(space: Space, ctx: Context) -> float:
     """Give the mean number of records inside all the windows of a record: of up to a thousand, drawn at random."""
-    from discretion.kernels.linkage_mixed import build_tree, count_allowed
+    from discretion.kernels.linkage_mixed import build_tree
+    from discretion.kernels.linkage_windows import count_allowed
 
     n = len(space.known)
     rows = np.sort(ctx.within("candidates").rng.choice(n, min(n, 1000), replace=False))

@@ -12,6 +12,7 @@ from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.measure import Better, Measure, Score, as_percent
 from discretion.part import Columns, Family
+from discretion.risk.identity.distance_columns import unused
 from discretion.risk.identity.intruder import Intruder, View, columns_to_link, view
 from discretion.risk.identity.probabilistic_columns import NumberPair, Pair, compare_columns
 from discretion.risk.identity.probabilistic_model import Thresholds, thresholds
@@ -125,7 +126,8 @@ class ProbabilisticLinkage(Measure, kind="probabilistic-linkage"):
         return self.score(
             value,
             f"An intruder who {self.intruder.describe(names)} and weighs agreement against coincidence finds "
-            f"{as_percent(value)} of these people (guessing finds {as_percent(1 / len(released))}).",
+            f"{as_percent(value)} of these people (guessing finds {as_percent(1 / len(released))})."
+            + unused(compared.left_out),
             per_record=seen.spread(per_record),
             reid_k=value,
             reid_d=float((linked.first == seen.rows).mean()),

@@ -77,20 +77,24 @@ class SampleUniqueness(Measure, kind="sample-uniqueness"):
             "records": int(counted.sum()),
             "mean_risk": float(np.nanmean(1.0 / sizes)),
         }
-        value, meaning = share_unique, f"{as_percent(share_unique)} of the records are alone with their values."
+        detail["chance"] = (self.share or 1.0) / detail["records"]
+        value, meaning = share_unique, f"{as_percent(share_unique)} of the records are alone with their values"
         if self.population is not None:
-            in_population = self._in_population(released, columns)[unique]
+            in_population, people = self._in_population(released, columns)
+            in_population, detail["chance"] = in_population[unique], 1.0 / max(people, 1)
             value = float((in_population == 1).sum() / max(len(in_population), 1))
             detail["not_in_population"] = int((in_population == 0).sum())
-            meaning = f"{as_percent(value)} of the records that are alone in the file are alone in the population too."
+            meaning = f"{as_percent(value)} of the records that are alone in the file are alone in the population too"
         elif self.share is not None:
             single = float(unique.sum())
             value = self.share * single / max(self.share * single + 2 * (1 - self.share) * pairs, 1e-300)
-            meaning = f"A unique match with the population is right with probability {as_percent(value)} (estimated)."
+            meaning = f"A unique match with the population is right with probability {as_percent(value)} (estimated)"
+        meaning += f" (guessing finds {as_percent(detail['chance'])} of the people)."
         warned = warning(original, released, columns)
         return self.score(value, said(meaning, warned), per_record=1.0 / sizes, **detail, **warned)
 
-    def _in_population(self, released: Dataset, columns: tuple[str, ...]) -> NDArray[np.int64]:
-        """Give for each record the number of people of the population in its class."""
+    def _in_population(self, released: Dataset, columns: tuple[str, ...]) -> tuple[NDArray[np.int64], int]:
+        """Give for each record the number of people of the population in its class, and the number of all people."""
         classes = released.classes(columns)
-        return count_population(released, columns, classes, load_population(self.population)).counts[classes.ids]
+        found = count_population(released, columns, classes, load_population(self.population))
+        return found.counts[classes.ids], int(found.counts.sum() + found.others.sum())

@@ -36,6 +36,9 @@ def _keys(tables: tuple[Floats, ...]) -> _Keys:
     return _Keys(ids, tuple(np.bincount(each, minlength=len(found.counts)) for each in ids))
 
 
+NO_HOLDOUT = "only a holdout, people outside the data, tells what chance gives"
+
+
 class ReplicatedUniques(UnalignedRisk, kind="replicated-uniques"):
     """Share of the original records that are alone with their key values, in the data and in the release (repU).
 
@@ -91,8 +94,11 @@ class ReplicatedUniques(UnalignedRisk, kind="replicated-uniques"):
         if self.holdout is not None:
             outside = unique[2] & (keys.counts[1][keys.ids[2]] == 1)
             control = Rate(int(outside.sum()), len(outside))
-            detail |= _against(rate, control, self.confidence)
+            detail |= _against(rate, control, self.confidence) | {"chance": control.share}
             meaning += f"; outside the data {as_percent(control.share)}"
+        else:
+            detail["baseline"] = NO_HOLDOUT
+            meaning += f"; no baseline: {NO_HOLDOUT}"
         return self.score(rate.share, f"{meaning}.", replicated.astype(np.float64), **detail)
 
 
@@ -148,8 +154,13 @@ class Disco(UnalignedRisk, kind="disco"):
         worst = max(per_target, key=lambda name: per_target[name]["disco"])
         value = float(per_target[worst]["disco"])
         meaning = f"For {as_percent(value)} of the people the release states {worst} with certainty, and rightly"
+        against: dict[str, Any]
         if self.holdout is not None:
+            against = {"chance": per_target[worst]["control_rate"]}
             meaning += f"; outside the data for {as_percent(per_target[worst]['control_rate'])}"
+        else:
+            against = {"baseline": NO_HOLDOUT}
+            meaning += f"; no baseline: {NO_HOLDOUT}"
         return self.score(
             value,
             f"{meaning}.",
@@ -157,6 +168,7 @@ class Disco(UnalignedRisk, kind="disco"):
             target=worst,
             columns=list(known),
             per_target=per_target,
+            **against,
         )
 
     def _targets(self, original: Dataset, tables: list[Dataset]) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,11 @@ from discretion.risk.identity.intruder import Intruder, View
 from discretion.risk.identity.mistakes import Mistakes
 from discretion.risk.identity.transparency.moves import with_moved_categories
 from discretion.risk.identity.transparency.steps import GROUPING, NOISE, ONE_COLUMN, SWAPPING, History
+from discretion.risk.identity.transparency.swaps import exchange_of, with_swaps
 from discretion.risk.identity.transparency.windows import Window, center_window, swap_window
+
+if TYPE_CHECKING:
+    from discretion.kernels.exchange import Exchange
 
 Floats = NDArray[np.float64]
 
@@ -30,24 +34,28 @@ class Informed:
     space: Space = field(repr=False)
     used: dict[str, str]
     """for each column what its method told"""
+    exchange: tuple[Exchange, int] | None = field(default=None, repr=False)
+    """who has and who shows the swapped values, where the intruder can follow them"""
 
 
-def inform(view: View, intruder: Intruder, steps: Sequence[Part], ctx: Context) -> Informed | None:
+def inform(
+    view: View, intruder: Intruder, steps: Sequence[Part], ctx: Context, *, named: bool = True
+) -> Informed | None:
     """Use what the steps tell; None where they tell nothing.
 
     Every window holds the true record when the intruder's values are exact, so that wrong candidates go and the
-    right one stays: together with the same distances the attack finds at least as many.
+    right one stays; among those left, the one counts whose move is the likeliest.
     """
     history = History(view, steps)
     exact = intruder.data is None and intruder.error == Mistakes()
     used: dict[str, str] = {}
     known = _grouped_again(view, history, ctx, used) if exact and view.worst_case else view
-    space = make_space(known, None, "average", True, ctx)
+    space = make_space(known, None, "average", True, ctx, named=named)
     space = _with_noise(view, space, history, intruder, used)
     space = with_moved_categories(view, space, history, used, ctx)
     if exact:
         space = _with_windows(view, space, history, used)
-    return Informed(space, used) if used else None
+    return Informed(space, used, exchange_of(space, exact and view.worst_case)) if used else None
 
 
 def _grouped_again(view: View, history: History, ctx: Context, used: dict[str, str]) -> View:
@@ -147,6 +155,8 @@ def _with_windows(view: View, space: Space, history: History, used: dict[str, st
 
     low, high = np.full(space.known.shape, -np.inf), np.full(space.known.shape, np.inf)
     scale = space.terms.scale.copy()
+    swapped: dict[int, Any] = {}
+    windows: dict[int, Window] = {}
     for j, name in enumerate(space.columns):
         if space.terms.kinds[j] == NOMINAL:
             if history.is_generalized(name):
@@ -154,7 +164,11 @@ def _with_windows(view: View, space: Space, history: History, used: dict[str, st
                 used[name] = "not changed" if history.is_untouched(name) else "generalized: the levels"
         elif (window := _window(view, space, history, name, used)) is not None:
             low[:, j], high[:, j] = window
-    return space.changed(low=low, high=high, scale=scale)
+            step: Any = history.only_step(name)
+            if step is not None and step.kind in SWAPPING:
+                swapped[j], windows[j] = step, window
+    space = space.changed(low=low, high=high, scale=scale)
+    return with_swaps(space, swapped, windows, view.worst_case) if swapped else space
 
 
 def _window(view: View, space: Space, history: History, name: str, used: dict[str, str]) -> Window | None:
@@ -167,7 +181,7 @@ def _window(view: View, space: Space, history: History, name: str, used: dict[st
     if step is None or name in used:
         return _sign_window(x) if step is not None and step.kind == "multiplicative-noise" else None
     if step.kind in SWAPPING and history.keeps_records_after(step):
-        used[name] = f"{step.kind}: the window"
+        used[name] = f"{step.kind}: the window, and how likely each move is"
         return _swap_window_by(view, x, y, step) if step.by else swap_window(x, y, step)
     is_sorted = step.kind in ONE_COLUMN or (step.kind in GROUPING and history.columns_of(step) == (name,))
     if is_sorted and not step.by and getattr(step, "replace", "all") == "all":

@@ -23,7 +23,7 @@ def swap_window(known: Floats, published: Floats, step: Any) -> Window:
     ranked = np.sort(published[~np.isnan(published)])
     if not len(ranked):
         return low, high
-    lost = max(0, int(np.isnan(published).sum()) - int(np.isnan(known).sum()))
+    lost = count_lost(known, published)
     n = len(ranked) + lost
     x = known[present]
     first, last = np.searchsorted(ranked, x, "left"), np.searchsorted(ranked, x, "right") - 1
@@ -39,6 +39,11 @@ def swap_window(known: Floats, published: Floats, step: Any) -> Window:
     low[present] = np.where(stays, x, ranked[np.clip(low_rank, 0, len(ranked) - 1)])
     high[present] = np.where(stays, x, ranked[np.clip(high_rank, 0, len(ranked) - 1)])
     return low, high
+
+
+def count_lost(known: Floats, published: Floats) -> int:
+    """Count the cells that are missing in the release beyond those that were known to be missing."""
+    return max(0, int(np.isnan(published).sum()) - int(np.isnan(known).sum()))
 
 
 def _block_ranks(

@@ -145,6 +145,16 @@ FrozenMapping = Annotated[
 """A mapping field that cannot be changed in place."""
 
 
+def _not_negative(weights: Mapping[str, float]) -> Mapping[str, float]:
+    if any(not weight >= 0 for weight in weights.values()):
+        raise ValueError("weights cannot be negative")
+    return weights
+
+
+ColumnWeights = Annotated[FrozenMapping[str, float], AfterValidator(_not_negative)]
+"""A weight of at least 0 for some of the columns."""
+
+
 @dataclass(frozen=True)
 class _HoldsParts:
     """Marks the type of a field whose value is a part, or several."""

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from discretion.errors import PlanError
-from discretion.part import FrozenMapping
+from discretion.part import ColumnWeights
 from discretion.protect.class_models import ReachesModels
 
 
@@ -20,15 +20,8 @@ class GroupsRecords(ReachesModels):
 
     suppression_limit: float = Field(0.0, ge=0, le=1)
     """largest share of the records that may be dropped"""
-    importance: FrozenMapping[str, float] = Field(default_factory=lambda: MappingProxyType({}))
+    importance: ColumnWeights = Field(default_factory=lambda: MappingProxyType({}))
     """weight of each column's loss; columns not named weigh 1"""
-
-    @field_validator("importance", mode="after")
-    @classmethod
-    def _not_negative(cls, importance: Mapping[str, float]) -> Mapping[str, float]:
-        if any(weight < 0 for weight in importance.values()):
-            raise ValueError("weights cannot be negative")
-        return importance
 
     def _allowed(self, records: int) -> int:
         """Count the records that may be dropped."""

@@ -18,7 +18,7 @@ from discretion.data.dataset import Dataset
 from discretion.errors import Infeasible
 from discretion.measure import as_percent
 from discretion.method import Decision, Method
-from discretion.part import Columns, FrozenMapping, confidential
+from discretion.part import Columns, ColumnWeights, FrozenMapping, confidential
 from discretion.protect.class_models import ClassModels
 
 
@@ -79,7 +79,7 @@ class OptimalGeneralization(Method, kind="optimal-generalization"):
     """what is minimized"""
     suppression_limit: float = Field(0.0, ge=0, le=1)
     """largest share of the records that may be dropped"""
-    importance: FrozenMapping[str, float] = Field(default_factory=lambda: MappingProxyType({}))
+    importance: ColumnWeights = Field(default_factory=lambda: MappingProxyType({}))
     """weight of each column in the loss; columns not named weigh 1, and the largest counts as 1"""
     levels: LevelBounds = Field(default_factory=lambda: MappingProxyType({}))
     """bounds of the levels: a level for each column, [lowest, highest] or {min, max}; columns not named are free"""
@@ -102,13 +102,6 @@ class OptimalGeneralization(Method, kind="optimal-generalization"):
         if not models:
             raise ValueError("expected privacy models, for example [{k-anonymity: {k: 5}}]")
         return models
-
-    @field_validator("importance", mode="after")
-    @classmethod
-    def _not_negative(cls, importance: Mapping[str, float]) -> Mapping[str, float]:
-        if any(weight < 0 for weight in importance.values()):
-            raise ValueError("weights cannot be negative")
-        return importance
 
     def _settings(self, columns: Sequence[str], levels: Mapping[str, Bounds]) -> Settings:
         return Settings(

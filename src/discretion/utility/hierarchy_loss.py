@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from types import MappingProxyType
 from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
 from discretion.errors import DataError
 from discretion.measure import Better, Measure, Score
-from discretion.part import Columns, FrozenMapping
+from discretion.part import Columns, ColumnWeights
 
 Floats = NDArray[np.float64]
 
@@ -102,15 +101,8 @@ class ILoss(_LevelLoss, kind="iloss"):
     0.5
     """
 
-    weights: FrozenMapping[str, float] = Field(default_factory=lambda: MappingProxyType({}))
+    weights: ColumnWeights = Field(default_factory=lambda: MappingProxyType({}))
     """weight of each column's loss; columns not named weigh 1"""
-
-    @field_validator("weights", mode="after")
-    @classmethod
-    def _not_negative(cls, weights: Mapping[str, float]) -> Mapping[str, float]:
-        if any(weight < 0 for weight in weights.values()):
-            raise ValueError("weights cannot be negative")
-        return weights
 
     def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:  # noqa: ARG002
         """Average the weighted losses."""

@@ -35,7 +35,7 @@ test: $(STAMP)
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m "not slow"
 
 test-all: $(STAMP)
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --hypothesis-profile explore
 
 lint: $(STAMP)
 	$(BIN)/ruff check src tests benchmarks docs

@@ -1,4 +1,7 @@
-"""Draws that no test gave a seed follow from the test's name, so that a run can be repeated."""
+"""A run can be repeated: draws and examples that no test gave a seed follow from the test's name.
+
+`pytest --hypothesis-profile explore` looks for new examples instead.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,13 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import settings
 
 from discretion import context
+
+settings.register_profile("repeatable", deadline=None, derandomize=True)
+settings.register_profile("explore", deadline=None)
+settings.load_profile("repeatable")
 
 
 @pytest.hookimpl(wrapper=True)

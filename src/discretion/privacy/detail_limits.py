@@ -44,7 +44,7 @@ class DetailLimits(PrivacyModel, kind="detail-limits"):
     >>> jobs = pl.DataFrame({"job": ["nurse"] * 20 + ["mayor"]})
     >>> verdict = dc.DetailLimits(min_category_size=5, columns=["job"])(jobs)
     >>> verdict.holds, verdict.failing[0].key, verdict.failing[0].size
-    (False, {'job': 'mayor'}, 1.0)
+    (False, {'job': 'mayor'}, 1)
     """
 
     max_columns: int | None = Field(None, ge=1)

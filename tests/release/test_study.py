@@ -258,6 +258,6 @@ def test_values_moved_out_of_their_hierarchy_can_be_released(method: dc.Method, 
     assert not study.current.stands_in_hierarchy("age")
     assert "precision" not in {score.measure for score in study.scores()}
     study.release(tmp_path / "out", tmp_path / "private")
-    with pytest.raises(DataError, match="'age': .* values stand at no level") as told:
+    with pytest.raises(DataError, match=r"'age': .* values stand at no level") as told:
         dc.Precision(columns=["age"])(study.current)
     assert not any(str(age) in str(told.value) for age in study.current.frame["age"].head(20))

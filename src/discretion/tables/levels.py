@@ -108,7 +108,8 @@ def costs(cells: Cells, cost: Cost | Any = "value") -> Floats:
 
 def empty(cells: Cells) -> Bools:
     """Tell which cells nobody is in; these are never suppressed for others. Without counts: those of 0."""
-    return cells.count == 0 if cells.response.counted else cells.value == 0
+    nobody: Bools = cells.count == 0 if cells.response.counted else cells.value == 0
+    return nobody
 
 
 class _Levels:

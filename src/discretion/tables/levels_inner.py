@@ -61,7 +61,7 @@ class InnerModel:
         if frame.bounds is None:
             return False
         entries = int(np.diff(frame.inside.indptr)[~free].sum())
-        return entries <= WIDE * frame.sums.nnz
+        return entries <= WIDE * int(frame.sums.nnz)
 
     def price(self, columns: Ints, cost: Floats) -> None:
         """Change what columns cost; those that are free stay so."""

@@ -7,7 +7,8 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -66,28 +67,35 @@ def hasty_port() -> Iterator[int]:
         yield port
 
 
-def test_more_connections_than_allowed_are_closed_and_the_others_go_on() -> None:
-    whole = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+def _answered(line: HTTPConnection) -> bool:
+    try:
+        line.request("GET", "/")
+        response = line.getresponse()
+        response.read()
+    except (OSError, HTTPException):
+        return False
+    return response.status == 200
 
-    def answered(line: socket.socket) -> bool:
-        try:
-            line.sendall(whole)
-            return line.recv(1000).startswith(b"HTTP/1.1 200")
-        except OSError:
-            return False
+
+def test_more_connections_than_allowed_are_closed_and_the_others_go_on() -> None:
+    def another() -> HTTPConnection:
+        line = HTTPConnection("127.0.0.1", port, timeout=20)
+        line.connect()
+        line.auto_open = 0  # once closed it stays closed
+        return line
 
     with listening_at(patient(3)) as port, ExitStack() as lines:
-        opened = [lines.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20)) for _ in range(3)]
-        assert [answered(line) for line in opened] == [True] * 3
+        opened = [lines.enter_context(closing(another())) for _ in range(3)]
+        assert [_answered(line) for line in opened] == [True] * 3
         for _ in range(5):
-            with socket.create_connection(("127.0.0.1", port), timeout=20) as line:
-                assert not answered(line)
-        assert answered(opened[0])
+            with closing(another()) as line:
+                assert not _answered(line)
+        assert _answered(opened[0])
         opened[1].close()
         until = time.monotonic() + 20
         while True:  # the service notices a moment later
-            with socket.create_connection(("127.0.0.1", port), timeout=20) as line:
-                if answered(line):
+            with closing(another()) as line:
+                if _answered(line):
                     break
             assert time.monotonic() < until
 

@@ -60,6 +60,7 @@ def lines() -> Iterator[Line]:
         (f"audit with all bounds, {SMALL} businesses", lambda: protected(small).audit(exact=True), 11),
         (f"elimination + levels, {SMALL} businesses", lambda: levels(small, start=eliminate(small)), 15),
         (f"audit, {SPARSE} businesses, most cells sensitive", lambda: protected(sparse).audit(exact=False), 35),
+        (f"levels, {SPARSE} businesses, most cells sensitive", lambda: levels(sparse, start=eliminate(sparse)), 250),
     )
     for job, work, limit in jobs:
         yield compare(job, work, base, lambda: np.argsort(numbers, kind="stable"), limit)

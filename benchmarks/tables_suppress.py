@@ -59,5 +59,5 @@ def lines() -> Iterator[Line]:
         lambda: gaps.audit(attacker="contributors"),
         "np.argsort, stable, 10⁶",
         lambda: np.argsort(numbers, kind="stable"),
-        4.0,
+        12.0,
     )

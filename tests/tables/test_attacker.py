@@ -99,7 +99,7 @@ def test_bad_input() -> None:
         {"r": "b"}, "unsafe"
     )
     with pytest.raises(DataError, match="1 suppressed cells lie outside"):
-        Attacker(cells)
+        Attacker(cells, prior=Prior())
     with pytest.raises(PlanError, match="one per cell"):
         Attacker(cells, suppressed=np.array([True]))
     with pytest.raises(PlanError, match="3 entries"):

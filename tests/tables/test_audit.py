@@ -13,6 +13,7 @@ import discretion as dc
 from discretion.context import Context
 from discretion.errors import Cancelled, PlanError
 from discretion.tables.elimination import eliminate
+from discretion.tables.levels import levels
 from tests.tables import brute
 from tests.tables.test_elimination import instance
 
@@ -124,32 +125,75 @@ def test_named_respondents(seed: int) -> None:
         assert found.status[i] == want.get(cell, "complementary")
 
 
-@pytest.mark.parametrize("coalition", [1, 2])
-@pytest.mark.parametrize("seed", range(4))
-def test_every_respondent_who_knows_a_cell(seed: int, coalition: int) -> None:
+@pytest.mark.parametrize("coalition", [1, 2, 3])
+@pytest.mark.parametrize(("seed", "kind"), [(0, "flat"), (1, "flat"), (2, "flat"), (3, "linked")])
+def test_every_coalition_of_respondents(seed: int, kind: str, coalition: int) -> None:
     rng = np.random.default_rng(seed)
-    cells = brute.random_gaps(rng, brute.table(rng, "flat"), 0.5)
+    cells = few_respondents(rng, kind)
     source = cells.source
     assert source is not None
-    owners: dict[int, set[int]] = {}
-    for inner, who in zip(source.inner.tolist(), source.contributor.tolist(), strict=True):
-        owners.setdefault(inner, set()).add(who)
-    groups = [
-        g for i, g in owners.items() if len(g) <= coalition and cells.suppressed[cells.inner_cell[i]]
-    ]  # fmt: skip
-    rank = {"protected": 0, "undecided": 1, "under-protected": 2, "disclosed": 3}
-    found = cells.audit(attacker="contributors", coalition=coalition)
-    alone = cells.audit()
+    own = cells.inner_cell
+    hidden = (own < 0) | cells.suppressed[own]
+    people = np.unique(source.contributor[hidden[source.inner]]).tolist()
+    found, alone = cells.audit(attacker="contributors", coalition=coalition), cells.audit()
+    worst = {cell: RANK.get(str(alone.status[i]), 0) for i, cell in enumerate(alone.cell.tolist())}
+    for size in range(1, coalition + 1):
+        for group in combinations(people, size):
+            for cell, status in inside_verdicts(cells, set(group)).items():
+                worst[cell] = max(worst[cell], RANK[status])
     for i, cell in enumerate(found.cell.tolist()):
         if not cells.primary[cell]:
             continue
-        seen = [rank[str(alone.status[i])], *(rank[inside_verdicts(cells, g).get(cell, "protected")] for g in groups)]
-        if coalition == 1:
-            assert rank[str(found.status[i])] == max(seen)
-        else:
-            assert rank[str(found.status[i])] >= max(seen)
-        if rank[str(found.status[i])] > rank[str(alone.status[i])]:
+        assert RANK[str(found.status[i])] == worst[cell]
+        if worst[cell] > RANK[str(alone.status[i])]:
             assert found.worst[i] and len(found.worst[i]) <= coalition
+
+
+def few_respondents(rng: np.random.Generator, kind: str) -> dc.Cells:
+    """Give a table of few respondents, some in several cells, with gaps."""
+    n = 14
+    frame = pl.DataFrame(
+        {
+            "region": rng.choice(list("abc"), n),
+            "sector": rng.choice(list("xyz"), n),
+            "size": rng.choice(list("12"), n),
+            "money": np.ceil(rng.lognormal(2, 1, n)),
+            "firm": rng.integers(0, 9, n),
+        }
+    )
+    by: Any = ["region", "sector"] if kind == "flat" else [["region", "sector"], ["sector", "size"]]
+    cells = dc.tabulate(frame, by, "money", contributor="firm").apply_rules([dc.PPercent(percent=20)])
+    return brute.random_gaps(rng, cells, 0.6)
+
+
+def test_respondents_alone_in_different_cells_together() -> None:
+    given = pl.DataFrame({"r": list("aaabbb"), "c": list("xyzxyz"), "v": [10.0, 20.0, 30.0, 40.0, 50.0, 60.0]})
+    frame = pl.concat([given, given.filter(pl.col("r") == "b")]).with_row_index("firm")
+    cells = dc.tabulate(frame, ["r", "c"], "v", contributor="firm").mark({"r": "a", "c": "x"}, "unsafe")
+    cells = cells.with_status(secondary=cells.where({"r": ["a", "b"], "c": list("xyz")}) & ~cells.primary)
+    one, two = (cells.audit(attacker="contributors", coalition=c) for c in (1, 2))
+    assert one.holds and two.counts["disclosed"] == 1
+    assert two.worst[two.cell.tolist().index(cells.index({"r": "a", "c": "x"}))] == (1, 2)
+
+
+def test_pairs_are_known_from_the_number_of_respondents_alone() -> None:
+    given = pl.DataFrame({"r": list("aabb"), "c": list("xyxy"), "n": [1, 2, 5, 9]})
+    cells = dc.tables.from_cells(given, ["r", "c"], count="n").mark({"r": "a", "c": "x"}, "unsafe")
+    cells = cells.with_status(secondary=cells.where({"r": ["a", "b"], "c": ["x", "y"]}) & ~cells.primary)
+    assert cells.audit(attacker="contributors").holds
+    assert cells.audit(attacker="contributors", coalition=2).counts["disclosed"] == 1
+
+
+def test_a_large_part_of_a_cell_is_knowledge_too() -> None:
+    frame = pl.DataFrame({"r": list("aaabbbb"), "c": list("xyyxxyy"), "v": [5.0, 95, 5, 50, 50, 50, 50], "f": range(7)})
+    cells = dc.tabulate(frame, ["r", "c"], "v", contributor="f").mark({"r": "a", "c": "x"}, "unsafe")
+    cells = cells.with_status(
+        secondary=cells.where({"r": ["a", "b"], "c": ["x", "y"]}) & ~cells.primary, upper_required=20.0 * cells.primary
+    )
+    assert cells.audit().holds
+    found = cells.audit(attacker="contributors")
+    assert found.counts["under-protected"] == 1 and found.of(cells.index({"r": "a", "c": "x"}))[1] == 10
+    assert (1,) in found.worst
 
 
 def audited_one_by_one(cells: dc.Cells, who: list[Any]) -> dict[int, int]:
@@ -173,8 +217,7 @@ def test_programs_for_many_respondents_say_what_single_ones_say(kind: str) -> No
     assert source is not None
     own = cells.inner_cell
     hidden = (own < 0) | cells.suppressed[own]
-    alone = np.bincount(source.inner, minlength=len(own)) == 1
-    who = np.unique(source.contributor[(hidden & alone)[source.inner]])
+    who = np.unique(source.contributor[hidden[source.inner]])
     assert len(who) > 3
     found, outside = cells.audit(attacker="contributors"), cells.audit()
     want = audited_one_by_one(cells, [cells.contributors[i] for i in who.tolist()])
@@ -268,10 +311,11 @@ def test_bad_input(options: dict[str, Any], text: str) -> None:
         given.audit(attacker="contributors")
 
 
+@pytest.mark.slow
 @pytest.mark.peers
-def test_contributors_of_the_benchmark_instances() -> None:
+def test_contributors_of_a_benchmark_instance() -> None:
     cells = instance("s")
-    cells = cells.with_status(secondary=eliminate(cells))
+    cells = cells.with_status(secondary=levels(cells, start=eliminate(cells)))
     found = cells.audit(attacker="contributors")
     assert found.counts["undecided"] == found.counts["disclosed"] == 0
     assert found.counts["under-protected"] > 0
@@ -280,10 +324,14 @@ def test_contributors_of_the_benchmark_instances() -> None:
     for i in failing[:2]:
         single = cells.audit(attacker=list(found.worst[i]), exact=False)
         assert single.status[i] == found.status[i]
-    some = sorted({who for i in failing for who in found.worst[i]})[::100]
+    some = sorted({who for i in failing for who in found.worst[i]})[::20]
     for cell, rank in audited_one_by_one(cells, some).items():
         if cells.primary[cell]:
             assert RANK[str(found.status[place[cell]])] >= rank
+
+
+@pytest.mark.peers
+def test_contributors_of_a_square_of_frequencies() -> None:
     square = instance("a")
     square = square.with_status(secondary=eliminate(square))
     assert square.audit(attacker="contributors").holds

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import discretion as dc
+from discretion.errors import Infeasible
 from discretion.kernels.table_elimination import publishable
 from discretion.kernels.table_elimination_field import PRIME, inverse, invert_all, minus, plus, times
 from discretion.tables.elimination import eliminate
@@ -226,3 +227,34 @@ def test_with_singletons_no_more_than_gauss_suppression() -> None:
     cells = instance("s")
     mask = eliminate(cells)
     assert mask.sum() <= 397 and cells.value[mask].sum() <= 1_136_386
+
+
+def test_what_stands_in_the_way_is_said_with_whom() -> None:
+    frame = pl.DataFrame(
+        {"row": list("aabbbcc"), "col": list("xyxyyxy"), "turnover": [5, 7, 8, 9, 4, 6, 3]},
+    )
+    cells = dc.tabulate(frame, ["row", "col"], "turnover")
+    cells = cells.mark([{"row": "a", "col": "x"}, {"row": "c", "col": "x"}], "unsafe")
+    cells = cells.mark([{"row": "b"}, {"row": "Total"}], "must-publish")
+    assert not eliminate(cells, singletons=False)[cells.index({"row": "b", "col": "x"})]
+    with pytest.raises(Infeasible, match=r"row=b, col=x.*respondents who know.*singletons=False"):
+        eliminate(cells)
+    cells = cells.mark([{"row": "c"}], "plain").mark({"row": "c", "col": "x"}, "must-publish")
+    with pytest.raises(Infeasible) as told:
+        eliminate(cells)
+    assert "singletons" not in str(told.value)
+
+
+def test_ready_made_linked_tables_know_who_is_alone_in_a_cell() -> None:
+    rows = [("a", "x", None, 5.0, 1), ("a", "y", None, 7.0, 1), ("b", "x", None, 8.0, 3), ("b", "y", None, 9.0, 3)]
+    rows += [(None, "x", "1", 6.0, 2), (None, "x", "2", 7.0, 2), (None, "y", "1", 7.0, 2), (None, "y", "2", 9.0, 2)]
+    frame = pl.DataFrame(rows, ["r", "s", "t", "v", "n"], orient="row").fill_null("Total")
+    cells = dc.tables.from_cells(frame, [["r", "s"], ["s", "t"]], "v", count="n")
+    assert (cells.inner_cell < 0).any()
+    cells = cells.mark([{"r": "a", "s": "x", "t": "Total"}], "unsafe")
+    alone = cells.index({"r": "a", "s": "y"})
+    members = cells.x.transposed.row(alone).tolist()
+    assert members in [known.tolist() for known in known_combinations(cells)]
+    assert eliminate(cells, singletons=False).sum() < eliminate(cells).sum() or not eliminate(cells)[alone]
+    with pytest.raises(dc.PlanError, match="linked"):
+        cells.audit(attacker="contributors")

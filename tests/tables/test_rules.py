@@ -256,3 +256,10 @@ def test_one_rule_may_stand_without_a_list() -> None:
     for rule in (dc.Threshold(minimum=3), {"threshold": {"minimum": 3}}):
         one = cells.apply_rules(rule)
         assert np.array_equal(one.status.reason, listed.status.reason) and one.status.reason.any()
+
+
+def test_too_many_rules() -> None:
+    cells = dc.tabulate(pl.DataFrame({"a": list("xxy")}), ["a"])
+    assert cells.apply_rules([dc.Threshold(minimum=2)] * 31).mark({"a": "x"}, "unsafe").primary.sum() == 2
+    with pytest.raises(dc.PlanError, match="at most 31"):
+        cells.apply_rules([dc.Threshold(minimum=2)] * 33)

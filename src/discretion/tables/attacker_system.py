@@ -43,17 +43,17 @@ class Prior:
 
     @classmethod
     def of(cls, cells: Cells, given: Prior | Mapping[str, Any] | None = None) -> Prior:
-        """Give what is known; where it is not said, cells may be negative in a table that has negative cells."""
+        """Give what is known; where it is not said, cells may be negative in a table with negative contributions."""
         if isinstance(given, Prior):
             return given
         if given is not None and not isinstance(given, Mapping):
             raise PlanError("prior: expected entries like {percent: 50} or {negative: true}")
-        usual = {"negative": bool((cells.inner_value < 0).any() or (cells.value < 0).any())}
+        below = (cells.inner_value < 0).any() or (cells.value < 0).any() or (cells.response.negative > 0).any()
         fields = {field.name for field in dataclass_fields(cls)}
         for name in given or {}:
             if name not in fields:
                 raise PlanError(f"prior: {unknown('entry', str(name), sorted(fields))}")
-        return cls(**{**usual, **(given or {})})
+        return cls(**{"negative": bool(below), **(given or {})})
 
     def bounds(self, cells: Cells, suppressed: Bools) -> tuple[Floats, Floats]:
         """Give the bounds of every cell; the true value must lie between them."""

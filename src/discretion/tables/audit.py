@@ -45,21 +45,21 @@ def audit(
 
     `rules` judge sums of suppressed cells too: pairs with a common total, and all suppressed cells with a common total;
     a sum that is sensitive by the rules needs its own interval. `attacker` is an outsider, or `"contributors"`: every
-    respondent alone in a suppressed inner cell (with `coalition=c`: every inner cell with up to c respondents, and c
-    such respondents in one sum), or the labels of respondents who put together what they know. Respondents know what
-    they contributed: inner cells that are all theirs, and a lower bound of the others. Cells to which nobody else
-    contributes are not judged.
+    respondent with a part in a suppressed inner cell (with `coalition=c`: all coalitions of up to c, in one cell
+    or in different ones; of ready-made cells, the respondents of inner cells with at most c), or the labels of
+    respondents who put together what they know. Respondents know what they contributed: inner cells that are all
+    theirs, and a lower bound of the others. Cells to which nobody else contributes are not judged.
 
     Bounds are computed to the end (`exact`) for tables of moderate size; otherwise only as far as needed to decide, and
     then the true interval may be wider than the one shown, never narrower. Does not cover what an attacker knows beyond
-    `prior`, nor tables over the same records that are not part of `cells`.
+    `prior` (nothing given: no cell is negative, unless contributions are), nor tables over the same records that are
+    not part of `cells`.
 
-    Many cells are proved by each linear program; time is that of a few programs plus one for each cell that fails.
+    Many cells are proved by each linear program; one more for each that fails, several where respondents attack.
 
     References
     ----------
-    Hundepool et al. (2012), Statistical Disclosure Control, sections 4.3–4.4; Fischetti & Salazar (2000); catalogue
-    T8, T9.
+    Hundepool et al. (2012), Statistical Disclosure Control, 4.3–4.4; Fischetti & Salazar (2000); catalogue T8, T9.
 
     Examples
     --------

@@ -102,6 +102,8 @@ class Clock:
     seconds: float | None
     ctx: Context
     label: str = "audit"
+    silent: bool = False
+    """whether progress is reported elsewhere"""
     start: float = field(default_factory=time.monotonic)
 
     @property
@@ -111,7 +113,8 @@ class Clock:
 
     def tell(self, done: int, total: int) -> None:
         """Report progress; may raise `Cancelled`."""
-        self.ctx.progress(done, total, self.label)
+        if not self.silent:
+            self.ctx.progress(done, total, self.label)
 
 
 def certify(attacker: Attacker, targets: Targets, clock: Clock, *, exact: Bools | None = None) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,10 +12,11 @@ import numpy as np
 from discretion.errors import PlanError, unknown
 from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.tables.attacker import Attacker
-from discretion.tables.attacker_system import Prior
+from discretion.tables.attacker_system import Prior, System
 from discretion.tables.audit import outsider
 from discretion.tables.audit_certify import Clock
 from discretion.tables.audit_report import Audit
+from discretion.tables.audit_witness import Witness
 
 if TYPE_CHECKING:
     from discretion.tables.cells import Cells
@@ -39,8 +39,11 @@ class Knowledge:
     labels: Sequence[Any]
 
     @classmethod
-    def of(cls, cells: Cells) -> Knowledge:
-        """Take contributions from the records, or from inner cells with few respondents where there are none."""
+    def of(cls, cells: Cells, few: int = 1) -> Knowledge:
+        """Take contributions from the records; where there are none, from inner cells with few respondents.
+
+        Of those nothing is known but their number: they count as equal, and each is in one cell only.
+        """
         if cells.source is not None:
             x = cells.source.x[:, cells.active]
             there = ~np.isnan(x)
@@ -54,8 +57,12 @@ class Knowledge:
         if not cells.response.counted:
             raise PlanError("attacker: it is not known which cells have one respondent; give the column `count`")
         own = cells.inner_cell
-        single = np.flatnonzero((own >= 0) & (cells.count[own] == 1))
-        return cls(single, single, cells.inner_value[single], len(own), [f"the one in cell {i}" for i in own.tolist()])
+        if (own < 0).any():
+            raise PlanError("attacker: ready-made linked tables do not tell who is in their common inner cells")
+        count = cells.count[own]
+        inner = np.repeat(np.arange(len(own)), np.where(count <= few, count, 0))
+        labels = [f"one in cell {cell}" for cell in own[inner].tolist()]
+        return cls(inner, np.arange(len(inner)), (cells.inner_value / np.maximum(count, 1))[inner], len(own), labels)
 
     def label(self, who: int) -> Any:
         """Give the name of a respondent."""
@@ -69,42 +76,132 @@ class Knowledge:
         every = np.bincount(self.inner, minlength=self.n_inner)
         return (part > 0) & (part == every), floor
 
-    def entries(self, group: Group) -> tuple[Ints, Floats, Bools]:
-        """Give the inner cells they contribute to, how much, and whether each is all theirs."""
-        at = np.concatenate([self._by_who[self._starts[who] : self._starts[who + 1]] for who in sorted(group)])
-        inner, place = np.unique(self.inner[at], return_inverse=True)
-        amount: Floats = np.bincount(place, self.x[at], len(inner)).astype(np.float64)
-        return inner, amount, np.bincount(place, minlength=len(inner)) == self._every[inner]
-
     @cached_property
-    def _by_who(self) -> Ints:
-        return np.argsort(self.who, kind="stable")
-
-    @cached_property
-    def _starts(self) -> Ints:
-        return np.searchsorted(self.who[self._by_who], np.arange(int(self.who.max(initial=-1)) + 2))
-
-    @cached_property
-    def _every(self) -> Ints:
+    def everybody(self) -> Ints:
+        """(inner cells,) how many respondents each has."""
         return np.bincount(self.inner, minlength=self.n_inner)
 
-    def groups(self, hidden: Bools, coalition: int, together: Iterator[Ints]) -> Iterator[Group]:
-        """Give who to try: the respondents of hidden inner cells with few, and several alone in cells of one sum."""
-        starts = np.searchsorted(self.inner, np.arange(self.n_inner + 1))
-        size = np.diff(starts)
-        seen: set[Group] = set()
-        for cell in np.flatnonzero(hidden & (size > 0) & (size <= coalition)).tolist():
-            group = frozenset(self.who[starts[cell] : starts[cell + 1]].tolist())
-            if group not in seen:
-                seen.add(group)
-                yield group
-        for row in together if coalition > 1 else ():
-            lone = sorted({int(self.who[starts[cell]]) for cell in row.tolist() if size[cell] == 1})
-            for chosen in combinations(lone, coalition):
-                group = frozenset(chosen)
-                if group not in seen:
-                    seen.add(group)
-                    yield group
+
+class Secrets:
+    """What respondents know of the unknowns of a table with gaps: those that are all theirs, and a part of others.
+
+    A coalition knows an unknown when all its respondents are in the coalition; of others it knows that they are not
+    smaller than its own part.
+    """
+
+    def __init__(self, cells: Cells, knowledge: Knowledge, whole: System, coalition: int) -> None:
+        self.coalition, self.label, self._x = coalition, knowledge.label, cells.x
+        self._total = whole.spread.T @ np.nan_to_num(cells.inner_value)
+        self._floors = not bool(np.isneginf(whole.low).any())
+        self._low = whole.low
+        self._every = knowledge.everybody
+        filled = np.diff(whole.spread.indptr) > 0
+        self._unknown = np.full(len(filled), -1, np.int64)
+        self._unknown[filled] = whole.spread.indices
+        self._by_who = np.argsort(knowledge.who, kind="stable")
+        self._starts = np.searchsorted(knowledge.who[self._by_who], np.arange(knowledge.who.max(initial=-1) + 2))
+        self._entries = knowledge.inner, knowledge.x
+        place = self._unknown[knowledge.inner]
+        self._owners: list[dict[int, float]] = [{} for _ in range(whole.size)]
+        some = np.flatnonzero(place >= 0)
+        entries = (place[some].tolist(), knowledge.who[some].tolist(), knowledge.x[some].tolist())
+        for at, who, amount in zip(*entries, strict=True):
+            self._owners[at][who] = self._owners[at].get(who, 0.0) + amount
+        empty = np.bincount(whole.spread.indices, self._every[filled] == 0, whole.size) > 0
+        count = np.array([len(owners) for owners in self._owners], np.int64)
+        self.known_to_some: Bools = (count > 0) & (count <= coalition) & ~empty
+        """(unknowns,) which all respondents of a possible coalition make"""
+        self.people = len(np.unique(knowledge.who[some]))
+        """how many respondents have a part in an unknown"""
+        self._groups: dict[Group, tuple[Ints, Ints, Floats]] = {}
+
+    def _of(self, who: int) -> list[tuple[int, float]]:
+        """Give the inner cells of a respondent, and what it contributes to each."""
+        at = self._by_who[self._starts[who] : self._starts[who + 1]]
+        inner, amount = self._entries
+        return list(zip(inner[at].tolist(), amount[at].tolist(), strict=True))
+
+    @cached_property
+    def of_all(self) -> tuple[Ints, Ints, Floats]:
+        """What any possible coalition knows, as for one group: of other unknowns, the largest part one of them has."""
+        largest = np.array([sum(sorted(o.values())[-self.coalition :]) for o in self._owners], np.float64)
+        partly = np.flatnonzero((largest > 0) & ~self.known_to_some & self._floors)
+        low = np.maximum(self._low[partly], (largest - self._total)[partly])
+        return np.flatnonzero(self.known_to_some), partly, np.minimum(low, 0.0)
+
+    def of_group(self, group: Group) -> tuple[Ints, Ints, Floats]:
+        """Give the unknowns a group knows, those it has a part in, and the smallest deviation of these."""
+        if group not in self._groups:
+            mine = {int(self._unknown[inner]) for who in group for inner, _ in self._of(who)} - {-1}
+            known = sorted(u for u in mine if self.known_to_some[u] and self._owners[u].keys() <= group)
+            partly = [u for u in sorted(mine - set(known)) if self._floors and self._part(u, group) > 0]
+            at = np.array(partly, np.int64)
+            part = np.array([self._part(u, group) for u in partly], np.float64)
+            low = np.minimum(np.maximum(self._low[at], part - self._total[at]), 0.0)
+            self._groups[group] = np.array(known, np.int64), at, low
+        return self._groups[group]
+
+    def of_groups(self, groups: Sequence[Group]) -> tuple[Ints, Ints, Floats]:
+        """Give what any of several groups knows; a table that agrees with all of it is possible for each of them."""
+        if len(groups) == 1:
+            return self.of_group(groups[0])
+        known, partly, low = (np.concatenate(parts) for parts in zip(*map(self.of_group, groups), strict=True))
+        order = np.lexsort((-low, partly))
+        partly, low = partly[order], low[order]
+        first = np.r_[True, partly[1:] != partly[:-1]][: len(partly)]
+        return np.unique(known), partly[first], low[first]
+
+    def _part(self, place: int, group: Group) -> float:
+        return sum(amount for who, amount in self._owners[place].items() if who in group)
+
+    def allows(self, proof: Witness, group: Group) -> bool:
+        """Tell whether a table is possible for a group."""
+        known, partly, low = self.of_group(group)
+        z = proof.by_unknown
+        return all(place not in z for place in known.tolist()) and all(
+            z.get(place, 0.0) >= least for place, least in zip(partly.tolist(), low.tolist(), strict=True)
+        )
+
+    def hurt(self, proof: Witness, group: Group) -> dict[Group, float]:
+        """Give larger groups such that every coalition that a table is not possible for contains one of them.
+
+        Who knows too much of an unknown is in all of it, or has the largest part of the coalition's: so large at least.
+        Beside each stands how much deviates of what it knows.
+        """
+        larger: dict[Group, float] = {}
+        room = self.coalition - len(group)
+        for place, z in proof.by_unknown.items() if room > 0 else ():
+            owners = self._owners[place]
+            found = []
+            if self.known_to_some[place] and len(owners.keys() - group) <= room:
+                found.append(group | frozenset(owners))
+            if z < 0 and self._floors:
+                spare = float(self._total[place]) + z - self._part(place, group)
+                found += [group | {who} for who, part in owners.items() if who not in group and room * part > spare]
+            for other in found:
+                larger[other] = larger.get(other, 0.0) + abs(z)
+        return larger
+
+    def amount(self, group: Group, cell: int) -> float:
+        """Give what a group contributes to a cell."""
+        return sum(amount for who in group for inner, amount in self._of(who) if self._within(inner, cell))
+
+    def all_theirs(self, group: Group, cell: int) -> bool:
+        """Tell whether nobody else has a part in a cell."""
+        size = int(self._x.transposed.indptr[cell + 1] - self._x.transposed.indptr[cell])
+        if size > sum(int(self._starts[who + 1] - self._starts[who]) for who in group):
+            return False
+        held: dict[int, int] = {}
+        for who in group:
+            for inner, _ in self._of(who):
+                held[inner] = held.get(inner, 0) + 1
+        alone = sum(1 for inner, n in held.items() if n == self._every[inner] and self._within(inner, cell))
+        return alone == size
+
+    def _within(self, inner: int, cell: int) -> bool:
+        row = self._x.row(inner)
+        at = int(np.searchsorted(row, cell))
+        return at < len(row) and int(row[at]) == cell
 
 
 def one_coalition(

@@ -1,243 +1,303 @@
-"""Every respondent as an attacker: protection is proved for many respondents and many cells by one linear program."""
+"""Every respondent as an attacker: few proofs hold for many, and only those who know a part of one need another."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from itertools import islice
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.tables.attacker import Attacker
-from discretion.tables.attacker_system import Prior
+from discretion.tables.attacker_system import Matrix, Prior
 from discretion.tables.audit import bounds_of, whole_numbers
 from discretion.tables.audit_certify import SLACK, Clock, Targets, certify, push_many
-from discretion.tables.audit_contributors import Group, Knowledge
+from discretion.tables.audit_contributors import Group, Knowledge, Secrets
 from discretion.tables.audit_report import Audit, Bounds
+from discretion.tables.audit_witness import Witness, Witnesses
 
-CHUNK = 1024
-"""Attackers looked at together: memory is suppressed cells × this."""
-WORTH = 0.2
-"""Share of the open pairs of cell and attacker that a common program must close for the next to be as large."""
+POOL = 8
+"""Proofs kept for each side of a cell besides its own."""
+UNKNOWN_TO_ALL = 0.05
+"""What a deviation costs that no attacker can know to be none, where one that somebody knows costs 1."""
 
 _RANKS = {"complementary": -1, "protected": 0, "undecided": 1, "under-protected": 2, "disclosed": 3}
-
-
-@dataclass(frozen=True, eq=False)
-class Insider:
-    """A respondent, or several together, and what follows from what they contributed."""
-
-    group: Group
-    fixed: Ints
-    """unknowns that are all theirs"""
-    partly: Ints
-    """unknowns they have a part in"""
-    low: Floats
-    """smallest deviation of those: what is not theirs"""
-    own: Ints
-    """places (of the suppressed cells) in which nobody else has a part"""
-    shared: Ints
-    """places of suppressed cells they have a part in"""
-    amount: Floats
-    """how much"""
+Side = tuple[int, int]
+"""A place (of the suppressed cells) and a direction: 1 above, −1 below, 0 either."""
 
 
 def every_contributor(found: Audit, coalition: int, wanted: Bools, prior: Prior, clock: Clock) -> Audit:
-    """Audit against each respondent (or coalition) that knows a suppressed inner cell; keep the worst for each cell.
+    """Audit against all coalitions of respondents who know a suppressed inner cell; keep the worst for each cell.
 
-    A table in which nothing deviates that any of several attackers knows is possible for each of them. So random halves
-    of the attackers are first held against all cells at once, then smaller shares; what is left is looked at one by
-    one. A cell that fails once is afterwards only asked whether somebody finds it exactly.
+    A table in which nothing deviates that somebody knows is possible for them. So a table that proves the room of a
+    cell with few deviations does so for all coalitions but those who know one of these few; each of these is asked for
+    again with what it knows held still, and again those who know a deviation of the new table besides, until the
+    coalitions are as large as allowed. A cell that fails once is afterwards only asked whether somebody finds it
+    exactly.
     """
     cells = found.cells
-    knowledge = Knowledge.of(cells)
-    panel = _Panel(found, knowledge, wanted, prior, clock)
-    sums = (abs(panel.whole.A) @ panel.whole.spread.T).tocsr()
-    rows = (sums.indices[sums.indptr[i] : sums.indptr[i + 1]] for i in range(sums.shape[0]))
-    own = cells.inner_cell
-    groups = knowledge.groups((own < 0) | cells.suppressed[own], coalition, rows)
-    tried = panel.run(groups)
-    who = f"an outsider and {tried:,} respondents" + (f" in coalitions of up to {coalition}" if coalition > 1 else "")
+    attacker = Attacker(cells, prior=prior)
+    secrets = Secrets(cells, Knowledge.of(cells, coalition), attacker.system, coalition)
+    panel = _Panel(found, attacker, secrets, wanted, prior, clock)
+    panel.run()
+    who = f"an outsider and {secrets.people:,} respondents"
     return found.with_bounds(
-        panel.bounds, attacker=who, worst=tuple(panel.worst), programs=found.programs + panel.attacker.solved
+        panel.bounds,
+        attacker=who + (f" in coalitions of up to {coalition}" if coalition > 1 else ""),
+        worst=tuple(panel.worst),
+        programs=found.programs + panel.attacker.solved + panel.witnesses.solved,
     )
 
 
 class _Panel:
     """The suppressed cells, what they need, and the worst that was found about each."""
 
-    def __init__(self, found: Audit, knowledge: Knowledge, wanted: Bools, prior: Prior, clock: Clock) -> None:
-        from scipy.sparse import csr_array
-
+    def __init__(
+        self, found: Audit, attacker: Attacker, secrets: Secrets, wanted: Bools, prior: Prior, clock: Clock
+    ) -> None:
         cells, shown = found.cells, found.cell
-        self.cells, self.knowledge, self.prior, self.clock = cells, knowledge, prior, clock
-        self.attacker = Attacker(cells, prior=prior)
-        self.whole = self.attacker.system
-        self.rows = self.whole.members[shown]
-        self.value = self.whole.center[shown]
+        self.cells, self.secrets, self.prior, self.clock, self.attacker = cells, secrets, prior, clock, attacker
+        whole = attacker.system
+        self.shown, self.rows = shown, whole.members[shown].tocsr()
+        self.value = whole.center[shown]
         self.bounds: Bounds = replace(found.bounds, **{k: v.copy() for k, v in vars(found.bounds).items()})
         self.worst: list[Any] = [None] * len(shown)
-        self._place = np.full(len(cells), -1, np.int64)
-        self._place[shown] = np.arange(len(shown))
         value = np.nan_to_num(cells.value[shown])
         lower = cells.lower_required[shown]
         self.lower = lower.copy() if prior.negative else np.minimum(lower, np.maximum(value, 0.0))
         self.upper = cells.upper_required[shown].copy()
-        self._asked = wanted[shown] & (found.status != "disclosed")
-        self._relax(np.flatnonzero((found.status == "under-protected") | np.isnan(cells.value[shown])))
-        self._unknown = np.full(self.whole.spread.shape[0], -1, np.int64)
-        self._unknown[np.diff(self.whole.spread.indptr) > 0] = self.whole.spread.indices
-        self._inside = np.bincount(self.whole.spread.indices, minlength=self.whole.size)
-        parts = csr_array(
-            (np.ones(self.whole.size), (np.arange(self.whole.size), self.whole.block)),
-            shape=(self.whole.size, int(self.whole.block.max(initial=-1)) + 1),
-        )
-        self._by_block = (abs(self.rows) @ parts).tocsc()
+        relaxed = (found.status == "under-protected") | np.isnan(cells.value[shown])
+        self.lower[relaxed] = self.upper[relaxed] = 0.0
+        self.asked = np.flatnonzero(wanted[shown] & (found.status != "disclosed"))
+        self._known_value = np.nan_to_num(self.value)
+        self.scale = np.maximum(np.abs(self._known_value), 1.0)
+        self.whole_numbers = whole_numbers(cells)
+        idle = np.zeros(len(shown), np.bool_)
+        self.least = Targets(self.rows, self.value, lower, lower, idle, self.whole_numbers).room
+        self.witnesses = Witnesses(whole, np.where(secrets.known_to_some, 1.0, UNKNOWN_TO_ALL))
+        self._turned = self.rows.T.tocsr()
+        self._weight = np.asarray(abs(self.rows).sum(axis=1)).ravel()
+        self._pool: dict[Side, list[Witness]] = {}
+        self._last: tuple[int, Matrix] | None = None
+        self._sure: set[Side] = set()
 
-    def run(self, groups: Iterator[Group]) -> int:
-        """Look at all attackers; give how many were."""
-        tried = 0
-        while chunk := list(islice(groups, CHUNK)):
+    def run(self) -> None:
+        """Look at all cells, those that need least first: most of them are soon decided."""
+        if not self.secrets.people:
+            return
+        self._everybody()
+        need = np.maximum(self.lower, self.upper)[self.asked]
+        order = self.asked[np.argsort(need, kind="stable")]
+        for number, place in enumerate(order.tolist()):
             if self.clock.over:
-                self._doubt(np.arange(len(self.value)))
-                break
-            insiders = [self._insider(group) for group in chunk]
-            open_ = np.zeros((len(self.value), len(insiders)), np.bool_)
-            for column, insider in enumerate(insiders):
-                open_[self._near(insider), column] = True
-                open_[insider.own, column] = False
-            open_ &= self._asked[:, None]
-            self._together(insiders, open_)
-            self._alone(insiders, open_)
-            tried += len(chunk) - int(open_.any(axis=0).sum())
-            self._doubt(np.flatnonzero(open_.any(axis=1)))
-        return tried
-
-    def _insider(self, group: Group) -> Insider:
-        """Work out what a group knows of the unknowns, and of the suppressed cells."""
-        inner, amount, alone = self.knowledge.entries(group)
-        unknown = self._unknown[inner]
-        free = unknown >= 0
-        names, at = np.unique(unknown[free], return_inverse=True)
-        fixed = np.bincount(at, alone[free], len(names)) == self._inside[names]
-        part = np.bincount(at, amount[free], len(names))
-        partly = ~fixed & (part > 0) & (not self.prior.negative)
-        total = self.whole.spread[:, names[partly]].T @ np.nan_to_num(self.cells.inner_value)
-        low = np.maximum(self.whole.low[names[partly]], part[partly] - total)
-        x = self.cells.x
-        inside = [x.row(i) for i in inner.tolist()]
-        cell, at = np.unique(np.concatenate(inside), return_inverse=True)
-        length = [len(row) for row in inside]
-        theirs = np.bincount(at, np.repeat(alone, length), len(cell))
-        own = cell[theirs == np.diff(x.transposed.indptr)[cell]]
-        place = self._place[cell]
-        return Insider(
-            group,
-            names[fixed],
-            names[partly],
-            low,
-            self._place[own][self._place[own] >= 0],
-            place[place >= 0],
-            np.bincount(at, np.repeat(amount, length), len(cell))[place >= 0].astype(np.float64),
-        )
-
-    def _near(self, insider: Insider) -> Ints:
-        """Give the places that what an attacker knows can matter for."""
-        blocks = np.unique(self.whole.block[np.r_[insider.fixed, insider.partly]])
-        near: Ints = np.unique(self._by_block[:, blocks].indices).astype(np.int64)
-        return near
-
-    def _together(self, insiders: list[Insider], open_: Bools) -> None:
-        """Close pairs of cell and attacker with programs that hold for many attackers."""
-        rng, share = self.clock.ctx.rng, 0.5
-        while not self.clock.over:
-            active = np.flatnonzero(open_.any(axis=0))
-            before = int(open_.sum())
-            if share * len(active) < 2:
+                self._doubt(order[number:])
                 return
-            drawn = rng.choice(active, max(int(share * len(active)), 2), replace=False)
-            self._close(insiders, drawn, open_)
-            if before - int(open_.sum()) < WORTH * share * before:
-                share /= 2
+            self.clock.tell(number, len(order))
+            if self._weight[place] > 0 and not self._settled(place):
+                self._doubt(np.array([place]))
 
-    def _close(self, insiders: list[Insider], drawn: Ints, open_: Bools) -> None:
-        asked = np.flatnonzero(open_[:, drawn].any(axis=1))
-        targets = self._targets(asked, self.lower[asked])
-        self._knowing([insiders[i] for i in drawn.tolist()], lambda: push_many(self.attacker, targets, self.clock, 1))
-        met = targets.met
-        open_[np.ix_(asked[met], drawn)] = False
+    def _everybody(self) -> None:
+        """Find the sides that have room in tables where nothing deviates that anybody knows."""
+        idle = np.zeros(len(self.asked), np.bool_)
+        targets = Targets(
+            self.rows[self.asked],
+            self.value[self.asked],
+            self.lower[self.asked],
+            self.upper[self.asked],
+            idle,
+            self.whole_numbers,
+        )
+        with self._knowing(*self.secrets.of_all):
+            push_many(self.attacker, targets, self.clock)
         slack = SLACK * targets.scale
-        above = (targets.above >= targets.upper - slack) & (
-            np.maximum(targets.below, targets.above) >= targets.room - slack
-        )
-        for column in drawn.tolist():
-            enough = targets.below >= self._rest(insiders[column], asked) - slack
-            open_[asked[above & enough], column] = False
+        for side, met in (
+            (1, targets.above >= targets.upper - slack),
+            (-1, targets.below >= targets.lower - slack),
+            (0, np.maximum(targets.above, targets.below) >= targets.room - slack),
+        ):
+            self._sure |= {(place, side) for place in self.asked[met].tolist()}
 
-    def _alone(self, insiders: list[Insider], open_: Bools) -> None:
-        """Decide for each attacker what is still open."""
-        for column, insider in enumerate(insiders):
-            asked = np.flatnonzero(open_[:, column])
-            if self.clock.over:
-                return
-            if not len(asked):
-                continue
-            self.clock.tell(column, len(insiders))
-            targets = self._targets(asked, self._rest(insider, asked))
-            self._knowing([insider], lambda targets=targets: certify(self.attacker, targets, self.clock))
-            yes = np.ones(len(asked), np.bool_)
-            seen = bounds_of(targets, yes, targets.value, targets.lower, targets.upper)
-            self._note(asked, seen, insider, open_)
-            open_[asked[seen.status != "undecided"], column] = False
-
-    def _note(self, asked: Ints, seen: Bounds, insider: Insider, open_: Bools) -> None:
-        """Keep what is worse than before; cells that failed are only asked for exact disclosure from now on."""
-        failed = np.isin(seen.status, ("under-protected", "disclosed"))
-        worse = failed & (_rank(seen.status) > _rank(self.bounds.status[asked]))
-        for name, values in vars(seen).items():
-            getattr(self.bounds, name)[asked[worse]] = values[worse]
-        for place in asked[worse].tolist():
-            self.worst[place] = tuple(self.knowledge.label(who) for who in sorted(insider.group))
-        self._relax(asked[worse])
-        found = asked[worse & (seen.status == "disclosed")]
-        self._asked[found] = False
-        open_[found] = False
-
-    def _relax(self, places: Ints) -> None:
-        self.lower[places] = self.upper[places] = 0.0
-
-    def _rest(self, insider: Insider, asked: Ints) -> Floats:
-        """Give the lower levels asked for; nobody can be led to believe in less than the own contribution."""
-        lower: Floats = self.lower.copy()
-        others = np.maximum(np.nan_to_num(self.value[insider.shared]) - insider.amount, 0.0)
-        lower[insider.shared] = np.minimum(lower[insider.shared], others)
-        return lower[asked]
-
-    def _targets(self, asked: Ints, lower: Floats) -> Targets:
-        idle = np.zeros(len(asked), np.bool_)
-        whole = whole_numbers(self.cells)
-        return Targets(self.rows[asked], self.value[asked], lower, self.upper[asked], idle=idle, whole=whole)
-
-    def _knowing(self, insiders: list[Insider], work: Any) -> None:
-        """Do some work while nothing deviates that any of the attackers knows."""
-        low, high = self.whole.low.copy(), self.whole.high.copy()
-        for insider in insiders:
-            np.maximum.at(low, insider.partly, insider.low)
-        fixed = np.unique(np.concatenate([insider.fixed for insider in insiders]))
-        low[fixed] = high[fixed] = 0.0
-        touched = np.unique(np.concatenate([fixed, *(insider.partly for insider in insiders)]))
-        self.attacker.narrow(touched, low[touched], high[touched])
+    @contextmanager
+    def _knowing(self, known: Ints, partly: Ints, low: Floats) -> Iterator[None]:
+        """Let the attacker's program know more for a while."""
+        whole = self.attacker.system
+        below, above = whole.low.copy(), whole.high.copy()
+        below[partly] = np.maximum(low, below[partly])
+        below[known] = above[known] = 0.0
+        touched = np.r_[known, partly].astype(np.int64)
+        self.attacker.narrow(touched, below[touched], above[touched])
         try:
-            work()
+            yield
         finally:
-            self.attacker.narrow(touched, self.whole.low[touched], self.whole.high[touched])
+            self.attacker.narrow(touched, whole.low[touched], whole.high[touched])
+
+    def _settled(self, place: int) -> bool:
+        """Decide one cell against everybody; tell whether there was time enough."""
+        sides = self._sides(place)
+        while sides:
+            side = sides.pop()
+            done = self._side_settled(place, side)
+            if done is None:
+                return False
+            if not done:
+                sides = self._sides(place) if side and self.bounds.status[place] == "under-protected" else []
+        return True
+
+    def _side_settled(self, place: int, side: int) -> bool | None:
+        """Decide one side of a cell; tell whether it holds against everybody, None where time was not enough.
+
+        Groups are asked together, and apart only where no table is possible for all of them.
+        """
+        seen: set[Group] = set()
+        waiting: list[list[Group]] = [[frozenset()]]
+        while waiting:
+            batch = [group for group in waiting.pop() if group not in seen and not self._all_theirs(place, group)]
+            if not batch:
+                continue
+            if self.clock.over:
+                return None
+            proof = self._proof(place, side, batch)
+            if proof is None and len(batch) > 1:
+                half = (len(batch) + 1) // 2
+                waiting += [batch[half:], batch[:half]]
+                continue
+            if proof is None:
+                proof = self._judged(place, side, batch[0])
+            if proof is None:
+                return False
+            seen.update(batch)
+            others = self._next(proof, batch)
+            waiting += [others[1:], others[:1]]
+        return True
+
+    def _next(self, proof: Witness, batch: list[Group]) -> list[Group]:
+        """Give the groups that a table does not hold for, those who know most of it first: they fail if any does."""
+        hurt: dict[Group, float] = {}
+        for group in batch:
+            for larger, amount in self.secrets.hurt(proof, group).items():
+                hurt[larger] = max(hurt.get(larger, 0.0), amount)
+        return sorted(hurt, key=lambda group: (-hurt[group], sorted(group)))
+
+    def _sides(self, place: int) -> list[int]:
+        """Give the directions in which it is open whether a cell has room."""
+        sides = [side for side, need in ((-1, self.lower[place]), (1, self.upper[place])) if need > 0]
+        if self.upper[place] < self.least[place]:
+            sides.append(0)
+        return [side for side in sides if (place, side) not in self._sure]
+
+    def _need(self, place: int, side: int, group: Group = frozenset()) -> float:
+        """Give how far a cell must deviate; nobody can be led to believe in less than the own contribution."""
+        if side == 0:
+            return float(self.least[place])
+        if side > 0:
+            return float(self.upper[place])
+        if not group:
+            return float(self.lower[place])
+        rest = float(self._known_value[place]) - self.secrets.amount(group, int(self.shown[place]))
+        return float(min(self.lower[place], max(rest, 0.0)))
+
+    def _all_theirs(self, place: int, group: Group) -> bool:
+        return bool(group) and self.secrets.all_theirs(group, int(self.shown[place]))
+
+    def _proof(self, place: int, side: int, groups: list[Group]) -> Witness | None:
+        """Find a table that proves one side of a cell for several groups."""
+        need = max(self._need(place, side, group) for group in groups)
+        if need <= SLACK * self.scale[place]:
+            return Witness(np.zeros(0, np.int64), np.zeros(0), 0.0)
+        directions = (side,) if side else (1, -1)
+        for direction in directions:
+            for proof in self._pool.get((place, direction), ()):
+                fitting = self._scaled(proof, place, direction * need)
+                if fitting is not None and all(self.secrets.allows(fitting, group) for group in groups):
+                    return fitting
+        known = self.secrets.of_groups(groups)
+        for direction in directions:
+            found = self.witnesses.find(self._row(place), direction * need, *known, grow=len(groups) == 1)
+            if found is not None and self._shows(found, place, direction * need):
+                self._share(found)
+                return found
+        return None
+
+    def _row(self, place: int) -> Matrix:
+        """Give how one cell deviates."""
+        if self._last is None or self._last[0] != place:
+            self._last = place, self.rows[[place]]
+        return self._last[1]
+
+    def _far(self, proof: Witness, place: int) -> float:
+        """Give how far a table takes a cell from its value."""
+        row, z = self._row(place), proof.by_unknown
+        entries = zip(row.indices.tolist(), row.data.tolist(), strict=True)
+        return float(sum(weight * z.get(unknown, 0.0) for unknown, weight in entries))
+
+    def _shows(self, proof: Witness, place: int, amount: float) -> bool:
+        far = self._far(proof, place) * np.sign(amount) - proof.missed * self._weight[place]
+        return bool(far >= abs(amount) - SLACK * self.scale[place])
+
+    def _scaled(self, proof: Witness, place: int, amount: float) -> Witness | None:
+        """Give as much of a table as takes a cell so far from its value, if it does."""
+        if not self._shows(proof, place, amount):
+            return None
+        far = self._far(proof, place) / amount
+        return proof.times(1 / far) if far > 1 and not proof.missed else proof
+
+    def _share(self, proof: Witness) -> None:
+        """Keep a table for all sides of cells that it proves."""
+        off = self._turned[proof.unknowns].T @ proof.z
+        place = np.flatnonzero(off)
+        off, loss = off[place], proof.missed * self._weight[place] - SLACK * self.scale[place]
+        for direction, need in ((1, self.upper), (-1, self.lower)):
+            enough = direction * off - loss >= np.where(need[place] > 0, need[place], self.least[place])
+            for cell in place[enough].tolist():
+                kept = self._pool.setdefault((cell, direction), [])
+                if len(kept) < POOL:
+                    kept.append(proof)
+
+    def _judged(self, place: int, side: int, group: Group) -> Witness | None:
+        """Compute what a group finds out about a cell, and note it; where it is enough, give the table that shows it.
+
+        Small programs found no table for this side: mostly the cell fails.
+        """
+        with self._knowing(*self.secrets.of_group(group)):
+            targets = Targets(
+                self._row(place),
+                self.value[[place]],
+                np.array([self._need(place, -1, group)]),
+                self.upper[[place]],
+                idle=np.zeros(1, np.bool_),
+                whole=self.whole_numbers,
+            )
+            certify(self.attacker, targets, replace(self.clock, silent=True))
+            seen = bounds_of(targets, np.ones(1, np.bool_), targets.value, targets.lower, targets.upper)
+            failed = self._note(place, seen, group)
+            return None if failed else self._vertex(place, side, self._need(place, side, group))
+
+    def _vertex(self, place: int, side: int, need: float) -> Witness | None:
+        """Give a table found by the attacker's own program."""
+        for direction in (side,) if side else (1, -1):
+            _, found = self.attacker.reach(direction * self._row(place))
+            along = float((self._row(place) @ found.ray)[0])
+            z = found.z + found.ray * (direction * need / along if direction * along > 0 else 0.0)
+            some = np.flatnonzero(z)
+            proof = Witness(some, z[some], found.missed)
+            if self._shows(proof, place, direction * need):
+                return proof
+        self._doubt(np.array([place]))
+        return None
+
+    def _note(self, place: int, seen: Bounds, group: Group) -> bool:
+        """Keep what is worse than before, and tell whether the cell failed; then it is asked for less from now on."""
+        failed = str(seen.status[0]) in ("under-protected", "disclosed")
+        if failed and _RANKS[str(seen.status[0])] > _RANKS[str(self.bounds.status[place])]:
+            for name, values in vars(seen).items():
+                getattr(self.bounds, name)[place] = values[0]
+            self.worst[place] = tuple(self.secrets.label(who) for who in sorted(group)) if group else None
+        if failed:
+            self.lower[place] = self.upper[place] = 0.0
+        return failed
 
     def _doubt(self, places: Ints) -> None:
         """Nothing is called protected while attackers are left to try."""
         self.bounds.status[places[self.bounds.status[places] == "protected"]] = "undecided"
-
-
-def _rank(status: Any) -> Ints:
-    return np.array([_RANKS[str(state)] for state in status], np.int64)

@@ -130,6 +130,8 @@ class _Levels:
         self.shown = np.flatnonzero(cells.primary)
         self.place = np.full(len(cells), -1, np.int64)
         self.place[self.shown] = np.arange(len(self.shown))
+        self.downward = np.zeros(len(self.shown), np.bool_)
+        """(sensitive cells,) those that must only not be found exactly and have no room above"""
         self.cost = costs(cells, cost)
         self.frame: Frame = frame_of(cells, prior)
         self.rooms = self.open_rooms()
@@ -201,6 +203,10 @@ class _Levels:
                 goal = goals[side][i]
                 if reached[side][i] >= goal - SLACK * targets.scale[i]:
                     continue
+                if side and targets.either[i] and self.blocked(int(self.shown[i]), float(goal)):
+                    self.downward[i] = True
+                    goals[0][i], goals[1][i] = goal, 0.0
+                    continue
                 used, z = self.room(int(self.shown[i]), float(goal), margin, bool(side))
                 left -= 1
                 at = self.place[used]
@@ -208,11 +214,19 @@ class _Levels:
                 np.maximum.at(targets.below, at[at >= 0], -z[at >= 0])
                 reached[side][i] = max(reached[side][i], goal)
 
-    @staticmethod
-    def goals(targets: Targets) -> tuple[Floats, Floats]:
-        """Give how far below and above each cell must reach; one that must only not be exact gets room above."""
+    def goals(self, targets: Targets) -> tuple[Floats, Floats]:
+        """Give how far below and above each cell must reach; one that must only not be exact gets room on one side."""
         loose = np.maximum(targets.room, LOOSE * targets.scale)
-        return np.where(targets.either, 0.0, targets.lower), np.where(targets.either, loose, targets.upper)
+        return (
+            np.where(targets.either, np.where(self.downward, loose, 0.0), targets.lower),
+            np.where(targets.either, np.where(self.downward, 0.0, loose), targets.upper),
+        )
+
+    def blocked(self, cell: int, amount: float) -> bool:
+        """Tell whether a cell has no room above, but has some below."""
+        return self.rooms.room(cell, amount, above=True) is None and (
+            self.rooms.room(cell, amount, above=False) is not None
+        )
 
     def room(self, cell: int, amount: float, margin: float, above: bool) -> tuple[Ints, Floats]:
         """Make room for one side of one cell, if possible a little more than it needs, and suppress what it takes."""

@@ -17,8 +17,8 @@ def known_rows(cells: Cells, coalition: int = 1) -> Bools:
     """Tell which inner cells are known to somebody: those of one respondent, or of a coalition of up to c.
 
     Raises when the numbers of respondents are not known: an attack that cannot be looked at is not excluded. Inner
-    cells that linked tables do not publish are counted from the contributions; where those are not there (tables made
-    from ready-made cells always publish their inner cells) nothing is left out.
+    cells that linked tables do not publish are counted from the contributions; where those are not there (ready-made
+    linked tables) nobody is known to be alone in one, but in published cells: see `known_combinations`.
     """
     if coalition < 1:
         raise PlanError("coalition: at least 1 respondent")
@@ -34,7 +34,8 @@ def known_rows(cells: Cells, coalition: int = 1) -> Bools:
 def known_combinations(cells: Cells, coalition: int = 1) -> list[Ints32]:
     """List what somebody knows, as sets of inner cells: each known inner cell, and sums of several of one respondent.
 
-    A respondent that is alone in several inner cells (a holding) also knows their sum within each published cell.
+    A respondent that is alone in several inner cells (a holding) also knows their sum within each published cell. In
+    ready-made linked tables, who is alone in a published cell knows it, whatever inner cells it consists of.
     """
     rows = np.flatnonzero(known_rows(cells, coalition))
     found: set[tuple[int, ...]] = {(int(row),) for row in rows}
@@ -46,6 +47,9 @@ def known_combinations(cells: Cells, coalition: int = 1) -> list[Ints32]:
         for cell in cells.x.row(row).tolist():
             sums.setdefault((cell, who[row]), []).append(row)
     found |= {tuple(members) for members in sums.values() if len(members) > 1}
+    if cells.source is None and (cells.inner_cell < 0).any():
+        few = np.flatnonzero((cells.count > 0) & (cells.count <= coalition))
+        found |= {tuple(cells.x.transposed.row(cell).tolist()) for cell in few.tolist()}
     return [np.array(members, np.int32) for members in sorted(found)]
 
 

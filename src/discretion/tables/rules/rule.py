@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 ROUNDING = 1e-10
 """Share of a cell by which sums of decimal numbers may miss: 0.1 + 0.2 is a little more than 0.3."""
 
+MOST = 31
+"""Rules that can be applied together: reasons are bits, and one is kept for decisions by hand."""
+
 
 @dataclass(frozen=True, eq=False)
 class Judgement:
@@ -84,6 +87,8 @@ def apply(
     """
     listed = [rules] if isinstance(rules, Rule | Mapping) else rules
     made = [rule if isinstance(rule, Rule) else _parsed(rule) for rule in listed]
+    if len(made) > MOST:
+        raise PlanError(f"rules: at most {MOST} can be applied to one table, got {len(made)}")
     if responses not in ("active", "all"):
         raise PlanError("responses: expected 'active' or 'all'")
     chosen = [cells.active] if responses == "active" else list(range(len(cells.responses)))

@@ -1,0 +1,181 @@
+"""Tables that prove a cell's room with few deviations: such a proof holds for everybody who knows none of these."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from discretion.kernels.arrays import Floats, Ints
+from discretion.tables.attacker import FEASIBILITY, solver
+from discretion.tables.attacker_system import Matrix, System
+
+SIZES = (200, 1000, 5000)
+"""Unknowns that a program has at least, in turn, before it has all that are tied to the sum."""
+TINY = 1e-9
+"""Deviations below this share of the amount asked for are rounding of the solver."""
+
+
+@dataclass(frozen=True, eq=False)
+class Witness:
+    """A table that agrees with everything published: the unknowns that deviate, by how much, and what it misses."""
+
+    unknowns: Ints
+    z: Floats
+    missed: float
+
+    @cached_property
+    def by_unknown(self) -> dict[int, float]:
+        """How far each unknown deviates."""
+        return dict(zip(self.unknowns.tolist(), self.z.tolist(), strict=True))
+
+    def times(self, share: float) -> Witness:
+        """Give a share of all deviations, which is possible too."""
+        return Witness(self.unknowns, share * self.z, share * self.missed)
+
+
+class Witnesses:
+    """Finds tables in which a sum of unknowns deviates by an amount, and few unknowns do."""
+
+    def __init__(self, whole: System, weight: Floats) -> None:
+        self.whole = whole
+        self.weight = weight
+        """(unknowns,) what a deviation of each costs"""
+        self.solved = 0
+        """linear programs solved so far"""
+        self._columns = whole.A.T.tocsr()
+        self._ties = abs(whole.A)
+        self._last: tuple[bytes, int, Nearby] | None = None
+
+    def find(
+        self, target: Matrix, amount: float, known: Ints, partly: Ints, low: Floats, *, grow: bool = True
+    ) -> Witness | None:
+        """Give a table where a sum (one row) deviates by at least an amount (below 0: downwards).
+
+        Nothing in `known` deviates, and the unknowns in `partly` not below `low`. None when there is no such table;
+        without `grow`, when there is none around the sum.
+        """
+        size = len(target.indices)
+        for least in (*SIZES, self.whole.size) if grow else SIZES[:1]:
+            near = self._near(target, max(least, size))
+            self.solved += 1
+            found = near.find(amount, known, partly, low)
+            if found is not None or near.complete:
+                return found
+        return None
+
+    def _near(self, target: Matrix, least: int) -> Nearby:
+        key = target.indices.tobytes()
+        if self._last is None or self._last[:2] != (key, least):
+            region, complete = self._region(target, least)
+            rows = np.unique(_entries(self._columns, region))
+            self._last = key, least, Nearby(self.whole, target, region, rows, self.weight[region], complete)
+        return self._last[2]
+
+    def _region(self, target: Matrix, least: int) -> tuple[Ints, bool]:
+        """Give so many unknowns around a sum, and whether these are all that are tied to it."""
+        inside = np.zeros(self.whole.size, np.bool_)
+        inside[target.indices] = True
+        new = target.indices.astype(np.int64)
+        while inside.sum() < least:
+            rows = np.unique(_entries(self._columns, new))
+            reached = np.unique(_entries(self._ties, rows))
+            new = reached[~inside[reached]]
+            if not len(new):
+                return np.flatnonzero(inside), True
+            inside[new] = True
+        return np.flatnonzero(inside), bool(inside.all())
+
+
+class Nearby:
+    """One program: the unknowns around a sum; all others stay as they are, so that what is found holds for the whole.
+
+    What an attacker knows is a change of bounds, and the solver goes on from its last solution.
+    """
+
+    def __init__(self, whole: System, target: Matrix, region: Ints, rows: Ints, weight: Floats, complete: bool) -> None:
+        import highspy
+        from scipy.sparse import hstack, vstack
+
+        self.complete = complete
+        """whether these are all unknowns that are tied to the sum"""
+        self._region, self._n = region, len(region)
+        self._sums = whole.A[rows][:, region].tocsr()
+        self._row_low, self._row_high = whole.row_low[rows], whole.row_high[rows]
+        self._low, self._high = whole.low[region], whole.high[region]
+        self._target = target[:, region]
+        self._statuses, self._infinite = highspy.HighsModelStatus, highspy.kHighsInf
+        both = vstack([self._sums, self._target]).tocsr()
+        matrix = hstack([both, -both]).tocsr()
+        lp = highspy.HighsLp()
+        lp.num_row_, lp.num_col_ = matrix.shape
+        lp.col_cost_ = np.tile(weight, 2)
+        lp.col_lower_ = np.zeros(2 * self._n)
+        lp.col_upper_ = np.r_[self._high, -self._low]
+        lp.row_lower_ = np.r_[self._row_low, -np.inf]
+        lp.row_upper_ = np.r_[self._row_high, np.inf]
+        lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+        lp.a_matrix_.start_ = matrix.indptr.astype(np.int32)
+        lp.a_matrix_.index_ = matrix.indices.astype(np.int32)
+        lp.a_matrix_.value_ = matrix.data
+        self._solver = solver(primal=False)
+        self._solver.setOptionValue("primal_feasibility_tolerance", FEASIBILITY)
+        self._solver.setOptionValue("dual_feasibility_tolerance", FEASIBILITY)
+        self._solver.passModel(lp)
+        self._place = {int(unknown): place for place, unknown in enumerate(region.tolist())}
+        self._touched: list[int] = []
+
+    def find(self, amount: float, known: Ints, partly: Ints, low: Floats) -> Witness | None:
+        """Give a table where the sum deviates by an amount, for somebody who knows some unknowns, some in part."""
+        self._forget()
+        for unknown, least in zip(partly.tolist(), low.tolist(), strict=True):
+            self._bound(unknown, least, np.inf)
+        for unknown in known.tolist():
+            self._bound(unknown, 0.0, 0.0)
+        row = self._sums.shape[0]
+        low_end, high_end = (amount, self._infinite) if amount > 0 else (-self._infinite, amount)
+        self._solver.changeRowBounds(row, low_end, high_end)
+        return self._witness(amount) if self._run() == self._statuses.kOptimal else None
+
+    def _bound(self, unknown: int, low: float, high: float) -> None:
+        place = self._place.get(unknown)
+        if place is None:
+            return
+        high, low = min(high, float(self._high[place])), max(low, float(self._low[place]))
+        self._solver.changeColBounds(place, 0.0, high)
+        self._solver.changeColBounds(place + self._n, 0.0, -low)
+        self._touched.append(place)
+
+    def _forget(self) -> None:
+        for place in self._touched:
+            self._solver.changeColBounds(place, 0.0, float(self._high[place]))
+            self._solver.changeColBounds(place + self._n, 0.0, float(-self._low[place]))
+        self._touched = []
+
+    def _witness(self, amount: float) -> Witness:
+        values = np.asarray(self._solver.getSolution().col_value, np.float64)
+        z = values[: self._n] - values[self._n :]
+        z[np.abs(z) <= TINY * abs(amount)] = 0.0
+        sums = self._sums @ z
+        missed = float(np.maximum(sums - self._row_high, self._row_low - sums).max(initial=0.0))
+        some = np.flatnonzero(z)
+        return Witness(self._region[some], np.clip(z[some], self._low[some], self._high[some]), missed)
+
+    def _run(self) -> Any:
+        for _ in range(2):
+            self._solver.run()
+            status = self._solver.getModelStatus()
+            if status in (self._statuses.kOptimal, self._statuses.kInfeasible):
+                return status
+            self._solver.clearSolver()
+        return status
+
+
+def _entries(matrix: Matrix, rows: Ints) -> Ints:
+    """Give the columns of some rows of a sparse matrix, one after the other."""
+    start, count = matrix.indptr[rows], np.diff(matrix.indptr)[rows]
+    inside = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
+    found: Ints = matrix.indices[np.repeat(start, count) + inside].astype(np.int64)
+    return found

@@ -62,6 +62,31 @@ def solver(*, primal: bool) -> Any:
     return highs
 
 
+def settle(highs: Any) -> Any:
+    """Solve, from nothing if going on from the last vertex fails; give the status, which may be neither answer."""
+    import highspy
+
+    statuses: Any = highspy.HighsModelStatus
+    for _ in range(2):
+        highs.run()
+        status = highs.getModelStatus()
+        if status in (statuses.kOptimal, statuses.kInfeasible):
+            break
+        highs.clearSolver()
+    return status
+
+
+def settled(highs: Any) -> Any:
+    """Solve and give the status: optimal or infeasible; anything else is an error."""
+    import highspy
+
+    statuses: Any = highspy.HighsModelStatus
+    status = settle(highs)
+    if status not in (statuses.kOptimal, statuses.kInfeasible):
+        raise DiscretionError(f"a linear program could not be solved ({highs.modelStatusToString(status)})")
+    return status
+
+
 class Block:
     """One connected part of the system as a linear program that stays in the solver: only its objective changes."""
 

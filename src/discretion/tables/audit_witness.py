@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from discretion.kernels.arrays import Floats, Ints
-from discretion.tables.attacker import FEASIBILITY, solver
+from discretion.tables.attacker import FEASIBILITY, settle, solver
 from discretion.tables.attacker_system import Matrix, System
 
 SIZES = (200, 1000, 5000)
@@ -137,7 +136,7 @@ class Nearby:
         row = self._sums.shape[0]
         low_end, high_end = (amount, self._infinite) if amount > 0 else (-self._infinite, amount)
         self._solver.changeRowBounds(row, low_end, high_end)
-        return self._witness(amount) if self._run() == self._statuses.kOptimal else None
+        return self._witness(amount) if settle(self._solver) == self._statuses.kOptimal else None
 
     def _bound(self, unknown: int, low: float, high: float) -> None:
         place = self._place.get(unknown)
@@ -162,15 +161,6 @@ class Nearby:
         missed = float(np.maximum(sums - self._row_high, self._row_low - sums).max(initial=0.0))
         some = np.flatnonzero(z)
         return Witness(self._region[some], np.clip(z[some], self._low[some], self._high[some]), missed)
-
-    def _run(self) -> Any:
-        for _ in range(2):
-            self._solver.run()
-            status = self._solver.getModelStatus()
-            if status in (self._statuses.kOptimal, self._statuses.kInfeasible):
-                return status
-            self._solver.clearSolver()
-        return status
 
 
 def _entries(matrix: Matrix, rows: Ints) -> Ints:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from discretion.errors import DiscretionError
 from discretion.kernels.arrays import Bools, Floats, Ints
-from discretion.tables.attacker import solver
+from discretion.tables.attacker import settled, solver
 from discretion.tables.levels_model import NONZERO, Frame
 
 WIDE = 2.0
@@ -88,7 +86,7 @@ class InnerModel:
         row = self._row(column)
         low, high = (amount, self._infinite) if above else (-self._infinite, -amount)
         self._solver.changeRowBounds(row, low, high)
-        status = self._run()
+        status = settled(self._solver)
         found = self._differing(amount) if status == self._statuses.kOptimal else None
         self._solver.changeRowBounds(row, -self._infinite, self._infinite)
         return found
@@ -110,12 +108,3 @@ class InnerModel:
         z[self._rows] = values[self._n : self._n + k] - values[self._n + k :]
         used = np.flatnonzero((np.abs(z) > NONZERO * max(amount, 1e-3)) & self._usable)
         return used, z[used]
-
-    def _run(self) -> Any:
-        for _ in range(2):
-            self._solver.run()
-            status = self._solver.getModelStatus()
-            if status in (self._statuses.kOptimal, self._statuses.kInfeasible):
-                return status
-            self._solver.clearSolver()
-        raise DiscretionError(f"a linear program could not be solved ({self._solver.modelStatusToString(status)})")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from discretion.errors import DiscretionError
 from discretion.kernels.arrays import Bools, Floats, Ints
-from discretion.tables.attacker import solver
+from discretion.tables.attacker import settled, solver
 from discretion.tables.attacker_system import Matrix, Prior, spread, without_repeats
 
 if TYPE_CHECKING:
@@ -126,7 +125,8 @@ class RoomModel:
         amount = min(amount, bound[here])
         self._solver.changeColBounds(here, amount, bound[here])
         self._solver.changeColBounds(there, 0.0, 0.0)
-        status = self._run()
+        self.solved += 1
+        status = settled(self._solver)
         found = None
         if status == self._statuses.kOptimal:
             columns = np.asarray(self._solver.getSolution().col_value, np.float64)
@@ -137,16 +137,6 @@ class RoomModel:
         self._solver.changeColBounds(here, 0.0, bound[here])
         self._solver.changeColBounds(there, 0.0, bound[there])
         return found
-
-    def _run(self) -> Any:
-        self.solved += 1
-        for _ in range(2):
-            self._solver.run()
-            status = self._solver.getModelStatus()
-            if status in (self._statuses.kOptimal, self._statuses.kInfeasible):
-                return status
-            self._solver.clearSolver()
-        raise DiscretionError(f"a linear program could not be solved ({self._solver.modelStatusToString(status)})")
 
 
 def first_equal(cells: Cells) -> Ints:

@@ -48,7 +48,8 @@ def test_sql_computes_the_same() -> None:
     query = "select range as p, range >> 32 as x, range & 4294967295 as y from range(1000)"
     for word in round_keys(KEY):
         x = f"xor(((x >> 8) | ((x << 24) & 4294967295)) + y & 4294967295, {word})"
-        query = f"select p, x, xor(((y << 3) & 4294967295) | (y >> 29), x) as y from (select p, {x} as x, y from ({query}))"
+        inner = f"select p, {x} as x, y from ({query})"
+        query = f"select p, x, xor(((y << 3) & 4294967295) | (y >> 29), x) as y from ({inner})"
     rows = duckdb.sql(f"select (x::hugeint << 32) + y from ({query}) order by p").fetchall()
     assert [int(row[0]) for row in rows] == [int(value) for value in keyed_mix(np.arange(1000), KEY)]
 

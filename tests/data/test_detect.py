@@ -8,7 +8,8 @@ import polars as pl
 import pytest
 
 from discretion.data.dataset import Dataset
-from discretion.data.detect import Proposal, looks_like_identifier, propose
+from discretion.data.detect import Proposal, looks_like_identifier, propose, propose_hierarchy
+from discretion.data.hierarchy import Hierarchy
 from discretion.data.words import role_in_name
 from discretion.errors import DataError
 
@@ -131,3 +132,53 @@ def test_large_data_is_quick() -> None:
     found = propose(frame)
     assert time.perf_counter() - start < 5
     assert [proposal.role for proposal in found] == ["identifier", "sensitive"]
+
+
+def test_all_different_whole_numbers_name_people_also_as_floats() -> None:
+    frame = pl.DataFrame(
+        {
+            "caseno": [float(i) for i in range(100, 130)],
+            "v2": list(range(30)),
+            "v3": [i + 0.5 for i in range(30)],
+            "id": [i // 2 * 7 for i in range(30)],
+        }
+    )
+    sure = {name for name in frame.columns if looks_like_identifier(frame, name)}
+    assert sure == {"caseno", "v2"}  # `id` has 15 values: below the number from which a name alone is enough
+    panel = pl.DataFrame({"id": [i // 2 for i in range(60)], "respondent": [f"r{i}" for i in range(60)]})
+    assert all(looks_like_identifier(panel, name) for name in panel.columns)
+
+
+def test_few_valued_and_labelled_numbers_are_categories() -> None:
+    frame = pl.DataFrame({"q1": [1.0, 2.0, None, 3.0] * 10, "region": [1.0, 2.0] * 20, "x": [0.5, 1.5] * 20})
+    found = {proposal.column: proposal for proposal in propose(frame)}
+    assert (found["q1"].type, found["region"].type, found["x"].type) == ("ordinal", "nominal", "continuous")
+    many = pl.DataFrame({"sector": [float(i % 25) for i in range(200)]})
+    schema = Dataset(many).schema.with_column("sector", value_labels={float(i): f"s{i}" for i in range(25)})
+    assert propose(Dataset(many, schema=schema))[0].type == "nominal"
+
+
+@pytest.mark.parametrize(
+    ("column", "rule"),
+    [
+        ("age", {"intervals": {"width": 5, "levels": 5}}),
+        ("height", {"intervals": {"width": 0.02, "levels": 6}}),
+        ("zip", {"masking": {}}),
+        ("sex", {"groups": {"levels": []}}),
+        ("born", {"dates": {"levels": ["month", "year", "decade"]}}),
+    ],
+)
+def test_hierarchies_fit_the_values(column: str, rule: dict[str, object]) -> None:
+    frame = pl.DataFrame(
+        {
+            "age": [18 + i % 73 for i in range(200)],
+            "height": [1.5 + 0.4 * (i % 97) / 96 for i in range(200)],
+            "zip": [f"{10000 + 37 * i}" for i in range(200)],
+            "sex": ["f", "m"] * 100,
+            "born": [dt.date(1950, 1, 1) + dt.timedelta(days=31 * i) for i in range(200)],
+        }
+    )
+    proposal = next(p for p in propose(frame) if p.column == column)
+    assert propose_hierarchy(frame, proposal) == rule
+    bound = Hierarchy.of(rule).bind(frame[column].unique().to_list(), column)
+    assert set(bound.table[-1]) in ({"*"}, {"*****"})  # the top hides every value, so that a search can end

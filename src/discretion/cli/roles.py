@@ -6,13 +6,17 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from discretion.cli.console import common_options, print_json, print_table, say
 from discretion.cli.output_checks import check_files
 from discretion.cli.schema_options import reading_options, take_reading
+
+if TYPE_CHECKING:
+    from discretion.data.dataset import Dataset
+    from discretion.data.detect import Proposal
 
 
 @click.command()
@@ -32,7 +36,7 @@ def roles(source: str, out: str | None, force: bool, as_json: bool, quiet: bool,
     data = read(source, report=lambda text: say(f"{source}: {text}", quiet), **options)
     proposals = propose(data)
     if out is not None:
-        _write_plan(source, proposals, Path(out), options)
+        _write_plan(source, data, proposals, Path(out), options)
         say(f"proposals written to {out}; read them, then set `confirmed: true`", quiet)
     if as_json:
         fields = ("column", "role", "roles", "type", "reason", "confidence", "distinct", "missing")
@@ -42,8 +46,9 @@ def roles(source: str, out: str | None, force: bool, as_json: bool, quiet: bool,
     print_table(f"{len(data):,} rows", ("column", "role", "type", "confidence", "reason"), rows)
 
 
-def _write_plan(source: str, proposals: Sequence[Any], path: Path, options: dict[str, Any]) -> None:
+def _write_plan(source: str, data: Dataset, proposals: Sequence[Proposal], path: Path, options: dict[str, Any]) -> None:
     from discretion.data.atomic import write_text
+    from discretion.data.detect import propose_hierarchy
 
     if "://" not in source and source != "-":
         source = os.path.relpath(source, path.parent)
@@ -67,8 +72,39 @@ def _write_plan(source: str, proposals: Sequence[Any], path: Path, options: dict
         *(f"  {_quoted(p.column)}: {_listed(p.roles)}  # {p.confidence} confidence: {p.reason}" for p in proposals),
     ]
     lines += ["", "types:", *(f"  {_quoted(p.column)}: {p.type}" for p in proposals)]
-    lines += ["", "steps:", "  - drop-identifiers", "", "requirements: []", "", "output: release", ""]
+    quasi = [p for p in proposals if "quasi" in p.roles]
+    found = {p.column: rule for p in quasi if (rule := propose_hierarchy(data, p)) is not None}
+    if found:
+        lines += [
+            "",
+            "# What a value becomes at each level. `groups: {levels: []}` only hides it: write groups that make",
+        ]
+        lines += ["# sense, `groups: {levels: [{married: [married, separated], not married: [single, widowed]}]}`."]
+        lines += ["hierarchies:", *(f"  {_quoted(n)}: {json.dumps(r, ensure_ascii=False)}" for n, r in found.items())]
+    lines += ["", *_protection(proposals), "", "output: release", ""]
     write_text(path, "\n".join(lines), overwrite=True)
+
+
+def _protection(proposals: Sequence[Proposal]) -> list[str]:
+    """Write steps that reach k-anonymity, with two values of each confidential column in every class."""
+    models = ["k-anonymity: {k: 5}"] if any("quasi" in p.roles for p in proposals) else []
+    confidential = [p.column for p in proposals if "sensitive" in p.roles and p.type != "set" and p.distinct > 1]
+    if models:
+        models += [f"distinct-l-diversity: {{l: 2, sensitive: {_quoted(name)}}}" for name in confidential]
+    dropped = ["  - drop-identifiers"] if any("identifier" in p.roles for p in proposals) else []
+    search = [
+        "  - optimal-generalization:",
+        "      suppression_limit: 0.02",
+        "      models:",
+        *(f"        - {model}" for model in models),
+    ]
+    steps = dropped + (search if models else [])
+    return [
+        *(["steps:", *steps] if steps else ["steps: []"]),
+        "",
+        "# What must hold before anything is published.",
+        *(["requirements:", *(f"  - {model}" for model in models)] if models else ["requirements: []"]),
+    ]
 
 
 def _listed(roles: Sequence[str]) -> str:

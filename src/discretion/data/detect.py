@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,6 +19,7 @@ Confidence = Literal["high", "low"]
 _NEARLY_ALL = 0.95
 _MANY_ROWS = 1000
 _FEW_VALUES = 20
+_MOST_LEVELS = 6
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,10 @@ class _Facts:
     distinct: int
     missing: int
     sample: pl.Series
+    whole: bool
+    """numbers without a fraction, also where they are stored with a decimal point"""
+    labelled: bool
+    """its values have names, as in files of SPSS and Stata"""
 
     @property
     def present(self) -> int:
@@ -77,9 +83,11 @@ class _Facts:
             return "date"
         if self.kind == pl.Enum:
             return "ordinal"
-        if self.kind.is_float() or (self.kind.is_numeric() and self.distinct > _FEW_VALUES):
+        if self.labelled:
+            return "nominal"
+        if self.kind.is_numeric() and not (self.whole and self.distinct <= _FEW_VALUES):
             return "continuous"
-        return "ordinal" if self.kind.is_integer() else "nominal"
+        return "ordinal" if self.whole else "nominal"
 
     def percent(self) -> str:
         return f"{self.distinct:,} distinct values in {self.present:,} rows"
@@ -103,11 +111,46 @@ def propose(data: Any) -> list[Proposal]:
     return [_propose(_facts(dataset, sample, name)) for name in dataset.columns]
 
 
+def propose_hierarchy(data: Any, proposal: Proposal) -> dict[str, Any] | None:
+    """Propose how a quasi-identifier may be generalized, as a plan writes it; None for sets.
+
+    Numbers of more than a few values get intervals whose width is a round number (some twenty of them, then twice as
+    wide at each level), dates months, years and decades, codes of digits of one length (postal codes) masking, and
+    categories one level, at which the value is hidden: what belongs together in a group only a person can tell.
+    """
+    dataset = Dataset.of(data)
+    name = proposal.column
+    if proposal.type == "set":
+        return None
+    if proposal.type == "date":
+        return {"dates": {"levels": ["month", "year", "decade"]}}
+    if dataset.is_numeric(name) and proposal.type in ("continuous", "ordinal") and proposal.distinct > 5:
+        low, high = dataset.extremes(name)
+        width = _round_width((high - low) / _FEW_VALUES, whole=_facts(dataset, dataset.frame, name).whole)
+        levels = 2
+        while width * 2 ** (levels - 1) < high - low and levels < _MOST_LEVELS:
+            levels += 1
+        return {"intervals": {"width": width, "levels": levels}}
+    texts = [str(value) for value in dataset.codes(name).values if value is not None]
+    if len(texts) > _FEW_VALUES and all(text.isdigit() and len(text) == len(texts[0]) >= 4 for text in texts):
+        return {"masking": {}}
+    return {"groups": {"levels": []}}
+
+
+def _round_width(width: float, *, whole: bool) -> float:
+    """Round a width up to 1, 2 or 5 times a power of ten; for whole numbers to at least 2."""
+    power = 10.0 ** math.floor(math.log10(width)) if width > 0 else 1.0
+    found = next(step * power for step in (1, 2, 5, 10) if step * power >= width * (1 - 1e-9))
+    found = max(found, 2.0) if whole else found
+    return int(found) if float(found).is_integer() else found
+
+
 def looks_like_identifier(data: Any, column: str) -> str | None:
     """Give the reason why a column surely names persons, or None; used to refuse plans that leave it as it is.
 
     Only strong signs count: addresses, numbers and codes of a known pattern in most cells; a name that says so
-    with values to match; or, from a thousand rows, text or whole numbers of which nearly all differ.
+    with values to match; whole numbers that all differ (from 20 rows; also stored with a decimal point, as SPSS and
+    Stata do); or, from a thousand rows, text of which nearly all differs.
     """
     dataset = Dataset.of(data)
     dataset.require([column])
@@ -124,8 +167,10 @@ def _facts(dataset: Dataset, sample: pl.DataFrame, name: str) -> _Facts:
     missing = dataset.count_missing(name)
     if isinstance(kind, pl.List | pl.Array):
         column = column.cast(pl.List(pl.String)).list.join("|")
-    distinct = column.fill_nan(None).drop_nulls().n_unique() if kind.is_float() else column.drop_nulls().n_unique()
-    return _Facts(name, kind, len(column), distinct, missing, sample[name])
+    present = column.fill_nan(None).drop_nulls() if kind.is_float() else column.drop_nulls()
+    whole = kind.is_integer() or bool(kind.is_float() and len(present) and (present == present.floor()).all())
+    labelled = bool(dataset.schema[name].value_labels)
+    return _Facts(name, kind, len(column), present.n_unique(), missing, sample[name], whole, labelled)
 
 
 def _propose(facts: _Facts) -> Proposal:
@@ -158,18 +203,21 @@ def _identifier(facts: _Facts) -> tuple[str, Confidence] | None:
         pattern, share = shape
         return (f"{share:.0%} of the values look like {pattern.what}", "high") if pattern.direct else None
     named = role_in_name(facts.column)
-    numbers = facts.kind.is_integer()
+    numbers = facts.whole and not facts.labelled
     if named is not None and named[0] == "identifier" and (facts.is_text or numbers):
         enough = 20 if facts.is_text else 1000
         many = facts.share > 0.5 or (is_whole_name(facts.column, named[1]) and facts.distinct > enough)
         said = f"the name says so ({named[1]!r})"
         return (f"{said}; {facts.percent()}", "high") if many else (f"{said}, but few values differ", "low")
     if facts.nearly_all_differ and named is None and _names_rows(facts):
-        sure: Confidence = "high" if facts.present >= _MANY_ROWS and facts.share >= 0.99 else "low"
+        sure: Confidence = "high" if facts.whole or (facts.present >= _MANY_ROWS and facts.share >= 0.99) else "low"
         what = "texts" if facts.is_text else "whole numbers"
         return f"nearly all {what} differ: {facts.percent()}", sure
-    if says_number(facts.column) and named is None and facts.share >= _NEARLY_ALL and (facts.is_text or numbers):
-        return f"the name says number or id, and nearly all values differ: {facts.percent()}", "high"
+    if says_number(facts.column) and named is None and (facts.is_text or numbers):
+        if facts.share >= _NEARLY_ALL:
+            return f"the name says number or id, and nearly all values differ: {facts.percent()}", "high"
+        if is_whole_name(facts.column, "id") and facts.distinct > _FEW_VALUES:
+            return f"the name says so ('id'); {facts.percent()}", "high"
     return None
 
 
@@ -177,7 +225,7 @@ def _names_rows(facts: _Facts) -> bool:
     """Tell whether values that nearly all differ name the rows: text, or whole numbers that are unique."""
     if facts.is_text:
         return True
-    return bool(facts.kind.is_integer()) and facts.distinct == facts.present
+    return facts.whole and not facts.labelled and facts.distinct == facts.present
 
 
 def _by_name(facts: _Facts, role: Role, word: str) -> Proposal:
@@ -189,7 +237,7 @@ def _by_name(facts: _Facts, role: Role, word: str) -> Proposal:
         confidence = "high" if facts.share < 1 else "low"
         kind = "nominal"
     elif role in ("geography", "stratum"):
-        kind = "continuous" if facts.kind.is_float() else "nominal"
+        kind = "continuous" if facts.kind.is_float() and not facts.whole else "nominal"
     return Proposal(facts.column, role, kind, reason, facts.distinct, facts.missing, confidence)  # type: ignore[arg-type]
 
 

@@ -23,6 +23,7 @@ _IDENTIFIERS = """
     ip ipaddress url website mac imei deviceid cookie
     patient patientid patientnumber paciente pacient paziente personid subjectid recordid caseid employeeid
     customerid userid memberid studentid respondentid participantid idnumber uuid guid
+    respondent participant interviewee proband befragter encuestado entrevistado intervistato enquete
 """
 _ROLES: Mapping[Role, str] = {
     "weight": """

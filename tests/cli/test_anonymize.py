@@ -217,3 +217,33 @@ def test_two_outputs_need_two_files(tmp_path: Path, cli: Cli) -> None:
     assert done.code == 2 and "two outputs have the same name" in done.err
     done = cli(*call, "--step", tmp_path / "no" / "step.yaml")
     assert done.code == 3 and "there is no folder" in done.err
+
+
+def test_what_more_suppression_would_gain(census: list[object], cli: Cli) -> None:
+    done = cli("anonymize", *census, "--k", 5, "--suppression-limit", 0.01, "--json", "--dry-run")
+    more = done.json()["with_more_suppression"]
+    assert [one["suppression_limit"] for one in more] == [0.02, 0.05]
+    for one in more:
+        alone = cli(
+            "anonymize", *census, "--k", 5, "--suppression-limit", one["suppression_limit"], "--json", "--dry-run"
+        )
+        assert (alone.json()["score"], alone.json()["levels"]) == (one["score"], one["levels"])
+        assert one["score"] <= done.json()["score"]
+
+
+def test_a_folder_of_hierarchies_and_a_plan_that_runs(tmp_path: Path, census: list[object], cli: Cli) -> None:
+    folder = tmp_path / "levels"
+    folder.mkdir()
+    for name in KEYS:
+        (tmp_path / f"{name}.csv").rename(folder / f"census_hierarchy_{name}.csv")
+    plan = tmp_path / "plan.yaml"
+    options = ["--quasi", ",".join(KEYS), "--sensitive", "education", "--hierarchies", folder, "--k", 5]
+    (tmp_path / "census.csv").write_text((tmp_path / "census.csv").read_text().replace(",", ";"))
+    found = cli("anonymize", census[0], census[1], *options, "--plan-out", plan, "--json")
+    assert found.code == 0, found.err
+    assert (tmp_path / "out.csv").read_text().partition("\n")[0] == "region;age;sex;education;income"
+    done = cli("run", plan, "--out", tmp_path / "again", "--json")
+    assert done.code == 0, done.err
+    again, once = (pl.read_csv(tmp_path / name, separator=";") for name in ("again/data.csv", "out.csv"))
+    assert again.sort(again.columns).equals(once.sort(once.columns))
+    assert cli("anonymize", *census[:2], "--hierarchies", tmp_path / "none", "--quasi", "age", "--k", 2).code == 2

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import discretion
+from discretion.cli.console import print_table
 from tests.cli.conftest import Cli, spawn
 
 
@@ -90,3 +91,16 @@ def test_start_up_costs_little_more_than_numpy() -> None:
     numpy, imported, helped = (min(times) for times in zip(*rounds, strict=True))
     assert imported <= 1.5 * numpy
     assert helped <= 2.5 * numpy
+
+
+@pytest.mark.parametrize("columns", ["80", "100"])
+def test_no_figure_is_cut_in_a_narrow_terminal(
+    capsys: pytest.CaptureFixture[str], columns: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    figures = [f"{10**i}.12345" for i in range(3, 12)]
+    print_table("Title", ("name", *figures), [("a-long-name-of-a-measure and words", *figures)], numeric=range(1, 10))
+    shown = capsys.readouterr().out
+    assert (
+        all(shown.count(figure) >= 2 for figure in figures) and "a-long-name-of-a-measure" in shown and "…" not in shown
+    )

@@ -14,17 +14,20 @@ from discretion.cli.console import common_options, print_json, print_table, prog
 from discretion.cli.output_checks import check_outputs
 from discretion.cli.schema_options import read_with, schema_options, source_options, take_schema
 from discretion.cli.wording import GIVE_HIERARCHY
+from discretion.context import ignore_progress
 from discretion.errors import PlanError
 
 if TYPE_CHECKING:
     from discretion.anonymize.solutions import Solution
     from discretion.data.dataset import Dataset
     from discretion.model import PrivacyModel
+    from discretion.release.plan import Plan
 
 _SEARCHES = ("optimal-generalization", "mondrian", "local-recoding")
 _LOSSES = ("loss", "height", "precision-loss", "aecs", "discernibility", "entropy", "ambiguity")
 _SHORTCUTS = {"k": "k-anonymity", "l": "distinct-l-diversity", "t": "t-closeness"}
 _SHOWN = 10
+_LIMITS = (0.01, 0.02, 0.05)
 
 
 @click.command(name="anonymize")
@@ -61,6 +64,9 @@ _SHOWN = 10
 @click.option("--seconds", type=float, help="time limit of the search")
 @click.option("--space", metavar="FILE", help="write the nodes looked at: a table (.csv) or a picture (.svg)")
 @click.option("--step", "step_file", metavar="FILE", help="write the solution as a step of a plan (.yaml)")
+@click.option(
+    "--plan-out", metavar="FILE", help="write a whole plan that repeats this: `discretion run` carries it out"
+)
 @click.option("--force", is_flag=True, help="overwrite files that exist")
 @click.option("--dry-run", is_flag=True, help="search, but write nothing")
 @schema_options
@@ -72,7 +78,7 @@ def anonymize(source: str, target: str, **options: Any) -> None:  # fmt: skip
     models = _models(options)
     schema, reading = take_schema(options)
     check_outputs(
-        target, options["space"], options["step_file"],
+        target, options["space"], options["step_file"], options["plan_out"],
         force=options["force"], as_json=as_json, dry_run=options["dry_run"],
     )  # fmt: skip
     data = read_with(source, schema, reading, quiet)
@@ -83,7 +89,8 @@ def anonymize(source: str, target: str, **options: Any) -> None:  # fmt: skip
         solution = _solve(data, models, options, progress)
     _name_fixed(data, solution, quiet)
     written = _write(solution, target, options)
-    _report(solution, as_json, quiet, stderr=target == "-")
+    gains = [] if options["levels"] else _gains(data, models, options, solution)
+    _report(solution, gains, as_json, quiet, stderr=target == "-")
     for path in written:
         say(f"written: {path}", quiet)
 
@@ -122,6 +129,14 @@ def _solve(data: Dataset, models: list[PrivacyModel], options: dict[str, Any], p
     return solution
 
 
+def _gains(data: Dataset, models: list[PrivacyModel], options: dict[str, Any], found: Solution) -> list[Solution]:
+    """Solve again with 1, 2 and 5 % of the records that may be dropped, where that is more than was allowed."""
+    more = [share for share in _LIMITS if share > options["suppression_limit"]]
+    if options["seconds"] or not found.proven:
+        return []
+    return [_solve(data, models, {**options, "suppression_limit": share}, ignore_progress) for share in more]
+
+
 def _name_fixed(data: Dataset, solution: Solution, quiet: bool) -> None:
     """Name the columns that the search could not generalize."""
     from discretion.anonymize.problem import without_hierarchy
@@ -151,10 +166,29 @@ def _write(solution: Solution, target: str, options: dict[str, Any]) -> list[str
     if options["step_file"]:
         write_text(Path(options["step_file"]), to_yaml({"steps": [solution.plan_step()]}), overwrite=force)
         written.append(options["step_file"])
+    if options["plan_out"]:
+        _plan(solution).save(options["plan_out"])
+        written.append(options["plan_out"])
     return written
 
 
-def _report(solution: Solution, as_json: bool, quiet: bool, *, stderr: bool) -> None:
+def _plan(solution: Solution) -> Plan:
+    """Give the plan that repeats a solution: roles and hierarchies, its levels as a step, its models as required."""
+    from discretion.part import parse
+    from discretion.protect.identifiers import DropIdentifiers
+    from discretion.release.plan import Output, Plan, Requirement, Step
+
+    data = solution.dataset.origin
+    if not data.came_from:
+        raise PlanError("--plan-out: data from standard input or a database address cannot be named in a plan")
+    search: Any = parse(solution.plan_step(), "method")
+    methods = [DropIdentifiers(), search] if data.having("identifier") else [search]
+    steps = tuple(Step(method, f"{number}-{method.kind}") for number, method in enumerate(methods, 1))
+    required = tuple(Requirement(model) for model in search.models)
+    return Plan(data.schema, steps, requirements=required, data=data.came_from, output=Output("release"))
+
+
+def _report(solution: Solution, gains: list[Solution], as_json: bool, quiet: bool, *, stderr: bool) -> None:
     classes = solution.classes
     if as_json:
         print_json(
@@ -169,6 +203,10 @@ def _report(solution: Solution, as_json: bool, quiet: bool, *, stderr: bool) -> 
                     "smallest": classes.smallest, "largest": classes.largest,
                 },
                 "nodes": {"lattice": solution.space.nodes, "evaluated": len(solution.space)},
+                "with_more_suppression": [
+                    {"suppression_limit": share, "score": one.score, "suppressed": one.suppressed, "levels": one.levels}
+                    for share, one in zip(_LIMITS[-len(gains):], gains, strict=True)
+                ] if gains else [],
             }
         )  # fmt: skip
         return
@@ -185,11 +223,20 @@ def _report(solution: Solution, as_json: bool, quiet: bool, *, stderr: bool) -> 
     title = f"The best solutions ({len(solution.space):,} of {solution.space.nodes:,} nodes were evaluated)"
     print_table(title, ("loss", "k", "suppressed", "status", "levels"), rows, (0, 1, 2), stderr=stderr)
     say(solution.words, quiet)
+    if gains:
+        records = len(solution.dataset.origin)
+        more = [
+            (f"{share:.0%}", shown(one.score), f"{one.suppressed / records:.2%}",
+             ", ".join(f"{name} {level}" for name, level in one.levels.items()))
+            for share, one in zip(_LIMITS[-len(gains):], gains, strict=True)
+        ]  # fmt: skip
+        heads = ("limit", "loss", "suppressed", "levels")
+        print_table("If more records might be dropped (--suppression-limit)", heads, more, (0, 1, 2), stderr=stderr)
 
 
 def _refuse_foreign(options: dict[str, Any], known: Collection[str]) -> None:
     """Refuse options that the search chosen does not have; they would be ignored."""
-    given = {name: options[name] for name in ("importance", "levels", "space", "step_file", "seconds")}
+    given = {name: options[name] for name in ("importance", "levels", "space", "step_file", "plan_out", "seconds")}
     given["suppression_limit"] = options["suppression_limit"]
     given["loss"] = options["loss"] != "loss"
     for name, value in given.items():

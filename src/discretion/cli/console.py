@@ -57,18 +57,27 @@ def print_table(
     *,
     stderr: bool = False,
 ) -> None:
-    """Print a table on stdout, or on stderr where stdout has the data."""
+    """Print a table on stdout, or on stderr where stdout has the data.
+
+    Words wrap where the terminal is narrow; a figure or a word is never cut: the table rather becomes too wide.
+    """
     from rich import box
     from rich.table import Table
 
     table = Table(title=title or None, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False)
-    last = len(headers) - 1
+    needed = 0
     for number, header in enumerate(headers):
-        justify: Literal["left", "right"] = "right" if number in numeric else "left"
-        table.add_column(header, justify=justify, overflow="fold", no_wrap=number < last)
+        cells = [header, *(row[number] for row in rows)]
+        whole = number in numeric
+        least = max((len(word) for cell in cells for word in ([cell] if whole else cell.split())), default=0)
+        needed += least + 3
+        justify: Literal["left", "right"] = "right" if whole else "left"
+        table.add_column(header, justify=justify, overflow="fold", no_wrap=whole, min_width=least)
     for row in rows:
         table.add_row(*row)
-    rich_console(stderr=stderr).print(table)
+    console = rich_console(stderr=stderr)
+    console.width = max(console.width, needed)
+    console.print(table)
 
 
 @contextmanager

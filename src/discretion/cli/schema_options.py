@@ -62,6 +62,10 @@ schema_options = _all(
             help="hierarchy of a column: a CSV file, or a rule: 'age={intervals: {width: 5, levels: 4}}'",
         ),
         click.option(
+            "--hierarchies", "hierarchy_folder", metavar="FOLDER",
+            help="folder with a file COLUMN.csv (or …hierarchy_COLUMN.csv) for each column that has a hierarchy",
+        ),
+        click.option(
             "--type", "types", multiple=True, metavar="COLUMN=TYPE",
             help="type of a column: continuous, ordinal, nominal, set or date",
         ),
@@ -89,7 +93,8 @@ def take_schema(options: dict[str, Any]) -> tuple[Schema, dict[str, Any]]:
     for role in _ROLES:
         for name in _names(options.pop(role, None)):
             roles.setdefault(name, []).append(role)
-    hierarchies = dict(_hierarchy(text) for text in options.pop("hierarchy", ()))
+    hierarchies = _in_folder(options.pop("hierarchy_folder", None))
+    hierarchies |= dict(_hierarchy(text) for text in options.pop("hierarchy", ()))
     types = pairs_of(options.pop("types", ()), "--type", "COLUMN=TYPE")
     codes = pairs_of(options.pop("missing_codes", ()), "--missing-codes", "COLUMN=CODE")
     missing = {name: text.split("|") if isinstance(text, str) else text for name, text in codes.items()}
@@ -133,6 +138,19 @@ def _hierarchy(text: str) -> tuple[str, Any]:
     if spec.lstrip().startswith(("{", "[")):
         return column, structured(spec, f"--hierarchy {column}")
     return column, str(Path(spec))
+
+
+def _in_folder(folder: str | None) -> dict[str, Any]:
+    """Find the hierarchy files of a folder; the column is what the name says, after `hierarchy_` where that stands."""
+    if folder is None:
+        return {}
+    if not Path(folder).is_dir():
+        raise PlanError(f"--hierarchies: no folder {folder!r}")
+    files = sorted(Path(folder).glob("*.csv"))
+    marked = [file for file in files if "hierarchy_" in file.stem]
+    if not files:
+        raise PlanError(f"--hierarchies: no file COLUMN.csv or …hierarchy_COLUMN.csv in {folder!r}")
+    return {file.stem.rpartition("hierarchy_")[2]: str(file) for file in marked or files}
 
 
 def read_with(path: str, schema: Schema, reading: dict[str, Any], quiet: bool, *, partial: bool = False) -> Dataset:

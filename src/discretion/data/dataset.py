@@ -22,6 +22,7 @@ from discretion.errors import DataError, PlanError, unknown
 if TYPE_CHECKING:
     import polars as pl
 
+    from discretion.data.dialect import Dialect
     from discretion.part import Part
 
 Purpose = Literal["classes", "perturb", "compare", "compare-numbers"]
@@ -52,6 +53,7 @@ class Dataset:
         "_rows",
         "_source",
         "came_from",
+        "dialect",
         "levels",
         "lost_records",
         "schema",
@@ -83,6 +85,7 @@ class Dataset:
         self._masks: Mapping[str, NDArray[np.bool_]] = MappingProxyType({})
         self._cache: dict[object, Any] = {}
         self.came_from: Mapping[str, Any] = MappingProxyType({})
+        self.dialect: Dialect | None = None
         self.levels: Mapping[str, Level] = MappingProxyType({})
         self.lost_records = 0
         self.steps: tuple[Part, ...] = ()
@@ -369,7 +372,7 @@ class Dataset:
         new._root = self.origin
         new._masks = self._masks
         new._cache = cache
-        new.came_from = self.came_from
+        new.came_from, new.dialect = self.came_from, self.dialect
         new.levels = self.levels
         new.lost_records = self.lost_records
         new.steps = self.steps

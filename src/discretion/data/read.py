@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from discretion.data.database import Address, is_url, parse_url, read_database
 from discretion.data.dataset import Dataset
-from discretion.data.dialect import Given
+from discretion.data.dialect import Dialect, Given
 from discretion.data.files import read_arrow, read_excel, read_json, read_parquet
 from discretion.data.formats import Format, existing_file, format_of
 from discretion.data.labels import Labels, read_labelled
@@ -86,13 +86,13 @@ def read_as(
 
 
 def _read(options: _Options, schema: Schema, *, partial: bool = False) -> Dataset:
-    frame, labels = options.load(schema)
+    frame, labels, dialect = options.load(schema)
     if not frame.height:
         raise DataError(f"{options.name} has a header but no rows")
     if partial:
         schema = schema.only(frame.columns)
     data = Dataset(_split_sets(frame, schema), schema=labels.put_into(schema))
-    data.came_from = options.for_plan()
+    data.came_from, data.dialect = options.for_plan(), dialect
     return data
 
 
@@ -133,16 +133,17 @@ class _Options:
             return parse_url(self.text, None, None).name
         return "standard input" if self.text == "-" else repr(self.text)
 
-    def load(self, schema: Schema) -> tuple[pl.DataFrame, Labels]:
-        """Read the frame and its labels."""
+    def load(self, schema: Schema) -> tuple[pl.DataFrame, Labels, Dialect | None]:
+        """Read the frame, its labels, and how its text was written."""
         if self.text == "-":
             if self.format is not None and format_of(self.path, self.format) != "csv":
                 raise PlanError("only CSV can be read from standard input")
             self._check("csv")
-            return self._delimited(TextSource("standard input", content=sys.stdin.buffer.read()), schema), Labels()
+            frame, dialect = self._delimited(TextSource("standard input", content=sys.stdin.buffer.read()), schema)
+            return frame, Labels(), dialect
         if is_url(self.text):
             self._check("postgresql")
-            return self._chosen(read_database(parse_url(self.text, self.table, self.query))), Labels()
+            return self._chosen(read_database(parse_url(self.text, self.table, self.query))), Labels(), None
         if not self.path.exists() or self.path.is_dir():
             existing_file(self.path)
         kind = self._kind()
@@ -176,14 +177,14 @@ class _Options:
         if problems:
             raise PlanError(problems)
 
-    def _file(self, kind: Format, schema: Schema) -> tuple[pl.DataFrame, Labels]:
-        path, plain = self.path, Labels()
+    def _file(self, kind: Format, schema: Schema) -> tuple[pl.DataFrame, Labels, Dialect | None]:
+        path, dialect = self.path, None
         if kind in ("stata", "spss", "sas", "xpt"):
-            return read_labelled(path, kind, self.columns, self.given.encoding)
+            return *read_labelled(path, kind, self.columns, self.given.encoding), None
         if kind == "csv":
             piped = not path.is_file()
             source = TextSource(self.name, content=path.read_bytes()) if piped else TextSource(self.name, path)
-            frame = self._delimited(source, schema)
+            frame, dialect = self._delimited(source, schema)
         elif kind == "parquet":
             frame = read_parquet(path, self.columns)
         elif kind == "arrow":
@@ -197,13 +198,13 @@ class _Options:
             frame = self._chosen(read_database(address))
         else:
             raise PlanError("give the address of the PostgreSQL database: postgresql://user@host/base?table=name")
-        return frame, plain
+        return frame, Labels(), dialect
 
-    def _delimited(self, source: TextSource, schema: Schema) -> pl.DataFrame:
+    def _delimited(self, source: TextSource, schema: Schema) -> tuple[pl.DataFrame, Dialect]:
         frame, dialect = read_text(source, self.given, schema, self.columns)
         if self.report is not None:
             self.report(dialect.sentence())
-        return frame
+        return frame, dialect
 
     def _chosen(self, frame: pl.DataFrame) -> Any:
         return frame.select(choose_columns(self.name, frame.columns, self.columns))

@@ -27,7 +27,7 @@ def write(
     *,
     format: str | None = None,  # noqa: A002 - the public name of the option
     delimiter: str | None = None,
-    decimal: str = ".",
+    decimal: str | None = None,
     encoding: str = "utf-8",
     overwrite: bool = False,
     sheet: str | None = None,
@@ -37,7 +37,8 @@ def write(
 
     The file appears whole or not at all. An existing one is kept unless `overwrite`. Missing values are empty
     cells (and an empty text is read back as missing); set-valued columns are joined with `|` where the format
-    has no lists. The delimiter is a comma (a tab in `.tsv` files). Labels of variables and values stay in
+    has no lists. The delimiter and the decimal sign are those of the text file that the data was read from; for data
+    from elsewhere a comma and a point (a tab in `.tsv` files). Labels of variables and values stay in
     Stata and SPSS files (in SAS transport files those of variables); value labels of a column whose values are
     of another type by now are left out. The same data gives the same bytes in every file format: times of
     writing in headers are replaced by a fixed one. Database files are not stable in this sense.
@@ -53,9 +54,11 @@ def write(
     Given(delimiter, decimal, encoding).check()
     frame, schema = _take(data)
     text = str(path)
+    read_as = (data.dialect if isinstance(data, Dataset) else None) or Dialect()
     if delimiter is None:
-        delimiter = "\t" if text.lower().removesuffix(".gz").endswith((".tsv", ".tab")) else ","
-    style = Dialect(delimiter, decimal, encoding)  # type: ignore[arg-type]
+        delimiter = "\t" if text.lower().removesuffix(".gz").endswith((".tsv", ".tab")) else read_as.delimiter
+        decimal = decimal or (read_as.decimal if delimiter != "," else ".")
+    style = Dialect(delimiter, decimal or ".", encoding)  # type: ignore[arg-type]
     place = _place(path, format, sheet, table)
     if text == "-":
         _to_stdout(frame, style)

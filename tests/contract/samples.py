@@ -29,6 +29,7 @@ OVERRIDES: dict[str, dict[str, object]] = {
     "bottom-code": {"column": "income", "quantile": 0.1},
     "drop-identifiers": {"columns": ["name"]},
     "sample": {"share": 1.0},
+    "reissue-weights": {"weight": "hours", "by": ["region"], "smallest": 1},
     "group-categories": {"column": "region", "groups": {"north": ["a", "b"]}},
     "outlier-noise": {"columns": ["income", "hours"], "variance_share": 0.2, "quantile": 0.6},
     "round": {"columns": ["income", "hours"], "base": 7},
@@ -119,6 +120,7 @@ MISSPELLED: dict[str, dict[str, object]] = {
     "targeted-record-swap": {"geography": ["incme"]},
     "at-household-level": {"method": {"pram": {"columns": ["incme"], "keep_share": 0.5}}},
     "sample": {"by": ["incme"]},
+    "reissue-weights": {"by": ["incme"]},
 }
 """Fields that name a column which does not exist, for methods without `columns`, `column` or `levels`."""
 

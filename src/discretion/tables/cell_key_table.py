@@ -155,7 +155,7 @@ def _newton(support: Floats, variance: float) -> Floats:
     """Minimize the dual by Newton steps, shortened until the dual falls or its slope halves.
 
     The dual is flat at its bottom: it tells a point from the best one only to the root of the machine's precision. The
-    slope, which is the error of mean and variance, tells them apart to the precision itself, so that it ends the search.
+    slope, which is the error of mean and variance, tells them apart to the precision itself, and ends the search.
     """
     scale = np.abs(support).max()
     s = support / scale

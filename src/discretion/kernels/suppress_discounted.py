@@ -29,9 +29,9 @@ def suppress_discounted(
     """Give for each row the cells to suppress (bits) so that it matches k rows, and how many rows could not be helped.
 
     A row counts itself and every row that agrees with it wherever both have a value: as 1 if that row is complete or
-    the same as it, else as `alpha` (below 1). Column j holds codes 0 … cardinalities[j]−1; the last code stands for missing; a column of
-    infinite cost is never suppressed. Time O(n·columns) for each set of columns, each pattern of missing values and
-    each round (few), and the time of `suppress_category` and `suppress_wildcard`.
+    the same as it, else as `alpha` (below 1). Column j holds codes 0 … cardinalities[j]−1; the last code stands for
+    missing; a column of infinite cost is never suppressed. Time O(n·columns) for each set of columns, each pattern of
+    missing values and each round (few), and the time of `suppress_category` and `suppress_wildcard`.
     """
     cells, lost = _among_complete(columns, cardinalities, k, alpha, costs, tick)
     if not (lost or cells.any()):

@@ -73,8 +73,8 @@ class LocalSuppression(ReachesModels, StratifiedMethod, kind="local-suppression"
     missing: Reading = "category"
     """how a missing value counts: as a category of its own (strict), or as matching anything"""
     alpha: float = Field(1.0, ge=0, le=1)
-    """with `missing: wildcard`, how much a matching record with missing values counts (1 fully, 0 not at all); one that is the
-    same in all columns, missing ones included, always counts fully"""
+    """with `missing: wildcard`, how much a matching record with missing values counts: 1 fully, 0 not at all (one that
+    is the same in all columns, missing ones included, always counts fully)"""
     linked: FrozenMapping[str, Columns] = Field(default_factory=lambda: MappingProxyType({}))
     """columns that are suppressed wherever a key column is, for example {region: [postcode, distance]}"""
 

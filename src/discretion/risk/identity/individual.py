@@ -52,7 +52,8 @@ class WeightedRisk(Measure):
     missing: Missing = "category"
     """how a missing value counts: as a category of its own, as matching anything, or by leaving its record out"""
     alpha: float = Field(1.0, ge=0, le=1)
-    """with `missing: wildcard`, how much a matching record with missing values counts that is not the same in all columns"""
+    """with `missing: wildcard`, how much a matching record with missing values counts (fully if it is the same in all
+    columns)"""
     estimator: Literal["exact", "approximate"] = "exact"
     """the exact formula, or for classes of more than two records the approximation p/(f−(1−p)) of other tools"""
     approximate: bool = False

@@ -22,7 +22,7 @@ def use(part: Part, original: dc.Dataset, released: dc.Dataset) -> None:
     """Run a part of any family."""
     call: object = part
     if isinstance(part, Method):
-        part(original, seed=1)
+        part(released, seed=1)
     elif getattr(part, "needs", "released") == "both":
         call(original, released)  # type: ignore[operator]
     else:
@@ -44,18 +44,15 @@ def test_durations_and_times_are_computed_with_or_refused_in_words(part: type[Pa
 
 @pytest.mark.parametrize("part", PARTS, ids=[part.kind for part in PARTS])
 def test_no_error_prints_a_cell(part: type[Part], key_file: str) -> None:
-    """One odd value in each column, in turn: a word among numbers, a number beside categories, a value of no class."""
     made = part(**fields_for(part, key_file))
-    for name, value in (("region", WORD), ("sex", WORD), ("name", WORD), ("income", NUMBER), ("hours", WORD)):
+    # a rule makes the levels from the data: their values are people's, and errors may not name them
+    rule = dc.Hierarchy.groups({"north": ["a", "b"], "south": ["c", "d"]})
+    original = dc.Dataset(frame(), roles=ROLES, hierarchies={"region": rule})
+    for name, value in (("region", WORD), ("income", NUMBER), ("hours", WORD)):
         column = frame()[name].to_list()
         column[5] = value
-        odd = frame().with_columns(pl.Series(name, [str(v) if isinstance(value, str) else v for v in column]))
-        # levels that a rule makes from the data: their values are people's, and errors may not name them
-        rule = dc.Hierarchy.groups({"north": ["a", "b"], "south": ["c", "d"]})
-        original = dc.Dataset(frame(), roles=ROLES, hierarchies={"region": rule})
-        strange = dc.Dataset(odd, roles=ROLES, hierarchies={"region": rule})
-        for pair in ((original, strange), (strange, original)):
-            try:
-                use(made, *pair)
-            except DiscretionError as error:
-                assert WORD not in str(error) and str(NUMBER) not in str(error), error
+        odd = frame().with_columns(pl.Series(name, column, pl.Float64 if value == NUMBER else pl.String, strict=False))
+        try:
+            use(made, original, dc.Dataset(odd, roles=ROLES, hierarchies={"region": rule}))
+        except DiscretionError as error:
+            assert WORD not in str(error) and str(NUMBER) not in str(error), error

@@ -45,13 +45,25 @@ def wildcard_counts(
     for j, missing in enumerate(missing_codes):
         if missing is not None:
             observed[:, j] = distinct[j] != missing
-    share = np.where(observed.all(axis=1), 1.0, alpha)
     values: list[Floats] = [classes.counts.astype(np.float64)]
     if weights is not None:
         values.append(class_sums(classes.ids, classes.counts.size, weights))
-    full = np.stack(values)
-    matches = _matches(distinct, cardinalities, observed, share * full) + (1 - share) * full
+    matches = _discounted(distinct, cardinalities, observed, np.stack(values), alpha)
     return matches[0, classes.ids], (matches[1, classes.ids] if weights is not None else None)
+
+
+def _discounted(
+    distinct: list[Codes], cardinalities: Sequence[int], observed: Bools, values: Floats, alpha: float
+) -> Floats:
+    """Sum each kind of value over the matching rows; whole numbers stay exact where nothing is discounted."""
+    if alpha == 1:
+        return _matches(distinct, cardinalities, observed, values)
+    complete = observed.all(axis=1)
+    found = _matches(distinct, cardinalities, observed, np.where(complete, values, 0.0))
+    own = np.where(complete, 0.0, values)
+    if alpha > 0:
+        return found + own + alpha * (_matches(distinct, cardinalities, observed, own) - own)
+    return found + own
 
 
 def _matches(distinct: list[Codes], cardinalities: Sequence[int], observed: Bools, values: Floats) -> Floats:

@@ -6,12 +6,13 @@ STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.docs-installed
 JOBS ?= 2
 
-.PHONY: help install demo test test-all lint types bench docs clean
+.PHONY: help install demo test test-all test-cpus test-cpus-quick lint types bench docs clean
 
 help:
 	@echo "make demo      protect an invented census and write a release with a report to demo/"
 	@echo "make test      run the tests (a few minutes)"
 	@echo "make test-all  also the slow statistical and load tests"
+	@echo "make test-cpus the numeric tests as other processors would compute them (an hour); test-cpus-quick: one of them"
 	@echo "make lint      ruff and mypy"
 	@echo "make bench     the benchmarks, as ratios to numpy, scipy and polars on this machine"
 	@echo "make docs      build the documentation in site/"
@@ -36,6 +37,12 @@ test: $(STAMP)
 
 test-all: $(STAMP)
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --hypothesis-profile explore
+
+test-cpus: $(STAMP)
+	$(BIN)/python tests/cpus.py -n $(JOBS) --dist loadgroup
+
+test-cpus-quick: $(STAMP)
+	$(BIN)/python tests/cpus.py --quick -n $(JOBS) --dist loadgroup
 
 lint: $(STAMP)
 	$(BIN)/ruff check src tests benchmarks docs

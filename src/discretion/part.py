@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module, metadata, resources
+from importlib.resources.abc import Traversable
 from pathlib import PurePath
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args, get_origin
@@ -45,9 +46,15 @@ PACKAGES: Mapping[str, Family] = {
 ENTRY_POINTS = "discretion.parts"
 
 _CLASS = re.compile(
-    r'^class (?P<name>\w+)\([^)]*?\bkind="(?P<kind>[a-z0-9-]+)"[^)]*\):[^\n]*\n\s*"""(?P<summary>[^\n]*?)(?:"""|\n)',
+    r'^class (?P<name>\w+)\([^)]*?\bkind="(?P<kind>[a-z0-9-]+)"[^)]*\):[^\n]*\n\s*"""(?P<summary>[^\n]+?)(?:"""|\n)',
     re.MULTILINE,
 )
+"""A class statement as they are usually written; what it does not read is read by Python's own parser."""
+_BEGIN = re.compile(r"^[ \t]*class\s+\w+[^\n(:]*\(", re.MULTILINE)
+_HEADER = re.compile(
+    r"^[ \t]*class\s+\w+[^\n(:]*\((?P<inside>(?:[^()]|\((?:[^()]|\([^()]*\))*\))*)\)\s*:", re.MULTILINE
+)
+_KIND = re.compile(r"\bkind\s*=(?!=)")
 
 
 @dataclass(frozen=True)
@@ -81,9 +88,9 @@ class Entry:
             ) from error
 
 
-def _scan(package: str, family: Family) -> Iterator[Entry]:
-    root = resources.files("discretion").joinpath(*package.split("."))
-    stack = [(root, f"discretion.{package}")]
+def _scan(root: Traversable, package: str, family: Family) -> Iterator[Entry]:
+    """List the parts in the files of a folder and those below, which is the package of that name."""
+    stack = [(root, package)]
     while stack:
         folder, dotted = stack.pop()
         if not folder.is_dir():
@@ -93,14 +100,52 @@ def _scan(package: str, family: Family) -> Iterator[Entry]:
                 stack.append((item, f"{dotted}.{item.name}"))
             elif item.name.endswith(".py"):
                 module = f"{dotted}.{item.name[:-3]}"
-                for match in _CLASS.finditer(item.read_text(encoding="utf-8")):
-                    yield Entry(match["kind"], match["name"], family, match["summary"].strip(), module)
+                for kind, name, summary in _classes(item.read_text(encoding="utf-8"), module):
+                    yield Entry(kind, name, family, summary.strip(), module)
+
+
+def _classes(text: str, module: str) -> list[tuple[str, str, str]]:
+    """Give kind, name and summary of the parts of a file.
+
+    Parsing every file would cost more than all the rest of the start; it is done where the class statements that name a
+    kind are not those that were read.
+    """
+    if not _KIND.search(text):
+        return []
+    found = [(match["kind"], match["name"], match["summary"]) for match in _CLASS.finditer(text)]
+    headers = [match["inside"] for match in _HEADER.finditer(text)]
+    named = sum(_KIND.search(inside) is not None for inside in headers)
+    if named == len(found) and len(headers) == len(_BEGIN.findall(text)):
+        return found
+    import ast
+
+    tree = ast.parse(text)
+    found = []
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.ClassDef):
+            continue
+        for keyword in node.keywords:
+            if keyword.arg != "kind":
+                continue
+            kind = keyword.value.value if isinstance(keyword.value, ast.Constant) else None
+            if not isinstance(kind, str) or not re.fullmatch("[a-z0-9-]+", kind) or node not in tree.body:
+                raise PlanError(
+                    f"{module}, line {node.lineno}: the class {node.name} cannot be registered: a part is a class of "
+                    "its module, and its `kind` a text of small letters, digits and hyphens"
+                )
+            found.append((kind, node.name, (ast.get_docstring(node) or "").partition("\n")[0]))
+    return found
 
 
 @cache
 def index() -> Mapping[str, Entry]:
     """List every part by kind, without importing it: the built-in ones and those of other packages."""
-    found = {entry.kind: entry for package, family in PACKAGES.items() for entry in _scan(package, family)}
+    found: dict[str, Entry] = {}
+    for package, family in PACKAGES.items():
+        folder = resources.files("discretion").joinpath(*package.split("."))
+        for entry in _scan(folder, f"discretion.{package}", family):
+            if (known := found.setdefault(entry.kind, entry)) is not entry:
+                raise PlanError(f"the kind {entry.kind!r} is that of {known.module} and of {entry.module}")
     for point in metadata.entry_points(group=ENTRY_POINTS):
         if point.name in found:
             raise PlanError(f"the package of entry point {point.value!r} redefines the kind {point.name!r}")

@@ -127,15 +127,22 @@ class Problem:
                 for label, c in classes.items()
             )
         assert loss == "entropy"
-        total = 0.0
+        lost = self.entropies(labels, suppressed, g, s)
+        return sum(one * bits for one, bits in zip(weight, lost, strict=True))
+
+    def entropies(
+        self, labels: Sequence[tuple[str, ...]], suppressed: Sequence[int], g: float = 1.0, s: float = 1.0
+    ) -> list[float]:
+        """Give the bits that each column loses."""
+        found = []
         for j, name in enumerate(self.columns):
             values = Counter(row[name] for row in self.rows)
             groups = Counter(label[j] for label in labels)
             hidden = Counter(labels[i][j] for i in suppressed)
-            plain = -sum(math.log2(values[self.rows[i][name]] / groups[labels[i][j]]) for i in range(n))
+            plain = -sum(math.log2(values[row[name]] / groups[labels[i][j]]) for i, row in enumerate(self.rows))
             lost = -sum(c * math.log2(c / len(suppressed)) for c in hidden.values())
-            total += weight[j] * (g * plain + s * lost)
-        return total
+            found.append(g * plain + s * lost)
+        return found
 
     def everything(self, loss: str) -> list[Evaluated]:
         heights = [len(table[0]) for table in self.tables.values()]

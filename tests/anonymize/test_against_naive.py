@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import get_args
 
+import numpy as np
 import pytest
 
 import discretion as dc
@@ -114,3 +117,69 @@ def _classes(labels: list[tuple[str, ...]]) -> list[list[int]]:
     for number, label in enumerate(labels):
         found.setdefault(label, []).append(number)
     return list(found.values())
+
+
+@pytest.mark.parametrize("limit", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("seed", range(12))
+def test_presence_looks_at_every_class_of_the_population(seed: int, limit: float) -> None:
+    everybody = frame(seed, 60)
+    table = everybody[: 25 + seed]
+    problem, people = naive(table, []), naive(everybody, [])
+    model = dc.DeltaPresence(delta_min=0.25 + 0.02 * seed, delta_max=0.9, population=everybody)
+    fitting = []
+    for node in problem.everything("loss"):
+        ours, theirs = problem.labels(node.levels), people.labels(node.levels)
+        shares = [ours.count(label) / theirs.count(label) for label in set(theirs)]
+        if model.delta_min <= min(shares) and max(shares) <= model.delta_max:
+            fitting.append(node)  # nothing is suppressed: that would leave a class of the population empty
+    try:
+        got = anonymize(dataset(table), [model], suppression_limit=limit)
+    except Infeasible as error:
+        assert not fitting
+        assert "no record may be dropped" in str(error)
+        return
+    assert got.proven and not got.suppressed
+    assert got.score == pytest.approx(min(node.score for node in fitting), rel=1e-9, abs=1e-9)
+    assert model(got.dataset).holds
+    for node in problem.everything("loss"):
+        levels = dict(zip(problem.columns, node.levels, strict=True))
+        released = got.space.solution(levels)
+        assert released.holds == (node in fitting) == (model(released.dataset).holds and not released.suppressed)
+
+
+def test_levels_of_an_earlier_delivery_are_refused_where_a_class_is_empty_now() -> None:
+    everybody = frame(0, 60)
+    model = dc.DeltaPresence(delta_min=0.1, delta_max=1, population=everybody)
+    search = dc.OptimalGeneralization(models=[model])
+    fitted = search.fit(dataset(everybody), dc.Context(seed=1))
+    with pytest.raises(Infeasible, match="have no record"):
+        search.rewrite(dataset(everybody[:5]), fitted, dc.Context(seed=1))
+
+
+AGGREGATES: dict[str, Callable[[list[float]], float]] = {
+    "max": max,
+    "sum": sum,
+    "geometric-mean": lambda bits: math.prod(1 + one for one in bits) ** (1 / len(bits)) - 1,
+}
+
+
+@pytest.mark.parametrize("aggregate", AGGREGATES)
+@pytest.mark.parametrize("seed", range(8))
+def test_bits_are_lost_from_the_data_as_it_came_whatever_the_lowest_level(seed: int, aggregate: str) -> None:
+    table = frame(seed)
+    problem = naive(table, [smaller_than(3)(table)])
+    low = {
+        name: int(np.random.default_rng([seed, j]).integers(0, len(t[0])))
+        for j, (name, t) in enumerate(problem.tables.items())
+    }
+    best = math.inf
+    for node in problem.everything("entropy"):
+        if node.suppressed <= 4 and node.kept and all(a >= b for a, b in zip(node.levels, low.values(), strict=True)):
+            labels = problem.labels(node.levels)
+            gone = [i for i, label in enumerate(labels) if labels.count(label) < 3]
+            best = min(best, AGGREGATES[aggregate](problem.entropies(labels, gone)))
+    bounds = {name: {"min": level} for name, level in low.items()}
+    got = anonymize(
+        dataset(table), [dc.KAnonymity(k=3)], loss="entropy", suppression_limit=0.1, levels=bounds, aggregate=aggregate
+    )
+    assert got.proven and got.score == pytest.approx(best, rel=1e-9, abs=1e-9)

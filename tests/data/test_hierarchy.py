@@ -75,7 +75,7 @@ def test_a_value_listed_twice_and_a_level_that_does_not_nest() -> None:
 
 
 def test_error_names_the_first_ten_values_without_a_parent_and_their_number() -> None:
-    levels = Levels((("a",), ("*",)), "job")
+    levels = Levels((("a",), ("*",)), "job", written=True)
     with pytest.raises(DataError) as caught:
         levels.rows([*(f"j{number:02d}" for number in range(13)), "a"])
     message = str(caught.value)
@@ -273,7 +273,7 @@ def test_dates() -> None:
 def test_level_of_labels_and_the_label_that_stands_at_two_levels() -> None:
     levels = Levels((("a", "b", "c"), ("p", "p", "c"), ("*", "*", "*")), "x")
     assert levels.level_of(["a", "p", "*"]).tolist() == [0, 1, 2]
-    with pytest.raises(DataError, match="column 'x': 'c' stand at two levels"):
+    with pytest.raises(DataError, match="column 'x': 1 different values stand at two levels"):
         levels.level_of(["a", "c"])
     with pytest.raises(DataError, match="1 different values stand at no level of the hierarchy"):
         levels.level_of(["a", "zz"])
@@ -300,3 +300,23 @@ def test_leaves_under_and_missing_level() -> None:
 )
 def test_what_a_plan_writes_is_read_back(hierarchy: Hierarchy) -> None:
     assert Hierarchy.of(hierarchy.to_plan()) == hierarchy
+
+
+@pytest.mark.parametrize("rule", ["groups", "masking", "dates", "intervals"])
+def test_errors_about_levels_made_from_the_data_tell_numbers_and_no_values(rule: str) -> None:
+    known, secret = {
+        "groups": (["ann", "bob"], "zyxomma"),
+        "masking": (["1234", "1299"], "7731"),
+        "dates": (["2001-02-03", "2001-05-06"], "1931-07-13"),
+        "intervals": ([1, 5, 9], 7731),
+    }[rule]
+    spec: object = {"groups": {"levels": [{"people": ["ann"]}]}, "intervals": {"width": 5, "levels": 3}}.get(rule, {})
+    made = Hierarchy.of({rule: spec})
+    levels = made.bind(known, "x")
+    with pytest.raises(DataError, match="no parent for 1 of 1 values") as caught:
+        levels.rows([str(secret)])
+    assert str(secret) not in str(caught.value)
+    if rule == "groups":  # what is in no group stays, and stands at two levels
+        with pytest.raises(DataError, match="column 'x': 1 different values stand at two levels") as caught:
+            made.bind([*known, secret], "x").level_of([str(secret)])
+        assert str(secret) not in str(caught.value)

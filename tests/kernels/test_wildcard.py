@@ -14,7 +14,8 @@ def naive(rows: np.ndarray, missing: int, weights: np.ndarray, alpha: float) -> 
     counts, sums = [], []
     for row in rows:
         agree = np.all((rows == row) | (rows == missing) | (row == missing), axis=1)
-        share = np.where((rows == missing).any(axis=1), alpha, 1.0) * agree
+        full = (rows != missing).all(axis=1) | (rows == row).all(axis=1)
+        share = np.where(full, 1.0, alpha) * agree
         counts.append(share.sum())
         sums.append((share * weights).sum())
     return counts, sums

@@ -16,6 +16,7 @@ from discretion.online.backend import open_backend
 from discretion.online.catalog import ColumnSpec, DpPolicy, ExactPolicy, ServiceSpec, TableSpec
 from discretion.online.service_file import load_service, parse_service
 from discretion.online.sql import parse_sql
+from discretion.release.plan_file import parse_yaml
 from tests.online import samples
 
 DOCS = Path(__file__).parents[2] / "docs" / "online.md"
@@ -191,6 +192,14 @@ policy: gone
 def test_files_that_cannot_be_read(text: str, says: str) -> None:
     with pytest.raises(PlanError, match=says):
         parse_service(text)
+
+
+def test_bare_words_are_read_as_in_plans() -> None:
+    words = "[NO, off, y, 0123, 1:30, 2024-01-31]"
+    spec = parse_service(f"tables: {{a: {{{COLUMNS}}}}}\nusers: {{NO: {{knows: {{a: {words}}}}}}}\n")
+    ((name, user),) = spec.users.items()
+    assert name == "NO" and [str(value) for value in user.knows["a"]] == parse_yaml(f"x: {words}").content["x"]
+    assert parse_yaml(f"x: {words}").content["x"] == ["NO", "off", "y", "0123", "1:30", "2024-01-31"]
 
 
 def test_paths_start_at_the_file(tmp_path: Path) -> None:

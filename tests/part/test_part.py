@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
+
 import pytest
 
 import discretion as dc
@@ -93,3 +96,58 @@ def test_a_kind_is_registered_once(own_registry: None) -> None:
 def test_fields_that_name_a_file_are_marked() -> None:
     paths = {(p.kind, field) for p in part.all_parts() for field in p.path_fields()}
     assert ("pseudonymize", "key_file") in paths and ("sample-uniqueness", "population") in paths
+
+
+AROUND = '''"""Methods of a stranger."""
+from discretion.method import Method
+
+
+class {name}({bases}):
+{body}
+'''
+DOCUMENTED = '    """Do nothing."""'
+
+
+@pytest.mark.parametrize(
+    ("bases", "body", "summary"),
+    [
+        ('Method, kind="strange"', DOCUMENTED, "Do nothing."),
+        ('Method, kind="strange"', "    pass", ""),
+        ("Method, kind='strange'", DOCUMENTED, "Do nothing."),
+        ('Method, kind = "strange"', "    # a comment\n" + DOCUMENTED, "Do nothing."),
+        ('Method, kind="strange"', '    r"""Do nothing.\n\n    \\alpha\n    """', "Do nothing."),
+        ('Method, kind="strange"', '    """\n    Do nothing.\n    """', "Do nothing."),
+        ('Method, kind="strange"', "    'Do nothing.'", "Do nothing."),
+        ('\n    Method,  # (a base\n    kind="strange",\n', DOCUMENTED, "Do nothing."),
+        ('Method, object if (1 + (2 * (3))) < 0 else Base, kind="strange"', DOCUMENTED, "Do nothing."),
+    ],
+)
+def test_a_part_is_found_however_it_is_written(tmp_path: Path, bases: str, body: str, summary: str) -> None:
+    folder = tmp_path / "inner"
+    folder.mkdir()
+    (folder / "moves.py").write_text(AROUND.format(name="Strange", bases=bases, body=body), encoding="utf-8")
+    (tmp_path / "plain.py").write_text("class Plain(object):\n    kind = 'no part'\n", encoding="utf-8")
+    (found,) = part._scan(tmp_path, "stranger", "method")
+    assert (found.kind, found.name, found.summary) == ("strange", "Strange", summary)
+    assert found.module == "stranger.inner.moves"
+
+
+@pytest.mark.parametrize("bases", ["Method, kind=KIND", 'Method, kind="Not so"', 'Method, kind=f"strange"'])
+def test_a_kind_that_cannot_be_read_is_an_error(tmp_path: Path, bases: str) -> None:
+    (tmp_path / "moves.py").write_text(AROUND.format(name="Strange", bases=bases, body=DOCUMENTED), encoding="utf-8")
+    with pytest.raises(PlanError, match=r"stranger\.moves, line 5: the class Strange cannot be registered"):
+        list(part._scan(tmp_path, "stranger", "method"))
+    inside = 'def make():\n    class Strange(Method, kind="strange"):\n        pass\n'
+    (tmp_path / "moves.py").write_text(inside, encoding="utf-8")
+    with pytest.raises(PlanError, match="cannot be registered"):
+        list(part._scan(tmp_path, "stranger", "method"))
+
+
+def test_every_class_that_names_a_kind_is_in_the_index() -> None:
+    root = Path(dc.__file__).parent
+    named = set()
+    for path in root.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                named |= {(node.name, ast.literal_eval(k.value)) for k in node.keywords if k.arg == "kind"}
+    assert named == {(entry.name, entry.kind) for entry in part.index().values() if entry.entry_point is None}

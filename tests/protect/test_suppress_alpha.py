@@ -18,12 +18,15 @@ Record = tuple[int | None, ...]
 
 
 def counts(records: list[Record], alpha: float) -> list[float]:
-    """Compare every record with every other: complete matches count 1, others alpha."""
+    """Compare every record with every other: complete and identical matches count 1, others alpha."""
 
     def matches(one: Record, other: Record) -> bool:
         return all(a is None or b is None or a == b for a, b in zip(one, other, strict=True))
 
-    return [sum(alpha if None in other else 1.0 for other in records if matches(one, other)) for one in records]
+    return [
+        sum(alpha if None in other and other != one else 1.0 for other in records if matches(one, other))
+        for one in records
+    ]
 
 
 def table(records: list[Record]) -> pl.DataFrame:
@@ -46,9 +49,8 @@ def test_reaches_k_or_says_that_it_cannot(records: list[Record], k: int, alpha: 
     assert model(data).failing_records == sum(count < k - 1e-9 for count in before)
     try:
         after = method(data)
-    except (dc.Infeasible, dc.DataError):
-        # with no allowance for incomplete records, those that are in no class of k complete ones need one elsewhere
-        assert alpha > 0 or not any(count >= k and None not in r for r, count in zip(records, before, strict=True))
+    except dc.DataError:
+        assert len(records) < k
         return
     assert min(counts(after.rows(), alpha)) >= k - 1e-9
     assert model(after).holds
@@ -107,8 +109,24 @@ def test_what_is_wrong_is_said() -> None:
             kind(k=2, alpha=0.5)
         with pytest.raises(dc.PlanError, match="alpha"):
             kind(k=2, alpha=1.5, missing="wildcard")
-    with pytest.raises(dc.Infeasible, match="3 records found too few complete records"):
-        dc.LocalSuppression(columns=["c0"], k=2, missing="wildcard", alpha=0)(table([(0,), (1,), (2,)]))
+    method = dc.LocalSuppression(columns=["c0", "c1"], k=2, missing="wildcard", alpha=0, importance={"c0": "never"})
+    with pytest.raises(dc.Infeasible, match="records found too few complete records"):
+        method(table([(None, 0), (0, 1), (1, 2)]))
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.4, 1.0])
+def test_identical_incomplete_records_count_fully(alpha: float) -> None:
+    six = pl.DataFrame({"a": [None] * 6, "b": ["x"] * 6}, schema={"a": pl.String, "b": pl.String})
+    model = dc.KAnonymity(k=6, columns=["a", "b"], missing="wildcard", alpha=alpha)
+    assert model(six).value == 6 and model(six).holds
+    mixed = pl.concat([six, pl.DataFrame({"a": ["1", "1"], "b": ["x", None]})])
+    # (1, x): itself, and α for each incomplete match; (1, missing): itself, (1, x), and α for the six others
+    assert model(mixed).value == pytest.approx(min(1 + 7 * alpha, 2 + 6 * alpha))
+
+
+def test_records_without_a_match_are_made_the_same() -> None:
+    result = dc.LocalSuppression(columns=["c0"], k=2, missing="wildcard", alpha=0)(table([(0,), (1,), (2,)]))
+    assert result.rows() == [(None,)] * 3
 
 
 @pytest.mark.peers

@@ -103,7 +103,7 @@ def naive_sizes(frame: pl.DataFrame, missing: str, alpha: float) -> tuple[list[f
     rows = frame.select("a", "b").rows()
     weights = frame["w"].to_list()
     counts, sums = [], []
-    for i, mine in enumerate(rows):
+    for mine in rows:
         if missing == "ignore" and None in mine:
             counts.append(math.nan)
             sums.append(math.nan)
@@ -112,10 +112,10 @@ def naive_sizes(frame: pl.DataFrame, missing: str, alpha: float) -> tuple[list[f
         for j, other in enumerate(rows):
             wild = missing == "wildcard"
             if all(x == y or (wild and (x is None or y is None)) for x, y in zip(mine, other, strict=True)):
-                part = alpha if wild and None in other else 1.0
+                part = alpha if wild and None in other and other != mine else 1.0
                 count, total = count + part, total + part * weights[j]
-        counts.append(max(count, 1.0))
-        sums.append(max(total, weights[i]) if missing == "wildcard" else total)
+        counts.append(count)
+        sums.append(total)
     return counts, sums
 
 

@@ -24,15 +24,17 @@ def matches(one: Row, other: Row, columns: tuple[int, ...], wildcard: bool) -> b
     )  # fmt: skip
 
 
-def naive(rows: list[Row], max_size: int, wildcard: bool = False) -> list[list[tuple[int, ...]]]:
+def naive(rows: list[Row], max_size: int, missing: str = "category") -> list[list[tuple[int, ...]]]:
     """Every set of columns on which a record is alone and on no subset: all subsets, all pairs of records."""
     result: list[list[tuple[int, ...]]] = []
     for i, row in enumerate(rows):
         found: list[tuple[int, ...]] = []
         for size in range(1, max_size + 1):
             for chosen in combinations(range(len(row)), size):
+                if missing == "skip" and any(row[j] is None for j in chosen):
+                    continue
                 others = (r for k, r in enumerate(rows) if k != i)
-                alone = not any(matches(row, other, chosen, wildcard) for other in others)
+                alone = not any(matches(row, other, chosen, missing == "wildcard") for other in others)
                 if alone and not any(set(small) <= set(chosen) for small in found):
                     found.append(chosen)
         result.append(found)
@@ -54,7 +56,7 @@ def random_rows(rng: np.random.Generator, n: int, columns: int, values: int, mis
     ]
 
 
-@pytest.mark.parametrize("missing", ["category", "wildcard", "ignore"])
+@pytest.mark.parametrize("missing", ["category", "wildcard", "ignore", "skip"])
 @pytest.mark.parametrize("max_size", [None, 1, 2, 3])
 def test_against_the_definition(missing: str, max_size: int | None) -> None:
     rng = np.random.default_rng(5)
@@ -65,7 +67,7 @@ def test_against_the_definition(missing: str, max_size: int | None) -> None:
         if not kept:
             continue
         size = min(max_size or columns, columns)
-        want = naive([rows[i] for i in kept], size, missing == "wildcard")
+        want = naive([rows[i] for i in kept], size, missing)
         measure = dc.Suda(columns=[f"c{j}" for j in range(columns)], max_size=max_size, missing=missing)
         found = measure.records(dc.Dataset(as_frame(rows)))
         scores = [sum(factorial(columns - len(s)) for s in sets) for sets in want]

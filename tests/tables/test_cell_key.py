@@ -56,6 +56,15 @@ def test_no_other_law_has_more_entropy(count: int, maximum: int, place: float, s
         assert entropy(np.maximum(other, 0)) <= entropy(best) + 1e-9
 
 
+def test_mean_and_variance_are_met_far_below_the_root_of_the_precision() -> None:
+    for count in range(1, 8):
+        for maximum in range(count, 12):
+            support = np.arange(-count, maximum + 1, dtype=float)
+            for variance in np.linspace(0.02, 0.98, 13) * count * maximum:
+                law = largest_entropy(support, variance)
+                assert abs(law @ support) < 1e-9 and abs(law @ support**2 - variance) < 1e-9, (support, variance)
+
+
 def test_the_border_of_what_is_possible() -> None:
     support = np.arange(-1, 6, dtype=float)
     law = largest_entropy(support, 5.0)  # only −1 and 5 reach it

@@ -114,7 +114,7 @@ class Explorer:
         if exact:
             outcome = Outcome(steps, judged.classes, judged.gone, classes, suppressed, squares, self._roll)
             score = self.loss.score(outcome)
-        holds = exact and suppressed <= self.allowed and classes > 0
+        holds = exact and not judged.broken and suppressed <= self.allowed and classes > 0
         node = Node(steps, holds, score, suppressed, classes, smallest, largest, exact)
         return node, judged.least, judged.dooms
 

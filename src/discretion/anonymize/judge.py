@@ -35,6 +35,8 @@ class Judgement:
     """records that every less general node suppresses too"""
     dooms: bool
     """whether no less general node can satisfy the models without suppression"""
+    broken: bool = False
+    """whether a model fails whatever is suppressed: it needs records in a class that only the population has"""
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,15 @@ class ModelFailure:
     records: int
     reached: float
     required: float
+    absent: int = 0
+    """classes of the population without records, where they break the model"""
+
+    @property
+    def words(self) -> str:
+        """Say what is reached and what is required."""
+        absent = f"{self.absent} classes of the population have no record, and its lower bound is above 0"
+        reached = f"reached {self.reached:.4g}, required {self.required:g}"
+        return f"{absent} ({reached})" if self.absent else reached
 
 
 class Judge:
@@ -75,6 +86,11 @@ class Judge:
     def _dooming(self) -> list[ClassModel]:
         return [model for model in self.models if model.monotone or model.monotone_without_suppression]
 
+    @cached_property
+    def may_suppress(self) -> bool:
+        """Whether records can be dropped: not where a model needs a record in every class of the population."""
+        return not any(model.needs_every_class for model in self.models)
+
     def judge(self, steps: Steps, allowed: int) -> Judgement:
         """Find the classes to suppress; it stops early where more must be suppressed than is allowed."""
         classes = self._roll.classes(steps)
@@ -95,7 +111,18 @@ class Judge:
                 failing |= model.failing(table)
         whole = np.zeros(len(classes), np.bool_)
         whole[alive] = gone
-        return Judgement(classes, whole, int(table.sizes[failing].sum()), dooms)
+        broken = any(self._absent(model, classes, numbers) for model in self.models)
+        return Judgement(classes, whole, int(table.sizes[failing].sum()), dooms or broken, broken)
+
+    def _absent(self, model: ClassModel, classes: Classes, numbers: NDArray[np.int32]) -> int:
+        """Count the classes of a model's population that have no record, where they break the model.
+
+        A less general node divides them into classes that have none either.
+        """
+        if not model.needs_every_class or model.population_name is None:
+            return 0
+        people = np.bincount(numbers, weights=self.records.population[model.population_name], minlength=len(classes))
+        return int(((people > 0) & (classes.counts == 0)).sum())
 
     def suppressed(self, steps: Steps, classes: Classes, numbers: NDArray[np.int32]) -> Bools:
         """Tell which classes of a node are suppressed, whatever their number."""
@@ -109,21 +136,23 @@ class Judge:
 
     def failures(self, steps: Steps) -> list[ModelFailure]:
         """Say which models fail at a node, for how many records, and what they reach."""
-        table, _ = self.table(steps, *self._roll.numbered(steps))
+        classes, numbers = self._roll.numbered(steps)
+        table, _ = self.table(steps, classes, numbers)
         result = []
         for model in self.models:
             failing = model.suppress(table, np.zeros(len(table), np.bool_))
-            if failing.any():
+            absent = self._absent(model, classes, numbers)
+            if failing.any() or absent:
                 records = int(table.sizes[failing].sum())
-                result.append(ModelFailure(model.kind, records, model.reached(table), model.required))
+                result.append(ModelFailure(model.kind, records, model.reached(table), model.required, absent))
         return result
 
     def table(self, steps: Steps, classes: Classes, numbers: NDArray[np.int32]) -> tuple[ClassTable, Ints]:
         """Build what the models look at, and say which classes these are.
 
-        Classes that only a population has are left out. A model that suppresses some of several classes of the same
-        size takes them in the order of the table: as in ARX, those that lose least come first, then those whose first
-        record does.
+        Classes that only a population has are left out (see `Judgement.broken`). A model that suppresses some of
+        several classes of the same size takes them in the order of the table: as in ARX, those that lose least come
+        first, then those whose first record does.
         """
         alive = np.flatnonzero(classes.counts > 0)
         if len(self._by_class) < len(self.models):

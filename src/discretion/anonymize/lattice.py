@@ -7,7 +7,7 @@ A node of the lattice names a level for every column. Inside the search a level 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -37,6 +37,8 @@ class Axis:
     """at each step, the group of each value of step 0"""
     leaves: tuple[Ints, ...]
     """at each step, the leaves below each group; 1 for a missing value, which stays what it is"""
+    bits: float = 0.0
+    """what the records lose from the data as it came to step 0: −Σ_v n_v·log2(n_v / n_group(v)) over its values v"""
 
     @property
     def steps(self) -> int:
@@ -84,7 +86,16 @@ def code_column(data: Dataset, name: str, bounds: Bounds, populations: Sequence[
     for table, own in zip(tables, texts, strict=True):
         lookup = np.array([axis.sizes[0] - 1 if text is None else place[text] for text in own], np.int32)
         codes.append(lookup[table.codes(name).codes] if len(table) else np.empty(0, np.int32))
-    return Coded(_by_group(axis), tuple(codes))
+    return Coded(replace(_by_group(axis), bits=_bits(data, name, texts[0], known, axis.groups[0])), tuple(codes))
+
+
+def _bits(data: Dataset, name: str, texts: Sequence[str | None], known: Sequence[str], groups: Ints) -> float:
+    """Give the bits that the records lose when their values become the groups of step 0; missing ones lose none."""
+    place = dict(zip(known, range(len(known)), strict=True))
+    places = np.array([len(known) if text is None else place[text] for text in texts], np.int64)
+    values = np.bincount(places[data.codes(name).codes], minlength=len(known))[: len(known)]
+    occurring, groups = values[values > 0], groups[: len(known)][values > 0]
+    return -float((occurring * np.log2(occurring / np.bincount(groups, occurring)[groups])).sum())
 
 
 def _texts(data: Dataset, name: str) -> list[str | None]:
@@ -160,7 +171,7 @@ def _by_group(axis: Axis) -> Axis:
     first = np.zeros(axis.sizes[0], np.int64)
     first[axis.groups[0][::-1]] = np.arange(len(axis.groups[0]) - 1, -1, -1)
     groups = tuple(group[first] for group in axis.groups)
-    return Axis(axis.column, axis.low, axis.height, axis.domain, groups, axis.leaves)
+    return replace(axis, groups=groups)
 
 
 def check_bounds(levels: Mapping[str, Bounds], columns: Sequence[str]) -> None:

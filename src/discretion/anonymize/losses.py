@@ -9,7 +9,7 @@ suppression (both 1 unless the factor says otherwise):
 - `precision-loss`: per column (g·(n − sup)·level/height + s·sup) / n; arithmetic mean.
 - `height`: the level of each column; sum. Ignores suppression.
 - `entropy`: per column −[g·Σ_v n_v·log2(n_v / n_group(v)) + s·Σ_u c_u·log2(c_u / sup)], v over the values of all
-  records, u over the generalized values among the suppressed; sum.
+  records as they came (whatever the lowest level allowed), u over the generalized values among the suppressed; sum.
 - `aecs`: n / (s·classes kept + g if anything is suppressed).
 - `discernibility`: Σ_kept c² + n·sup.
 - `ambiguity`: Σ_kept c·Π leaves + sup·Π all leaves, the products over the columns: how many records of the original
@@ -263,7 +263,7 @@ class EntropyLoss(ColumnLoss):
                 -float((marginals[0] * np.log2(own / np.maximum(counts[group], 1))).sum())
                 for counts, group in zip(marginals, axis.groups, strict=True)
             ]
-            result.append(np.array(bits))
+            result.append(np.array(bits) + axis.bits)
         return result
 
     def plain(self, place: int) -> Floats:

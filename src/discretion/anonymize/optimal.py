@@ -139,6 +139,9 @@ class OptimalGeneralization(Method, kind="optimal-generalization"):
         steps = (0,) * len(fixed)
         result = problem.generalized(steps)
         lost = len(data) - len(result)
+        if problem.judge.judge(steps, problem.allowed).broken:
+            said = "; ".join(f"{one.kind}: {one.words}" for one in problem.judge.failures(steps))
+            raise Infeasible(f"the levels found earlier break a model on this data: {said}; search anew")
         if lost > problem.allowed or not len(result):
             raise Infeasible(
                 f"with the levels found earlier, {lost} of {len(data)} records ({as_percent(lost / len(data))}) of "

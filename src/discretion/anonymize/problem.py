@@ -60,6 +60,8 @@ class Problem:
         self.allowed = math.floor(settings.suppression_limit * len(data) + 1e-9)
         self.loss = self._loss()
         self.judge = Judge(self.models, self.records, self.roll, self.loss)
+        if not self.judge.may_suppress:
+            self.allowed = self.loss.allowed = 0
         if self.judge.smallest_class > len(data):
             raise Infeasible(
                 f"the models ask for classes of at least {self.judge.smallest_class} records, but the data has "
@@ -119,14 +121,17 @@ class Problem:
         failures = self.judge.failures(top)
         said = [
             f"{one.kind} fails for {one.records} of {self.records.n} records even when every column is at its highest "
-            f"level (reached {one.reached:.4g}, required {one.required:g})"
+            f"level ({one.words})"
             for one in failures
         ]
         limit = f"a suppression limit of {self.settings.suppression_limit:g} ({self.allowed} records)"
+        if not self.judge.may_suppress:
+            limit = "the levels allowed; no record may be dropped, as its class of the population would be left empty"
         lines = [f"no generalization of {', '.join(self.columns)} satisfies the models within {limit}", *said]
         if fixed := without_hierarchy(self.data, self.columns):
             lines.append(f"{fixed}; give a hierarchy")
-        lines.append(self._closest(closest))
+        if self.judge.may_suppress:
+            lines.append(self._closest(closest))
         return Infeasible("; ".join(lines))
 
     def _closest(self, node: Node | None) -> str:

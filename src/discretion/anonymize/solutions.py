@@ -156,11 +156,13 @@ class SolutionSpace:
         chosen = self.solution(levels)
         if not chosen.holds:
             failures = self._problem.judge.failures(self._problem.steps_of(levels))
-            said = "; ".join(f"{one.kind} reaches {one.reached:.4g}, required {one.required:g}" for one in failures)
-            raise Infeasible(
-                f"these levels suppress {chosen.suppressed} records ({as_percent(chosen.suppressed_share)}), more than "
-                f"the limit of {self._problem.allowed} allows: {said}"
-            )
+            said = "; ".join(f"{one.kind}: {one.words}" for one in failures)
+            lost = f"{chosen.suppressed} records ({as_percent(chosen.suppressed_share)})"
+            if chosen.suppressed > self._problem.allowed:
+                raise Infeasible(
+                    f"these levels suppress {lost}, more than the limit of {self._problem.allowed} allows: {said}"
+                )
+            raise Infeasible(f"these levels break a model, whatever is suppressed: {said}")
         return chosen
 
     def table(self, *, everything: bool = False) -> pl.DataFrame:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discretion.anonymize.value_trees import ValueTree, value_tree
-from discretion.data.codes import ColumnCodes
+from discretion.data.codes import ColumnCodes, as_texts
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
 from discretion.errors import DataError
@@ -116,7 +116,7 @@ class OrderedRange(ValueRange):
     def _intervals(self, groups: Groups, low: Ints, high: Ints, shown: Bools) -> pl.Series:
         import polars as pl
 
-        texts = self.values.cast(pl.String)
+        texts = as_texts(self.values)
         if self.values.dtype.is_float():
             texts = texts.str.strip_suffix(".0")
         pairs, numbers = _distinct_pairs(low, high, shown)

@@ -169,7 +169,7 @@ def part_spec(text: str, option: str) -> Any:
     """Read a part from an option's text: KIND, KIND:{field: value}, or what a plan writes, as JSON."""
     import yaml
 
-    from discretion.release.yaml_scalars import PlanLoader
+    from discretion.data.yaml_scalars import PlanLoader
 
     if text.lstrip().startswith(("{", "[")):
         return structured(text, option)

@@ -13,7 +13,7 @@ def structured(text: str, option: str) -> Any:
     """Read a list or a mapping as a plan writes it; an error names the option."""
     import yaml
 
-    from discretion.release.yaml_scalars import PlanLoader
+    from discretion.data.yaml_scalars import PlanLoader
 
     try:
         return json.loads(text)

@@ -88,6 +88,15 @@ def encode(series: pl.Series) -> ColumnCodes:
     return encode_as(series, series.cast(pl.String))
 
 
+def as_texts(series: pl.Series) -> pl.Series:
+    """Write values as text; durations as hierarchies write them, for polars has no text for them."""
+    import polars as pl
+
+    if series.dtype == pl.Duration:
+        return pl.Series(series.name, [None if value is None else str(value) for value in series], pl.String)
+    return series.cast(pl.String)
+
+
 def encode_as(series: pl.Series, text: pl.Series) -> ColumnCodes:
     """Encode by another representation of the same column."""
     found = encode(text)

@@ -36,6 +36,9 @@ class Levels:
 
     table: tuple[tuple[str, ...], ...]
     column: str = ""
+    written: bool = False
+    """whether somebody wrote the values down, as rows or as a tree, so that an error may name those it lacks; where a
+    rule makes the levels from the data, its values are people's"""
 
     def __post_init__(self) -> None:
         if not self.table or not self.table[0]:
@@ -52,7 +55,8 @@ class Levels:
         if len(set(leaves)) < len(leaves):
             seen: set[str] = set()
             twice = list(dict.fromkeys(leaf for leaf in leaves if leaf in seen or seen.add(leaf)))  # type: ignore[func-returns-value]
-            raise DataError(f"{self._where}the hierarchy lists {_some(twice)} more than once")
+            listed = _some(twice) if self.written else f"{len(twice)} values"
+            raise DataError(f"{self._where}the hierarchy lists {listed} more than once")
 
     def _check_nesting(self) -> None:
         for level, (lower, upper) in enumerate(pairwise(self.table)):
@@ -64,9 +68,10 @@ class Levels:
             parent: dict[str, str] = {}
             for child, above in zip(lower, upper, strict=True):
                 if parent.setdefault(child, above) != above:
+                    what = f"{child!r} has the parents {parent[child]!r} and {above!r}"
                     raise DataError(
-                        f"{self._where}the hierarchy does not nest: at level {level} {child!r} has the "
-                        f"parents {parent[child]!r} and {above!r} at level {level + 1}"
+                        f"{self._where}the hierarchy does not nest: at level {level} "
+                        f"{what if self.written else 'a value has two parents'} at level {level + 1}"
                     )
 
     @property
@@ -85,13 +90,13 @@ class Levels:
         return {leaf: row for row, leaf in enumerate(self.table[0])}
 
     def rows(self, values: Sequence[str]) -> NDArray[np.int64]:
-        """Find the row of each value; an error names the values the hierarchy lacks."""
+        """Find the row of each value; an error names the values that a hierarchy somebody wrote down lacks."""
         index = self.leaf_index
         lacking = [value for value in values if value not in index]
         if lacking:
+            listed = f": {_some(lacking)}; add a row for each" if self.written else ""
             raise DataError(
-                f"{self._where}the hierarchy has no parent for {len(lacking)} of {len(values)} values: "
-                f"{_some(lacking)}; add a row for each"
+                f"{self._where}the hierarchy has no parent for {len(lacking)} of {len(values)} values{listed}"
             )
         return np.fromiter((index[value] for value in values), dtype=np.int64, count=len(values))
 
@@ -121,7 +126,8 @@ class Levels:
         unclear = [label for label in labels if len(where[label]) > 1]
         if unclear:
             raise DataError(
-                f"{self._where}{_some(unclear)} stand at two levels of the hierarchy; give the levels applied"
+                f"{self._where}{len(unclear)} different values stand at two levels of the hierarchy; give the levels "
+                "applied"
             )
         return np.array([where[label][0] for label in labels], dtype=np.int64)
 
@@ -226,7 +232,7 @@ class TableHierarchy(Hierarchy):
             )
         columns = tuple(tuple(canonical(row[level]).strip() for row in rows) for level in range(width))
         try:
-            Levels(columns)
+            Levels(columns, written=True)
         except DataError as error:
             raise PlanError(f"{source + ': ' if source else ''}{error}") from None
         return cls(columns, source)
@@ -258,7 +264,7 @@ class TableHierarchy(Hierarchy):
 
     def bind(self, values: Sequence[Any], column: str = "") -> Levels:  # noqa: ARG002 - the table is the domain
         """Give the table; values without a row are found when they are looked up."""
-        return Levels(self.columns, column)
+        return Levels(self.columns, column, written=True)
 
     def to_plan(self) -> object:
         """Give the path of the file, or the rows."""

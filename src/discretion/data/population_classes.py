@@ -45,9 +45,10 @@ def count_population(
     found = class_ids(coded, [len(labels) for labels in texts], len(classes) + len(population))
     of_people = found.ids[len(classes) :]
     people = np.bincount(of_people, _people(population, frequency), len(found.counts)).astype(np.int64)
-    rows = found.first_row[len(classes) :][:100]
+    others = people[len(classes) :]
+    rows = found.first_row[len(classes) :][others > 0][:100]
     keys = tuple(tuple(labels[codes[row]] for codes, labels in zip(coded, texts, strict=True)) for row in rows)
-    return PopulationCounts(people[: len(classes)], people[len(classes) :], keys)
+    return PopulationCounts(people[: len(classes)], others[others > 0], keys)
 
 
 def _people(population: Dataset, frequency: str) -> NDArray[np.float64] | None:

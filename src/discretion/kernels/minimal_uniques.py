@@ -73,14 +73,20 @@ class Sums:
 
 
 def minimal_uniques(
-    columns: Sequence[Codes], n_unique: int, max_size: int, weights: Floats, progress: Progress
+    columns: Sequence[Codes],
+    n_unique: int,
+    max_size: int,
+    weights: Floats,
+    progress: Progress,
+    left_out: Sequence[Bools] | None = None,
 ) -> Scored:
     """Find every set of at most `max_size` columns on which a row is alone and on no smaller one of them.
 
     `columns` hold the codes of the distinct combinations; the first `n_unique` stand for one record each, the
     others for several, which are never alone. A set of s columns counts weights[s]. Exact. Time at most
     O(combinations) a subset; far less where rows become alone early, for which columns with many values are taken
-    first. Memory O(combinations · columns), and a bit for each combination and subset up to `MOST_BYTES`: beyond it
+    first. `left_out` tells for each column which of the rows have no set that contains it. Memory
+    O(combinations · columns), and a bit for each combination and subset up to `MOST_BYTES`: beyond it
     the rows are looked for in parts, in as many walks.
     """
     coded = [Column.of(codes) for codes in columns]
@@ -91,7 +97,7 @@ def minimal_uniques(
     while parts:
         start, end = parts.pop()
         try:
-            some = _part([coded[j] for j in order], order, start, end, n_unique, max_size, weights, told)
+            some = _part([coded[j] for j in order], order, start, end, n_unique, max_size, weights, told, left_out)
         except FullError:
             middle = (start + end) // 2
             parts += [(middle, end), (start, middle)]
@@ -147,6 +153,7 @@ def _part(
     max_size: int,
     weights: Floats,
     told: _Told,
+    left_out: Sequence[Bools] | None,
 ) -> Scored:
     """Find the sets of the rows from start to end; `order` are the numbers of the columns."""
     n = columns[0].codes.size
@@ -158,10 +165,22 @@ def _part(
     most = MOST_BYTES if wanted > _FEWEST else sys.maxsize
     walk = Walk(columns, wanted, covered, max_size, told.of(start, end), _LABEL, minimal=True, most_bytes=most)
     sums = Sums(wanted, weights)
+    without = [_bits(rows[start:end]) for rows in left_out or ()]
     for node in walk.nodes():
         if node.fresh is not None:
-            sums.add(sum(1 << column for place, column in enumerate(order) if node.mask >> place & 1), node.fresh)
+            chosen = [column for place, column in enumerate(order) if node.mask >> place & 1]
+            fresh = node.fresh
+            if without:  # a smaller set without the column is not affected, so that minimal sets stay minimal
+                fresh = fresh[: words_for(wanted)] & ~np.bitwise_or.reduce([without[column] for column in chosen])
+            sums.add(sum(1 << column for column in chosen), fresh)
     return sums.finish()
+
+
+def _bits(rows: Bools) -> Keys:
+    """Give the numbers of some rows as bits."""
+    bits = np.zeros(words_for(rows.size), np.uint64)
+    set_bits(np.flatnonzero(rows).astype(np.int32), rows.size, bits)
+    return bits
 
 
 _NUMBER = np.uint64(0x03F79D71B4CB0A89)

@@ -1,8 +1,9 @@
 """Local suppression when a missing value matches anything, but a record with missing values counts less than one.
 
-A record counts 1 for those that match it, and `alpha` once a cell of it is missing: suppression takes matches away from
-others. Two ways lead out, and the cheaper is taken: to give every failing record k matches among complete records that
-are never touched, or to give it so many matches of any kind that they suffice even if all are incomplete.
+A record counts 1 for those that match it, and `alpha` once a cell of it is missing, except for records that are the
+same as it, missing cells included: suppression takes matches away from others. Three ways lead out, and the cheapest is
+taken: to give every failing record k matches among complete records that are never touched, to give it so many matches
+of any kind that they suffice even if all are incomplete, or to make it the same as k records.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 
 from discretion.kernels.arrays import Bools, Codes, Floats, Ints
 from discretion.kernels.classes import class_ids
+from discretion.kernels.suppress_category import suppress_category
 from discretion.kernels.suppress_family import column_sets
 from discretion.kernels.suppress_wildcard import hidden, missing_bits, suppress_wildcard
 from discretion.kernels.wildcard import wildcard_counts
@@ -26,20 +28,25 @@ def suppress_discounted(
 ) -> tuple[Ints, int]:
     """Give for each row the cells to suppress (bits) so that it matches k rows, and how many rows could not be helped.
 
-    A row counts itself and every row that agrees with it wherever both have a value: as 1 if that row is complete, else
-    as `alpha` (below 1). Column j holds codes 0 … cardinalities[j]−1; the last code stands for missing; a column of
-    infinite cost is never suppressed. Time O(n·columns) for each set of columns, each pattern of missing values and
-    each round (few), and the time of `suppress_wildcard`.
+    A row counts itself and every row that agrees with it wherever both have a value: as 1 if that row is complete or
+    the same as it, else as `alpha` (below 1). Column j holds codes 0 … cardinalities[j]−1; the last code stands for
+    missing; a column of infinite cost is never suppressed. Time O(n·columns) for each set of columns, each pattern of
+    missing values and each round (few), and the time of `suppress_category` and `suppress_wildcard`.
     """
     cells, lost = _among_complete(columns, cardinalities, k, alpha, costs, tick)
+    if not (lost or cells.any()):
+        return cells, lost
+    fixed = np.flatnonzero(np.isinf(costs))
+    same = class_ids([columns[j] for j in fixed], [cardinalities[j] for j in fixed], len(cells)).counts
+    others = [suppress_category(columns, cardinalities, k, costs, tick)] if same.min() >= k else []
     enough = math.ceil(k / alpha - 1e-9) if alpha > 0 else len(cells) + 1
-    if enough > len(cells) or not (lost or cells.any()):
-        return cells, lost
-    other = suppress_wildcard(columns, cardinalities, enough, costs, tick)
-    failing = int(_fail(columns, cardinalities, other, k, alpha).sum())
-    if failing:
-        return cells, lost
-    return (other, 0) if lost or _price(other, costs) < _price(cells, costs) else (cells, lost)
+    if enough <= len(cells):
+        others.append(suppress_wildcard(columns, cardinalities, enough, costs, tick))
+    for other in others:
+        better = lost or _price(other, costs) < _price(cells, costs)
+        if better and not _fail(columns, cardinalities, other, k, alpha).any():
+            cells, lost = other, 0
+    return cells, lost
 
 
 def _fail(columns: Sequence[Codes], cardinalities: Sequence[int], cells: Ints, k: int, alpha: float) -> Bools:

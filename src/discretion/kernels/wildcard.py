@@ -31,10 +31,10 @@ def wildcard_counts(
 ) -> tuple[Floats, Floats | None]:
     """Return for each row how many rows it may equal when a missing value may be anything, and their weight.
 
-    Two rows match when they agree wherever both have a value. A matching row without missing values counts
-    1, one with missing values (the row itself included) counts `alpha`. `missing_codes[j]` is the code
-    that marks a missing value in column j, or None; `n` is needed when there are no columns. The second
-    result is None without weights.
+    Two rows match when they agree wherever both have a value. A matching row counts 1 if it has no missing values or
+    is the same in all columns, missing ones included (as the row itself is); any other counts `alpha`.
+    `missing_codes[j]` is the code that marks a missing value in column j, or None; `n` is needed when there are no
+    columns. The second result is None without weights.
 
     Time O(n·columns) to find the distinct rows; then, for each two patterns of missingness, the number of
     distinct rows that have them. Never row by row.
@@ -45,12 +45,25 @@ def wildcard_counts(
     for j, missing in enumerate(missing_codes):
         if missing is not None:
             observed[:, j] = distinct[j] != missing
-    share = np.where(observed.all(axis=1), 1.0, alpha)
-    values: list[Floats] = [share * classes.counts]
+    values: list[Floats] = [classes.counts.astype(np.float64)]
     if weights is not None:
-        values.append(share * class_sums(classes.ids, classes.counts.size, weights))
-    matches = _matches(distinct, cardinalities, observed, np.stack(values))
+        values.append(class_sums(classes.ids, classes.counts.size, weights))
+    matches = _discounted(distinct, cardinalities, observed, np.stack(values), alpha)
     return matches[0, classes.ids], (matches[1, classes.ids] if weights is not None else None)
+
+
+def _discounted(
+    distinct: list[Codes], cardinalities: Sequence[int], observed: Bools, values: Floats, alpha: float
+) -> Floats:
+    """Sum each kind of value over the matching rows; whole numbers stay exact where nothing is discounted."""
+    if alpha == 1:
+        return _matches(distinct, cardinalities, observed, values)
+    complete = observed.all(axis=1)
+    found = _matches(distinct, cardinalities, observed, np.where(complete, values, 0.0))
+    own = np.where(complete, 0.0, values)
+    if alpha > 0:
+        return found + own + alpha * (_matches(distinct, cardinalities, observed, own) - own)
+    return found + own
 
 
 def _matches(distinct: list[Codes], cardinalities: Sequence[int], observed: Bools, values: Floats) -> Floats:

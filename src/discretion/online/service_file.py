@@ -103,8 +103,10 @@ def _siblings(place: Place) -> tuple[str, ...]:
 def _read_yaml(text: str, source: str) -> tuple[dict[str, Any], dict[Place, int]]:
     import yaml
 
+    from discretion.data.yaml_scalars import PlanLoader
+
     try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        root = yaml.compose(text, Loader=PlanLoader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark else ""
@@ -124,12 +126,12 @@ class _Reader:
     """Builds plain data from YAML nodes and keeps the line of every entry."""
 
     def __init__(self, source: str) -> None:
-        import yaml
+        from discretion.data.yaml_scalars import PlanLoader
 
         self.source = source
         self.lines: dict[Place, int] = {}
         self.problems: list[str] = []
-        self._loader = yaml.SafeLoader("")
+        self._loader = PlanLoader("")
 
     def build(self, node: Any, place: Place) -> Any:
         import yaml

@@ -156,6 +156,14 @@ class ClassModel(PrivacyModel):
         return 1
 
     @property
+    def needs_every_class(self) -> bool:
+        """Whether a class of the population without a record in the release breaks the model.
+
+        A search can then neither pass over such a class nor suppress one: what is suppressed leaves it empty.
+        """
+        return False
+
+    @property
     def population_name(self) -> str | None:
         """The name under which `ClassTable.population` holds the population the model looks at, if it needs one."""
         return None

@@ -47,7 +47,8 @@ class KAnonymity(ClassModel, kind="k-anonymity"):
     missing: Missing = "category"  # type: ignore[assignment]
     """how a missing value counts: as a category of its own, as matching anything, or by leaving its record out"""
     alpha: float = Field(1.0, ge=0, le=1)
-    """with `missing: wildcard`, how much a matching record with missing values counts: 1 fully, 0 not at all"""
+    """with `missing: wildcard`, how much a matching record with missing values counts: 1 fully, 0 not at all (one that
+    is the same in all columns, missing ones included, always counts fully)"""
 
     monotone: ClassVar[bool] = True  # a class only grows
     monotone_without_suppression: ClassVar[bool] = True

@@ -137,10 +137,10 @@ class DeltaPresence(ClassModel, kind="delta-presence"):
     secret: a register of patients. Does not protect the other columns of those who are in the file.
 
     The population must contain the data. A class of the population without any record in the data has the share 0, so
-    with `delta_min` above 0 it breaks the model: everybody in it is known to be absent. (A search that judges only the
-    classes of the data does not see those.) The value reported is the largest share, the smallest stands in the
-    detail. Raw values of the population are generalized to the levels of the release; a missing quasi-identifier is
-    matched with missing ones only. Time linear in both.
+    with `delta_min` above 0 it breaks the model: everybody in it is known to be absent. A search then drops no records,
+    as that leaves their class empty, and takes only levels at which every class of the population has a record. The
+    value reported is the largest share, the smallest stands in the detail. Raw values of the population are generalized
+    to the levels of the release; a missing quasi-identifier is matched with missing ones only. Time linear in both.
 
     References
     ----------
@@ -179,6 +179,11 @@ class DeltaPresence(ClassModel, kind="delta-presence"):
         return self.delta_max
 
     @property
+    def needs_every_class(self) -> bool:
+        """Whether a share of 0 is too small."""
+        return self.delta_min > TOLERANCE
+
+    @property
     def population_name(self) -> str:
         """The population's path, or a name for data in memory."""
         return _name(self.population)
@@ -199,13 +204,14 @@ class DeltaPresence(ClassModel, kind="delta-presence"):
                 f"{self.kind}: in {lacking} of {len(sizes)} classes the population has fewer records than the data; "
                 "it must contain the data"
             )
-        if self.delta_min > 0:
+        if self.needs_every_class:
             people = np.concatenate([people, found.others])
             sizes = np.concatenate([sizes, np.zeros_like(found.others)])
         return ClassTable(sizes, plain.sensitive, MappingProxyType({self.population_name: people}))
 
     def _shares(self, table: ClassTable) -> Any:
-        return table.sizes / table.population[self.population_name]
+        with np.errstate(divide="ignore"):  # nobody of the population fits: more than all of them
+            return table.sizes / table.population[self.population_name]
 
     def failing(self, table: ClassTable) -> Bools:
         """Tell which classes have a share outside the bounds."""

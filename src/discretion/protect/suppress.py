@@ -41,9 +41,9 @@ class LocalSuppression(ReachesModels, StratifiedMethod, kind="local-suppression"
     records would do for a whole file; so that this does not happen, a record loses no set of cells of which a part
     would do for itself (among the sets that are tried: not all if there are more than eight columns), and cells that
     nobody needs in the end are put back. `alpha` below 1 lies between the two (as in sdcMicro): a matching record with
-    missing values, also the record itself, counts only that much, so that suppressed records protect others less or,
-    with 0, not at all; each failing record then needs k complete records that match it. The decision holds what was
-    reached under all readings.
+    missing values counts only that much unless it is the same in all columns, so that suppressed records protect others
+    less or, with 0, not at all; each failing record then needs k records that are complete and match it, or the same.
+    The decision holds what was reached under all readings.
 
     A cell of a column costs what `importance` says (1 without it): columns of little weight are suppressed first, a
     column that weighs `never` is not suppressed. `subsets` asks for a k of their own for some columns that an intruder
@@ -73,7 +73,8 @@ class LocalSuppression(ReachesModels, StratifiedMethod, kind="local-suppression"
     missing: Reading = "category"
     """how a missing value counts: as a category of its own (strict), or as matching anything"""
     alpha: float = Field(1.0, ge=0, le=1)
-    """with `missing: wildcard`, how much a matching record with missing values counts: 1 fully, 0 not at all"""
+    """with `missing: wildcard`, how much a matching record with missing values counts: 1 fully, 0 not at all (one that
+    is the same in all columns, missing ones included, always counts fully)"""
     linked: FrozenMapping[str, Columns] = Field(default_factory=lambda: MappingProxyType({}))
     """columns that are suppressed wherever a key column is, for example {region: [postcode, distance]}"""
 

@@ -90,7 +90,7 @@ def parse_yaml(text: str, source: str = "plan") -> PlanText:
     """Parse YAML and keep line numbers; a key given twice is an error."""
     import yaml
 
-    from discretion.release.yaml_scalars import PlanLoader
+    from discretion.data.yaml_scalars import PlanLoader
 
     try:
         root = yaml.compose(text, Loader=PlanLoader)
@@ -159,7 +159,7 @@ def to_yaml(content: Mapping[str, Any]) -> str:
     """Write plain data as readable YAML."""
     import yaml
 
-    from discretion.release.yaml_scalars import PlanDumper
+    from discretion.data.yaml_scalars import PlanDumper
 
     return yaml.dump(dict(content), Dumper=PlanDumper, sort_keys=False, allow_unicode=True, width=110)
 

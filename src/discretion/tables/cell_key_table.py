@@ -152,34 +152,40 @@ def _two_points(support: Floats, low: float, high: float) -> Floats:
 
 
 def _newton(support: Floats, variance: float) -> Floats:
-    """Minimize the dual by Newton steps that are shortened until it falls."""
+    """Minimize the dual by Newton steps, shortened until the dual falls or its slope halves.
+
+    The dual is flat at its bottom: it tells a point from the best one only to the root of the machine's precision. The
+    slope, which is the error of mean and variance, tells them apart to the precision itself, and ends the search.
+    """
     scale = np.abs(support).max()
     s = support / scale
     features = np.column_stack((s, s * s))
     goal = np.array([0.0, variance / scale**2])
-    at, value = np.zeros(2), np.inf
 
-    def dual(point: Floats) -> tuple[float, Floats]:
+    def dual(point: Floats) -> tuple[float, Floats, Floats]:
         log = features @ point
         top = log.max()
         p = np.exp(log - top)
-        return float(top + np.log(p.sum()) - goal @ point), p / p.sum()
+        total = p.sum()
+        p /= total
+        return float(top + np.log(total) - goal @ point), p, p @ features - goal
 
-    value, p = dual(at)
+    at = np.zeros(2)
+    value, p, slope = dual(at)
     for _ in range(_ROUNDS):
-        slope = p @ features - goal
-        if np.abs(slope).max() <= TOLERANCE * goal[1]:
+        error = np.abs(slope).max()
+        if error <= TOLERANCE * goal[1]:
             break
         centered = features - p @ features
         curve = (centered * p[:, None]).T @ centered
         step = np.linalg.solve(curve + 1e-15 * np.trace(curve) * np.eye(2), slope)
         length = 1.0
-        while length > 1e-12:
-            new_value, new_p = dual(at - length * step)
-            if new_value <= value - 1e-4 * length * float(slope @ step) or length < 1e-9:
+        while length > 1e-9:
+            new = dual(at - length * step)
+            if new[0] <= value - 1e-4 * length * float(slope @ step) or np.abs(new[2]).max() <= error / 2:
                 break
             length /= 2
-        if new_value > value:
+        else:
             break
-        at, value, p = at - length * step, new_value, new_p
+        at, (value, p, slope) = at - length * step, new
     return p

@@ -52,7 +52,8 @@ class WeightedRisk(Measure):
     missing: Missing = "category"
     """how a missing value counts: as a category of its own, as matching anything, or by leaving its record out"""
     alpha: float = Field(1.0, ge=0, le=1)
-    """with `missing: wildcard`, how much a matching record that has missing values counts"""
+    """with `missing: wildcard`, how much a matching record with missing values counts (fully if it is the same in all
+    columns)"""
     estimator: Literal["exact", "approximate"] = "exact"
     """the exact formula, or for classes of more than two records the approximation p/(f−(1−p)) of other tools"""
     approximate: bool = False
@@ -107,9 +108,7 @@ class WeightedRisk(Measure):
 
         empty = [c.missing if c.missing >= 0 else None for c in coded]
         counts, sums = wildcard_counts([c.codes for c in coded], empty, [c.size for c in coded], weights, self.alpha)
-        # a record is at least itself, also where alpha says that it counts less
-        sample, people = np.maximum(counts, 1.0), np.maximum(np.asarray(sums, dtype=np.float64), weights)
-        return Sizes(sample, people, np.arange(len(weights)), float(weights.sum()))
+        return Sizes(counts, np.asarray(sums, dtype=np.float64), np.arange(len(weights)), float(weights.sum()))
 
     def _weights(self, original: Dataset, released: Dataset) -> Floats:
         if self.share is not None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from discretion.data.codes import as_texts
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import Levels as HierarchyLevels
 from discretion.data.hierarchy import canonical
@@ -181,7 +182,12 @@ def _places(data: Dataset, name: str) -> Floats | None:
         return None
     if kind.is_numeric():
         return data.number(name)
-    return data.frame[name].to_physical().cast(pl.Float64).to_numpy() if kind in (pl.Date, pl.Datetime) else None
+    if not kind.is_temporal():
+        return None
+    series = data.frame[name]
+    if isinstance(kind, pl.Datetime | pl.Duration):  # the two sides may count in different units
+        series = series.cast(type(kind)("us"))
+    return series.to_physical().cast(pl.Float64).to_numpy()
 
 
 def _texts(series: pl.Series) -> pl.Series:
@@ -196,7 +202,7 @@ def _texts(series: pl.Series) -> pl.Series:
             pl.when(whole).then(clean.cast(pl.Int64, strict=False).cast(pl.String)).otherwise(clean.cast(pl.String))
         )
         return pl.select(as_text).to_series()
-    return series.cast(pl.String)
+    return as_texts(series)
 
 
 def _categories(name: str, known: pl.Series, published: pl.Series) -> CategoryPair:

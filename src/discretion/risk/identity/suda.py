@@ -63,7 +63,8 @@ class Suda(Measure, kind="suda"):
     `more_per_record["scores"]`; the detail has the mean and the highest DIS, the number of sets by size, and the part
     of all scores in which each column and each value has a hand: what to recode first. Sets larger than `max_size` are
     not looked for and add nothing; the score of the others does not depend on `max_size`. `missing="ignore"` leaves
-    incomplete records out, their `per_record` is NaN.
+    incomplete records out, their `per_record` is NaN; `missing="skip"` leaves out, for each record, the sets of columns
+    in which it has a missing value.
 
     Exact. Assumes unperturbed quasi-identifiers (after noise or swapping everybody looks special and is not), and warns
     where the source of the release is known and they were perturbed. Says nothing about records that share all their
@@ -96,8 +97,9 @@ class Suda(Measure, kind="suda"):
     """a record counts when its DIS is higher; 0 counts every record with a minimal sample unique"""
     scoring: Literal["product", "supersets"] = "product"
     """score of a set of s of M columns: (M−s)·(M−s−1)·…·1, or (2^(M−s)−1)·s!·(M−s)!/M!, which is 0 for s = M"""
-    missing: Missing = "category"
-    """how a missing value counts: as a category of its own, as matching anything, or by leaving its record out"""
+    missing: Missing | Literal["skip"] = "category"
+    """how a missing value counts: as a category of its own, as matching anything, by leaving its record out, or by
+    leaving out, for its record, the sets of columns that contain it (skip: the reading of sdcMicro)"""
 
     family: ClassVar[Family] = "risk"
     better: ClassVar[Better] = "lower"
@@ -142,8 +144,11 @@ class Suda(Measure, kind="suda"):
         size = largest_subset(self.kind, len(columns), self.max_size)
         kept = self._counted(data, columns)
         wild = self.missing == "wildcard" and any(data.codes(name).missing >= 0 for name in columns)
-        search = _by_wildcard if wild else _by_class
-        rows, pairs, scored = search(data, columns, kept, size, set_scores(self.scoring, len(columns)), ctx)
+        weights = set_scores(self.scoring, len(columns))
+        if wild:
+            rows, pairs, scored = _by_wildcard(data, columns, size, weights, ctx)
+        else:
+            rows, pairs, scored = _by_class(data, columns, kept, size, weights, ctx, skip=self.missing == "skip")
         scores, dis = np.full((2, len(data)), np.nan)
         scores[kept] = dis[kept] = 0.0
         scores[rows] = scored.scores
@@ -198,7 +203,7 @@ def match_probabilities(scores: Floats, pairs: int, share: float, columns: int) 
 
 
 def _by_class(
-    data: Dataset, columns: tuple[str, ...], kept: Ints, size: int, weights: Floats, ctx: Context
+    data: Dataset, columns: tuple[str, ...], kept: Ints, size: int, weights: Floats, ctx: Context, *, skip: bool
 ) -> tuple[Ints, int, Scored]:
     """Give the rows of the sample uniques, the records in pairs, and the sums over minimal sample uniques."""
     from discretion.kernels.minimal_uniques import minimal_uniques
@@ -207,19 +212,17 @@ def _by_class(
     classes = part.classes(columns)
     alone = classes.counts == 1
     rows = np.concatenate((classes.first_rows[alone], classes.first_rows[~alone]))
-    codes = [part.codes(name).codes[rows] for name in columns]
+    coded = [part.codes(name) for name in columns]
+    codes = [c.codes[rows] for c in coded]
     unique = int(alone.sum())
-    found = minimal_uniques(codes, unique, size, weights, ctx.progress)
+    gaps = [own[:unique] == c.missing for c, own in zip(coded, codes, strict=True)]
+    skipped = gaps if skip and any(gap.any() for gap in gaps) else None
+    found = minimal_uniques(codes, unique, size, weights, ctx.progress, skipped)
     return kept[rows[:unique]], 2 * int((classes.counts == 2).sum()), found
 
 
 def _by_wildcard(
-    data: Dataset,
-    columns: tuple[str, ...],
-    kept: Ints,  # noqa: ARG001
-    size: int,
-    weights: Floats,
-    ctx: Context,
+    data: Dataset, columns: tuple[str, ...], size: int, weights: Floats, ctx: Context
 ) -> tuple[Ints, int, Scored]:
     """The same where a missing value matches anything: two records match when they agree wherever both have a value."""
     from discretion.kernels.minimal_uniques import add_up_sets

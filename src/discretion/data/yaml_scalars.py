@@ -1,4 +1,4 @@
-"""How plan files read bare words and numbers: as in YAML 1.2, where `no` is text and `1e-3` is a number.
+"""How plans and service files read bare words and numbers: as in YAML 1.2, where `no` is text and `1e-3` is a number.
 
 In YAML 1.1 `NO` (Norway) is false, `1:30` is ninety, `0123` is eighty-three and `1e-3` is text; none of this is
 what somebody means who lists categories, postal codes and bounds. Dates stay text, as in JSON.
@@ -26,7 +26,7 @@ _SCALARS = (
 
 
 class PlanLoader(yaml.SafeLoader):
-    """Reads a plan file."""
+    """Reads a plan or a service file."""
 
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - as in the base class
 

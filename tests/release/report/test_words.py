@@ -77,7 +77,7 @@ def test_steps_show_changed_settings_in_public_and_all_inside() -> None:
     (public,) = steps_of(done, internal=False)
     (inside,) = steps_of(done, internal=True)
     assert [(s.name, s.value) for s in public.settings] == [("columns", "income"), ("sd_share", "withheld")]
-    assert {"by", "distribution", "integers", "variance_share"} <= {s.name for s in inside.settings}
+    assert {"by", "distribution", "precision", "variance_share"} <= {s.name for s in inside.settings}
     assert public.untrue
     assert public.guarantee
 

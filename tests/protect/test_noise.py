@@ -32,10 +32,11 @@ def test_sd_is_taken_with_n_minus_1_and_variance_with_n() -> None:
     assert by_variance["sd"] == pytest.approx([0.5 * x.std()])
 
 
-def test_whole_numbers_stay_whole_only_when_asked() -> None:
-    noisy = dc.AdditiveNoise(columns=["n"], sd_share=0.2)
-    assert noisy(FRAME, seed=1).schema["n"] == pl.Float64
-    assert dc.AdditiveNoise(columns=["n"], sd_share=0.2, integers=True)(FRAME, seed=1).schema["n"] == pl.Int64
+def test_whole_numbers_stay_whole_unless_all_digits_are_asked_for() -> None:
+    noisy = dc.AdditiveNoise(columns=["n"], sd_share=0.2)(FRAME, seed=1)
+    assert noisy.schema["n"] == pl.Int64
+    full = dc.AdditiveNoise(columns=["n"], sd_share=0.2, precision="full")(FRAME, seed=1)
+    assert full.schema["n"] == pl.Float64 and (full["n"].round().cast(pl.Int64) == noisy["n"]).all()
 
 
 def test_float32_stays_float32() -> None:
@@ -75,8 +76,12 @@ def test_constant_column_is_named() -> None:
 def test_multiplicative_noise_keeps_signs_and_zeros() -> None:
     data = pl.DataFrame({"x": np.r_[np.zeros(50), -np.arange(1.0, 51), np.arange(1.0, 51)]})
     for distribution in ("normal", "lognormal"):
-        noisy = dc.MultiplicativeNoise(columns=["x"], sd=0.9, distribution=distribution)(data, seed=2)["x"].to_numpy()
-        assert (np.sign(noisy) == np.sign(data["x"].to_numpy())).all()
+        fields = {"columns": ["x"], "sd": 0.9, "distribution": distribution}
+        before = np.sign(data["x"].to_numpy())
+        for exact in ({"precision": "full"}, {"keep_sign": True}):
+            assert (np.sign(dc.MultiplicativeNoise(**fields, **exact)(data, seed=2)["x"].to_numpy()) == before).all()
+        rounded = np.sign(dc.MultiplicativeNoise(**fields)(data, seed=2)["x"].to_numpy())
+        assert ((rounded == before) | (rounded == 0)).all(), "a small value may be rounded to zero, none turns"
 
 
 def test_truncated_mean_against_numbers() -> None:

@@ -87,9 +87,13 @@ def test_a_saved_ellipse_serves_the_next_delivery() -> None:
     assert new.frame.row(0) == (0, 0, 0) and max(new.frame.row(1)) < 10
 
 
-def test_whole_numbers_stay_whole_when_asked() -> None:
+def test_digits_do_not_tell_which_records_were_pulled() -> None:
     data = pl.DataFrame(np.round(sample(300, 5) * 100).astype(int), schema=NAMES)
-    assert dc.WinsorizeOutliers(columns=NAMES, integers=True)(data, seed=1).schema == data.schema
+    assert dc.WinsorizeOutliers(columns=NAMES)(data, seed=1).schema == data.schema
+    assert dc.WinsorizeOutliers(columns=NAMES, precision="full")(data, seed=1).schema != data.schema
+    cents = pl.DataFrame(np.round(sample(300, 5), 2), schema=NAMES)
+    pulled = dc.WinsorizeOutliers(columns=NAMES)(cents, seed=1).to_numpy()
+    assert (pulled != cents.to_numpy()).any() and np.array_equal(pulled, np.round(pulled, 2))
 
 
 def test_refused_in_words() -> None:

@@ -140,7 +140,7 @@ steps:
   - additive-noise:
       columns: [income]
       sd_share: 0.1
-      decision: {{columns: [income], whole: [false], sd: [{SECRET}]}}
+      decision: {{columns: [income], decimals: {{}}, sd: [{SECRET}]}}
   - local-suppression: {{columns: [sex, region], k: 37}}
 output: {{folder: out, journal: secret}}
 """

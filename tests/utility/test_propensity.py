@@ -43,33 +43,72 @@ def test_logit_is_the_maximum_of_the_likelihood() -> None:
     design = np.column_stack([both["a"], both["b"], both["c"] == "x", both["c"] == "y"]).astype(float)
     label = np.repeat([0, 1], [300, 150])
     fitted = LogisticRegression(C=np.inf, tol=1e-12, max_iter=5000).fit(design, label).predict_proba(design)[:, 1]
-    score = dc.Propensity(**FIELDS, model="logit")(x, y)
+    score = dc.Propensity(**FIELDS, model="logit", null="synthpop")(x, y)
     assert score.detail["pmse"] == pytest.approx(((fitted - 1 / 3) ** 2).mean(), rel=1e-5)
     assert score.detail["parameters"] == 5
     c, n = 1 / 3, 450
     assert score.detail["expected"] == pytest.approx(4 * (1 - c) ** 2 * c / n)
     assert score.detail["sd"] == pytest.approx(np.sqrt(8) * (1 - c) ** 2 * c / n)
     assert score.detail["s_pmse"] == pytest.approx(score.detail["pmse"] / score.detail["expected"])
+    full = dc.Propensity(**FIELDS, model="logit")(x, y).detail
+    assert full["expected"] == pytest.approx(4 * (1 - c) * c / n) and full["pmse"] == score.detail["pmse"]
 
 
-@pytest.mark.parametrize("model", ["tree", "logit"])
-def test_two_samples_have_the_chance_level(model: str) -> None:
+def copies(n: int, rng: np.random.Generator) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Draw a file, and three good releases of it: its records again, another sample, the right model's synthesis."""
+    mixing = np.array([[1.0, 0.8, 0.0], [0.0, 0.6, 0.0], [0.0, 0.0, 1.0]])
+    x, other = (rng.normal(size=(n, 3)) @ mixing for _ in range(2))
+    fitted = x.mean(axis=0) + rng.normal(size=(n, 3)) @ np.linalg.cholesky(np.cov(x.T, bias=True)).T
+    return x, {"bootstrap": x[rng.integers(0, n, n)], "sample": other, "synthesis": fitted}
+
+
+def mean_scores(model: str, null: str, n: int, runs: int, permutations: int) -> dict[str, float]:
     rng = np.random.default_rng(3)
-    measure = dc.Propensity(**FIELDS, model=model, null="samples", permutations=10)
-    found = [measure(draw(200, rng), draw(200, rng)).detail["s_pmse"] for _ in range(25)]
-    assert np.mean(found) == pytest.approx(1, abs=0.25)
+    measure = dc.Propensity(**FIELDS, model=model, null=null, permutations=permutations)
+    found: dict[str, list[float]] = {}
+    for _ in range(runs):
+        x, releases = copies(n, rng)
+        for name, y in releases.items():
+            frames = (pl.DataFrame(data, schema=FIELDS["columns"]) for data in (x, y))
+            found.setdefault(name, []).append(measure(*frames).detail["s_pmse"])
+    return {name: float(np.mean(values)) for name, values in found.items()}
 
 
-def test_a_draw_from_the_fitted_model_has_half_of_it() -> None:
+TREE = {
+    "samples": {"bootstrap": 0.5, "sample": 1.0, "synthesis": 1.0},
+    "synthpop": {"bootstrap": 1.0, "sample": 2.0, "synthesis": 2.0},
+}
+LOGIT = {
+    "samples": {"bootstrap": 0.5, "sample": 1.0, "synthesis": 0.5},
+    "synthpop": {"bootstrap": 1.0, "sample": 2.0, "synthesis": 1.0},
+}
+
+
+@pytest.mark.parametrize("null", list(TREE))
+def test_what_scores_one_under_each_null(null: str) -> None:
+    """Standard errors over the runs are about 0.02 for trees and 0.08 for the logit, of scores near 1."""
+    assert mean_scores("tree", null, 1000, 6, 3) == pytest.approx(TREE[null], rel=0.12)
+    assert mean_scores("logit", null, 1000, 120, 2) == pytest.approx(LOGIT[null], rel=0.25)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("null", list(TREE))
+def test_what_scores_one_under_each_null_with_more_runs(null: str) -> None:
+    assert mean_scores("tree", null, 4000, 40, 5) == pytest.approx(TREE[null], rel=0.04)
+    assert mean_scores("logit", null, 4000, 2000, 2) == pytest.approx(LOGIT[null], rel=0.07)
+
+
+def test_another_sample_is_as_good_as_can_be_and_the_text_names_the_null() -> None:
+    """A sample of the same population must not look worse than chance by default, whatever synthpop's null says."""
     rng = np.random.default_rng(4)
-    measure = dc.Propensity(columns=["a", "b"], model="logit")
-    found = []
-    for _ in range(150):
-        x = rng.normal(size=(300, 2))
-        fitted = x.mean(axis=0) + rng.normal(size=(300, 2)) @ np.linalg.cholesky(np.cov(x.T, bias=True)).T
-        frames = (pl.DataFrame(data, schema=["a", "b"]) for data in (x, fitted))
-        found.append(measure(*frames).detail["s_pmse"])
-    assert np.mean(found) == pytest.approx(1, abs=0.25)
+    x, y = draw(1000, rng), draw(1000, rng)
+    usual, half = (dc.Propensity(**FIELDS, **null)(x, y) for null in ({}, {"null": "synthpop"}))
+    assert usual.detail["null"] == "samples" and usual.detail["s_pmse"] == pytest.approx(1, abs=0.3)
+    assert half.detail["s_pmse"] == pytest.approx(2 * usual.detail["s_pmse"])
+    assert usual.value < 0.04 < half.value
+    assert "`samples`: 1 is what another sample of the same population gets" in usual.meaning
+    assert "`synthpop`: 1 is what a resample of the original's own records gets" in half.meaning
+    assert "dependence" in dc.Propensity(**FIELDS, model="logit")(x, y).meaning
 
 
 @pytest.mark.parametrize("model", ["tree", "logit"])
@@ -100,7 +139,8 @@ def test_weights_undo_a_biased_sample() -> None:
 def test_missing_is_a_value() -> None:
     x = draw(400, np.random.default_rng(7))
     y = x.with_columns(pl.when(pl.int_range(400) % 2 == 0).then(pl.col("a")).alias("a"))
-    assert dc.Propensity(**FIELDS, smallest_leaf=5)(x, y).value > 0.2
+    # Half of the released `a` are missing: those 200 of 800 are told apart, of the other 600 a third is released.
+    assert dc.Propensity(**FIELDS, smallest_leaf=150)(x, y).value == pytest.approx(1 / 3, abs=0.03)
 
 
 @pytest.mark.parametrize("model", ["tree", "logit"])
@@ -120,5 +160,7 @@ def test_the_chance_level_of_weighted_files_is_that_of_balanced_ones() -> None:
     rng = np.random.default_rng(9)
     frames = [draw(5, rng).with_columns(w=pl.Series([1e6, 1, 1, 1, 1])) for _ in range(2)]
     roles = {"a": "quasi", "b": "quasi", "c": "quasi", "w": "weight"}
-    score = dc.Propensity(model="logit", permutations=50)(*(dc.Dataset(f, roles=roles) for f in frames))
-    assert score.detail["expected"] <= score.detail["largest"] * 0.5 + 1e-12  # `synthetic` halves it
+    score = dc.Propensity(model="logit", permutations=50, null="synthpop")(
+        *(dc.Dataset(f, roles=roles) for f in frames)
+    )
+    assert score.detail["expected"] <= score.detail["largest"] * 0.5 + 1e-12  # half of what permuted labels give

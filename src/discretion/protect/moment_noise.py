@@ -15,7 +15,7 @@ from discretion.data.dataset import Dataset
 from discretion.errors import DataError
 from discretion.method import Decision
 from discretion.part import Columns, confidential
-from discretion.protect.noise_keep import NoiseMethod, factor_of, normals
+from discretion.protect.noise_keep import NoiseMethod, Precision, factor_of, normals
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -30,9 +30,10 @@ class VariancePreservingNoise(NoiseMethod, kind="variance-preserving-noise"):
     A record x becomes μ + √(1−p)·(x−μ) + √p·ε with ε normal of the covariance of the data and p the `variance_share`:
     means, variances, covariances and correlations hold in expectation, p is the share of the released variance that is
     noise. The shape of the distribution moves toward the normal. Values that are kept or reflected at a bound are apart
-    from these moments. Does not give k-anonymity; outliers stand out less than under added noise, but may still do so.
-    Missing values stay missing; covariances are those of the complete records. Time O(n·m²) for m columns, memory
-    linear.
+    from these moments, and rounding to the decimals of a column (`precision`; unit u) adds u²/12 to its variance, less
+    than it varies by chance unless u is as large as the noise. Does not give k-anonymity; outliers stand out less than
+    under added noise, but may still do so. Missing values stay missing; covariances are those of the complete records.
+    Time O(n·m²) for m columns, memory linear.
 
     References
     ----------
@@ -54,8 +55,8 @@ class VariancePreservingNoise(NoiseMethod, kind="variance-preserving-noise"):
     """share of the released variance (and covariance) that is noise"""
 
     guarantee: ClassVar[str] = (
-        "Values were mixed with random noise that keeps means and covariances on average, so no published value is "
-        "exact; extreme values may still stand out."
+        "Values were mixed with random noise that keeps means and covariances on average, so no published value can "
+        "be taken as exact, though some are by chance; extreme values may still stand out."
     )
 
     def fit(self, data: Dataset, ctx: Context) -> Decision:
@@ -65,7 +66,7 @@ class VariancePreservingNoise(NoiseMethod, kind="variance-preserving-noise"):
         # With N−1 the noise has, in expectation, exactly the covariance that the shrinking takes away.
         covariance = moments.covariance * moments.count / (moments.count - 1) * self.variance_share
         means = [float(np.nanmean(data.number(name))) for name in columns]
-        values = {"columns": list(columns), "whole": self.whole(data, columns), "mean": means}
+        values = {"columns": list(columns), "decimals": self.decimals(data, columns), "mean": means}
         return Decision(MappingProxyType({**values, "factor": factor_of(covariance).tolist()}))
 
     def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:
@@ -91,7 +92,12 @@ class OrthogonalNoise(NoiseMethod, kind="orthogonal-noise"):
     errors; regressions between the columns give the same coefficients. A value's expected squared change is
     `variance_share` times the column's variance.
 
-    Exact only without `integers`, `keep_zeros`, `keep_sign` and bounds. A record with a missing value cannot be
+    Exact only without `keep_zeros`, `keep_sign` and bounds, and with all digits, which are therefore the default here:
+    every value is changed, so that digits do not tell which. With `precision: original` a mean is off by about
+    u/√(12·n), u the unit of the last decimal, a variance s² grows by u²/12 and covariances are off by about
+    u·s/√(12·n). With one round and all digits, the sum of three published values is that of three original ones:
+    where these are whole numbers the triples can be found, and with them the values; keep at least two rounds, or
+    round. A record with a missing value cannot be
     rotated: its other values get independent noise of the same strength, which keeps means and variances in
     expectation. Does not give k-anonymity, and outliers may still stand out. Needs three complete records. Time
     O(n·columns·rounds), memory linear.
@@ -116,14 +122,20 @@ class OrthogonalNoise(NoiseMethod, kind="orthogonal-noise"):
     """expected squared change of a value as a share of the column's variance"""
     rounds: int = Field(3, ge=1, le=50)
     """how often every record is mixed with two others; after r rounds it holds parts of up to 3^r records"""
+    precision: Precision = "full"
+    """`full`: publish all digits, so that the moments are exact; `original`: round to the decimals of the column"""
 
     by_group: ClassVar[bool] = True
     guarantee: ClassVar[str] = (
-        "Records were mixed by a random rotation that keeps means and covariances exactly, so no published value is "
-        "exact; extreme values may still stand out."
+        "Records were mixed by a random rotation that keeps means and covariances, rounding of values apart, so no "
+        "published value can be taken as exact; extreme values may still stand out."
     )
 
-    def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:  # noqa: ARG002
+    def fit(self, data: Dataset, ctx: Context) -> Decision:  # noqa: ARG002
+        """Count the decimals of the columns; the rotation is drawn for the rows at hand."""
+        return Decision(MappingProxyType({"decimals": self.decimals(data, self.choose(data))}))
+
+    def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:
         """Rotate the complete records; add noise to the others."""
         columns = self.choose(data)
         x = data.numbers(columns)
@@ -139,8 +151,9 @@ class OrthogonalNoise(NoiseMethod, kind="orthogonal-noise"):
         new[rows] = centered + mean
         if incomplete.any():
             new[incomplete] = _alone(x, incomplete, self.variance_share, rng)
-        new = self.keeper(data, columns, self.whole(data, columns))(x, new)
-        return data.with_columns({name: new[:, j] for j, name in enumerate(columns)}, integers=self.integers)
+        new = self.keeper(data, columns, decision["decimals"])(x, new)
+        whole = self.precision == "original"
+        return data.with_columns({name: new[:, j] for j, name in enumerate(columns)}, integers=whole)
 
 
 def rotate(x: Floats, variance_share: float, rounds: int, rng: np.random.Generator, ctx: Context) -> None:

@@ -1,10 +1,11 @@
-"""What noise may be told to leave as it is: zeros, signs, whole numbers, bounds. One place for every noise method."""
+"""What noise leaves as it is: the number of decimals and, when told to, zeros, signs, bounds; for all its methods."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Self
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,14 +36,24 @@ def _per_column(given: object) -> object:
 Bounds = Annotated[FrozenMapping[str, float], BeforeValidator(_per_column)]
 """A number for every column, or a mapping from column to number."""
 
+Precision = Literal["original", "full"]
+
+_MOST_DECIMALS = 12
+_ULPS = 4
+"""Rounding errors that a decimal number may carry: 0.1 + 0.2 has one decimal."""
+_EPS = float(np.finfo(np.float64).eps)
+_FIRST, _BLOCK = 256, 32_768
+"""Values that are looked at first (most columns of full precision are known by then), and at a time."""
+
 
 class NoiseMethod(StratifiedMethod):
     """What all noise methods share: their columns, and what the noise must leave as it is."""
 
     columns: Columns = ()
     """numeric columns to change; without it, the numeric quasi-identifiers and sensitive columns"""
-    integers: bool = False
-    """round columns of whole numbers back to whole numbers"""
+    precision: Precision = "original"
+    """`original`: round to the number of decimals of the column (whole numbers stay whole), so that digits do not tell
+    which values were changed; `full`: publish all digits"""
     keep_zeros: bool = False
     """leave zeros as they are (they are then not protected)"""
     keep_sign: bool = False
@@ -69,31 +80,43 @@ class NoiseMethod(StratifiedMethod):
             raise PlanError([f"{self.kind}: a bound for an {unknown('column', name, columns)}" for name in wrong])
         return columns
 
-    def whole(self, data: Dataset, columns: Sequence[str]) -> list[str]:
-        """Name the columns that are to be rounded: those without fractions, where `integers` asks for it."""
-        return [name for name in columns if self.integers and _is_whole(data, name)]
+    def decide(self, data: Dataset, ctx: Context) -> Decision:
+        """Fit, group by group; a column has the same number of decimals in every group."""
+        decision = super().decide(data, ctx)
+        if groups := decision.values.get("groups"):
+            found = [inner["decimals"] for inner in groups.values()]
+            common = set(found[0]).intersection(*found)
+            most = {name: max(one[name] for one in found) for name in found[0] if name in common}
+            same = {key: {**inner, "decimals": most} for key, inner in groups.items()}
+            return Decision(MappingProxyType({**decision.values, "groups": same}))
+        return decision
+
+    def decimals(self, data: Dataset, columns: Sequence[str]) -> dict[str, int]:
+        """Give the number of decimals of the columns that are to be rounded."""
+        return decimals_of(data, columns) if self.precision == "original" else {}
 
     def change(self, data: Dataset, decision: Decision, ctx: Context, noisy: RowKernel) -> Dataset:
         """Rewrite the columns of a decision batch by batch, and put right what must be kept."""
         columns = decision["columns"]
-        keep = self.keeper(data, columns, decision["whole"])
+        keep = self.keeper(data, columns, decision["decimals"])
 
         def kernel(block: Floats, rng: np.random.Generator) -> Floats:
             return keep(block, noisy(block, rng))
 
-        return ctx.engine.map_rows(data, columns, kernel, integers=self.integers)
+        return ctx.engine.map_rows(data, columns, kernel, integers=self.precision == "original")
 
-    def keeper(self, data: Dataset, columns: Sequence[str], whole: Sequence[str]) -> Keeper:
+    def keeper(self, data: Dataset, columns: Sequence[str], decimals: Mapping[str, int]) -> Keeper:
         """Bind the options to the columns of a data set; original values beyond a bound are refused."""
         low = np.array([_bound(self.lower, name, -np.inf) for name in columns])
         high = np.array([_bound(self.upper, name, np.inf) for name in columns])
         for name, bottom, top in zip(columns, low, high, strict=True):
             _require_inside(data, name, bottom, top)
-        rounded = np.array([name in whole for name in columns], dtype=np.bool_)
-        for place in np.flatnonzero(rounded).tolist():
-            least, most = _type_limits(data, columns[place])
-            low[place], high[place] = np.ceil(max(low[place], least)), np.floor(min(high[place], most))
-        return Keeper(self.keep_zeros, self.keep_sign, rounded, low, high)
+        for place, name in enumerate(columns):
+            if name in decimals:
+                least, most = _type_limits(data, name)
+                low[place] = _next_decimal(max(low[place], least), decimals[name])
+                high[place] = -_next_decimal(-min(high[place], most), decimals[name])
+        return Keeper(self.keep_zeros, self.keep_sign, tuple(decimals.get(name) for name in columns), low, high)
 
 
 @dataclass(frozen=True)
@@ -102,24 +125,95 @@ class Keeper:
 
     zeros: bool
     sign: bool
-    whole: NDArray[np.bool_]
+    decimals: tuple[int | None, ...]
+    """of each column; none where all digits are published"""
     low: Floats
     high: Floats
 
     def __call__(self, before: Floats, after: Floats) -> Floats:
         """Give the noisy block with everything kept that was asked for; missing values stay missing."""
         if self.sign:
-            nearest = np.where(self.whole, 1.0, 0.0)  # a positive whole number is at least one
+            nearest = np.array([0.0 if d is None else 10.0**-d for d in self.decimals])  # a whole number is at least 1
             low = np.where(before > 0, np.maximum(self.low, nearest), self.low)
             high = np.where(before < 0, np.minimum(self.high, -nearest), self.high)
             after = reflect(after, low, high)
         elif np.isfinite(self.low).any() or np.isfinite(self.high).any():
             after = reflect(after, self.low, self.high)
-        if self.whole.any():
-            after = np.where(self.whole, np.round(after), after)
+        round_columns(after, self.decimals)
         if self.zeros:
             after = np.where(before == 0, before, after)
         return after
+
+
+def decimals_of(data: Dataset, columns: Sequence[str]) -> dict[str, int]:
+    """Give the number of decimals of each column; one whose values have no common number of decimals is left out."""
+    import polars as pl
+
+    found = {}
+    for name in columns:
+        kind = data.frame.schema[name]
+        eps = float(np.finfo(np.float32).eps) if kind == pl.Float32 else _EPS
+        count = 0 if kind.is_integer() else count_decimals(data.number(name), eps)
+        if count is not None:
+            found[name] = count
+    return found
+
+
+def count_decimals(x: Floats, eps: float = _EPS) -> int | None:
+    """Give the smallest number of decimals that all values have, up to rounding errors of a few `eps`; NaN is left out.
+
+    None where there is none up to twelve, or where the last decimal would lie among the rounding errors. Linear in the
+    number of values; one of full precision ends it.
+    """
+    most, size = 0, 0.0
+    starts = [0, *range(_FIRST, len(x), _BLOCK)]
+    for start, stop in zip(starts, [*starts[1:], len(x)], strict=True):
+        left = x[start:stop]
+        size = max(size, min(1.0, float(np.fmax.reduce(np.abs(left), initial=0.0))))
+        left = left[_beyond(left, most, size, eps)]
+        for decimals in range(_MOST_DECIMALS + 1 if len(left) else 0):
+            left = left[_beyond(left, decimals, size, eps)]
+            most = max(most, decimals)
+            if not len(left):
+                break
+        if len(left):
+            return None
+    return most
+
+
+def _beyond(x: Floats, decimals: int, size: float, eps: float) -> NDArray[np.bool_]:
+    """Tell which values have more decimals, or so many that their last one is lost in rounding errors.
+
+    The errors are those of the value, and near zero those of values of this `size`: 0.1 + 0.2 − 0.3 is zero.
+    """
+    scaled = x * 10.0**decimals
+    off = np.rint(scaled)
+    off -= scaled
+    np.abs(off, out=off)
+    slack = np.maximum(np.abs(scaled, out=scaled), size * 10.0**decimals, out=scaled)
+    slack *= _ULPS * eps
+    more = off > slack
+    if decimals:
+        more |= slack > 0.125  # a whole number however large is whole; decimals must be there to be seen
+    return np.asarray(more)
+
+
+def round_columns(x: Floats, decimals: Sequence[int | None]) -> None:
+    """Round the columns of a matrix in place; no zero keeps a sign."""
+    for place, count in enumerate(decimals):
+        if count is not None:
+            column = x[:, place]
+            np.round(column, count, out=column)
+            column += 0.0
+
+
+def _next_decimal(bound: float, decimals: int) -> float:
+    """Give the smallest number of so many decimals that is not below the bound (rounding errors apart)."""
+    if not np.isfinite(bound):
+        return bound
+    scaled = bound * 10.0**decimals
+    close = abs(scaled - np.rint(scaled)) <= _ULPS * _EPS * abs(scaled)
+    return float(np.rint(scaled) if close else np.ceil(scaled)) / 10.0**decimals
 
 
 def reflect(y: Floats, low: Floats, high: Floats) -> Floats:
@@ -156,19 +250,13 @@ def _bound(bounds: Mapping[str, float] | None, column: str, default: float) -> f
     return float(found.get(column, found.get(EVERY, default)))
 
 
-def _is_whole(data: Dataset, column: str) -> bool:
-    if data.frame.schema[column].is_integer():
-        return True
-    x = data.number(column)
-    return bool(np.all((x == np.floor(x)) | np.isnan(x)))
-
-
 def _type_limits(data: Dataset, column: str) -> tuple[float, float]:
     kind: Any = data.frame[column].head(0).to_numpy().dtype
     if kind.kind not in "iu":
         return -np.inf, np.inf
     limits = np.iinfo(kind)
-    return float(limits.min), float(limits.max)
+    most = float(limits.max)
+    return float(limits.min), most if int(most) <= limits.max else float(np.nextafter(most, 0.0))
 
 
 def _require_inside(data: Dataset, column: str, low: float, high: float) -> None:

@@ -26,7 +26,8 @@ class OutlierNoise(NoiseMethod, kind="outlier-noise"):
     the median absolute deviation) allow, and it alone is changed; with `joint`, a record is an outlier by its robust
     Mahalanobis distance over all columns, and all its values are changed with correlated noise. The noise has mean zero
     and `variance_share` times the variance (with `joint`, covariance) of the whole column: means hold in expectation,
-    variances grow by at most the factor 1 + variance_share.
+    variances grow by at most the factor 1 + variance_share. Noisy values are rounded to the decimals of the column
+    (`precision`): with more digits, or with fractions among whole numbers, everybody could see which were changed.
 
     Protects the values that stand out; says nothing false about the others, and does *not* protect them at all: an
     intruder who knows an ordinary value still recognizes it. Does not give k-anonymity. Missing values stay missing;
@@ -61,7 +62,7 @@ class OutlierNoise(NoiseMethod, kind="outlier-noise"):
     def fit(self, data: Dataset, ctx: Context) -> Decision:
         """Find what is an outlier, and the scale of the noise."""
         columns = self.choose(data)
-        values: dict[str, Any] = {"columns": list(columns), "whole": self.whole(data, columns)}
+        values: dict[str, Any] = {"columns": list(columns), "decimals": self.decimals(data, columns)}
         if self.joint:
             x = data.numbers(columns)
             values |= fit_ellipse(x[~np.isnan(x).any(axis=1)], self.quantile, columns, ctx).to_plain()

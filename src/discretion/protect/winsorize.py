@@ -12,6 +12,7 @@ from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.method import Decision, StratifiedMethod
 from discretion.part import Columns, confidential
+from discretion.protect.noise_keep import Precision, decimals_of, round_columns
 from discretion.protect.robust import Ellipse, fit_ellipse
 
 Floats = NDArray[np.float64]
@@ -23,10 +24,10 @@ class WinsorizeOutliers(StratifiedMethod, kind="winsorize-outliers"):
     Top coding for several numeric columns together: center and covariance of the bulk are estimated robustly (minimum
     covariance determinant, so that up to half of the records may be outliers); a record whose squared Mahalanobis
     distance exceeds the χ² quantile moves along the line to the center onto the ellipse. Guarantees that no released
-    record lies farther out than the ellipse (rounding to whole numbers apart), so that an extreme combination cannot be
-    told from another in the same direction by its size. Records inside the ellipse are published unchanged: they are
-    *not* protected. Lowers variances where there were outliers. The ellipse suits symmetric columns: of skewed ones
-    (incomes) a large part lies outside.
+    record lies farther out than the ellipse (rounding to the decimals of the columns apart), so that an extreme
+    combination cannot be told from another in the same direction by its size. Records inside the ellipse are published
+    unchanged: they are *not* protected. Lowers variances where there were outliers. The ellipse suits symmetric
+    columns: of skewed ones (incomes) a large part lies outside.
 
     Missing values stay missing; a record that has some is judged by its other values, the ellipse is found on the
     complete records. The ellipse that was found can be re-used on the next delivery. Time O(n·m²) per step of the
@@ -51,8 +52,9 @@ class WinsorizeOutliers(StratifiedMethod, kind="winsorize-outliers"):
     """numeric columns to look at together; without it, the numeric quasi-identifiers and sensitive columns"""
     quantile: float = confidential(0.975, gt=0.5, lt=1)
     """quantile of the χ² distribution beyond which a record is an outlier; of normal data this share stays unchanged"""
-    integers: bool = False
-    """round columns of whole numbers back to whole numbers"""
+    precision: Precision = "original"
+    """`original`: round to the number of decimals of the column (whole numbers stay whole), so that digits do not tell
+    which values were changed; `full`: publish all digits"""
 
     guarantee: ClassVar[str] = (
         "Records with extreme combinations of values were pulled back toward the bulk of the data; all others are "
@@ -65,17 +67,20 @@ class WinsorizeOutliers(StratifiedMethod, kind="winsorize-outliers"):
         data.require_spread(columns)
         x = data.numbers(columns)
         ellipse = fit_ellipse(x[~np.isnan(x).any(axis=1)], self.quantile, columns, ctx)
-        return Decision(MappingProxyType({"columns": list(columns), **ellipse.to_plain()}))
+        decimals = decimals_of(data, columns) if self.precision == "original" else {}
+        return Decision(MappingProxyType({"columns": list(columns), "decimals": decimals, **ellipse.to_plain()}))
 
     def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:
         """Move the outliers, batch by batch."""
         ellipse = Ellipse.from_plain(decision.values)
+        decimals = [decision["decimals"].get(name) for name in decision["columns"]]
 
         def pull(block: Floats, _: np.random.Generator) -> Floats:
             excess = ellipse.excess(block)
             far = excess > 1
             result = block.copy()
             result[far] = ellipse.center + (block[far] - ellipse.center) / np.sqrt(excess[far])[:, None]
+            round_columns(result, decimals)
             return result
 
-        return ctx.engine.map_rows(data, decision["columns"], pull, integers=self.integers)
+        return ctx.engine.map_rows(data, decision["columns"], pull, integers=self.precision == "original")

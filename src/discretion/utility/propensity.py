@@ -20,6 +20,12 @@ from discretion.utility.comparable import choose_columns, read_pair, shares_of
 
 _STEPS = 30
 
+_SCORES_ONE = {
+    "samples": "another sample of the same population",
+    "synthpop": "a resample of the original's own records",
+}
+"""What has s_pmse = 1 under each null."""
+
 
 @dataclass(frozen=True)
 class _Stack:
@@ -43,17 +49,22 @@ class Propensity(Measure, kind="propensity"):
 
     Both files are stacked and a model predicts the probability p that a record is a released one; with c the share of
     released records, pMSE = mean (p − c)², at most c·(1 − c). Even for two samples from one population a model finds
-    something by chance: E₀ is the expected pMSE of a release that is as good as another draw, from the formula
-    (k − 1)·(1 − c)²·c/N for the logit with k parameters, by permuting the labels for trees and with weights. The value
-    is the excess (pMSE − E₀)/(c·(1 − c) − E₀), at least 0, which compares between data of different size. The
-    detail has `pmse`, the standardized `s_pmse` = pMSE/E₀ (1: as good as another draw; for given differences it grows
-    with the number of records) and `z` = (pMSE − E₀)/sd₀.
+    something by chance: E₀ is the pMSE expected under `null`. The value is the excess (pMSE − E₀)/(c·(1 − c) − E₀), at
+    least 0, which compares between data of different size. The detail has `pmse`, `expected` (E₀), the standardized
+    `s_pmse` = pMSE/E₀ (for given differences it grows with the number of records) and `z` = (pMSE − E₀)/sd₀.
 
-    `tree` also sees dependence between columns. `logit` uses main effects only: data with the right margins and no
-    dependence at all pass. Permuted labels vary in both files, a synthetic one only in the release: their pMSE is
-    multiplied by 1 − c (halved for equal sizes) unless `null` is `samples`. A perfect copy has 0. Weights of each file
-    count; missing is a value. A generalized column gives every record away: compare with the original generalized
-    alike. Records of weight 0 are left out. Time: one fit, and one for each permutation.
+    What `s_pmse` = 1 means depends on the null, and its name is part of the result. `samples` (the default): labels are
+    permuted, E₀ is their mean pMSE; another sample of the same population scores 1, and so does a correct synthesis
+    under trees; the same people drawn again (a bootstrap copy) score ½, a perfect copy 0. `synthpop`: that mean times
+    1 − c (half for files of equal size), which S_pMSE in synthpop divides by; a bootstrap copy scores 1, another sample
+    and, under trees, a correct synthesis score 2. The logit sees only what a good synthesis takes over from the
+    original, its margins: a synthesis with the right model scores ½ by `samples` and 1 by `synthpop`. Without weights
+    its E₀ has a formula: (k − 1)·(1 − c)·c/N for k parameters, times 1 − c for `synthpop`.
+
+    `tree` also sees dependence between columns. `logit` uses main effects only and cannot see dependence: data with the
+    right margins and no dependence at all pass. Weights of each file count; missing is a value. A generalized column
+    gives every record away: compare with the original generalized alike. Records of weight 0 are left out. Says nothing
+    about risk: a copy scores best. Time: one fit, and one for each permutation.
 
     References
     ----------
@@ -74,8 +85,8 @@ class Propensity(Measure, kind="propensity"):
     """classification tree, or logistic regression on main effects"""
     permutations: int = Field(20, ge=2)
     """permutations of the labels for the chance level of trees, and of the logit with weights"""
-    null: Literal["synthetic", "samples"] = "synthetic"
-    """what a good release is: drawn from a model of the original, or another sample from the same population"""
+    null: Literal["samples", "synthpop"] = "samples"
+    """what scores 1: another sample of the same population, or the original's own records drawn again"""
     smallest_leaf: int = Field(20, ge=1)
     """smallest number of records in a leaf of the tree"""
     leaf_share: float = Field(0.002, ge=0, lt=0.5)
@@ -98,7 +109,8 @@ class Propensity(Measure, kind="propensity"):
         return self.score(
             value,
             f"A {self.model} tells released records from original ones {value:.1%} of the way from chance to certainty "
-            f"(S_pMSE {ratio:.3g}; 1 is as good as another draw).",
+            f"(S_pMSE {ratio:.3g} by the null `{self.null}`: 1 is what {_SCORES_ONE[self.null]} gets)"
+            f"{'; main effects only, so dependence between columns is not seen' if self.model == 'logit' else ''}.",
             pmse=pmse,
             s_pmse=ratio,
             z=(pmse - expected) / sd if sd > 0 else 0.0,
@@ -106,6 +118,7 @@ class Propensity(Measure, kind="propensity"):
             sd=sd,
             largest=top,
             model=self.model,
+            null=self.null,
             parameters=parameters,
             columns=list(columns),
         )
@@ -127,9 +140,9 @@ class Propensity(Measure, kind="propensity"):
         return float(weights / weights.sum() @ (fitted - stack.share) ** 2), parameters
 
     def _chance(self, stack: _Stack, parameters: int, seed: int, ctx: Context) -> tuple[float, float]:
-        """Give mean and standard deviation of the pMSE of a release that is as good as another draw."""
+        """Give mean and standard deviation of the pMSE under the null."""
         c = stack.share
-        factor = 1 - c if self.null == "synthetic" else 1.0
+        factor = 1 - c if self.null == "synthpop" else 1.0
         if self.model == "logit" and not stack.weighted:
             unit = factor * (1 - c) * c / len(stack.label)
             return (parameters - 1) * unit, float(np.sqrt(2 * (parameters - 1))) * unit

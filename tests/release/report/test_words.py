@@ -77,9 +77,25 @@ def test_steps_show_changed_settings_in_public_and_all_inside() -> None:
     (public,) = steps_of(done, internal=False)
     (inside,) = steps_of(done, internal=True)
     assert [(s.name, s.value) for s in public.settings] == [("columns", "income"), ("sd_share", "withheld")]
-    assert {"by", "distribution", "integers", "variance_share"} <= {s.name for s in inside.settings}
+    assert {"by", "distribution", "precision", "variance_share"} <= {s.name for s in inside.settings}
     assert public.untrue
     assert public.guarantee
+
+
+@pytest.mark.parametrize(
+    ("strength", "meaning"),
+    [
+        (
+            "sd_share",
+            "standard deviation of the noise as a share of the column's standard deviation (computed with N−1)",
+        ),
+        ("variance_share", "variance of the noise as a share of the column's variance (computed with 1/N)"),
+    ],
+)
+def test_the_strength_of_noise_is_named_and_explained_as_given(strength: str, meaning: str) -> None:
+    (step,) = steps_of(release([dc.AdditiveNoise(columns=["income"], **{strength: 0.2})]), internal=False)
+    assert [(s.name, s.meaning) for s in step.settings][1:] == [(strength, meaning)]
+    assert "can be taken as exact, though some are by chance" in step.guarantee, "rounded noise may be nought"
 
 
 def test_columns_say_what_was_done() -> None:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from discretion.cli.apply import parse_field
+from discretion.cli.apply import parse_field, write_released
 from discretion.cli.assess import parse_part
 from discretion.cli.console import common_options, print_json, print_table, progress_bar, say, shown
 from discretion.cli.output_checks import check_outputs
+from discretion.cli.plan_options import keep_order_option, order_file_option, seed_option
 from discretion.cli.schema_options import read_with, schema_options, source_options, take_schema
 from discretion.cli.wording import GIVE_HIERARCHY
 from discretion.errors import PlanError
@@ -61,6 +62,9 @@ _SHOWN = 10
 @click.option("--seconds", type=float, help="time limit of the search")
 @click.option("--space", metavar="FILE", help="write the nodes looked at: a table (.csv) or a picture (.svg)")
 @click.option("--step", "step_file", metavar="FILE", help="write the solution as a step of a plan (.yaml)")
+@keep_order_option
+@order_file_option
+@seed_option
 @click.option("--force", is_flag=True, help="overwrite files that exist")
 @click.option("--dry-run", is_flag=True, help="search, but write nothing")
 @schema_options
@@ -68,13 +72,17 @@ _SHOWN = 10
 @common_options
 def anonymize(source: str, target: str, **options: Any) -> None:  # fmt: skip
     """Generalize the quasi-identifiers as little as privacy models allow."""
+    from discretion.context import new_seed
+    from discretion.release.run import read_seed
+
     quiet, as_json = options.pop("quiet"), options.pop("as_json")
     models = _models(options)
     schema, reading = take_schema(options)
     check_outputs(
-        target, options["space"], options["step_file"],
+        target, options["space"], options["step_file"], options["order_file"],
         force=options["force"], as_json=as_json, dry_run=options["dry_run"],
     )  # fmt: skip
+    options["seed"] = read_seed(options["seed_file"]) if options["seed_file"] else new_seed()
     data = read_with(source, schema, reading, quiet)
     if options["search"] != _SEARCHES[0]:
         _local(data, models, options, target, as_json, quiet)
@@ -82,7 +90,7 @@ def anonymize(source: str, target: str, **options: Any) -> None:  # fmt: skip
     with progress_bar(quiet) as progress:
         solution = _solve(data, models, options, progress)
     _name_fixed(data, solution, quiet)
-    written = _write(solution, target, options)
+    written = _write(solution, data, target, options, quiet)
     _report(solution, as_json, quiet, stderr=target == "-")
     for path in written:
         say(f"written: {path}", quiet)
@@ -130,7 +138,7 @@ def _name_fixed(data: Dataset, solution: Solution, quiet: bool) -> None:
         say(f"note: {fixed}; {GIVE_HIERARCHY}", quiet)
 
 
-def _write(solution: Solution, target: str, options: dict[str, Any]) -> list[str]:
+def _write(solution: Solution, original: Dataset, target: str, options: dict[str, Any], quiet: bool) -> list[str]:
     """Write the data, the solution space and the plan step, as far as they were asked for."""
     if options["dry_run"]:
         return []
@@ -139,7 +147,7 @@ def _write(solution: Solution, target: str, options: dict[str, Any]) -> list[str
     from discretion.release.plan_file import to_yaml
 
     force = options["force"]
-    write(solution.dataset, target, overwrite=force)
+    write_released(solution.dataset, original, options["seed"], target, options, quiet)
     written = [target]
     if options["space"]:
         path = Path(options["space"])
@@ -201,7 +209,6 @@ def _refuse_foreign(options: dict[str, Any], known: Collection[str]) -> None:
 def _local(
     data: Dataset, models: list[PrivacyModel], options: dict[str, Any], target: str, as_json: bool, quiet: bool
 ) -> None:
-    from discretion.data.write import write
     from discretion.method import Method
     from discretion.part import find
 
@@ -218,9 +225,9 @@ def _local(
     if not isinstance(method, Method):
         raise PlanError(f"{options['search']} is not a method")
     with progress_bar(quiet) as progress:
-        released = method(data, progress=progress)
+        released = method(data, seed=options["seed"], progress=progress)
+    write_released(released, data, options["seed"], target, options, quiet)
     if not options["dry_run"]:
-        write(released, target, overwrite=options["force"])
         say(f"written: {target}", quiet)
     verdicts = [model(released) for model in models]
     if as_json:

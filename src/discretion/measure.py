@@ -295,7 +295,7 @@ def _column_score(one: pl.Series, other: pl.Series) -> float | None:
     if not (one.dtype.is_numeric() and other.dtype.is_numeric()):
         scores += _equality_score(*texts)
     a, b = (_kinds(series, text) for series, text in zip((one, other), texts, strict=True))
-    freedom = (len(np.unique(a)) - 1) * (len(np.unique(b)) - 1)
+    freedom = int(a.max(initial=0) * b.max(initial=0))
     if freedom > 0 and n > 1:
         cells = np.zeros((a.max() + 1, b.max() + 1))
         np.add.at(cells, (a, b), 1)
@@ -332,7 +332,7 @@ def _kinds(series: pl.Series, texts: NDArray[Any]) -> NDArray[np.int64]:
         x = series.cast(float).to_numpy()
         known = ~np.isnan(x)
         cuts = np.unique(np.quantile(x[known], np.arange(1, 10) / 10)) if known.any() else np.empty(0)
-        return np.where(known, np.searchsorted(cuts, x) + 1, 0)
+        return np.unique(np.where(known, np.searchsorted(cuts, x), -1), return_inverse=True)[1]
     _, codes = np.unique(texts, return_inverse=True)
     rare = np.bincount(codes)[codes] * _FEW < len(codes)
     return np.unique(np.where(rare, -1, codes), return_inverse=True)[1]

@@ -168,6 +168,7 @@ class Matched:
 
 
 _CLEAR = 6.0
+_ASIDE = 3.0
 _FEW = 20
 _LOOKED_AT = 5_000
 _SHARE_FOUND = 0.99
@@ -176,10 +177,11 @@ _SHARE_FOUND = 0.99
 def match_rows(original: Dataset, released: Dataset, who: str = "measure") -> Matched:
     """Find out which row of data from outside belongs to which row of the original, or raise.
 
-    Rows are matched by a column with the role identifier, by the index of pandas frames, or by a column that looks
-    like an identifier, if its values differ in both and 99 % of those of the release stand in the original (the other
+    Rows are matched by a column with the role identifier, by the index of pandas frames, or by another column of texts
+    or whole numbers, if its values differ in both and 99 % of those of the release stand in the original (the other
     rows are left out); otherwise as they stand, if there are as many and the columns agree far above chance. A column
-    that only looks like an identifier must make the others agree far above chance, and more than as they stand.
+    without that role must make the others agree far above chance, more than as they stand and none of them less:
+    values that were swapped all differ as well.
 
     Agreement of a column is the rank correlation of numbers, the association (chi-square) of categories and tenths of
     numbers, and the equality of texts, each as a standard score (what random matching gives has mean 0 and standard
@@ -217,7 +219,11 @@ def _found(original: Dataset, released: Dataset) -> Matched | None:
         if name in original.having("identifier") or not name:
             if not _is_clear(rival, len(released)) or sum(others.values()) >= sum(rival.values()):
                 return Matched(rows, f"column {name!r}" if name else "index")
-        elif _is_clear(others, len(released)) and sum(others.values()) > sum(rival.values()):
+        elif (
+            _is_clear(others, len(released))
+            and sum(others.values()) > sum(rival.values())
+            and all(others.get(column, 0.0) > z - _ASIDE for column, z in rival.items())
+        ):
             return Matched(rows, f"column {name!r}")
     if places is None or standing is None:
         return None
@@ -234,10 +240,8 @@ def _is_clear(agreement: Mapping[str, float], rows: int) -> bool:
 
 
 def _ids(original: Dataset, released: Dataset, shared: Sequence[str]) -> Iterator[tuple[str, pl.Series, pl.Series]]:
-    """Give what may tell the rows: identifiers, the index of pandas frames (without a name), what looks like an id."""
+    """Give what may tell the rows: identifiers, the index of pandas frames (without a name), other columns."""
     import polars as pl
-
-    from discretion.data.detect import looks_like_identifier
 
     roles = [name for name in original.having("identifier") if name in shared]
     for name in roles:
@@ -247,7 +251,7 @@ def _ids(original: Dataset, released: Dataset, shared: Sequence[str]) -> Iterato
         yield "", pl.Series([str(label) for label in one]), pl.Series([str(label) for label in other])
     for name in shared if len(released) >= _FEW else ():
         kind = original.frame.schema[name]
-        if name not in roles and not kind.is_float() and not kind.is_nested() and looks_like_identifier(original, name):
+        if name not in roles and not kind.is_float() and not kind.is_nested():
             yield name, original.frame[name], released.frame[name]
 
 
@@ -334,7 +338,7 @@ def _kinds(series: pl.Series, texts: NDArray[Any]) -> NDArray[np.int64]:
         cuts = np.unique(np.quantile(x[known], np.arange(1, 10) / 10)) if known.any() else np.empty(0)
         return np.unique(np.where(known, np.searchsorted(cuts, x), -1), return_inverse=True)[1]
     _, codes = np.unique(texts, return_inverse=True)
-    rare = np.bincount(codes)[codes] * _FEW < len(codes)
+    rare = np.bincount(codes)[codes] < max(len(codes) / _FEW, 2)
     return np.unique(np.where(rare, -1, codes), return_inverse=True)[1]
 
 

@@ -78,6 +78,12 @@ class Context:
         """Give the context of a step (or of a group inside a step): other draws, same seed."""
         return replace(self, step=f"{self.step}/{step}" if self.step else step)
 
+    def key(self, label: str, content: bytes = b"") -> bytes:
+        """Derive 16 bytes for one purpose from the seed (keyed BLAKE2b); without the seed they look random."""
+        size = max(16, (int(self.seed).bit_length() + 7) // 8)
+        secret = hashlib.blake2b(int(self.seed).to_bytes(size, "big")).digest()
+        return hashlib.blake2b(label.encode() + b"\0" + content, digest_size=16, key=secret).digest()
+
     @property
     def engine(self) -> MemoryEngine:
         """Where the data is worked on; polars in memory."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,9 @@ from discretion.data.dataset import Dataset
 from discretion.display import figure, table
 from discretion.errors import DataError, PlanError
 from discretion.part import Family, Part
+
+if TYPE_CHECKING:
+    import polars as pl
 
 Better = Literal["lower", "higher"]
 
@@ -61,6 +65,8 @@ class Measure(Part):
     """`released`: computed on one data set; the report runs it on the original and on the release."""
     aligned: ClassVar[bool] = True
     """Compares each record with itself; meaningless when the rows cannot be matched."""
+    reads_order: ClassVar[bool] = False
+    """Looks at the order of the released rows; the others may be computed in any order."""
     limits: ClassVar[tuple[float | None, float | None]] = (0.0, None)
     """The smallest and the largest possible value."""
 
@@ -73,17 +79,36 @@ class Measure(Part):
         original: Any,
         released: Any = None,
         *,
+        id: str | None = None,  # noqa: A002 - the word users know
+        align: Literal["auto", "position"] = "auto",
         seed: int | None = 0,
         progress: Progress = ignore_progress,
     ) -> Score:
-        """Assess frames or Datasets: `measure(original, released)`, or `measure(data)` where one is enough."""
+        """Assess frames or Datasets: `measure(original, released)`, or `measure(data)` where one is enough.
+
+        Rows of data from outside are matched by the column `id`, as `match_rows` finds, or as they stand with
+        `align="position"`; `Score.detail["aligned_by"]` says by what.
+        """
         first = Dataset.of(original)
         if released is None and self.needs == "both":
             raise PlanError(f"{self.kind} compares two data sets: call it with (original, released)")
         second = first if released is None else Dataset.of(released)
-        if second.schema.columns == {} and first.schema.columns:
-            second = _with_schema_of(first, second)
-        return self.run(first, second, Context(0 if seed is None else seed, self.kind, progress))
+        ctx = Context(0 if seed is None else seed, self.kind, progress)
+        if second is first or (second.origin is first.origin and id is None):
+            return self.run(first, second, ctx)
+        bare = second.schema.columns == {} and first.schema.columns != {}
+        if bare:
+            second = Dataset(second.to_native(), schema=first.schema.only(second.columns))
+        if id is not None:
+            return _told(self.run(first, match_by(first, second, id), ctx), f"column {id!r}")
+        if align == "position" and len(first) == len(second):
+            found: Matched | None = Matched(np.arange(len(second)), "position")
+        else:
+            found = _found(first, second) if bare or (self.needs == "both" and self.aligned) else None
+        if found is None:
+            return self.run(first, second, ctx)
+        matched = found.give(first, second) if bare or align == "position" or found.by != "position" else second
+        return _told(self.run(first, matched, ctx), found.by)
 
     def run(self, original: Dataset, released: Dataset, ctx: Context) -> Score:
         """Match the rows where the measure needs it, then assess."""
@@ -103,47 +128,236 @@ def as_percent(share: float) -> str:
     return f"{share:.1%}" if share == 0 or share >= 0.0995 else f"{share * 100:.2g}%"
 
 
+def _told(score: Score, by: str) -> Score:
+    return replace(score, detail={**score.detail, "aligned_by": by})
+
+
 def align(original: Dataset, released: Dataset, who: str = "measure") -> tuple[Dataset, Dataset]:
-    """Restrict the original to the records of the release, in its order."""
+    """Restrict the original to the records of the release, in its order; data from outside is matched first."""
     if released is original:
         return original, released
-    if released.origin is original.origin:
-        wanted = released.row_ids
-        if len(wanted) == len(original) and np.array_equal(wanted, original.row_ids):
+    if released.origin is not original.origin:
+        found = match_rows(original, released, who)
+        if found.by == "position":
             return original, released
-        order = np.argsort(original.row_ids, kind="stable")
-        place = np.searchsorted(original.row_ids[order], wanted)
-        if len(wanted) and (place.max() >= len(order) or (original.row_ids[order][place] != wanted).any()):
-            raise DataError(f"{who}: the release has rows that the original does not have")
-        rows = order[place]
-        # kept with the release, so that several measures share it; the original is kept too: its id stays its own
-        kept = released.cached((f"part of {id(original)}",), lambda: (original, original.take(rows)))
-        return kept[1], released
-    if len(original) != len(released):
-        raise DataError(
-            f"{who}: the original has {len(original)} rows and the release {len(released)}, "
-            "and nothing tells which belong together; name an id column"
-        )
-    return original, released
+        released = found.give(original, released)
+    wanted = released.row_ids
+    if len(wanted) == len(original) and np.array_equal(wanted, original.row_ids):
+        return original, released
+    order = np.argsort(original.row_ids, kind="stable")
+    place = np.searchsorted(original.row_ids[order], wanted)
+    if len(wanted) and (place.max() >= len(order) or (original.row_ids[order][place] != wanted).any()):
+        raise DataError(f"{who}: the release has rows that the original does not have")
+    rows = order[place]
+    # kept with the release, so that several measures share it; the original is kept too: its id stays its own
+    kept = released.cached((f"part of {id(original)}",), lambda: (original, original.take(rows)))
+    return kept[1], released
+
+
+@dataclass(frozen=True)
+class Matched:
+    """For each row of data from outside its position in the original (−1: left out), and what told it."""
+
+    rows: NDArray[np.int64]
+    by: str
+
+    def give(self, original: Dataset, released: Dataset) -> Dataset:
+        """Give the data with row ids of the original, without the rows that have none."""
+        known = self.rows >= 0
+        return (released if known.all() else released.take(known)).matched_to(original, self.rows[known])
+
+
+_CLEAR = 6.0
+_ASIDE = 3.0
+_FEW = 20
+_LOOKED_AT = 5_000
+_SHARE_FOUND = 0.99
+
+
+def match_rows(original: Dataset, released: Dataset, who: str = "measure") -> Matched:
+    """Find out which row of data from outside belongs to which row of the original, or raise.
+
+    Rows are matched by a column with the role identifier, by the index of pandas frames, or by another column of texts
+    or whole numbers, if its values differ in both and 99 % of those of the release stand in the original (the other
+    rows are left out); otherwise as they stand, if there are as many and the columns agree far above chance. A column
+    without that role must make the others agree far above chance, more than as they stand and none of them less:
+    values that were swapped all differ as well.
+
+    Agreement of a column is the rank correlation of numbers, the association (chi-square) of categories and tenths of
+    numbers, and the equality of texts, each as a standard score (what random matching gives has mean 0 and standard
+    deviation 1); the largest counts. Far above chance: a score of 6 in some column, with fewer than 101 rows
+    0.6·√(n−1), as a rank correlation of 0.6 gives; with fewer than 20 rows no test can tell, and any agreement above
+    chance will do. Constant columns have no say; where all are, every matching gives the same figures. Files of
+    different people that are sorted alike agree as well: only an id can tell them apart.
+    """
+    kept = released.cached((f"matched to {id(original)}",), lambda: (original, _found(original, released)))
+    if kept[1] is not None:
+        return kept[1]
+    same = len(original) == len(released)
+    what = (
+        "the values do not agree in the order in which the rows stand"
+        if same
+        else f"the original has {len(original)} rows and the release {len(released)}"
+    )
+    raise DataError(
+        f"{who}: {what}, and nothing tells which rows belong together; name a column of both that does (id=, --id "
+        "COLUMN), or give the journal of a release made here (--journal FOLDER)"
+        + ("; if row by row they do belong together, say so (align='position', --by-position)" if same else "")
+    )
+
+
+def _found(original: Dataset, released: Dataset) -> Matched | None:
+    shared = [name for name in released.columns if name in original.columns]
+    places = np.arange(len(released)) if len(released) == len(original) else None
+    standing = None if places is None else _agreement(original, released, shared, places)
+    for name, one, other in _ids(original, released, shared):
+        rows = _positions(one, other)
+        if rows is None:
+            continue
+        others = {column: z for column, z in _agreement(original, released, shared, rows).items() if column != name}
+        rival = {column: z for column, z in (standing or {}).items() if column != name}
+        if name in original.having("identifier") or not name:
+            if not _is_clear(rival, len(released)) or sum(others.values()) >= sum(rival.values()):
+                return Matched(rows, f"column {name!r}" if name else "index")
+        elif (
+            _is_clear(others, len(released))
+            and sum(others.values()) > sum(rival.values())
+            and all(others.get(column, 0.0) > z - _ASIDE for column, z in rival.items())
+        ):
+            return Matched(rows, f"column {name!r}")
+    if places is None or standing is None:
+        return None
+    alike = not standing or _is_clear(standing, len(released))
+    if alike or original.frame.select(shared).equals(released.frame.select(shared), null_equal=True):
+        return Matched(places, "position")
+    return None
+
+
+def _is_clear(agreement: Mapping[str, float], rows: int) -> bool:
+    """Tell whether some column agrees far above chance."""
+    largest = max(agreement.values(), default=0.0)
+    return largest > 0 if rows < _FEW else largest >= min(_CLEAR, 0.6 * math.sqrt(rows - 1))
+
+
+def _ids(original: Dataset, released: Dataset, shared: Sequence[str]) -> Iterator[tuple[str, pl.Series, pl.Series]]:
+    """Give what may tell the rows: identifiers, the index of pandas frames (without a name), other columns."""
+    import polars as pl
+
+    roles = [name for name in original.having("identifier") if name in shared]
+    for name in roles:
+        yield name, original.frame[name], released.frame[name]
+    one, other = (getattr(data.to_native(), "index", None) for data in (original, released))
+    if one is not None and other is not None and not (_only_counts(one) and _only_counts(other)):
+        yield "", pl.Series([str(label) for label in one]), pl.Series([str(label) for label in other])
+    for name in shared if len(released) >= _FEW else ():
+        kind = original.frame.schema[name]
+        if name not in roles and not kind.is_float() and not kind.is_nested():
+            yield name, original.frame[name], released.frame[name]
+
+
+def _only_counts(index: Any) -> bool:
+    return type(index).__name__ == "RangeIndex"
+
+
+def _positions(original: pl.Series, released: pl.Series) -> NDArray[np.int64] | None:
+    """Find each id of the release in the original, −1 where it is not; None where the ids do not tell the rows."""
+    for ids in (original, released):
+        if ids.null_count() or ids.n_unique() < len(ids):
+            return None
+    rows = _look_up(original, released)
+    if rows.null_count() > (1 - _SHARE_FOUND) * len(rows):
+        return None
+    return rows.fill_null(-1).to_numpy().astype(np.int64)
+
+
+def _agreement(
+    original: Dataset, released: Dataset, columns: Sequence[str], rows: NDArray[np.int64]
+) -> dict[str, float]:
+    """Score how well the values of each column agree, matched in one way; columns that cannot tell are left out."""
+    places = np.flatnonzero(rows >= 0)
+    if len(places) > _LOOKED_AT:
+        places = np.sort(np.random.default_rng(0).choice(places, _LOOKED_AT, replace=False))
+    return {
+        name: score
+        for name in columns
+        if (score := _column_score(original.frame[name][rows[places]], released.frame[name][places])) is not None
+    }
+
+
+def _column_score(one: pl.Series, other: pl.Series) -> float | None:
+    from scipy.stats import rankdata
+
+    one, other = (series.to_physical() if series.dtype.is_temporal() else series for series in (one, other))
+    n, scores = len(one), []
+    if one.dtype.is_numeric() and other.dtype.is_numeric():
+        x, y = (series.cast(float).to_numpy() for series in (one, other))
+        both = ~np.isnan(x) & ~np.isnan(y)
+        if both.sum() > 2 and np.ptp(x[both]) > 0 and np.ptp(y[both]) > 0:
+            correlation = np.corrcoef(rankdata(x[both]), rankdata(y[both]))[0, 1]
+            scores.append(float(correlation) * math.sqrt(both.sum() - 1))
+    texts = [_texts(series) for series in (one, other)]
+    if not (one.dtype.is_numeric() and other.dtype.is_numeric()):
+        scores += _equality_score(*texts)
+    a, b = (_kinds(series, text) for series, text in zip((one, other), texts, strict=True))
+    freedom = int(a.max(initial=0) * b.max(initial=0))
+    if freedom > 0 and n > 1:
+        cells = np.zeros((a.max() + 1, b.max() + 1))
+        np.add.at(cells, (a, b), 1)
+        expected = cells.sum(axis=1, keepdims=True) * cells.sum(axis=0) / n
+        square = float(((cells - expected) ** 2 / expected).sum()) * (n - 1) / n
+        spread = 2 / (9 * freedom)  # Wilson & Hilferty: the cube root of a chi-square is nearly normal
+        scores.append(((square / freedom) ** (1 / 3) - (1 - spread)) / math.sqrt(spread))
+    return max(scores, default=None)
+
+
+def _texts(series: pl.Series) -> NDArray[Any]:
+    import polars as pl
+
+    nested = series.dtype.is_nested()
+    plain = series.cast(pl.List(pl.String)).list.sort().list.join("|") if nested else series.cast(pl.String)
+    return plain.fill_null("").to_numpy()
+
+
+def _equality_score(one: NDArray[Any], other: NDArray[Any]) -> list[float]:
+    """Give how many values are equal as a standard score under all matchings of the rows; nothing where it is fixed."""
+    n = len(one)
+    values, codes = np.unique(np.concatenate([one, other]), return_inverse=True)
+    a, b = (np.bincount(part, minlength=len(values)).astype(float) for part in (codes[:n], codes[n:]))
+    pairs = (a * b).sum()
+    spread = (pairs - (a * b * (a + b)).sum() / n + pairs**2 / n**2) / max(n - 1, 1)
+    if spread <= 1e-12 * max(n, 1):
+        return []
+    return [float((np.count_nonzero(codes[:n] == codes[n:]) - pairs / n) / math.sqrt(spread))]
+
+
+def _kinds(series: pl.Series, texts: NDArray[Any]) -> NDArray[np.int64]:
+    """Number the values: tenths of numbers where many differ, otherwise each value, rare ones (below 5 %) together."""
+    if series.dtype.is_numeric() and series.n_unique() > _FEW:
+        x = series.cast(float).to_numpy()
+        known = ~np.isnan(x)
+        cuts = np.unique(np.quantile(x[known], np.arange(1, 10) / 10)) if known.any() else np.empty(0)
+        return np.unique(np.where(known, np.searchsorted(cuts, x), -1), return_inverse=True)[1]
+    _, codes = np.unique(texts, return_inverse=True)
+    rare = np.bincount(codes)[codes] < max(len(codes) / _FEW, 2)
+    return np.unique(np.where(rare, -1, codes), return_inverse=True)[1]
 
 
 def match_by(original: Dataset, released: Dataset, column: str) -> Dataset:
     """Give the release with row ids found through an id column that both have."""
-    import polars as pl
-
     for data in (original, released):
         data.require([column])
         if data.frame[column].n_unique() < len(data) or data.count_missing(column):
             raise DataError(f"the id column {column!r} has missing or repeated values")
-    index = pl.DataFrame({"key": original.frame[column].cast(pl.String), "row": np.arange(len(original))})
-    keys = pl.DataFrame({"key": released.frame[column].cast(pl.String)})
-    rows = keys.join(index, on="key", how="left", maintain_order="left")["row"]
+    rows = _look_up(original.frame[column], released.frame[column])
     if rows.null_count():
         raise DataError(f"{rows.null_count()} ids of the release do not stand in the original's {column!r}")
     return released.matched_to(original, rows.to_numpy().astype(np.int64))
 
 
-def _with_schema_of(original: Dataset, released: Dataset) -> Dataset:
-    new = Dataset(released.frame, schema=original.schema.only(released.columns))
-    rows = np.arange(len(new))
-    return new.matched_to(original, rows) if len(new) == len(original) else new
+def _look_up(original: pl.Series, released: pl.Series) -> pl.Series:
+    """Give the position in the original of each id of the release, missing where it does not stand there."""
+    import polars as pl
+
+    index = pl.DataFrame({"key": original.cast(pl.String), "row": np.arange(len(original))})
+    keys = pl.DataFrame({"key": released.cast(pl.String)})
+    return keys.join(index, on="key", how="left", maintain_order="left")["row"]

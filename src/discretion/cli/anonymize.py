@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from discretion.cli.apply import parse_field
+from discretion.cli.apply import parse_field, write_released
 from discretion.cli.assess import parse_part
 from discretion.cli.console import common_options, print_json, print_table, progress_bar, say, shown
 from discretion.cli.output_checks import check_outputs
+from discretion.cli.plan_options import keep_order_option, order_file_option, seed_option
 from discretion.cli.schema_options import read_with, schema_options, source_options, take_schema
 from discretion.cli.wording import GIVE_HIERARCHY
 from discretion.context import ignore_progress
@@ -67,6 +68,9 @@ _LIMITS = (0.01, 0.02, 0.05)
 @click.option(
     "--plan-out", metavar="FILE", help="write a whole plan that repeats this: `discretion run` carries it out"
 )
+@keep_order_option
+@order_file_option
+@seed_option
 @click.option("--force", is_flag=True, help="overwrite files that exist")
 @click.option("--dry-run", is_flag=True, help="search, but write nothing")
 @schema_options
@@ -74,13 +78,17 @@ _LIMITS = (0.01, 0.02, 0.05)
 @common_options
 def anonymize(source: str, target: str, **options: Any) -> None:  # fmt: skip
     """Generalize the quasi-identifiers as little as privacy models allow."""
+    from discretion.context import new_seed
+    from discretion.release.run import read_seed
+
     quiet, as_json = options.pop("quiet"), options.pop("as_json")
     models = _models(options)
     schema, reading = take_schema(options)
     check_outputs(
-        target, options["space"], options["step_file"], options["plan_out"],
+        target, options["space"], options["step_file"], options["plan_out"], options["order_file"],
         force=options["force"], as_json=as_json, dry_run=options["dry_run"],
     )  # fmt: skip
+    options["seed"] = read_seed(options["seed_file"]) if options["seed_file"] else new_seed()
     data = read_with(source, schema, reading, quiet)
     if options["search"] != _SEARCHES[0]:
         _local(data, models, options, target, as_json, quiet)
@@ -88,7 +96,7 @@ def anonymize(source: str, target: str, **options: Any) -> None:  # fmt: skip
     with progress_bar(quiet) as progress:
         solution = _solve(data, models, options, progress)
     _name_fixed(data, solution, quiet)
-    written = _write(solution, target, options)
+    written = _write(solution, data, target, options, quiet)
     gains = [] if options["levels"] else _gains(data, models, options, solution)
     _report(solution, gains, as_json, quiet, stderr=target == "-")
     for path in written:
@@ -145,7 +153,7 @@ def _name_fixed(data: Dataset, solution: Solution, quiet: bool) -> None:
         say(f"note: {fixed}; {GIVE_HIERARCHY}", quiet)
 
 
-def _write(solution: Solution, target: str, options: dict[str, Any]) -> list[str]:
+def _write(solution: Solution, original: Dataset, target: str, options: dict[str, Any], quiet: bool) -> list[str]:
     """Write the data, the solution space and the plan step, as far as they were asked for."""
     if options["dry_run"]:
         return []
@@ -154,7 +162,7 @@ def _write(solution: Solution, target: str, options: dict[str, Any]) -> list[str
     from discretion.release.plan_file import to_yaml
 
     force = options["force"]
-    write(solution.dataset, target, overwrite=force)
+    write_released(solution.dataset, original, options["seed"], target, options, quiet)
     written = [target]
     if options["space"]:
         path = Path(options["space"])
@@ -248,7 +256,6 @@ def _refuse_foreign(options: dict[str, Any], known: Collection[str]) -> None:
 def _local(
     data: Dataset, models: list[PrivacyModel], options: dict[str, Any], target: str, as_json: bool, quiet: bool
 ) -> None:
-    from discretion.data.write import write
     from discretion.method import Method
     from discretion.part import find
 
@@ -265,9 +272,9 @@ def _local(
     if not isinstance(method, Method):
         raise PlanError(f"{options['search']} is not a method")
     with progress_bar(quiet) as progress:
-        released = method(data, progress=progress)
+        released = method(data, seed=options["seed"], progress=progress)
+    write_released(released, data, options["seed"], target, options, quiet)
     if not options["dry_run"]:
-        write(released, target, overwrite=options["force"])
         say(f"written: {target}", quiet)
     verdicts = [model(released) for model in models]
     if as_json:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 
@@ -12,7 +13,7 @@ import click
 
 from discretion.cli.console import common_options, print_json, progress_bar, say
 from discretion.cli.output_checks import check_outputs
-from discretion.cli.plan_options import seed_option
+from discretion.cli.plan_options import keep_order_option, order_file_option, seed_option
 from discretion.cli.schema_options import read_with, schema_options, source_options, take_schema
 from discretion.cli.values import structured
 from discretion.errors import PlanError
@@ -20,6 +21,7 @@ from discretion.errors import PlanError
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
+    from discretion.data.dataset import Dataset
     from discretion.part import Part
 
 _SCALARS = (str, int, float, bool, type(None))
@@ -95,7 +97,7 @@ def _file_options(function: Any) -> Any:
     function = common_options(function)
     function = click.option("--dry-run", is_flag=True, help="protect, but write nothing")(function)
     function = click.option("--force", is_flag=True, help="overwrite OUT if it exists")(function)
-    function = seed_option(function)
+    function = order_file_option(keep_order_option(seed_option(function)))
     function = source_options(function)
     return schema_options(function)
 
@@ -226,24 +228,46 @@ def apply() -> None:
     """Protect a file by one method: discretion apply KIND IN OUT."""
 
 
+def write_released(
+    released: Dataset, original: Dataset, seed: int, target: str, options: dict[str, Any], quiet: bool
+) -> None:
+    """Write protected data in a random order of rows, or as it is with `--keep-order`; say which."""
+    from discretion.data.atomic import replacing
+    from discretion.data.write import write
+    from discretion.release.journal import write_order
+    from discretion.release.order import ORDERS, RENUMBERED, permuted
+
+    if options["dry_run"]:
+        return
+    keep = options["keep_order"]
+    data = released if keep else permuted(released, seed)
+    write(data, target, overwrite=options["force"])
+    if options["order_file"]:
+        with replacing(Path(options["order_file"]), overwrite=options["force"], private=True) as temporary:
+            write_order(temporary, original, data)
+    words = ORDERS["keep" if keep else "permute"]
+    say(words + ("" if keep or not data.having("household") else f" {RENUMBERED}"), quiet)
+
+
 def _run(kind: str, options: dict[str, Any]) -> None:
     from discretion.context import new_seed
-    from discretion.data.write import write
     from discretion.method import Method
     from discretion.release.run import read_seed
 
     method = build_part(kind, options)
     schema, reading = take_schema(options)
     quiet, source, target = options["quiet"], options["source"], options["target"]
-    check_outputs(target, force=options["force"], as_json=options["as_json"], dry_run=options["dry_run"])
+    check_outputs(
+        target, options["order_file"],
+        force=options["force"], as_json=options["as_json"], dry_run=options["dry_run"],
+    )  # fmt: skip
     seed = read_seed(options["seed_file"]) if options["seed_file"] else new_seed()
     data = read_with(source, schema, reading, quiet)
     if not isinstance(method, Method):
         raise click.UsageError(f"{kind} is not a method")
     with progress_bar(quiet) as progress:
         released = method(data, seed=seed, progress=progress)
-    if not options["dry_run"]:
-        write(released, target, overwrite=options["force"])
+    write_released(released, data, seed, target, options, quiet)
     say(
         f"{kind}: {len(released)} rows × {len(released.columns)} columns {'' if options['dry_run'] else f'→ {target}'}",
         quiet,

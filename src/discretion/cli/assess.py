@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from discretion.cli.console import ARROWS, DIRECTIONS, common_options, print_json, print_table, progress_bar, say, shown
+from discretion.cli.matching import matching_options, read_released, take_matching
 from discretion.cli.output_checks import check_files
 from discretion.cli.schema_options import read_with, schema_options, take_schema
 from discretion.errors import PlanError
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("original")
 @click.argument("released")
-@click.option("--id", "id_column", metavar="COLUMN", help="column in both files that tells which rows belong together")
+@matching_options
 @click.option(
     "--measure", "measures", multiple=True, metavar="KIND[:FIELDS]",
     help="measure to run, for example 'interval-risk:{sd_share: 0.2}'; default: a set chosen from roles and types",
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 def assess(
     original: str,
     released: str,
-    id_column: str | None,
     measures: tuple[str, ...],
     page: str | None,
     jobs: int | None,
@@ -46,11 +46,12 @@ def assess(
     from discretion.release.ranking import best_attack, rank_attacks
 
     quiet, as_json = options.pop("quiet"), options.pop("as_json")
+    matching = take_matching(options)
     schema, reading = take_schema(options)
     if page is not None:
         check_files([page], force=False)
     before = read_with(original, schema, reading, quiet)
-    before, after = read_pair(before, released, reading, id_column, quiet)
+    after, aligned_by = read_released(before, released, reading, matching, quiet)
     chosen = [_parse_measure(text) for text in measures]
     attacks = chosen or attack_set(before, after)
     if not attacks:
@@ -67,7 +68,7 @@ def assess(
     if as_json:
         print_json(
             {
-                "aligned_by": id_column or "position",
+                "aligned_by": aligned_by,
                 "scores": [score.to_dict() for score in scores],
                 "not_run": failed,
                 "no_attack": no_attack,
@@ -171,23 +172,6 @@ def _write_page(path: str, scores: list[Score], failed: list[dict[str, str]], ti
     from discretion.release.report.assessment import assessment_page
 
     write_text(Path(path), assessment_page(scores, failed, title))
-
-
-def read_pair(
-    original: Dataset, released: str, reading: dict[str, Any], id_column: str | None, quiet: bool
-) -> tuple[Dataset, Dataset]:
-    """Read a release and match its rows to the original: by an id column, or by position when the counts agree."""
-    import numpy as np
-
-    from discretion.measure import match_by
-
-    data = read_with(released, original.schema, reading, quiet, partial=True)
-    if id_column is not None:
-        return original, match_by(original, data, id_column)
-    if len(data) == len(original):
-        say("rows aligned by position (give --id COLUMN to align by an id)", quiet)
-        return original, data.matched_to(original, np.arange(len(data)))
-    return original, data
 
 
 def parse_part(text: str, option: str, *families: Family) -> Part:

@@ -53,8 +53,10 @@ def compare(
     found = comparing.read_releases(
         before, releases, lambda file: read_with(str(file), before.schema, reading, quiet, partial=True)
     )
-    if id_column is None and any(len(data) == len(before) for data in found.values()):
-        say("rows aligned by position (give --id COLUMN to align by an id)", quiet)
+    found = {name: comparing.match(before, data, id_column) for name, data in found.items()}
+    for name, data in found.items():
+        if data.origin is not before.origin:
+            say(f"{name}: nothing tells which rows belong to which of the original; --id COLUMN may", quiet)
     chosen = [parse_part(text, "--measure", "risk", "utility") for text in measures] or None
     with progress_bar(quiet) as progress:
         result = comparing.compare(before, found, measures=chosen, id_column=id_column, progress=progress)

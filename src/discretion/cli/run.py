@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from discretion.cli.console import ARROWS, DIRECTIONS, common_options, print_json, print_table, progress_bar, say, shown
+from discretion.cli.matching import Matching, matching_options, read_released, take_matching
 from discretion.cli.plan_options import (
     data_option,
     dry_run_option,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 def run_command(plan_file: str, as_json: bool, quiet: bool, **options: Any) -> None:
     """Carry out a plan and publish the release if its requirements hold."""
     from discretion.errors import PlanError
+    from discretion.release.facts import order_words
     from discretion.release.journal import read_decisions
     from discretion.release.plan import Plan
     from discretion.release.release import check_places
@@ -56,6 +58,7 @@ def run_command(plan_file: str, as_json: bool, quiet: bool, **options: Any) -> N
     release.require()
     public, private = release.write(folder, journal, overwrite=options["force"])
     report(release, as_json, {"folder": str(public), "journal": str(private)})
+    say(order_words(release), quiet)
     say(f"published in {public} (report: {public / 'report.html'}); private journal in {private}", quiet)
 
 
@@ -63,12 +66,7 @@ def run_command(plan_file: str, as_json: bool, quiet: bool, **options: Any) -> N
 @click.argument("plan_file", metavar="PLAN")
 @data_option
 @click.option("--released", metavar="FILE", help="check this finished release against the plan's data and requirements")
-@click.option(
-    "--id",
-    "id_column",
-    metavar="COLUMN",
-    help="column that tells which rows belong together (with --released)",
-)
+@matching_options
 @seed_option
 @common_options
 def check(plan_file: str, as_json: bool, quiet: bool, **options: Any) -> int:
@@ -76,9 +74,9 @@ def check(plan_file: str, as_json: bool, quiet: bool, **options: Any) -> int:
     from discretion.errors import RequirementNotMet
     from discretion.release.plan import Plan
 
-    plan = Plan.load(plan_file)
+    plan, matching = Plan.load(plan_file), take_matching(options)
     if options["released"]:
-        release = _judge_file(plan, options["source"], options["released"], options["id_column"], quiet)
+        release = _judge_file(plan, options["source"], options["released"], matching, quiet)
     else:
         release = _carry_out(plan, options["source"], options["seed_file"], quiet, None)
     report(release, as_json, {})
@@ -104,10 +102,9 @@ def _carry_out(plan: Plan, source: str | None, seed_file: str | None, quiet: boo
     return release
 
 
-def _judge_file(plan: Plan, source: str | None, released: str, id_column: str | None, quiet: bool) -> Release:
+def _judge_file(plan: Plan, source: str | None, released: str, matching: Matching, quiet: bool) -> Release:
     from dataclasses import replace
 
-    from discretion.cli.assess import read_pair
     from discretion.errors import RequirementNotMet
     from discretion.method import Decision
     from discretion.release.plan import Step
@@ -118,13 +115,13 @@ def _judge_file(plan: Plan, source: str | None, released: str, id_column: str | 
     original = plan.read(source, lambda text: say(text, quiet))
     check_data(original)
     reading = {key: value for key, value in plan.data.items() if key in ("delimiter", "decimal", "encoding")}
-    _, data = read_pair(original, released, reading, id_column, quiet)
-    if left := [name for name in data.having("identifier") if name != id_column]:
+    data, _ = read_released(original, released, reading, matching, quiet)
+    if left := [name for name in data.having("identifier") if name != matching.id_column]:
         raise RequirementNotMet(f"{released} holds identifiers: {', '.join(left)}")
     study = Study(original, 0)
     elsewhere = Done(Step(_Elsewhere(), "elsewhere"), Decision.EMPTY, data)
     with progress_bar(quiet) as progress:
-        return conclude(plan, replace(study, done=(elsewhere,), progress=progress))
+        return conclude(replace(plan, order="keep"), replace(study, done=(elsewhere,), progress=progress))
 
 
 def _Elsewhere() -> Any:  # noqa: N802 - stands for a method
@@ -149,6 +146,7 @@ def report(release: Release, as_json: bool, places: dict[str, str]) -> None:
     if as_json:
         content = {
             "records": len(release.data),
+            "order": release.plan.order,
             "scores": [
                 {"before": m.before.value if m.before else None, "after": m.after.value, "measure": m.measure.kind,
                  "family": m.measure.family, "better": m.after.better}

@@ -65,6 +65,8 @@ def _attacks(original: Dataset, released: Dataset) -> Iterator[tuple[str, dict[s
     aligned = len(original) == len(released) or released.origin is original.origin
     if quasi:
         yield from _identity(original, released, quasi, aligned)
+    if aligned and (quasi or sensitive):
+        yield "row-order", {}
     if sensitive and aligned:
         yield "value-agreement", {"columns": sensitive}
     if quasi and sensitive:

@@ -8,14 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from discretion.context import Context, Progress, ignore_progress
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError, Infeasible, PlanError
-from discretion.measure import Measure, match_by
+from discretion.measure import Measure, match_by, match_rows
 from discretion.part import find
 from discretion.release.comparison import Compared, Comparison
+from discretion.release.journal import ORDER_FILE, in_journal_order
 from discretion.release.tune_cache import Figure
 from discretion.release.tune_scales import NEVER, figure_of, take_measures
 
@@ -46,7 +45,8 @@ def compare(
     records for the utilities that follow records (distributions of a sample may be as good as those of all). One
     release is better if it is at least as good in both and better in one.
 
-    Rows are matched by their hidden ids, by `id_column`, or by position where the counts agree.
+    Rows are matched by their hidden ids, by `id_column`, or by what `match_rows` finds: an id or an index that both
+    have, or their position where the values agree far above chance. What needs matched rows does not run on others.
 
     Examples
     --------
@@ -105,7 +105,10 @@ def match(original: Dataset, released: Dataset, id_column: str | None = None) ->
     data = Dataset(released.frame, schema=schema)
     if id_column is not None:
         return match_by(original, data, id_column)
-    return data.matched_to(original, np.arange(len(data))) if len(data) == len(original) else data
+    try:
+        return match_rows(original, data).give(original, data)
+    except DataError:
+        return data
 
 
 def comparable_measures(original: Dataset, releases: Sequence[Dataset]) -> tuple[Measure, ...]:
@@ -222,6 +225,10 @@ def read_releases(original: Dataset, places: Sequence[str], read: Callable[[Path
         raise PlanError("a release is named twice")
     found = {}
     for name, place in zip(short_names(places), places, strict=True):
-        data = read(data_file(place))
-        found[name] = Dataset(data.frame, schema=original.schema.only(data.columns))
+        file = data_file(place)
+        data = read(file)
+        data = Dataset(data.frame, schema=original.schema.only(data.columns))
+        journal = Path(place).with_name(Path(place).name + "-private")
+        known = Path(place).is_dir() and (journal / ORDER_FILE).is_file()
+        found[name] = in_journal_order(original, data, journal, file) if known else data
     return found

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from discretion import __version__
 from discretion.data.dataset import Dataset
 from discretion.measure import align
+from discretion.release.order import ORDERS, RENUMBERED
 from discretion.release.plan import Step
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ def public_facts(release: Release) -> dict[str, Any]:
         "records": len(release.data),
         "records_suppressed": release.data.lost_records,
         "cells_suppressed": dict(release.data.suppressed_cells),
+        "row_order": {"order": release.plan.order, "meaning": order_words(release)},
         "columns": columns(release),
         "steps": [step_facts(item.step) for item in release.study.done],
         "risk": [score_facts(release, item) for item in release.measured if item.measure.family == "risk"],
@@ -33,6 +35,12 @@ def public_facts(release: Release) -> dict[str, Any]:
             for finding in release.findings
         ],
     }
+
+
+def order_words(release: Release) -> str:
+    """Say in what order the rows stand, and what that means."""
+    renumbered = release.plan.order == "permute" and release.data.having("household")
+    return ORDERS[release.plan.order] + (f" {RENUMBERED}" if renumbered else "")
 
 
 def step_facts(step: Step) -> dict[str, Any]:

@@ -16,16 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discretion import __version__
-from discretion.errors import PlanError
+from discretion.errors import DataError, PlanError
 from discretion.method import Decision
 from discretion.release.part_paths import map_paths, resolve_path
 
 if TYPE_CHECKING:
+    from discretion.data.dataset import Dataset
     from discretion.release.plan import Plan
     from discretion.release.release import Measured, Release
     from discretion.release.study import Done
 
 _EXPOSED = 20
+ORDER_FILE = "order.npy"
 
 
 def sha256_of(path: Path) -> str:
@@ -35,7 +37,7 @@ def sha256_of(path: Path) -> str:
 
 
 def write_journal(release: Release, folder: Path, output_digest: str) -> None:
-    """Write journal.json, plan.yaml, seed and decisions.json into a folder that only the owner may read."""
+    """Write journal.json, plan.yaml, seed, decisions.json and order.npy into a folder that only the owner may read."""
     from discretion.release.plan_file import to_yaml
 
     content = {
@@ -45,6 +47,7 @@ def write_journal(release: Release, folder: Path, output_digest: str) -> None:
         "seed": hex(release.study.seed),
         "input": _input_facts(release),
         "output": {"sha256": output_digest, "records": len(release.data)},
+        "order": ORDER_FILE,
         "steps": [_step(done) for done in release.study.done],
         "scores": [_scores(item, release.data.row_ids) for item in release.measured],
         "requirements": [finding.to_dict() for finding in release.findings],
@@ -56,6 +59,33 @@ def write_journal(release: Release, folder: Path, output_digest: str) -> None:
     _write(folder / "seed", hex(release.study.seed) + "\n")
     saved = {step: dict(decision.values) for step, decision in release.study.decisions.items()}
     _write(folder / "decisions.json", json.dumps(saved, indent=2, default=plain) + "\n")
+    write_order(folder / ORDER_FILE, release.study.original, release.data)
+
+
+def write_order(path: Path, original: Dataset, released: Dataset) -> None:
+    """Write for each released row its place in the original, from 0 on (−1: none), as int64 in NumPy's format."""
+    rows = np.full(len(released), -1, dtype=np.int64)
+    if released.origin is original.origin:
+        by_id = np.argsort(original.row_ids, kind="stable")
+        place = np.searchsorted(original.row_ids[by_id], released.row_ids)
+        rows = by_id[place].astype(np.int64, copy=False)
+    with path.open("wb") as handle:
+        np.save(handle, rows, allow_pickle=False)
+    path.chmod(0o600)
+
+
+def read_order(path: str | Path) -> NDArray[np.int64]:
+    """Read for each released row its place in the original, from a journal folder or the file `order.npy` itself."""
+    file = Path(path) / ORDER_FILE if Path(path).is_dir() else Path(path)
+    if not file.is_file():
+        raise PlanError(f"no order of rows at {str(path)!r}; expected a journal folder with {ORDER_FILE}")
+    try:
+        rows = np.load(file, allow_pickle=False)
+    except (ValueError, OSError, EOFError) as error:
+        raise PlanError(f"{file.name}: not a file of NumPy ({error})") from None
+    if not isinstance(rows, np.ndarray) or rows.ndim != 1 or rows.dtype != np.int64:
+        raise PlanError(f"{file.name}: expected one row number for each released row, as a journal keeps them")
+    return rows
 
 
 def read_decisions(path: str | Path) -> dict[str, Decision]:
@@ -70,6 +100,18 @@ def read_decisions(path: str | Path) -> dict[str, Decision]:
     if not isinstance(content, dict) or not all(isinstance(values, dict) for values in content.values()):
         raise PlanError(f"{file.name}: expected the decision of each step, as a journal keeps them")
     return {step: Decision(MappingProxyType(values)) for step, values in content.items()}
+
+
+def in_journal_order(original: Dataset, released: Dataset, journal: str | Path, file: str | Path) -> Dataset:
+    """Give a release that was read from `file` the row ids that its private journal kept."""
+    rows = read_order(journal)
+    content = Path(journal) / "journal.json"
+    known = json.loads(content.read_text(encoding="utf-8"))["output"]["sha256"] if content.is_file() else None
+    if len(rows) != len(released) or (known and Path(file).is_file() and sha256_of(Path(file)) != known):
+        raise DataError(f"the journal {str(journal)!r} does not belong to {str(file)!r}: that is not the file it wrote")
+    if len(rows) and (rows.min() < 0 or rows.max() >= len(original)):
+        raise DataError(f"the journal {str(journal)!r} does not belong to this original: it has other rows")
+    return released.matched_to(original, rows)
 
 
 def _step(done: Done) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from discretion.release.plan_file import Origin, PlanText, read_plan_file, write
 
 if TYPE_CHECKING:
     from discretion.data.dataset import Dataset
+    from discretion.release.order import Order
     from discretion.release.release import Release
 
 OUTPUT_FORMATS = {
@@ -116,6 +117,8 @@ class Plan:
     title: str = ""
     confirmed: bool = True
     seed_file: str | None = None
+    order: Order = "permute"
+    """whether the published rows are put in a random order, or keep that of the file"""
     base: Path = field(default_factory=Path)
     tune: Mapping[str, Any] = field(default_factory=dict)
     """what `discretion tune` explores, as the plan writes it"""
@@ -156,6 +159,7 @@ class Plan:
             "requirements": [requirement.to_plan() for requirement in self.requirements],
             "output": {k: v for k, v in vars(self.output).items() if v and (k, v) != ("format", "csv")},
             "seed_file": self.seed_file,
+            "order": None if self.order == "permute" else self.order,
             "tune": dict(self.tune),
         }
         return {key: value for key, value in content.items() if value not in (None, "", {}, [])}

@@ -14,6 +14,7 @@ from discretion.measure import Measure
 from discretion.method import Decision, Method
 from discretion.model import PrivacyModel
 from discretion.part import Family, Part, find, parse
+from discretion.release.order import ORDERS, Order
 from discretion.release.part_paths import map_file, map_paths, resolve_path
 from discretion.release.plan import OUTPUT_FORMATS, Output, Plan, Requirement, Shown, Step
 from discretion.release.plan_columns import SCHEMA_SECTIONS
@@ -21,7 +22,7 @@ from discretion.release.plan_file import Origin, PlanText
 
 _SECTIONS = (
     "title", "data", "roles", "confirmed", "types", "hierarchies", "missing_codes", "orders",
-    "steps", "measures", "requirements", "output", "seed_file", "tune",
+    "steps", "measures", "requirements", "output", "seed_file", "order", "tune",
 )  # fmt: skip
 _DATA_OPTIONS = (
     "path",
@@ -68,6 +69,7 @@ class PlanParser:
             title=str(content.get("title") or ""),
             confirmed=self._flag("confirmed", True),
             seed_file=self._text("seed_file"),
+            order=self._order(),
             base=self.base,
             tune=self._tune(),
             text=self.text,
@@ -123,6 +125,12 @@ class PlanParser:
             self._fault((key,), "expected true or false")
             return default
         return value
+
+    def _order(self) -> Order:
+        given = self.text.content.get("order", "permute")
+        if given not in ORDERS:
+            self._fault(("order",), unknown("order", str(given), ORDERS))
+        return "keep" if given == "keep" else "permute"
 
     def _schema(self) -> Schema:
         """Build the schema entry by entry, so that each fault has its line."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from discretion.release.study import Study
 
 _PUBLIC_FILES = re.compile(r"data\.\w+|report\.(?:html|json)")
-_PRIVATE_FILES = re.compile(r"journal\.json|plan\.yaml|seed|decisions\.json|report\.html")
+_PRIVATE_FILES = re.compile(r"journal\.json|plan\.yaml|seed|decisions\.json|order\.npy|report\.html")
 
 
 @dataclass(frozen=True)
@@ -82,8 +82,13 @@ class Release:
             raise RequirementNotMet("nothing was published; not met:\n  " + "\n  ".join(unmet))
 
     def to_native(self) -> Any:
-        """Give the published data in the frame library the original came in."""
-        return self.data.to_native()
+        """Give the published data in the frame library the original came in.
+
+        The index of a pandas frame would tell the old order; rows in a new order are numbered anew.
+        """
+        native = self.data.to_native()
+        permuted = self.plan.order == "permute" and hasattr(native, "reset_index")
+        return native.reset_index(drop=True) if permuted else native
 
     def facts(self) -> dict[str, Any]:
         """Give the public facts of the release as plain data (the content of report.json)."""

@@ -8,13 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from discretion.context import Context, Progress, ignore_progress, new_seed
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError, PlanError
-from discretion.measure import Score
+from discretion.measure import Measure, Score
 from discretion.method import Decision
 from discretion.release.gate import judge
 from discretion.release.measures import default_measures
+from discretion.release.order import in_order_of, reordered, secret_order
 from discretion.release.plan import Plan, Shown
 from discretion.release.plan_columns import check_columns
 from discretion.release.release import Measured, Release
@@ -146,20 +149,28 @@ def check_hierarchies(data: Dataset) -> None:
 
 
 def conclude(plan: Plan, study: Study) -> Release:
-    """Take the identifiers out, measure before and after, judge the requirements."""
+    """Take the identifiers out, measure before and after, judge the requirements, put the rows in a secret order."""
     left = study.current.having("identifier")
     published = study.current.drop(left) if left else study.current
+    order = np.arange(len(published)) if plan.order == "keep" else secret_order(published, study.seed)
+    final = published if plan.order == "keep" else reordered(published, order)
     ctx = study.context()
     shown = plan.measures or tuple(Shown(measure) for measure in default_measures(study.original, published))
     measured = []
     for number, item in enumerate(shown):
         study.progress(number, len(shown), f"measuring: {item.measure.kind}")
-        measured.append(_measure(item, study.original, published, ctx))
+        found = _measure(item, study.original, final if item.measure.reads_order else published, ctx)
+        kept = found.after if item.measure.reads_order else in_order_of(found.after, order)
+        measured.append(replace(found, after=kept))
     findings = []
     for number, requirement in enumerate(plan.requirements):
         study.progress(number, len(plan.requirements), f"checking: {requirement.part.kind}")
-        findings.append(judge(requirement, study.original, published, ctx))
-    return Release(plan, study, published, tuple(measured), tuple(findings))
+        ordered = isinstance(requirement.part, Measure) and requirement.part.reads_order
+        finding = judge(requirement, study.original, final if ordered else published, ctx)
+        if isinstance(finding.result, Score) and not ordered:
+            finding = replace(finding, result=in_order_of(finding.result, order))
+        findings.append(finding)
+    return Release(plan, study, final, tuple(measured), tuple(findings))
 
 
 def _measure(shown: Shown, original: Dataset, released: Dataset, ctx: Context) -> Measured:

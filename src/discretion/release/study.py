@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 from discretion.context import Context, Progress, ignore_progress, new_seed
 from discretion.data.dataset import Dataset
 from discretion.display import table
-from discretion.errors import DiscretionError, PlanError
+from discretion.errors import DiscretionError, PlanError, unknown
 from discretion.measure import Measure, Score
 from discretion.method import Decision, Method
 from discretion.model import PrivacyModel, Verdict
 from discretion.part import Part
+from discretion.release.order import ORDERS, Order
 from discretion.release.plan import Output, Plan, Requirement, Shown, Step
 
 if TYPE_CHECKING:
@@ -158,13 +159,21 @@ class Study:
         *,
         plan: Plan | None = None,
         format: str = "csv",  # noqa: A002 - the word users know
+        order: Order = "permute",
         overwrite: bool = False,
         **options: Any,
     ) -> Release:
-        """Check and publish the current data: data file and report in `folder`, the journal in another folder."""
+        """Check and publish the current data: data file and report in `folder`, the journal in another folder.
+
+        The rows are put in a random order that the journal knows; `order="keep"` leaves them as they are.
+        """
         from discretion.release.run import check_plan, check_roles, conclude
 
+        if order not in ORDERS:
+            raise PlanError(unknown("order", str(order), ORDERS))
         chosen = plan or replace(self.plan(**options), output=Output(format=format))
+        if order == "keep":
+            chosen = replace(chosen, order=order)
         check_plan(chosen)
         check_roles(self.original)
         release = conclude(chosen, self)

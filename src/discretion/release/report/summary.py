@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from discretion.release.facts import order_words
 from discretion.release.report.scores import ScoreRow
 from discretion.release.report.wording import count, counted
 
@@ -34,6 +35,7 @@ def summary_of(release: Release, risk: tuple[ScoreRow, ...], utility: tuple[Scor
         f"{counted(steps, 'protection step was', 'protection steps were')} applied to the original data."
         if steps
         else "No protection step was applied to the original data.",
+        order_words(release),
         _requirements(met, len(release.findings)),
         *_risk(risk),
         *_loss(release, utility),

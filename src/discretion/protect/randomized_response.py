@@ -100,6 +100,10 @@ class RandomizedResponse(Method, kind="randomized-response"):
         "published answer is certain; shares of the population can be estimated."
     )
 
+    def reads(self, data: Dataset) -> tuple[str, ...]:
+        """Name the columns to change."""
+        return categorical_columns(data, self.columns, self.kind)
+
     def fit(self, data: Dataset, ctx: Context) -> Decision:  # noqa: ARG002
         """Work out the probabilities and ε of each column."""
         columns: dict[str, Any] = {}

@@ -29,8 +29,9 @@ def fingerprint(data: Dataset, column: str, key: bytes) -> bytes:
     """
     known: dict[bytes, bytes] = data.cached(("fingerprint", column), dict)
     if key not in known:
-        name, *contents = _contents(data, column, key)
-        known[key] = keyed_hash(key, column, name, str(len(data)), *(keyed_hash(key, one) for one in contents))
+        contents = _contents(data, column, key)
+        kind = next(contents)
+        known[key] = keyed_hash(key, column, kind, str(len(data)), *(keyed_hash(key, one) for one in contents))
     return known[key]
 
 
@@ -45,12 +46,17 @@ def _contents(data: Dataset, column: str, key: bytes) -> Iterator[bytes]:
     elif kind in (pl.String, pl.Categorical, pl.Enum):
         yield from _texts(data.codes(column))
     elif kind.is_temporal() or kind == pl.Boolean:
-        whole = series.dt.cast_time_unit("us") if isinstance(kind, pl.Datetime | pl.Duration) else series
-        yield str(whole.dtype).encode()
+        yield str(kind.base_type()).replace("Datetime", "Date").encode()  # pandas has no dates without time
+        moments = series.cast(pl.Datetime("us")) if kind == pl.Date else series
+        whole = moments.dt.cast_time_unit("us") if isinstance(moments.dtype, pl.Datetime | pl.Duration) else moments
         yield from _whole(whole.to_physical().cast(pl.Int64))
     else:
         yield str(kind.base_type()).encode()
-        yield from (json.dumps(part.to_list(), default=str).encode() for part in series.iter_slices(BATCH_ROWS))
+        yield from (json.dumps(part.to_list(), default=str).encode() for part in _parts(series))
+
+
+def _parts(series: pl.Series) -> Iterator[pl.Series]:
+    return (series.slice(start, BATCH_ROWS) for start in range(0, len(series), BATCH_ROWS))
 
 
 def _numbers(x: NDArray[np.float64], key: bytes) -> Iterator[bytes]:
@@ -63,7 +69,7 @@ def _numbers(x: NDArray[np.float64], key: bytes) -> Iterator[bytes]:
 
 
 def _whole(series: pl.Series) -> Iterator[bytes]:
-    for part in series.iter_slices(BATCH_ROWS):
+    for part in _parts(series):
         yield part.is_null().to_numpy().tobytes() + part.fill_null(0).to_numpy().tobytes()
 
 
@@ -86,6 +92,6 @@ def _texts(coded: ColumnCodes) -> Iterator[bytes]:
             yield part.tobytes().translate(ranks.tobytes()) if narrow else ranks[part].tobytes()
         return
     yield b"many texts"
-    for part in coded.series.cast(pl.String).iter_slices(BATCH_ROWS):
+    for part in _parts(coded.series.cast(pl.String)):
         lengths = part.str.len_bytes().cast(pl.Int64).fill_null(-1).to_numpy()
         yield lengths.tobytes() + str(part.str.join("").item() or "").encode()

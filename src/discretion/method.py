@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
-from discretion.context import Context, Progress, Stream, ignore_progress, keyed_hash, new_seed
+from discretion.context import Context, Progress, ignore_progress, keyed_hash, new_seed
 from discretion.data.dataset import Dataset
 from discretion.data.fingerprint import fingerprint
 from discretion.data.households import Households, at_household_level, find_households, one_per_household
@@ -52,11 +52,12 @@ Decision.EMPTY = Decision()
 
 @dataclass(frozen=True)
 class Ran:
-    """A method carried out on data: what came out, what was decided, and the streams it may have drawn from."""
+    """A method carried out on data: what came out, what was decided, and the keys it drew from."""
 
     data: Dataset
     decision: Decision
-    streams: tuple[Stream, ...]
+    drawn: bytes | None
+    """the keys of its streams, a secret; None if it drew nothing"""
 
 
 class Method(Part):
@@ -121,7 +122,8 @@ class Method(Part):
         decision = self.decide(data, first) if saved is None else saved
         second = first if self.by_group else self._drawing(data, ctx, decision)
         done = self.perform(data, decision, second).after(self, data)
-        return Ran(done, decision, tuple(inner.stream for inner in (first, second) if inner.stream is not None))
+        used = {inner.stream.used: None for inner in (first, second) if inner.stream is not None}
+        return Ran(done, decision, b"".join(key for key in used if key is not None) or None)
 
     def _drawing(self, data: Dataset, ctx: Context, decision: Decision | None) -> Context:
         def told() -> bytes:

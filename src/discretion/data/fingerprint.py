@@ -88,8 +88,8 @@ def _texts(coded: ColumnCodes) -> Iterator[bytes]:
         ranks[used[order]] = np.arange(len(texts))
         narrow = ranks.dtype == np.uint8 == coded.codes.dtype
         for start in range(0, len(coded.codes), BATCH_ROWS):
-            part = coded.codes[start : start + BATCH_ROWS]
-            yield part.tobytes().translate(ranks.tobytes()) if narrow else ranks[part].tobytes()
+            codes = coded.codes[start : start + BATCH_ROWS]
+            yield codes.tobytes().translate(ranks.tobytes()) if narrow else ranks[codes].tobytes()
         return
     yield b"many texts"
     for part in _parts(coded.series.cast(pl.String)):

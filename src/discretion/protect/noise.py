@@ -95,7 +95,7 @@ class AdditiveNoise(PersonalNoise, kind="additive-noise"):
 
         if self.distribution == "normal":
             return np.asarray(ndtri(u))
-        return np.sign(u - 0.5) * -np.log1p(-2 * np.abs(u - 0.5)) / math.sqrt(2)
+        return np.asarray(np.sign(u - 0.5) * -np.log1p(-2 * np.abs(u - 0.5)) / math.sqrt(2))
 
 
 class CorrelatedNoise(NoiseMethod, kind="correlated-noise"):

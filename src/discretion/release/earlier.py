@@ -81,7 +81,7 @@ class Earlier:
     def row_ids(self, count: int) -> Rows:
         """Give for each published row its position in the original."""
         if "order" in self.journal:
-            rows = np.load(self.folder / self.journal["order"], allow_pickle=False).astype(np.int64)
+            rows = np.asarray(np.load(self.folder / self.journal["order"], allow_pickle=False), np.int64)
         else:
             rows = np.arange(self.journal["input"]["records"], dtype=np.int64)
         if len(rows) != count:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from discretion.context import Context, Progress, Stream, ignore_progress, new_seed
+from discretion.context import Context, Progress, ignore_progress, new_seed
 from discretion.data.dataset import Dataset
 from discretion.display import table
 from discretion.errors import DiscretionError, PlanError
@@ -32,8 +32,8 @@ class Done:
     data: Dataset
     reused: bool = False
     """whether the decision was made on another delivery of the data"""
-    streams: tuple[Stream, ...] = field(default=(), repr=False, compare=False)
-    """what it may have drawn from"""
+    drawn: bytes | None = field(default=None, repr=False)
+    """the keys it drew from, a secret; None if it drew nothing"""
     earlier: str = ""
     """the journal of the release that carried it out, if this one is made from that"""
 
@@ -41,12 +41,6 @@ class Done:
     def saved(self) -> Decision | None:
         """The decision, if it can be used again on other data."""
         return None if self.step.method.by_group or self.earlier else self.decision
-
-    @property
-    def drawn(self) -> bytes | None:
-        """The keys from which it drew; None if it did not."""
-        used = [key for key in dict.fromkeys(stream.used for stream in self.streams) if key is not None]
-        return b"".join(used) or None
 
 
 @contextmanager
@@ -105,7 +99,7 @@ class Study:
     @property
     def drawn(self) -> dict[str, bytes]:
         """The keys from which each step drew, by step id, without those that drew nothing; secret."""
-        return {item.step.id: key for item in self.done if (key := item.drawn) is not None}
+        return {item.step.id: item.drawn for item in self.done if item.drawn is not None}
 
     @classmethod
     def from_release(cls, journal: str | Path, original: Dataset | None = None, *, seed: int | None = None) -> Study:
@@ -142,7 +136,7 @@ class Study:
         saved = None if step.method.by_group else decision or step.decision
         with _fitting(step.id, saved is not None):
             ran = step.method.run(self.current, ctx, saved)
-        return replace(self, done=(*self.done, Done(step, ran.decision, ran.data, saved is not None, ran.streams)))
+        return replace(self, done=(*self.done, Done(step, ran.decision, ran.data, saved is not None, ran.drawn)))
 
     def undo(self, steps: int = 1) -> Study:
         """Drop the last step (or the last few)."""

@@ -85,11 +85,18 @@ def test_with_another_decision_the_noise_is_independent() -> None:
     assert abs(np.corrcoef(one["noise"], strong["noise"])[0, 1]) < 0.06
 
 
-def test_categories_move_alike_in_the_next_delivery() -> None:
-    method = dc.Pram(columns=["c"], keep_share=0.5, by_person=True)
+@pytest.mark.parametrize(
+    "method",
+    [
+        dc.Pram(columns=["c"], keep_share=0.5, by_person=True),
+        dc.RandomizedResponse(columns=["c"], truth_share=0.25, by_person=True),
+    ],
+    ids=["pram", "randomized-response"],
+)
+def test_categories_move_alike_in_the_next_delivery(method: Method) -> None:
     first, later = people(), next_year(people())
     one = dc.Study(first, 9).apply(method)
-    two = dc.Study(later, 9).apply(method, decision=one.decisions["1-pram"])
+    two = dc.Study(later, 9).apply(method, decision=one.decisions[f"1-{method.kind}"])
     a = first.frame.with_columns(new=one.current.frame["c"])
     both = a.join(later.frame.with_columns(new=two.current.frame["c"]), on="id", suffix="_2")
     same = both.filter(pl.col("c") == pl.col("c_2"))

@@ -11,6 +11,7 @@ import pytest
 
 import discretion as dc
 from discretion.errors import DataError, PlanError
+from discretion.release.seeds import SeedFile
 
 PLAN = """\
 title: Finer
@@ -88,6 +89,17 @@ def test_the_reports_and_the_journal_tell_of_it(folder: Path) -> None:
     again = dc.Plan.load(folder / "coarse-j" / "plan.yaml").run(seed=3, out=folder / "b", journal=folder / "bj")
     assert (folder / "b" / "data.csv").read_bytes() == (folder / "coarse" / "data.csv").read_bytes()
     assert len(again.study.done) == 2
+
+
+def test_the_seed_file_of_the_finer_release_may_be_used_again(folder: Path) -> None:
+    SeedFile.new(folder / "seed")
+    put(folder, "a", PLAN + "seed_file: seed\n").run(out=folder / "a", journal=folder / "a-j")
+    kept = (folder / "seed").read_bytes()
+    coarse = COARSER.replace("fine-j", "a-j") + "seed_file: seed\n"
+    put(folder, "b", coarse).run(out=folder / "b", journal=folder / "b-j")
+    assert (folder / "seed").read_bytes() == kept
+    with pytest.raises(PlanError, match="can be averaged"):
+        put(folder, "c", PLAN.replace("0.25", "0.5") + "seed_file: seed\n").run()
 
 
 def test_a_copy_of_a_copy(folder: Path) -> None:

@@ -131,10 +131,13 @@ class Release:
         return public, private
 
     def seed_file(self) -> SeedFile | None:
-        """Give the seed file from which the release drew, if it allows what was drawn; None if the seed was given."""
+        """Give the seed file from which the release drew, if it allows what was drawn; None where it has no say.
+
+        It has none if the seed was given otherwise, and for a coarser copy of a release, which averaging cannot undo.
+        """
         from discretion.release.seeds import SeedFile
 
-        path = self.plan.resolve(self.plan.seed_file) if self.plan.seed_file else None
+        path = self.plan.resolve(self.plan.seed_file) if self.plan.seed_file and not self.plan.made_from else None
         if path is None or not Path(path).is_file():
             return None
         found = SeedFile.read(path)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
-from discretion.context import Context, Progress, ignore_progress, new_seed
+from discretion.context import Context, Progress, ignore_progress, keyed_hash, new_seed
 from discretion.data.dataset import Dataset
+from discretion.data.fingerprint import fingerprint
 from discretion.data.households import Households, at_household_level, find_households, one_per_household
 from discretion.data.schema import Schema
 from discretion.errors import DataError, Infeasible, PlanError
@@ -47,6 +48,16 @@ class Decision:
 
 
 Decision.EMPTY = Decision()
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A method carried out on data: what came out, what was decided, and the keys it drew from."""
+
+    data: Dataset
+    decision: Decision
+    drawn: bytes | None
+    """the keys of its streams, a secret; None if it drew nothing"""
 
 
 class Method(Part):
@@ -88,16 +99,51 @@ class Method(Part):
         """Give what a decision tells besides the rows it names: counts, figures reached. For the journal only."""
         return _without(decision.to_plan(), self.names_rows)
 
+    @property
+    def draws(self) -> bool:
+        """Tell whether the method may draw at all with these settings."""
+        return True
+
+    def reads(self, data: Dataset) -> tuple[str, ...]:
+        """Name the columns that decide what the method draws: all those it looks at. All there are, unless it knows."""
+        return data.columns
+
     def apply(self, data: Dataset, ctx: Context) -> Dataset:
         """Protect the data: fit, then rewrite."""
         return self.perform(data, self.decide(data, ctx), ctx).after(self, data)
+
+    def run(self, data: Dataset, ctx: Context, saved: Decision | None = None) -> Ran:
+        """Carry out a step of its own: like `apply`, but drawing from its stream; `saved`: an earlier decision.
+
+        The stream follows from the step, its settings, the columns it reads and (to rewrite) the decision: with the
+        same draws, two strengths or two deliveries would give the noise away.
+        """
+        first = self._drawing(data, ctx, None)
+        decision = self.decide(data, first) if saved is None else saved
+        second = first if self.by_group else self._drawing(data, ctx, decision)
+        done = self.perform(data, decision, second).after(self, data)
+        used = {inner.stream.used: None for inner in (first, second) if inner.stream is not None}
+        return Ran(done, decision, b"".join(key for key in used if key is not None) or None)
+
+    def _drawing(self, data: Dataset, ctx: Context, decision: Decision | None) -> Context:
+        def told() -> bytes:
+            known = None if decision is None else decision.to_plan()
+            content = {"method": self.kind, "settings": self.model_dump(mode="json"), "decision": known}
+            return json.dumps(content, sort_keys=True, default=str).encode()
+
+        def read() -> bytes:
+            columns = dict.fromkeys(self.reads(data))
+            key = keyed_hash(ctx.secret, "fingerprint")
+            return b"".join(fingerprint(data, name, key) for name in columns)
+
+        return ctx.keyed(told, read) if self.draws else ctx
 
     def __call__(self, data: Any, *, seed: int | None = None, progress: Progress = ignore_progress) -> Any:
         """Protect a frame or a Dataset; the same kind comes back. Without a seed the draws cannot be repeated."""
         ctx = Context(new_seed() if seed is None else seed, self.kind, progress)
         if isinstance(data, Dataset):
-            return self.apply(data, ctx)
-        return self.apply(Dataset(data), ctx).to_native()
+            return self.run(data, ctx).data
+        return self.run(Dataset(data), ctx).data.to_native()
 
 
 def _without(values: Mapping[str, Any], names: Container[str]) -> dict[str, Any]:
@@ -151,6 +197,11 @@ class StratifiedMethod(Method):
                 return self.rewrite(part, known, inner)
 
         return ctx.engine.map_groups(data, self._strata(data), rewrite)
+
+    def _reads_also(self, data: Dataset, columns: Sequence[str]) -> tuple[str, ...]:
+        """Give columns that are read, and those that form the groups."""
+        homes = data.having("household") if self.by == ("household",) and "household" not in data.columns else ()
+        return (*columns, *(homes or self.by))
 
     @property
     def _unstratified(self) -> Self:

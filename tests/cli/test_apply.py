@@ -81,6 +81,18 @@ def test_the_seed_file_decides_the_draws(file: Path, tmp_path: Path, cli: Cli) -
     assert pl.read_csv(tmp_path / "a.csv").equals(dc.AdditiveNoise(columns=["income"], sd_share=0.2)(survey(), seed=77))
 
 
+def test_the_seed_file_refuses_another_strength(file: Path, tmp_path: Path, cli: Cli) -> None:
+    assert cli("seed", "new", tmp_path / "seed").code == 0
+    kept = (tmp_path / "seed").read_bytes()
+
+    def noise(share: str, *more: str) -> int:
+        options = ["--columns", "income", "--sd-share", share, "--seed-file", tmp_path / "seed", "--force", *more]
+        return cli("apply", "additive-noise", file, tmp_path / "a.csv", *options).code
+
+    assert noise("0.2", "--dry-run") == 0 and (tmp_path / "seed").read_bytes() == kept
+    assert [noise("0.2"), noise("0.2"), noise("0.4")] == [0, 0, 2]
+
+
 def test_pipes(tmp_path: Path) -> None:
     done = spawn("apply", "top-code", "-", "-", "--column", "age", "--at", "40", "-q", text=survey().write_csv())
     assert done.code == 0 and done.err == ""

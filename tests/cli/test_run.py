@@ -103,14 +103,43 @@ def test_dry_run_writes_nothing(tmp_path: Path, cli: Cli) -> None:
 
 def test_folders_and_seed_by_option(tmp_path: Path, cli: Cli) -> None:
     path = put_survey(tmp_path)
-    (tmp_path / "seed").write_text("12345678901234567890\n")
+    (tmp_path / "seed").write_text(f"{2**100}\n")
     for number in "12":
         options = ["--out", tmp_path / f"o{number}", "--journal", tmp_path / f"j{number}"]
         assert cli("run", path, "--seed-file", tmp_path / "seed", *options).code == 0
     assert files_of(tmp_path / "o1") == files_of(tmp_path / "o2")
-    assert int((tmp_path / "j1" / "seed").read_text(), 16) == 12345678901234567890
+    assert int((tmp_path / "j1" / "seed").read_text().split()[0], 16) == 2**100
     assert cli("run", path, "--out", tmp_path / "o3", "--journal", tmp_path / "j3").code == 0
     assert files_of(tmp_path / "o3")["data.csv"] != files_of(tmp_path / "o1")["data.csv"]
+
+
+def test_a_seed_file_is_made_used_and_asked_before_it_is_used_otherwise(tmp_path: Path, cli: Cli) -> None:
+    path, seed = put_survey(tmp_path), tmp_path / "my.seed"
+    made = cli("seed", "new", seed)
+    assert made.code == 0 and "keep it secret" in made.err and seed.stat().st_mode & 0o777 == 0o600
+    assert cli("seed", "new", seed).code == 3
+    kept = seed.read_bytes()
+    options = ["--seed-file", seed, "--out", tmp_path / "o"]
+    assert cli("run", path, *options, "--dry-run").code == 0
+    assert cli("check", path, "--seed-file", seed).code == 0
+    assert seed.read_bytes() == kept
+    assert cli("run", path, *options).code == 0
+    assert seed.read_bytes().startswith(kept.strip()) and len(seed.read_text().splitlines()) == 2
+    used = seed.read_bytes()
+    path.write_text(PLAN.replace("sd_share: 0.1", "sd_share: 0.2"))
+    for done in (cli("run", path, *options, "--force"), cli("check", path, "--seed-file", seed)):
+        assert done.code == 2 and "can be averaged" in done.err and "different here: 3-additive-noise" in done.err
+    assert seed.read_bytes() == used
+
+
+def test_a_small_seed_is_refused_unless_the_plan_is_a_demonstration(tmp_path: Path, cli: Cli) -> None:
+    path = put_survey(tmp_path)
+    (tmp_path / "seed").write_text("7")
+    done = cli("run", path, "--seed-file", tmp_path / "seed")
+    assert done.code == 2 and "small seed" in done.err and not (tmp_path / "out").exists()
+    path.write_text(PLAN + "demo: true\n")
+    done = cli("run", path, "--seed-file", tmp_path / "seed")
+    assert done.code == 0 and "come from a small seed" in done.err
 
 
 def test_the_seed_does_not_lie_in_the_public_folder(tmp_path: Path, cli: Cli) -> None:

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import discretion as dc
+from discretion.kernels.keyed_order import keyed_mix
 
 NAMES = ["a", "b", "c"]
 TOGETHER = (dc.Mdav, dc.VariableMdav, dc.ProjectionMicroaggregation)
@@ -93,9 +94,10 @@ def test_every_aggregate_stands_for_the_same_groups_of_one_column(method: type[d
     x = [None if missing and row % 7 == 0 else value for row, value in enumerate(x)]
     data = pl.DataFrame({"a": x}, schema={"a": pl.Int64}).with_row_index("row")
     fields = {"columns": ["a"], "k": 5}
-    means = method(**fields)(data)
+    same = dc.Context(0, "1")  # the same order of equal values
+    means = method(**fields).apply(dc.Dataset(data), same).frame
     for aggregate in ("median", "mode"):
-        other = method(**fields, aggregate=aggregate)(data)
+        other = method(**fields, aggregate=aggregate).apply(dc.Dataset(data), same).frame
         assert other["a"].dtype == (pl.Float64 if aggregate == "median" else pl.Int64)
         for rows in means.drop_nulls().group_by("a").agg("row")["row"]:
             inside = [value for value in data[rows.to_list()]["a"].to_list() if value is not None]
@@ -145,8 +147,10 @@ def test_blurring(method: type[dc.Method]) -> None:
 @pytest.mark.parametrize("aggregate", ["mean", "median"])
 def test_individual_ranking_by_its_definition(aggregate: str) -> None:
     values = np.random.default_rng(5).integers(0, 40, 103).astype(float)
-    got = dc.IndividualRanking(columns=["x"], k=4, aggregate=aggregate)(pl.DataFrame({"x": values}))["x"].to_numpy()
-    order = np.argsort(values, kind="stable")
+    ctx = dc.Context(0, "1")
+    method = dc.IndividualRanking(columns=["x"], k=4, aggregate=aggregate)
+    got = method.apply(dc.Dataset(pl.DataFrame({"x": values})), ctx).number("x")
+    order = np.lexsort((keyed_mix(np.arange(103), ctx.within("x").key("ties")), values))
     for start in range(0, 100, 4):
         rows = order[start : start + 4] if start < 96 else order[96:] if start == 96 else order[:0]
         if len(rows):

@@ -264,8 +264,8 @@ def test_blurring_replaces_one_value_per_group_and_column(columns: list[str]) ->
     frame = people(200, missing=0.05)
     data = dc.Dataset(frame)
     whole = dc.Mdav(columns=columns, k=5)(data, seed=1)
-    blurred = dc.Mdav(columns=columns, k=5, replace="one")(data, seed=1)
-    other = dc.Mdav(columns=columns, k=5, replace="one")(data, seed=2)
+    blurred = dc.Mdav(columns=columns, k=5, replace="one")(data, seed=2)
+    other = dc.Mdav(columns=columns, k=5, replace="one")(data, seed=3)
     assert blurred.suppressed_cells == {}
     for name in columns:
         assert np.array_equal(blurred.frame[name].is_null(), frame[name].is_null())

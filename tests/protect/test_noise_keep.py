@@ -192,9 +192,10 @@ def test_everything_at_once(make) -> None:  # type: ignore[no-untyped-def]
 
 
 def test_values_inside_the_bounds_are_not_touched() -> None:
-    free = dc.AdditiveNoise(columns=["x"], sd_share=0.5)(FRAME, seed=4)["x"].to_numpy()
+    data, same = dc.Dataset(FRAME), dc.Context(4, "1")  # the same draws
+    free = dc.AdditiveNoise(columns=["x"], sd_share=0.5).apply(data, same).number("x")
     low, high = float(X.min()), float(X.max())
-    bound = dc.AdditiveNoise(columns=["x"], sd_share=0.5, lower=low, upper=high)(FRAME, seed=4)["x"].to_numpy()
+    bound = dc.AdditiveNoise(columns=["x"], sd_share=0.5, lower=low, upper=high).apply(data, same).number("x")
     inside = (free >= low) & (free <= high)
     assert inside.any() and not inside.all()
     assert np.array_equal(bound[inside], free[inside])

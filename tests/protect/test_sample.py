@@ -37,10 +37,11 @@ def test_rows_keep_their_ids_order_and_values() -> None:
 
 
 def test_weights_are_multiplied_by_n_over_n() -> None:
-    result = dc.Sample(size=150)(DATA, seed=1)
+    same = dc.Context(1, "1")
+    result = dc.Sample(size=150).apply(DATA, same)
     assert np.allclose(result.frame["w"], FRAME["w"].to_numpy()[result.row_ids] * 4.0)
-    named = dc.Sample(size=150, weight="w")(FRAME, seed=1)
-    assert named["w"].equals(result.frame["w"])
+    named = dc.Sample(size=150, weight="w").apply(dc.Dataset(FRAME), same)
+    assert named.frame["w"].equals(result.frame["w"])
     assert dc.Sample(size=150)(FRAME, seed=1)["w"].dtype == pl.Int64, "without a role nothing is a weight"
 
 
@@ -62,11 +63,13 @@ def test_strata_have_their_own_share_and_factor() -> None:
 
 @pytest.mark.parametrize("by", [[], ["area"]])
 def test_households_stay_whole(by: list[str]) -> None:
-    result = dc.Sample(share=0.3, household=True, by=by)(DATA, seed=1).frame
+    same = dc.Context(1, "1")
+    result = dc.Sample(share=0.3, household=True, by=by).apply(DATA, same).frame
     sizes = dict(FRAME["home"].value_counts().iter_rows())
     for home, size in result["home"].value_counts().iter_rows():
         assert size == sizes[home]
-    assert dc.Sample(share=0.3, household="home", by=by, weight="w")(FRAME, seed=1).equals(result)
+    named = dc.Sample(share=0.3, household="home", by=by, weight="w")
+    assert named.apply(dc.Dataset(FRAME), same).frame.equals(result)
     if not by:
         homes = FRAME["home"].n_unique()
         assert result["home"].n_unique() == round(0.3 * homes)

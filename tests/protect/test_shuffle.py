@@ -59,7 +59,8 @@ def test_default_predictors_are_the_other_quasi_identifiers() -> None:
             "region", "municipality", "age", "sex", "marital_status", "education", "occupation", "birth_date",
         ],
     )  # fmt: skip
-    assert dc.Shuffle(columns=["income"])(people, seed=1).frame.equals(named(people, seed=1).frame)
+    same = dc.Context(1, "1")
+    assert dc.Shuffle(columns=["income"]).apply(people, same).frame.equals(named.apply(people, same).frame)
 
 
 def test_bad_input_is_refused_in_words() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
+from typing import ClassVar
 
 import polars as pl
 import pytest
@@ -56,7 +57,7 @@ def test_the_journal_is_enough_to_audit_and_to_repeat(tmp_path: Path) -> None:
     published(tmp_path)
     private = tmp_path / "secret"
     journal = json.loads((private / "journal.json").read_text())
-    assert int(journal["seed"], 16) == SEED == int((private / "seed").read_text(), 16)
+    assert int(journal["seed"], 16) == SEED == int((private / "seed").read_text().split()[0], 16)
     assert journal["input"]["sha256"] == sha256(tmp_path / "survey.csv")
     assert journal["output"]["sha256"] == sha256(tmp_path / "out" / "data.csv")
     assert journal["steps"][1]["rank-swap"]["percent"] == 10
@@ -85,14 +86,27 @@ def test_another_seed_gives_other_data(tmp_path: Path) -> None:
 
 def test_the_seed_file_is_used_and_a_seed_is_drawn_without_one(tmp_path: Path) -> None:
     path = put_survey(tmp_path, PLAN + "seed_file: my-seed\n")
-    (tmp_path / "my-seed").write_text("0xabc\n")
-    assert dc.Plan.load(path).run().study.seed == 0xABC
+    (tmp_path / "my-seed").write_text(f"{2**127 + 0xABC:#x}\n")
+    assert dc.Plan.load(path).run().study.seed == 2**127 + 0xABC
     drawn = {dc.Plan.load(put_survey(tmp_path / name)).run().study.seed for name in ("a", "b")}
     assert len(drawn) == 2 and min(drawn) > 2**64
     for wrong in ("", "seven", "-3", "1 2"):
         (tmp_path / "my-seed").write_text(wrong)
         with pytest.raises(PlanError, match="must hold one whole number"):
             dc.Plan.load(path).run(overwrite=True)
+
+
+class Fresh(dc.Round):
+    """A method without a seed, as differential privacy is."""
+
+    seeded: ClassVar[bool] = False
+
+
+def test_the_journal_marks_steps_that_cannot_be_repeated(tmp_path: Path) -> None:
+    study = dc.Study(dc.Dataset(survey(), roles={"person_id": "identifier", "income": "sensitive"}), seed=SEED)
+    study.apply(Fresh(columns=["income"], base=5)).apply(dc.Round(columns=["savings"], base=5)).release(tmp_path / "o")
+    steps = json.loads((tmp_path / "o-private" / "journal.json").read_text())["steps"]
+    assert ["fresh_noise" in step for step in steps] == [True, False]
 
 
 def test_identifiers_are_never_published(tmp_path: Path) -> None:

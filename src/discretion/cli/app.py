@@ -20,6 +20,7 @@ from discretion.cli.ledger import ledger
 from discretion.cli.parts import parts
 from discretion.cli.roles import roles
 from discretion.cli.run import check, run_command
+from discretion.cli.seed import seed
 from discretion.cli.serve import key, serve
 from discretion.cli.table import table
 from discretion.cli.tune import tune
@@ -44,6 +45,7 @@ for command in (
     hierarchy,
     run_command,
     check,
+    seed,
     apply,
     anonymize,
     assess,

@@ -250,9 +250,9 @@ def write_released(
 
 
 def _run(kind: str, options: dict[str, Any]) -> None:
-    from discretion.context import new_seed
+    from discretion.context import Context, new_seed
     from discretion.method import Method
-    from discretion.release.run import read_seed
+    from discretion.release.seeds import SeedFile
 
     method = build_part(kind, options)
     schema, reading = take_schema(options)
@@ -261,12 +261,18 @@ def _run(kind: str, options: dict[str, Any]) -> None:
         target, options["order_file"],
         force=options["force"], as_json=options["as_json"], dry_run=options["dry_run"],
     )  # fmt: skip
-    seed = read_seed(options["seed_file"]) if options["seed_file"] else new_seed()
+    seeds = SeedFile.read(options["seed_file"]) if options["seed_file"] else None
+    seed = seeds.seed if seeds else new_seed()
     data = read_with(source, schema, reading, quiet)
     if not isinstance(method, Method):
         raise click.UsageError(f"{kind} is not a method")
     with progress_bar(quiet) as progress:
-        released = method(data, seed=seed, progress=progress)
+        ran = method.run(data, Context(seed, kind, progress))
+    released, drawn = ran.data, {} if ran.drawn is None else {kind: ran.drawn}
+    if seeds is not None:
+        seeds.allow(drawn)
+        if not options["dry_run"]:
+            seeds.remember(drawn)
     write_released(released, data, seed, target, options, quiet)
     say(
         f"{kind}: {len(released)} rows × {len(released.columns)} columns {'' if options['dry_run'] else f'→ {target}'}",

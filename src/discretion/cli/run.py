@@ -90,13 +90,15 @@ def check(plan_file: str, as_json: bool, quiet: bool, **options: Any) -> int:
 
 
 def _carry_out(plan: Plan, source: str | None, seed_file: str | None, quiet: bool, reuse: Any) -> Release:
-    from discretion.release.run import read_seed, run_plan
+    from dataclasses import replace
+    from pathlib import Path
 
-    seed = read_seed(seed_file) if seed_file else None
+    from discretion.release.run import run_plan
+
+    if seed_file:
+        plan = replace(plan, seed_file=str(Path(seed_file).absolute()))
     with progress_bar(quiet) as progress:
-        release = run_plan(
-            plan, source, seed=seed, reuse=reuse, progress=progress, report=lambda text: say(text, quiet)
-        )
+        release = run_plan(plan, source, reuse=reuse, progress=progress, report=lambda text: say(text, quiet))
     if reused := sum(item.reused for item in release.study.done):
         say(f"{reused} of {len(release.study.done)} steps used what they decided on an earlier delivery", quiet)
     return release
@@ -155,6 +157,8 @@ def report(release: Release, as_json: bool, places: dict[str, str]) -> None:
             "requirements": [
                 {"kind": f.kind, "holds": f.holds, "value": f.value, "text": f.explain()} for f in release.findings
             ],
+            "notes": list(release.notes),
+            "averaging": [vars(found) for found in release.averaging],
             **places,
         }  # fmt: skip
         print_json(content)
@@ -170,3 +174,5 @@ def report(release: Release, as_json: bool, places: dict[str, str]) -> None:
     if release.findings:
         verdicts = [("holds" if f.holds else "FAILS", f.explain()) for f in release.findings]
         print_table("Requirements", ("", "requirement"), verdicts)
+    for words in (*release.notes, *(found.explain(len(release.plan.previous)) for found in release.averaging)):
+        say(words)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from discretion.context import BATCH_ROWS
+
 if TYPE_CHECKING:
     import polars as pl
 
@@ -33,6 +35,20 @@ class ColumnCodes:
         first = np.full(self.size, -1, dtype=np.int64)
         first[self.codes[::-1]] = np.arange(len(self.codes) - 1, -1, -1)
         return first
+
+    @cached_property
+    def counts_and_rows(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """How many records have each code, and a row that has it; in blocks that stay in the processor's cache."""
+        counts = np.zeros(self.size, np.int64)
+        rows = np.zeros(self.size, np.int64)
+        block = max(BATCH_ROWS, self.size)
+        for start in range(0, len(self.codes), block):
+            codes = self.codes[start : start + block]
+            found = np.bincount(codes, minlength=self.size)
+            if ((counts == 0) & (found > 0)).any():
+                rows[codes] = np.arange(start, start + len(codes))
+            counts += found
+        return counts, rows
 
     @cached_property
     def values(self) -> list[object]:

@@ -37,6 +37,25 @@ def sorted_with_order(x: ArrayLike) -> tuple[Floats, Order]:
     return values[order] + 0.0, order
 
 
+def break_ties(values: Floats, order: Order, key: bytes) -> Order:
+    """Return an order in which rows of equal values stand by the keyed mix of their row number, not by the number.
+
+    `values` are sorted, `order` has the row of each. Time O(n).
+    """
+    from discretion.kernels.keyed_order import keyed_mix
+
+    same = values[1:] == values[:-1]
+    inside = np.zeros(len(values), np.bool_)
+    inside[1:] |= same
+    inside[:-1] |= same
+    tied = np.flatnonzero(inside)
+    rows = order[tied]
+    mixed = _radix_keys(keyed_mix(rows, key))[1] if _fits_radix(len(rows)) else np.argsort(keyed_mix(rows, key))
+    broken = order.copy()
+    broken[tied] = rows[mixed[stable_order(values[tied][mixed])]]
+    return broken
+
+
 def _fits_radix(n: int) -> bool:
     return _SMALL <= n <= _INT32_ROWS
 
@@ -54,8 +73,21 @@ def _radix_order(values: Floats) -> tuple[Floats, Order]:
 @kernel
 def _radix_sort(keys: Keys) -> tuple[Floats, Ints32]:
     """Sort the bits of floats; `keys` is used up as working memory."""
-    n = keys.size
     _to_ordered_keys(keys)
+    ranked, order = _radix_passes(keys)
+    _from_ordered_keys(ranked)
+    return ranked.view(np.float64), order
+
+
+@kernel
+def _radix_keys(keys: Keys) -> tuple[Keys, Ints32]:
+    """Sort whole numbers of 64 bits; `keys` is used up as working memory."""
+    return _radix_passes(keys)
+
+
+@helper
+def _radix_passes(keys: Keys) -> tuple[Keys, Ints32]:
+    n = keys.size
     starts = _digit_counts(keys)
     order = np.arange(n).astype(np.int32)
     next_keys = np.empty_like(keys)
@@ -66,8 +98,7 @@ def _radix_sort(keys: Keys) -> tuple[Floats, Ints32]:
         _scatter(keys, order, next_keys, next_order, starts[digit], np.uint64(_DIGIT_BITS * digit))
         keys, next_keys = next_keys, keys
         order, next_order = next_order, order
-    _from_ordered_keys(keys)
-    return keys.view(np.float64), order
+    return keys, order
 
 
 @helper

@@ -23,6 +23,7 @@ from discretion.protect.microaggregation_groups import (
     standardized,
     values_of,
 )
+from discretion.protect.ordered import mix_ties
 
 if TYPE_CHECKING:
     import polars as pl
@@ -162,7 +163,7 @@ class Mdav(Microaggregation, kind="mdav"):
         distance = self._distance(data, block)
         plain = distance == "euclidean" and self.aggregate == "mean" and self.replace == "all"
         if plain and len(block) == 1 and not data.count_missing(block[0]):
-            means = _means_of_one(data.number(block[0]), self.k, block)
+            means = _means_of_one(data.number(block[0]), self.k, block, ctx)
             return data.with_columns({block[0]: means}, integers=self.integers)
         members = self._members(data, block, distance, ctx)
         values = self._values(data, block, distance, members)
@@ -216,15 +217,15 @@ class Mdav(Microaggregation, kind="mdav"):
 
         if x.shape[1] == 1:
             ranked, order = sorted_with_order(x[:, 0])
-            return cut_labels(mdav_bounds(ranked, self.k, order), order)
+            return cut_labels(mdav_bounds(ranked, self.k, order), mix_ties(ranked, order, ctx))
         return mdav_groups(standardized(x), self.k, ctx.progress)
 
 
-def _means_of_one(x: Floats, k: int, columns: Sequence[str]) -> Floats:
+def _means_of_one(x: Floats, k: int, columns: Sequence[str], ctx: Context) -> Floats:
     """Give the means of groups on one complete column, without listing the groups."""
     from discretion.kernels.order import sorted_with_order
     from discretion.kernels.univariate import mdav_bounds, replace_by_mean
 
     require_k(len(x), k, columns)
     ranked, order = sorted_with_order(x)
-    return replace_by_mean(ranked, mdav_bounds(ranked, k, order), order)
+    return replace_by_mean(ranked, mdav_bounds(ranked, k, order), mix_ties(ranked, order, ctx))

@@ -14,10 +14,10 @@ from discretion.method import Decision
 from discretion.part import Columns
 from discretion.protect.microaggregation_columns import Encoded
 from discretion.protect.microaggregation_groups import AggregatesGroups, publish, require_k, values_of
+from discretion.protect.ordered import mixed_order
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 
 class _ColumnByColumn(AggregatesGroups):
@@ -26,6 +26,10 @@ class _ColumnByColumn(AggregatesGroups):
     columns: Columns = ()
     """numeric columns, each aggregated on its own; without it, the numeric quasi-identifiers and sensitive columns"""
 
+    def reads(self, data: Dataset) -> tuple[str, ...]:
+        """Name the columns to aggregate and those that form groups."""
+        return self._reads_also(data, data.choose(self.columns, "perturb"))
+
     def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:  # noqa: ARG002
         """Cut each sorted column and replace the values present."""
         columns = data.choose(self.columns, "perturb")
@@ -33,39 +37,38 @@ class _ColumnByColumn(AggregatesGroups):
         new: dict[str, Floats] = {}
         for number, name in enumerate(columns):
             ctx.progress(number, len(columns), f"{ctx.step}: {name}")
-            x = data.number(name)
-            present = ~np.isnan(x) if data.count_missing(name) else np.ones(len(x), np.bool_)
-            require_k(int(present.sum()), self.k, [name])
+            missing = data.count_missing(name)
+            present = np.flatnonzero(~np.isnan(data.number(name))) if missing else None
+            require_k(len(data) - missing, self.k, [name])
             if plain:
-                new[name] = self._means(x, present)
+                new[name] = self._means(data.number(name), present, ctx.within(name))
             else:
                 data = self._aggregated(data, name, present, ctx)
         ctx.progress(len(columns), len(columns), ctx.step)
         return data.with_columns(new, integers=self.integers) if plain else data
 
-    def _means(self, x: Floats, present: Bools) -> Floats:
+    def _means(self, x: Floats, present: Ints | None, ctx: Context) -> Floats:
         """Give each value the mean of its group, without listing the groups."""
-        from discretion.kernels.order import sorted_with_order
         from discretion.kernels.univariate import replace_by_mean
 
-        whole = bool(present.all())
-        ranked, order = sorted_with_order(x if whole else x[present])
-        means = replace_by_mean(ranked, self._bounds(ranked), order)
-        if whole:
-            return means
+        ranked, rows = mixed_order(x, present, ctx)
+        if present is None:
+            return replace_by_mean(ranked, self._bounds(ranked), rows)
         filled = np.full(len(x), np.nan)
-        filled[present] = means
+        filled[present] = replace_by_mean(ranked, self._bounds(ranked), np.searchsorted(present, rows))
         return filled
 
-    def _aggregated(self, data: Dataset, name: str, present: Bools, ctx: Context) -> Dataset:
+    def _aggregated(self, data: Dataset, name: str, present: Ints | None, ctx: Context) -> Dataset:
         """Replace the values of one column by what stands for their groups."""
         from discretion.kernels.groups import cut_labels, group_members
-        from discretion.kernels.order import sorted_with_order
 
         x = data.number(name)
-        ranked, order = sorted_with_order(x[present])
-        labels = np.full(len(x), -1)
-        labels[present] = cut_labels(self._bounds(ranked), order)
+        ranked, rows = mixed_order(x, present, ctx.within(name))
+        if present is None:
+            labels = cut_labels(self._bounds(ranked), rows)
+        else:
+            labels = np.full(len(x), -1)
+            labels[present] = cut_labels(self._bounds(ranked), np.searchsorted(present, rows))
         members = group_members(labels)
         values = values_of(data, [Encoded(name, "number", x)], members, self.aggregate, self.replace)
         return publish(data, values, members, self.replace, self.integers or self.aggregate == "mode", ctx)
@@ -82,8 +85,8 @@ class IndividualRanking(_ColumnByColumn, kind="individual-ranking"):
     of a column is shared by at least k records, when all values are replaced. Does *not* give k-anonymity over several
     columns: each is grouped on its own, and the combination of a record's values stays nearly unique. Keeps the
     columns' distributions best of all microaggregation, and protects least: a value lies between its neighbors. Means
-    hold exactly with `aggregate: mean`. Equal values may stand on both sides of a cut; the lower rows go to the lower
-    group. Missing values stay missing. Time O(n), memory linear.
+    hold exactly with `aggregate: mean`. Equal values may stand on both sides of a cut; a keyed mix of their place in
+    the file says which. Missing values stay missing. Time O(n), memory linear.
 
     References
     ----------
@@ -115,7 +118,8 @@ class OptimalMicroaggregation(_ColumnByColumn, kind="optimal-microaggregation"):
     The groups of at least k consecutive values that minimize the sum of squared errors are found exactly. Guarantees
     that each published value of a column is shared by at least k records, when all values are replaced. Does *not* give
     k-anonymity over several columns: each is grouped on its own. The groups are those that are best for the mean; with
-    `aggregate: median` or `mode` they are the same. Missing values stay missing. Time O(n log n + k·n), memory linear.
+    `aggregate: median` or `mode` they are the same. Of equal values cut in two, a keyed mix of their place in the file
+    says which go where. Missing values stay missing. Time O(n log n + k·n), memory linear.
 
     References
     ----------

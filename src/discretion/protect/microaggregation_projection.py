@@ -21,6 +21,7 @@ from discretion.protect.microaggregation_groups import (
     publish,
     values_of,
 )
+from discretion.protect.ordered import mixed_order
 
 _ROBUST_ROWS = 10_000
 """The robust covariance is computed on at most this many records, drawn at random, to bound its time."""
@@ -42,7 +43,8 @@ class ProjectionMicroaggregation(Microaggregation, kind="projection-microaggrega
 
     Missing values are treated as by `Mdav`: records are grouped with those that miss the same columns, and rare
     patterns are suppressed. The robust covariance starts from random subsets of at most 10,000 records, so that another
-    seed may give other groups. Ties go to the lowest row. Time O(n log n), memory linear.
+    seed may give other groups. Of equal records cut in two, a keyed mix of their place in the file says which go where.
+    Time O(n log n), memory linear.
 
     References
     ----------
@@ -82,7 +84,7 @@ class ProjectionMicroaggregation(Microaggregation, kind="projection-microaggrega
         if data.count_missing(self.sort_by):
             raise DataError(f"column {self.sort_by!r} has missing values; records cannot be sorted by it")
         x = np.column_stack([data.numbers(columns), data.number(self.sort_by)])
-        members = labels_by_pattern(x, columns, self.k, lambda part: _cut(part[:, -1], self.k))
+        members = labels_by_pattern(x, columns, self.k, lambda part: _cut(part[:, -1], self.k, ctx))
         encoded = [Encoded(name, "number", data.number(name)) for name in columns]
         values = values_of(data, encoded, members, self.aggregate, self.replace)
         return publish(data, values, members, self.replace, self.integers or self.aggregate == "mode", ctx)
@@ -101,14 +103,13 @@ class ProjectionMicroaggregation(Microaggregation, kind="projection-microaggrega
         for j in range(x.shape[1]):  # column by column: the same numbers for the same record, wherever it stands
             ctx.progress(0, len(x), ctx.step)
             score += (x[:, j] - center[j]) * (direction[j] / spread[j] if spread[j] > 0 else 0.0)
-        return _cut(score, self.k)
+        return _cut(score, self.k, ctx)
 
 
-def _cut(score: Floats, k: int) -> NDArray[np.signedinteger]:
+def _cut(score: Floats, k: int, ctx: Context) -> NDArray[np.signedinteger]:
     from discretion.kernels.groups import cut_labels, fixed_bounds
-    from discretion.kernels.order import sorted_with_order
 
-    return cut_labels(fixed_bounds(len(score), k), sorted_with_order(score)[1])
+    return cut_labels(fixed_bounds(len(score), k), mixed_order(score, None, ctx)[1])
 
 
 def _first_component(covariance: Floats) -> Floats:

@@ -12,14 +12,15 @@ from pydantic import model_validator
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
+from discretion.data.persons import PersonDraws
 from discretion.method import Decision
 from discretion.part import Columns, confidential
-from discretion.protect.noise_keep import NoiseMethod, factor_of, normals
+from discretion.protect.noise_keep import NoiseMethod, PersonalNoise, factor_of, normals
 
 Floats = NDArray[np.float64]
 
 
-class AdditiveNoise(NoiseMethod, kind="additive-noise"):
+class AdditiveNoise(PersonalNoise, kind="additive-noise"):
     """Add independent random noise of mean zero to each value.
 
     Means and covariances between columns hold in expectation; variances grow by the factor 1 + variance_share and
@@ -81,6 +82,9 @@ class AdditiveNoise(NoiseMethod, kind="additive-noise"):
     def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:
         """Add the noise, batch by batch."""
         sd = np.array(decision["sd"])
+        if self.by_person:
+            draws = PersonDraws(data, self.person, ctx)
+            return self.change_people(data, decision, draws, lambda x, u: x + self._quantiles(u) * sd)
 
         def add(block: Floats, rng: np.random.Generator) -> Floats:
             if self.distribution == "normal":
@@ -92,6 +96,14 @@ class AdditiveNoise(NoiseMethod, kind="additive-noise"):
             return noise
 
         return self.change(data, decision, ctx, add)
+
+    def _quantiles(self, u: Floats) -> Floats:
+        """Turn numbers between 0 and 1 into noise of standard deviation one."""
+        from scipy.special import ndtri
+
+        if self.distribution == "normal":
+            return np.asarray(ndtri(u))
+        return np.asarray(np.sign(u - 0.5) * -np.log1p(-2 * np.abs(u - 0.5)) / math.sqrt(2))
 
 
 class CorrelatedNoise(NoiseMethod, kind="correlated-noise"):
@@ -146,7 +158,7 @@ class CorrelatedNoise(NoiseMethod, kind="correlated-noise"):
         return self.change(data, decision, ctx, add)
 
 
-class MultiplicativeNoise(NoiseMethod, kind="multiplicative-noise"):
+class MultiplicativeNoise(PersonalNoise, kind="multiplicative-noise"):
     """Multiply each value by a random factor of mean one that is never negative.
 
     Large values change more than small ones, no sign turns, and means hold in expectation; variances grow. Zeros stay
@@ -183,6 +195,9 @@ class MultiplicativeNoise(NoiseMethod, kind="multiplicative-noise"):
 
     def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:
         """Multiply, batch by batch."""
+        if self.by_person:
+            draws = PersonDraws(data, self.person, ctx)
+            return self.change_people(data, decision, draws, lambda x, u: x * self._quantiles(u))
 
         def multiply(block: Floats, rng: np.random.Generator) -> Floats:
             factors = self._factors(rng, block.shape)
@@ -200,6 +215,16 @@ class MultiplicativeNoise(NoiseMethod, kind="multiplicative-noise"):
             factors[negative] = rng.normal(1.0, self.sd, int(negative.sum()))
         factors /= _truncated_mean(self.sd)
         return factors
+
+    def _quantiles(self, u: Floats) -> Floats:
+        """Turn numbers between 0 and 1 into factors of mean one."""
+        from scipy.special import ndtr, ndtri
+
+        if self.distribution == "lognormal":
+            variance = math.log1p(self.sd**2)
+            return np.exp(math.sqrt(variance) * ndtri(u) - variance / 2)
+        below = ndtr(-1.0 / self.sd)
+        return np.maximum(1.0 + self.sd * ndtri(below + u * (1.0 - below)), 0.0) / _truncated_mean(self.sd)
 
 
 def _truncated_mean(sd: float) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, Self
@@ -13,12 +13,16 @@ from pydantic import BeforeValidator, model_validator
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
+from discretion.data.persons import PersonDraws
 from discretion.engines.memory import RowKernel
 from discretion.errors import DataError, PlanError, unknown
 from discretion.method import Decision, StratifiedMethod
 from discretion.part import Columns, FrozenMapping
 
 Floats = NDArray[np.float64]
+
+PersonKernel = Callable[[Floats, Floats], Floats]
+"""From values and numbers between 0 and 1, which belong to their people, to the values that replace them."""
 
 EVERY = "*"
 """Stands for every column that has no bound of its own."""
@@ -80,6 +84,10 @@ class NoiseMethod(StratifiedMethod):
             raise PlanError([f"{self.kind}: a bound for an {unknown('column', name, columns)}" for name in wrong])
         return columns
 
+    def reads(self, data: Dataset) -> tuple[str, ...]:
+        """Name the columns to change and those that form groups."""
+        return self._reads_also(data, data.choose(self.columns, "perturb"))
+
     def decide(self, data: Dataset, ctx: Context) -> Decision:
         """Fit, group by group; a column has the same number of decimals in every group."""
         decision = super().decide(data, ctx)
@@ -105,6 +113,14 @@ class NoiseMethod(StratifiedMethod):
 
         return ctx.engine.map_rows(data, columns, kernel, integers=self.precision == "original")
 
+    def change_people(self, data: Dataset, decision: Decision, draws: PersonDraws, noisy: PersonKernel) -> Dataset:
+        """Rewrite the columns of a decision by draws that belong to people, and put right what must be kept."""
+        columns = decision["columns"]
+        keep, x = self.keeper(data, columns, decision["decimals"]), data.numbers(columns)
+        u = np.column_stack([draws.of_numbers(name, data.number(name)) for name in columns])
+        new = keep(x, noisy(x, u))
+        return data.with_columns(dict(zip(columns, new.T, strict=True)), integers=self.precision == "original")
+
     def keeper(self, data: Dataset, columns: Sequence[str], decimals: Mapping[str, int]) -> Keeper:
         """Bind the options to the columns of a data set; original values beyond a bound are refused."""
         low = np.array([_bound(self.lower, name, -np.inf) for name in columns])
@@ -117,6 +133,16 @@ class NoiseMethod(StratifiedMethod):
                 low[place] = _next_decimal(max(low[place], least), decimals[name])
                 high[place] = -_next_decimal(-min(high[place], most), decimals[name])
         return Keeper(self.keep_zeros, self.keep_sign, tuple(decimals.get(name) for name in columns), low, high)
+
+
+class PersonalNoise(NoiseMethod):
+    """A noise method whose draws can belong to people instead of to rows."""
+
+    by_person: bool = False
+    """draw by person and value: in the next delivery (with the decision of the first, `--reuse`, and its seed file) an
+    unchanged value of the same person gets the same noise, a changed one fresh noise"""
+    person: str = ""
+    """column that says who a row is about, for `by_person`; without it, the one with the role identifier"""
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
 from discretion.data.infer import not_numbers
@@ -19,6 +20,24 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 Scale = Literal["number", "date", "order"]
+
+
+def mixed_order(x: Floats, present: NDArray[np.int64] | None, ctx: Context) -> tuple[Floats, NDArray[Any]]:
+    """Sort the values present; give them and the row of each, rows of equal values by a keyed mix of their position."""
+    from discretion.kernels.order import sorted_with_order
+
+    values, order = sorted_with_order(x if present is None else x[present])
+    return values, mix_ties(values, order if present is None else present[order], ctx)
+
+
+def mix_ties(values: Floats, rows: NDArray[Any], ctx: Context) -> NDArray[Any]:
+    """Put the rows of equal values into the order of a keyed mix of their position; `values` are sorted.
+
+    By the position itself, the place in the file would say which of equal values moves far, or to which group it goes.
+    """
+    from discretion.kernels.order import break_ties
+
+    return break_ties(values, rows, ctx.key("ties")) if (values[1:] == values[:-1]).any() else rows
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, model_validator
 
-from discretion.context import BATCH_ROWS, Context
-from discretion.data.codes import ColumnCodes
+from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
+from discretion.data.persons import PersonDraws
 from discretion.errors import DataError, PlanError
 from discretion.method import Decision, StratifiedMethod
 from discretion.part import Columns, confidential
@@ -110,6 +110,11 @@ class Pram(StratifiedMethod, kind="pram"):
     """how values that do not stay are spread: by the frequency of the other categories, or evenly"""
     invariant: bool = Field(False)
     """change the matrix so that the expected frequencies are those of the data"""
+    by_person: bool = False
+    """draw by person and category: in the next delivery (with the decision of the first, `--reuse`, and its seed file)
+    an unchanged category of the same person moves to the same one"""
+    person: str = ""
+    """column that says who a row is about, for `by_person`; without it, the one with the role identifier"""
 
     guarantee: ClassVar[str] = (
         "Categories were changed at random by known probabilities, so no published category is certain; combinations "
@@ -123,6 +128,10 @@ class Pram(StratifiedMethod, kind="pram"):
         if self.matrix is not None and (lacking := [name for name in self.columns if name not in self.matrix]):
             raise ValueError(f"`matrix` has no entry for column {lacking[0]!r}")
         return self
+
+    def reads(self, data: Dataset) -> tuple[str, ...]:
+        """Name the columns to change and those that form groups."""
+        return self._reads_also(data, categorical_columns(data, self.columns or tuple(self.matrix or ()), self.kind))
 
     def fit(self, data: Dataset, ctx: Context) -> Decision:  # noqa: ARG002
         """Build the transition matrix of each column."""
@@ -150,7 +159,8 @@ class Pram(StratifiedMethod, kind="pram"):
 
     def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:
         """Draw, batch by batch."""
-        return move_categories(data, decision["columns"], ctx)
+        people = PersonDraws(data, self.person, ctx) if self.by_person else None
+        return move_categories(data, decision["columns"], ctx, people)
 
 
 # --- matrices ----------------------------------------------------------------------------------------------------
@@ -243,7 +253,7 @@ def categories_of(data: Dataset, column: str) -> dict[str, Category]:
 
     def make() -> dict[str, Category]:
         coded = data.codes(column)
-        counts, rows = _counts_and_rows(coded)
+        counts, rows = coded.counts_and_rows
         present = [code for code in np.flatnonzero(counts).tolist() if code != coded.missing]
         if len(present) > MOST_CATEGORIES:
             raise DataError(
@@ -257,22 +267,10 @@ def categories_of(data: Dataset, column: str) -> dict[str, Category]:
     return data.cached(("categories", column), make)
 
 
-def _counts_and_rows(coded: ColumnCodes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Count each code and find a row that has it, in blocks that stay in the processor's cache."""
-    counts = np.zeros(coded.size, np.int64)
-    rows = np.zeros(coded.size, np.int64)
-    block = max(BATCH_ROWS, coded.size)
-    for start in range(0, len(coded.codes), block):
-        codes = coded.codes[start : start + block]
-        found = np.bincount(codes, minlength=coded.size)
-        if ((counts == 0) & (found > 0)).any():
-            rows[codes] = np.arange(start, start + len(codes))
-        counts += found
-    return counts, rows
-
-
-def move_categories(data: Dataset, transitions: Mapping[str, Mapping[str, Any]], ctx: Context) -> Dataset:
-    """Draw the new categories of some columns; the same rows, seed and step give the same draws."""
+def move_categories(
+    data: Dataset, transitions: Mapping[str, Mapping[str, Any]], ctx: Context, people: PersonDraws | None = None
+) -> Dataset:
+    """Draw the new categories of some columns, by row or (with `people`) by person and category."""
     import polars as pl
 
     from discretion.kernels.pram import alias_tables, move
@@ -284,7 +282,11 @@ def move_categories(data: Dataset, transitions: Mapping[str, Mapping[str, Any]],
             lookup = _lookup(data, name, known["categories"])
             out = np.empty(len(data), np.uint32)
             jobs.append((name, data.codes(name).codes, lookup, alias_tables(known["matrix"]), out))
-    for batch in ctx.batches(len(data)):
+    if people is not None:
+        for name, codes, lookup, tables, out in jobs:
+            places = lookup[codes]  # among the categories of the decision: the same in every delivery that uses it
+            move(places, people.uniforms(name, places.astype(np.uint64)), tables, out)
+    for batch in ctx.batches(len(data)) if people is None else ():
         rows = slice(batch.start, batch.stop)
         for _, codes, lookup, tables, out in jobs:
             move(lookup[codes[rows]], batch.rng.random(batch.stop - batch.start), tables, out[rows])

@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
+from discretion.data.persons import PersonDraws
 from discretion.errors import DataError, PlanError, unknown
 from discretion.method import Decision, Method
 from discretion.part import Columns
@@ -94,11 +95,20 @@ class RandomizedResponse(Method, kind="randomized-response"):
     """probability of telling the truth whatever it is; two coins: 0.5"""
     answers: Annotated[Answers | None, PlainSerializer(_plain)] = None
     """the possible answers of each column: {column: [answer, …]}; without it, the values that occur"""
+    by_person: bool = False
+    """draw by person and answer: in the next delivery (with the decision of the first, `--reuse`, and its seed file) an
+    unchanged answer of the same person is published as the same one"""
+    person: str = ""
+    """column that says who a row is about, for `by_person`; without it, the one with the role identifier"""
 
     guarantee: ClassVar[str] = (
         "Answers were replaced at random with a published probability (local differential privacy), so nobody's "
         "published answer is certain; shares of the population can be estimated."
     )
+
+    def reads(self, data: Dataset) -> tuple[str, ...]:
+        """Name the columns to change."""
+        return categorical_columns(data, self.columns, self.kind)
 
     def fit(self, data: Dataset, ctx: Context) -> Decision:  # noqa: ARG002
         """Work out the probabilities and ε of each column."""
@@ -116,7 +126,8 @@ class RandomizedResponse(Method, kind="randomized-response"):
 
     def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:
         """Draw, batch by batch."""
-        return move_categories(data, decision["columns"], ctx)
+        people = PersonDraws(data, self.person, ctx) if self.by_person else None
+        return move_categories(data, decision["columns"], ctx, people)
 
     def epsilon(self, answers: int = 2) -> float:
         """Give the ε of one column with so many possible answers."""

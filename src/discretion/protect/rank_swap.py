@@ -15,7 +15,7 @@ from discretion.data.dataset import Dataset
 from discretion.errors import DataError
 from discretion.method import Decision, StratifiedMethod
 from discretion.part import Columns, confidential
-from discretion.protect.ordered import ordered
+from discretion.protect.ordered import mixed_order, ordered
 
 if TYPE_CHECKING:
     import polars as pl
@@ -46,6 +46,10 @@ class _Swap(StratifiedMethod):
             raise ValueError("`bottom_share` and `top_share` together must be less than 1")
         return self
 
+    def reads(self, data: Dataset) -> tuple[str, ...]:
+        """Name the columns to swap and those that form groups."""
+        return self._reads_also(data, data.choose(self.columns, "perturb"))
+
     def _swap(self, data: Dataset, permute: Permute, ctx: Context) -> Dataset:
         chosen = data.choose(self.columns, "perturb")
         lines = [ordered(data, name) for name in chosen]
@@ -57,10 +61,8 @@ class _Swap(StratifiedMethod):
             inner = ctx.within(line.column)
             missing = data.count_missing(line.column)
             present = np.flatnonzero(~np.isnan(line.places)) if missing else None
-            order = _random_order(line.places if present is None else line.places[present], inner)
+            order = mixed_order(line.places, present, inner)[1]
             reach = self._reach(line.column, len(order))
-            if present is not None:
-                order = present[order]
             low, high = (math.floor(share * len(order) + 1e-9) for share in (self.bottom_share, self.top_share))
             order = order[low : len(order) - high]
             donor = permute(len(order), reach, inner.rng.random(len(order)))
@@ -76,17 +78,6 @@ class _Swap(StratifiedMethod):
                 f"at least {100 * self._fewest / n:.3g} percent is needed"
             )
         return reach
-
-
-def _random_order(x: NDArray[np.float64], ctx: Context) -> NDArray[Any]:
-    """Sort; equal values stand in random order, or else the place in the file would say which of them may move far."""
-    from discretion.kernels.order import sorted_with_order
-
-    values, order = sorted_with_order(x)
-    if not (values[1:] == values[:-1]).any():
-        return order
-    shuffled = ctx.within("ties").rng.permutation(len(x))
-    return np.asarray(shuffled[sorted_with_order(x[shuffled])[1]])
 
 
 def _moved(series: pl.Series, to: NDArray[Any], origin: NDArray[Any]) -> pl.Series:
@@ -106,14 +97,15 @@ def _moved(series: pl.Series, to: NDArray[Any], origin: NDArray[Any]) -> pl.Seri
 class RankSwap(_Swap, kind="rank-swap"):
     """Exchange each value with a value whose rank lies at most a given percentage of the records away.
 
-    Ranks are visited in ascending order; each rank that was not swapped yet exchanges its value with a random
-    unswapped rank in its window; a rank whose window holds none stays where it is. Every column is swapped on its
-    own; equal values are ranked in random order. For numbers, dates, and categories whose order is known (from the
-    schema or an Enum). The marginal distribution (every mean, quantile and frequency of one column) stays exactly the
-    same, also its type: whole numbers stay whole. Relations between columns are weakened. Does not give k-anonymity;
-    whoever knows the percentage can narrow a value to its window (the percentage is therefore confidential). Values
-    left out by `bottom_share` and `top_share` stay where they are and are *not* protected: top-code them as well.
-    Missing values stay where they are. Time O(n log n), memory linear.
+    Ranks are visited in ascending order; each rank that was not swapped yet exchanges its value with a random unswapped
+    rank in its window; a rank whose window holds none stays where it is. Every column is swapped on its own; equal
+    values are ranked by a keyed mix of their place in the file, so that the place does not tell who moves far. For
+    numbers, dates, and categories whose order is known (from the schema or an Enum). The marginal distribution (every
+    mean, quantile and frequency of one column) stays exactly the same, also its type: whole numbers stay whole.
+    Relations between columns are weakened. Does not give k-anonymity; whoever knows the percentage can narrow a value
+    to its window (the percentage is therefore confidential). Values left out by `bottom_share` and `top_share` stay
+    where they are and are *not* protected: top-code them as well. Missing values stay where they are. Time O(n log n),
+    memory linear.
 
     References
     ----------
@@ -144,11 +136,11 @@ class BlockRankSwap(_Swap, kind="block-rank-swap"):
     """Shuffle the values inside consecutive blocks of ranks.
 
     The sorted values are cut into blocks of a given percentage of the records and shuffled inside each block. The
-    marginal distribution stays exactly the same. For numbers, dates, and categories whose order is known; equal
-    values are ranked in random order. Weaker than rank swapping with a window of the same size: a value never leaves
-    its block, and whoever knows the block bounds knows the value's range. Values left out by `bottom_share` and
-    `top_share` stay where they are and are *not* protected. Missing values stay where they are. Time O(n log n),
-    memory linear.
+    marginal distribution stays exactly the same. For numbers, dates, and categories whose order is known; equal values
+    are ranked by a keyed mix of their place in the file. Weaker than rank swapping with a window of the same size: a
+    value never leaves its block, and whoever knows the block bounds knows the value's range. Values left out by
+    `bottom_share` and `top_share` stay where they are and are *not* protected. Missing values stay where they are. Time
+    O(n log n), memory linear.
 
     References
     ----------

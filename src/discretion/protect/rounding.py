@@ -62,6 +62,15 @@ class Round(Method, kind="round"):
         "Values were rounded, so that close values cannot be told apart; sums of rounded values need not add up."
     )
 
+    @property
+    def draws(self) -> bool:
+        """Only random rounding draws."""
+        return self.how == "random"
+
+    def reads(self, data: Dataset) -> tuple[str, ...]:
+        """Name the columns to round."""
+        return data.choose(self.columns, "perturb")
+
     def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:  # noqa: ARG002
         """Round, batch by batch."""
         columns = data.choose(self.columns, "perturb")

@@ -61,6 +61,10 @@ class WinsorizeOutliers(StratifiedMethod, kind="winsorize-outliers"):
         "published as they are."
     )
 
+    def reads(self, data: Dataset) -> tuple[str, ...]:
+        """Name the columns to pull in and those that form groups."""
+        return self._reads_also(data, data.choose(self.columns, "perturb"))
+
     def fit(self, data: Dataset, ctx: Context) -> Decision:
         """Find the ellipse."""
         columns = data.choose(self.columns, "perturb")

@@ -22,6 +22,7 @@ def public_facts(release: Release) -> dict[str, Any]:
         "version": 1,
         "software": f"discretion {__version__}",
         "title": release.plan.title,
+        "notes": list(release.notes),
         "records": len(release.data),
         "records_suppressed": release.data.lost_records,
         "cells_suppressed": dict(release.data.suppressed_cells),

@@ -36,27 +36,32 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
-def write_journal(release: Release, folder: Path, output_digest: str) -> None:
-    """Write journal.json, plan.yaml, seed, decisions.json and order.npy into a folder that only the owner may read."""
+def write_journal(release: Release, folder: Path, published: Path, digest: str) -> None:
+    """Write journal.json, plan.yaml, seed, decisions.json and order.npy into a folder that only the owner may read.
+
+    `published` is where the data file will lie, `digest` its hash.
+    """
     from discretion.release.plan_file import to_yaml
+    from discretion.release.seeds import seed_text, use_line
 
     content = {
         "format": "discretion-journal",
         "version": 1,
         "written": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         "seed": hex(release.study.seed),
-        "input": _input_facts(release),
-        "output": {"sha256": output_digest, "records": len(release.data)},
+        "input": input_facts(release.plan, release.study.original),
+        "output": {"file": str(published.absolute()), "sha256": digest, "records": len(release.data)},
         "order": ORDER_FILE,
         "steps": [_step(done) for done in release.study.done],
         "scores": [_scores(item, release.data.row_ids) for item in release.measured],
+        "averaging": [vars(found) for found in release.averaging],
         "requirements": [finding.to_dict() for finding in release.findings],
         "versions": versions(),
     }
     _write(folder / "journal.json", json.dumps(content, indent=2, ensure_ascii=False, default=plain) + "\n")
     plan = _with_full_paths(release.plan)
     _write(folder / "plan.yaml", to_yaml(json.loads(json.dumps(plan, default=plain))))
-    _write(folder / "seed", hex(release.study.seed) + "\n")
+    _write(folder / "seed", seed_text(release.study.seed) + use_line(release.study.seed, release.study.drawn))
     saved = {step: dict(decision.values) for step, decision in release.study.decisions.items()}
     _write(folder / "decisions.json", json.dumps(saved, indent=2, default=plain) + "\n")
     write_order(folder / ORDER_FILE, release.study.original, release.data)
@@ -121,6 +126,10 @@ def _step(done: Done) -> dict[str, Any]:
     """
     method = done.step.method
     content = {"id": done.step.id, method.kind: method.model_dump(mode="json"), "reused": done.reused}
+    if not method.seeded:
+        content["fresh_noise"] = "drawn anew in every run: the same plan and seed give other bytes"
+    if done.earlier:
+        content["earlier"] = "carried out by the release that this one was made from"
     facts = method.facts(done.decision) if method.by_group else {}
     return {**content, **({"facts": facts} if facts else {})}
 
@@ -137,15 +146,25 @@ def _with_full_paths(plan: Plan) -> dict[str, Any]:
         data["path"] = plan.resolve(data["path"])
     folder, journal = (plan.resolve(place) if place else None for place in (output.folder, output.journal))
     seed_file = plan.resolve(plan.seed_file) if plan.seed_file else None
-    moved = replace(plan, data=data, output=replace(output, folder=folder, journal=journal), seed_file=seed_file)
+    made_from, *previous = (
+        {key: str(Path(path).absolute()) for key, path in place.items()} for place in (plan.made_from, *plan.previous)
+    )
+    moved = replace(
+        plan,
+        data=data,
+        output=replace(output, folder=folder, journal=journal),
+        seed_file=seed_file,
+        made_from=made_from,
+        previous=tuple(previous),
+    )
     content = moved.to_dict()
     for section in {"steps", "measures", "requirements"} & content.keys():
         content[section] = [map_paths(spec, lambda path: resolve_path(Path.cwd(), path)) for spec in content[section]]
     return content
 
 
-def _input_facts(release: Release) -> dict[str, Any]:
-    plan, original = release.plan, release.study.original
+def input_facts(plan: Plan, original: Dataset) -> dict[str, Any]:
+    """Say what was read: records, columns, the file and its hash, or a hash of the rows."""
     facts: dict[str, Any] = {"records": len(original), "columns": list(original.columns)}
     path = plan.data.get("path")
     if path and "://" not in path and (file := Path(plan.resolve(path))).is_file():

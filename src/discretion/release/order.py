@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from discretion.context import Context
+from discretion.context import Context, keyed_hash
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
 from discretion.kernels.arrays import Ints
@@ -43,7 +43,7 @@ def secret_order(data: Dataset, seed: int) -> Ints:
     order of their own. Time O(n·log n); sorting bucket by bucket gives the same.
     """
     positions = np.arange(len(data))
-    mixed = keyed_mix(positions, Context(seed).key("row order", _fingerprint(data)))
+    mixed = keyed_mix(positions, keyed_hash(Context(seed).secret, "row order", _fingerprint(data))[:16])
     units = data.having("household")
     if not units:
         return np.argsort(mixed, kind="stable")

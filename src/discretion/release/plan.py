@@ -120,6 +120,12 @@ class Plan:
     order: Order = "permute"
     """whether the published rows are put in a random order, or keep that of the file"""
     base: Path = field(default_factory=Path)
+    demo: bool = False
+    """a demonstration on invented data: a small seed may be used"""
+    made_from: Mapping[str, str] = field(default_factory=dict)
+    """the release that this one makes coarser: its `journal` folder, and its public `folder` where that was moved"""
+    previous: tuple[Mapping[str, str], ...] = ()
+    """earlier releases of the same people, named in the same way"""
     tune: Mapping[str, Any] = field(default_factory=dict)
     """what `discretion tune` explores, as the plan writes it"""
     text: PlanText = field(default_factory=lambda: PlanText({}), repr=False, compare=False)
@@ -160,6 +166,9 @@ class Plan:
             "output": {k: v for k, v in vars(self.output).items() if v and (k, v) != ("format", "csv")},
             "seed_file": self.seed_file,
             "order": None if self.order == "permute" else self.order,
+            "demo": self.demo or None,
+            "from": _place(self.made_from),
+            "previous": [_place(one) for one in self.previous],
             "tune": dict(self.tune),
         }
         return {key: value for key, value in content.items() if value not in (None, "", {}, [])}
@@ -226,6 +235,11 @@ class Plan:
     def with_output(self, **changes: Any) -> Plan:
         """Give the plan with another output."""
         return replace(self, output=replace(self.output, **changes))
+
+
+def _place(named: Mapping[str, str]) -> str | dict[str, str] | None:
+    """Write where an earlier release lies: the path of its journal, if that is all there is to say."""
+    return named.get("journal") if len(named) < 2 else dict(named)
 
 
 def _seen_from(folder: Path, path: str) -> str:

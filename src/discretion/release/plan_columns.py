@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from discretion.method import Method
     from discretion.release.plan import Plan, Requirement, Shown
 
-ONE_COLUMN = ("column", "target", "household", "weight", "sort_by", "id")
+ONE_COLUMN = ("column", "target", "household", "weight", "sort_by", "id", "person")
 """Fields whose value is the name of one column."""
 BY_COLUMN = ("levels", "importance", "linked", "lower", "upper", "matrix", "answers", "weights")
 """Fields that are mappings from columns."""
@@ -153,6 +153,8 @@ def _part_faults(
     for one in named_columns(part):
         if one.column in present.columns or (one.place[0] == "by" and one.column == "household" and homes):
             continue
+        if one.place[-1] == "person" and one.column in present.taken_out:
+            continue  # looked up in the original
         where = origin.where(part.kind, *one.place)
         if one.column in present.taken_out:
             if one.listed or not measured:

@@ -22,7 +22,7 @@ from discretion.release.plan_file import Origin, PlanText
 
 _SECTIONS = (
     "title", "data", "roles", "confirmed", "types", "hierarchies", "missing_codes", "orders",
-    "steps", "measures", "requirements", "output", "seed_file", "order", "tune",
+    "steps", "measures", "requirements", "output", "seed_file", "order", "demo", "from", "previous", "tune",
 )  # fmt: skip
 _DATA_OPTIONS = (
     "path",
@@ -70,6 +70,9 @@ class PlanParser:
             confirmed=self._flag("confirmed", True),
             seed_file=self._text("seed_file"),
             order=self._order(),
+            demo=self._flag("demo", False),
+            made_from=self._release(("from",), content["from"]) if "from" in content else {},
+            previous=self._each("previous", lambda number, given: self._release(("previous", number), given)),
             base=self.base,
             tune=self._tune(),
             text=self.text,
@@ -179,6 +182,19 @@ class PlanParser:
             elif key == "format" and item not in OUTPUT_FORMATS:
                 self._fault(("output", key), unknown("format", item, OUTPUT_FORMATS))
         return Output(**{key: value[key] for key in known if isinstance(value.get(key), str)})
+
+    def _release(self, place: tuple[str | int, ...], given: Any) -> dict[str, str]:
+        """Read where an earlier release lies: its private journal, and its public folder where that was moved."""
+        named = {"journal": given} if isinstance(given, str) else given
+        known = ("journal", "folder")
+        texts = isinstance(named, Mapping) and all(isinstance(value, str) for value in named.values())
+        if not texts or "journal" not in named:
+            self._fault(place, "expected the private journal of a release, or a mapping with `journal` and `folder`")
+            return {}
+        for key in named:
+            if key not in known:
+                self._fault((*place, key), unknown("option", str(key), known))
+        return {key: self._resolve(named[key]) for key in known if key in named}
 
     def _split(self, place: tuple[str | int, ...], spec: Any, options: tuple[str, ...]) -> tuple[Any, dict[str, Any]]:
         """Take the options of an entry (publish, at_most …) out of the fields of its part."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from discretion.context import SMALL_SEED
 from discretion.data.dataset import Dataset
 from discretion.display import figure, table
 from discretion.errors import PlanError, RequirementNotMet, unknown
@@ -18,7 +19,9 @@ from discretion.release.plan import OUTPUT_FORMATS
 from discretion.release.staging import publishing, release_places
 
 if TYPE_CHECKING:
+    from discretion.release.earlier import Averaging
     from discretion.release.plan import Plan
+    from discretion.release.seeds import SeedFile
     from discretion.release.study import Study
 
 _PUBLIC_FILES = re.compile(r"data\.\w+|report\.(?:html|json)")
@@ -67,8 +70,24 @@ class Release:
         """For each step the columns it changed or dropped."""
         from discretion.release.facts import changed_columns
 
-        states = [self.study.original, *(item.data for item in self.study.done)]
-        return tuple(frozenset(changed_columns(before, after)) for before, after in pairwise(states))
+        original, done = self.study.original, self.study.done
+        befores = [original, *(item.data for item in done)]
+        return tuple(
+            frozenset(changed_columns(original if item.earlier else before, item.data))
+            for item, before in zip(done, befores, strict=False)
+        )
+
+    @cached_property
+    def averaging(self) -> tuple[Averaging, ...]:
+        """What averaging this release with the earlier ones that the plan names would tell; never for the public."""
+        from discretion.release.earlier import averaging
+
+        return averaging(self) if self.plan.previous else ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What everybody should know about the making of this release, in sentences."""
+        return tuple(_notes(self))
 
     @property
     def may_publish(self) -> bool:
@@ -108,12 +127,31 @@ class Release:
         """Write the public folder and the private journal, both whole or not at all; give their paths."""
         self.require()
         public, private = self.places(folder, journal, overwrite=overwrite)
+        seeds = self.seed_file()
         with publishing(public, private) as (new_public, new_private):
-            digest = self._write_public(new_public)
-            self._write_private(new_private, digest)
+            name, digest = self._write_public(new_public)
+            self._write_private(new_private, public / name, digest)
+            if seeds is not None:
+                seeds.remember(self.study.drawn)
         return public, private
 
-    def _write_public(self, folder: Path) -> str:
+    def seed_file(self) -> SeedFile | None:
+        """Give the seed file from which the release drew, if it allows what was drawn; None where it has no say.
+
+        It has none if the seed was given otherwise, and for a coarser copy of a release, which averaging cannot undo.
+        """
+        from discretion.release.seeds import SeedFile
+
+        path = self.plan.resolve(self.plan.seed_file) if self.plan.seed_file and not self.plan.made_from else None
+        if path is None or not Path(path).is_file():
+            return None
+        found = SeedFile.read(path)
+        if found.seed != self.study.seed:
+            return None
+        found.allow(self.study.drawn)
+        return found
+
+    def _write_public(self, folder: Path) -> tuple[str, str]:
         import json
 
         from discretion.data.write import write
@@ -129,16 +167,28 @@ class Release:
         (folder / "report.json").write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         (folder / "report.html").write_text(render(self, internal=False), encoding="utf-8")
         folder.chmod(0o755)
-        return str(facts["data"]["sha256"])
+        return file.name, str(facts["data"]["sha256"])
 
-    def _write_private(self, folder: Path, digest: str) -> None:
+    def _write_private(self, folder: Path, published: Path, digest: str) -> None:
         from discretion.release.journal import write_journal
         from discretion.release.report.page import render
 
-        write_journal(self, folder, digest)
+        write_journal(self, folder, published, digest)
         report = folder / "report.html"
         report.write_text(render(self, internal=True), encoding="utf-8")
         report.chmod(0o600)
+
+
+def _notes(release: Release) -> Iterator[str]:
+    if release.study.seed < SMALL_SEED and release.study.drawn:
+        yield (
+            "The random numbers of this release come from a small seed: anybody who knows one original value can try "
+            "all small seeds and undo the protection. It is a demonstration and must not be published."
+        )
+    if release.plan.made_from:
+        yield "This file was made from an earlier release of the same data, by further steps; it tells no more."
+    if release.plan.previous:
+        yield "An earlier release of the same people exists; holding both tells more than either alone."
 
 
 def check_places(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,12 +14,15 @@ from discretion.data.dataset import Dataset
 from discretion.errors import DataError, PlanError
 from discretion.measure import Measure, Score
 from discretion.method import Decision
+from discretion.release.earlier import Earlier
 from discretion.release.gate import judge
+from discretion.release.journal import input_facts
 from discretion.release.measures import default_measures
 from discretion.release.order import in_order_of, reordered, secret_order
 from discretion.release.plan import Plan, Shown
 from discretion.release.plan_columns import check_columns
 from discretion.release.release import Measured, Release
+from discretion.release.seeds import SeedFile
 from discretion.release.study import Study
 
 
@@ -47,18 +49,26 @@ def run_plan(
     report: Callable[[str], None] | None = None,
 ) -> Release:
     """Carry out a plan on its data (or on `data`) and judge the result; nothing is written."""
+    earlier = Earlier.open(plan.made_from) if plan.made_from else None
+    plan = plan if earlier is None else earlier.started(plan)
     check_plan(plan)
     _check_decisions(plan, reuse)
+    seed = seed_of(plan, release=True) if seed is None else seed
     if isinstance(data, str | Path):
         plan, data = plan.with_data(str(data)), None
     original = read_data(plan, None, report) if data is None else _with_plan_schema(plan, data)
     if data is not None:
         plan = replace(plan, data={})  # what the plan names was not read; the journal must not say so
     check_data(original)
-    study = Study(original, seed_of(plan) if seed is None else seed, progress=progress)
+    study = Study(original, seed, progress=progress)
+    if earlier is not None:
+        earlier.require_original(input_facts(plan, original))
+        study = study.continuing(earlier)
     for number, step in enumerate(plan.steps):
         progress(number, len(plan.steps), f"step {number + 1} of {len(plan.steps)}: {step.method.kind}")
         study = study.apply(step, decision=(reuse or {}).get(step.id))
+    if plan.seed_file is not None:
+        Release(plan, study, study.current, (), ()).seed_file()  # refused before the measuring, which may take long
     return conclude(plan, study)
 
 
@@ -101,20 +111,19 @@ def _with_plan_schema(plan: Plan, data: Any) -> Dataset:
     return made
 
 
-def seed_of(plan: Plan) -> int:
-    """Read the seed from the plan's seed file, or draw one."""
-    return new_seed() if plan.seed_file is None else read_seed(plan.resolve(plan.seed_file))
+def seed_of(plan: Plan, *, release: bool = False) -> int:
+    """Read the seed from the plan's seed file, or draw one; for a release that is no demonstration not a small one."""
+    if plan.seed_file is None:
+        return new_seed()
+    found = SeedFile.read(plan.resolve(plan.seed_file))
+    if release and not plan.demo:
+        found.require_long()
+    return found.seed
 
 
 def read_seed(path: str | Path) -> int:
-    """Read a seed file: one whole number, decimal or 0x… hexadecimal."""
-    file = Path(path)
-    if not file.is_file():
-        raise PlanError(f"no seed file {str(path)!r}")
-    text = file.read_text(encoding="utf-8").strip()
-    if not re.fullmatch(r"\d+|0x[0-9a-fA-F]+", text):
-        raise PlanError(f"the seed file {file.name!r} must hold one whole number and nothing else")
-    return int(text, 0)
+    """Read the seed of a seed file."""
+    return SeedFile.read(path).seed
 
 
 def check_roles(data: Dataset) -> None:

@@ -20,6 +20,7 @@ from discretion.release.order import ORDERS, Order
 from discretion.release.plan import Output, Plan, Requirement, Shown, Step
 
 if TYPE_CHECKING:
+    from discretion.release.earlier import Earlier
     from discretion.release.release import Release
 
 
@@ -32,11 +33,15 @@ class Done:
     data: Dataset
     reused: bool = False
     """whether the decision was made on another delivery of the data"""
+    drawn: bytes | None = field(default=None, repr=False)
+    """the keys it drew from, a secret; None if it drew nothing"""
+    earlier: str = ""
+    """the journal of the release that carried it out, if this one is made from that"""
 
     @property
     def saved(self) -> Decision | None:
         """The decision, if it can be used again on other data."""
-        return None if self.step.method.by_group else self.decision
+        return None if self.step.method.by_group or self.earlier else self.decision
 
 
 @contextmanager
@@ -92,6 +97,33 @@ class Study:
         """What each step learned, by step id; can be re-used on the next delivery of the data."""
         return {item.step.id: saved for item in self.done if (saved := item.saved) is not None}
 
+    @property
+    def drawn(self) -> dict[str, bytes]:
+        """The keys from which each step drew, by step id, without those that drew nothing; secret."""
+        return {item.step.id: item.drawn for item in self.done if item.drawn is not None}
+
+    @classmethod
+    def from_release(cls, journal: str | Path, original: Dataset | None = None, *, seed: int | None = None) -> Study:
+        """Start from published data, to make a coarser copy of it that tells no more; `journal` is its private folder.
+
+        Measures compare with the original, which is read again as the earlier plan says, or given.
+        """
+        from discretion.release.earlier import Earlier
+        from discretion.release.journal import input_facts
+
+        earlier = Earlier.open({"journal": str(journal)})
+        plan = earlier.plan
+        data = plan.read() if original is None else original
+        earlier.require_original(input_facts(plan if original is None else replace(plan, data={}), data))
+        return cls(data, new_seed() if seed is None else seed).continuing(earlier)
+
+    def continuing(self, earlier: Earlier) -> Study:
+        """Give the study of an earlier release of the same original: its steps are done, its data is the current."""
+        data = earlier.on(self.original)
+        steps = (replace(step, id=f"earlier/{step.id}") for step in earlier.steps)
+        done = tuple(Done(step, Decision.EMPTY, data, earlier=str(earlier.folder)) for step in steps)
+        return replace(self, done=done)
+
     def context(self) -> Context:
         """Give the context from which the steps draw."""
         return Context(self.seed, "", self.progress)
@@ -103,10 +135,9 @@ class Study:
         step = method if isinstance(method, Step) else Step(method, f"{len(self.done) + 1}-{method.kind}")
         ctx = self.context().within(step.id)
         saved = None if step.method.by_group else decision or step.decision
-        used = step.method.decide(self.current, ctx) if saved is None else saved
         with _fitting(step.id, saved is not None):
-            data = step.method.perform(self.current, used, ctx).after(step.method, self.current)
-        return replace(self, done=(*self.done, Done(step, used, data, saved is not None)))
+            ran = step.method.run(self.current, ctx, saved)
+        return replace(self, done=(*self.done, Done(step, ran.decision, ran.data, saved is not None, ran.drawn)))
 
     def undo(self, steps: int = 1) -> Study:
         """Drop the last step (or the last few)."""
@@ -146,10 +177,13 @@ class Study:
         return Plan(
             schema=self.original.schema,
             data=self.original.came_from,
-            steps=tuple(replace(item.step, decision=item.saved if fitted else None) for item in self.done),
+            steps=tuple(
+                replace(item.step, decision=item.saved if fitted else None) for item in self.done if not item.earlier
+            ),
             measures=tuple(Shown(measure) for measure in measures),
             requirements=required,
             title=title,
+            made_from={"journal": self.done[0].earlier} if self.done and self.done[0].earlier else {},
         )
 
     def release(

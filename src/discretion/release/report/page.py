@@ -40,7 +40,7 @@ def content_of(release: Release, *, internal: bool) -> dict[str, Any]:
     utility = scores_of(release, "utility", internal=internal)
     return {
         "internal": internal,
-        "summary": summary_of(release, risk, utility),
+        "summary": summary_of(release, risk, utility, internal=internal),
         "requirements": requirements_of(release, internal=internal),
         "steps": steps_of(release, internal=internal),
         "columns": columns_of(release),

@@ -26,7 +26,9 @@ class Summary:
     verdict: str
 
 
-def summary_of(release: Release, risk: tuple[ScoreRow, ...], utility: tuple[ScoreRow, ...]) -> Summary:
+def summary_of(
+    release: Release, risk: tuple[ScoreRow, ...], utility: tuple[ScoreRow, ...], *, internal: bool = False
+) -> Summary:
     """Word the summary from figures that may be shown."""
     data, steps = release.data, len(release.study.done)
     met = sum(finding.holds for finding in release.findings)
@@ -39,6 +41,8 @@ def summary_of(release: Release, risk: tuple[ScoreRow, ...], utility: tuple[Scor
         _requirements(met, len(release.findings)),
         *_risk(risk),
         *_loss(release, utility),
+        *release.notes,
+        *(f"{found.explain(len(release.plan.previous))}." for found in release.averaging if internal),
     ]
     tiles = [
         ("records published", count(len(data))),

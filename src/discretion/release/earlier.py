@@ -1,0 +1,176 @@
+"""Earlier releases, found through their private journals: coarser copies of them, and what averaging would tell."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discretion.data.dataset import Dataset
+from discretion.data.persons import person_column, person_ids
+from discretion.data.schema import Schema
+from discretion.errors import DataError, DiscretionError, PlanError
+from discretion.release.journal import input_facts, sha256_of
+from discretion.release.plan import Plan, Step
+
+if TYPE_CHECKING:
+    from discretion.release.release import Release
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """An earlier release as its private journal describes it."""
+
+    folder: Path
+    journal: Mapping[str, Any]
+    plan: Plan
+    public: Path | None = None
+    """the public folder, where it is not the one the journal names"""
+
+    @classmethod
+    def open(cls, place: Mapping[str, str]) -> Earlier:
+        """Read the journal; `place` names its folder (`journal`), and may say where the public folder is now."""
+        folder = Path(place["journal"])
+        file = folder / "journal.json"
+        if not file.is_file() or not (folder / "plan.yaml").is_file():
+            raise PlanError(f"{str(folder)!r} is no private journal of a release (journal.json and plan.yaml)")
+        content = json.loads(file.read_text(encoding="utf-8"))
+        if content.get("format") != "discretion-journal" or "file" not in content.get("output", {}):
+            raise PlanError(f"{str(file)!r} does not say where its release lies; it was written by an older version")
+        public = Path(place["folder"]) if "folder" in place else None
+        return cls(folder, content, Plan.load(folder / "plan.yaml"), public)
+
+    def started(self, plan: Plan) -> Plan:
+        """Give a plan that starts from this release its data and, where it says nothing else, its schema."""
+        columns = {**self.plan.schema.columns, **plan.schema.columns}
+        return replace(plan, schema=Schema(MappingProxyType(columns)), data=plan.data or self.plan.data)
+
+    def require_original(self, facts: Mapping[str, Any]) -> None:
+        """Refuse other data than what the earlier release was made of: rows would be taken for others."""
+        if not self.same_input(facts):
+            raise DataError(
+                f"the original data is not what the release of {str(self.folder)!r} was made of: the file changed, or "
+                "it is another delivery"
+            )
+
+    def same_input(self, facts: Mapping[str, Any]) -> bool:
+        """Tell whether data is what the release was made of, by the hash that both have."""
+        known = self.journal["input"]
+        return any(name in known and known[name] == facts.get(name) for name in ("sha256", "rows_sha256"))
+
+    def published(self) -> Dataset:
+        """Read the published data; refused unless it is byte for byte what the journal says."""
+        from discretion.data.read import read_as
+
+        named = Path(self.journal["output"]["file"])
+        file = named if self.public is None else self.public / named.name
+        if not file.is_file():
+            raise DataError(f"the released data {str(file)!r} is not there; say where under `folder`")
+        if sha256_of(file) != self.journal["output"]["sha256"]:
+            raise DataError(f"the released data {str(file)!r} is not what was released: its hash is another one")
+        return read_as(str(file), self.plan.schema, partial=True)
+
+    def row_ids(self, count: int) -> Rows:
+        """Give for each published row its position in the original."""
+        if "order" in self.journal:
+            rows = np.asarray(np.load(self.folder / self.journal["order"], allow_pickle=False), np.int64)
+        else:
+            rows = np.arange(self.journal["input"]["records"], dtype=np.int64)
+        if len(rows) != count:
+            raise DataError(f"the journal {str(self.folder)!r} does not say which rows were published")
+        return rows
+
+    def on(self, original: Dataset) -> Dataset:
+        """Give the published data with its rows matched to the original, as the result of the steps it went through."""
+        read = self.published()
+        data = read.matched_to(original, self.row_ids(len(read)))
+        for step in self.steps:
+            data = data.after(step.method, data)
+        return data
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The steps that the published data went through, also those of the release that it was made from."""
+        first = Earlier.open(self.plan.made_from).steps if self.plan.made_from else ()
+        return (*first, *self.plan.steps)
+
+
+@dataclass(frozen=True)
+class Averaging:
+    """How near the mean of this release and earlier ones comes to a column, beside this release alone (RMSE / sd)."""
+
+    column: str
+    records: int
+    alone: float
+    averaged: float
+
+    def explain(self, releases: int) -> str:
+        """Say it in words."""
+        return (
+            f"{self.column}: the mean of this and {releases} earlier release{'s' if releases > 1 else ''} misses the "
+            f"original by {self.averaged:.3g} standard deviations, this release alone by {self.alone:.3g} "
+            f"({self.records:,} records)"
+        )
+
+
+def averaging(release: Release) -> tuple[Averaging, ...]:
+    """Compare each perturbed numeric column, averaged with the earlier releases of the plan, with the original."""
+    original, now = release.study.original, release.data
+    earlier = [Earlier.open(place) for place in release.plan.previous]
+    read = [(one.published(), _positions(one, release)) for one in earlier]
+    changed = [
+        names for item, names in zip(release.study.done, release.changes, strict=True) if item.step.method.perturbs
+    ]
+    found = []
+    for name in now.columns:
+        common = [data for data in (original, now, *(data for data, _ in read)) if _has_number(data, name)]
+        if len(common) < len(read) + 2 or not any(name in names for names in changed):
+            continue
+        true = original.number(name)
+        copies = [_spread(now.number(name), now.row_ids, len(original))]
+        copies += [_spread(data.number(name), rows, len(original)) for data, rows in read]
+        errors = np.vstack([copies[0], np.mean(copies, axis=0)]) - true
+        errors = errors[:, ~np.isnan(errors).any(axis=0)]
+        if errors.shape[1] and (sd := float(np.nanstd(true, ddof=1))) > 0:
+            alone, mean = np.sqrt((errors**2).mean(axis=1)) / sd
+            found.append(Averaging(name, errors.shape[1], float(alone), float(mean)))
+    return tuple(found)
+
+
+def _has_number(data: Dataset, column: str) -> bool:
+    return column in data.columns and data.is_numeric(column)
+
+
+def _spread(values: NDArray[np.float64], rows: Rows, size: int) -> NDArray[np.float64]:
+    """Put values at their rows; rows without one, and values without a row (−1), are missing."""
+    spread = np.full(size, np.nan)
+    known = rows >= 0
+    spread[rows[known]] = values[known]
+    return spread
+
+
+def _positions(earlier: Earlier, release: Release) -> Rows:
+    """Find for each row of an earlier release its position in this original: the same data, or the same people."""
+    original = release.study.original
+    rows = earlier.row_ids(int(earlier.journal["output"]["records"]))
+    if earlier.same_input(input_facts(release.plan, original)):
+        return rows
+    try:
+        column = person_column(original)
+        now = person_ids(original, column).to_list()
+        before = person_ids(earlier.plan.read(), column).to_list()
+    except DiscretionError as error:
+        raise PlanError(
+            f"previous: {str(earlier.folder)!r} was made of another delivery, and its people cannot be found in this "
+            f"one: {error}"
+        ) from None
+    places = {person: place for place, person in enumerate(now)}
+    return np.array([places.get(before[row], -1) for row in rows.tolist()], dtype=np.int64)

@@ -98,7 +98,9 @@ def test_people_are_as_near_as_a_holdout_to_a_third_sample(kind: str) -> None:
     found = []
     for _ in range(60):
         original, other, released = (people(rng).drop("s") for _ in range(3))
-        measure = (dc.ClosestRecord if kind == "closest-record" else dc.MembershipInference)(holdout=other)
+        names = tuple(original.columns)
+        near = dc.ClosestRecord(columns=names, holdout=other)
+        measure = near if kind == "closest-record" else dc.MembershipInference(features=names, holdout=other)
         score = measure(original, released)
         found.append(score.value - score.detail["chance"])
     require_mean_zero(np.array(found))

@@ -201,7 +201,7 @@ class Dataset:
             return self.having("quasi")
         if purpose == "perturb":
             return tuple(name for name in self.having("quasi", "sensitive") if self.is_quantity(name))
-        excluded = self.having("identifier", "weight", "household")
+        excluded = self.having("identifier", "weight", "household", "unit")
         rest = tuple(name for name in self.columns if name not in excluded)
         return rest if purpose == "compare" else tuple(name for name in rest if self.is_quantity(name))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +63,8 @@ class DetailLimits(PrivacyModel, kind="detail-limits"):
     """weight column; without it, the column whose role is `weight`, if there is one"""
     missing: Missing = "category"
     """how a missing value counts: as a category of its own, as matching anything, or not at all"""
+
+    attacker: ClassVar[str] = "nobody in particular: these are limits of detail, not a defense against an attack"
 
     @model_validator(mode="after")
     def _some_limit(self) -> Self:

@@ -34,7 +34,7 @@ def default_measures(original: Dataset, released: Dataset) -> list[Measure]:
 
 def _numeric_in_both(original: Dataset, released: Dataset) -> list[str]:
     """Name the numeric columns that vary and can be compared, without identifiers, weights and household ids."""
-    excluded = original.having("identifier", "weight", "household")
+    excluded = original.having("identifier", "weight", "household", "unit")
     return [
         name
         for name in original.columns

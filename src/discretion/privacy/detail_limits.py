@@ -101,7 +101,7 @@ class DetailLimits(PrivacyModel, kind="detail-limits"):
     def _categories(self, data: Dataset, found: _Breaches, least: int) -> None:
         chosen = data.choose(self.columns, "classes")
         if not self.columns:
-            chosen = tuple(name for name in chosen if data.type_of(name) != "continuous")
+            chosen = tuple(name for name in chosen if data.type_of(name) != "continuous" or data.is_category(name))
         if not chosen:
             raise PlanError(f"{self.kind}: no quasi-identifier has categories; give `columns`")
         smallest: dict[str, dict[str, float]] = {}

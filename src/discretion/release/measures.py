@@ -41,6 +41,7 @@ def _numeric_in_both(original: Dataset, released: Dataset) -> list[str]:
         if name not in excluded
         and name in released.columns
         and original.is_quantity(name)
+        and not original.is_category(name)
         and released.is_numeric(name)
         and original.codes(name).size > 1 + (original.codes(name).missing >= 0)
     ]

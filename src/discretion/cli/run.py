@@ -145,7 +145,12 @@ def _dry_run(plan: Plan, source: str | None, as_json: bool, quiet: bool) -> None
 
 
 def report(release: Release, as_json: bool, places: dict[str, str]) -> None:
-    """Print risk and utility before and after, and the requirements."""
+    """Print risk and utility before and after, what was found about columns, and the requirements."""
+    from discretion.cli.assess import print_columns
+    from discretion.release.published import published_columns
+    from discretion.release.ranking import attacker_cards
+
+    columns = published_columns(release.data, release.attacks())
     if as_json:
         content = {
             "records": len(release.data),
@@ -155,8 +160,12 @@ def report(release: Release, as_json: bool, places: dict[str, str]) -> None:
                 for m in release.measured
             ],
             "requirements": [
-                {"kind": f.kind, "holds": f.holds, "value": f.value, "text": f.explain()} for f in release.findings
+                {"kind": f.kind, "holds": f.holds, "value": f.value, "text": f.explain(),
+                 "attacker": getattr(f.result, "attacker", "")}
+                for f in release.findings
             ],
+            "attackers": [card.to_dict() for card in attacker_cards(release.attacks())],
+            "columns": [column.to_dict() for column in columns],
             **places,
         }  # fmt: skip
         print_json(content)
@@ -169,6 +178,9 @@ def report(release: Release, as_json: bool, places: dict[str, str]) -> None:
     print_table(
         f"Risk and utility ({DIRECTIONS})", ("", "measure", "before", "after", "", "meaning"), rows, numeric=(2, 3)
     )
+    print_columns(columns)
     if release.findings:
-        verdicts = [("holds" if f.holds else "FAILS", f.explain()) for f in release.findings]
-        print_table("Requirements", ("", "requirement"), verdicts)
+        verdicts = [
+            ("holds" if f.holds else "FAILS", f.explain(), getattr(f.result, "attacker", "")) for f in release.findings
+        ]
+        print_table("Requirements", ("", "requirement", "assumed attacker"), verdicts)

@@ -142,7 +142,8 @@ def outside_view(
 
     Numbers and categories of the same domain are known as they are. A column that was generalized is generalized for
     the one outside too, by its hierarchy; one that was recoded without a hierarchy is known by the label of the
-    person's own record, which needs `aligned` rows. `categories`: also numbers are read as names; `few`: also 0/1 as numbers.
+    person's own record, which needs `aligned` rows. `categories`: also numbers are read as
+    names; `few`: few-valued whole numbers are read as numbers.
     """
     if not categories and (numbers := numbers_of_both(original, released, column, few=few)) is not None:
         return numbers

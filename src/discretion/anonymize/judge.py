@@ -144,8 +144,10 @@ class Judge:
             name: np.bincount(numbers, weights=counts, minlength=len(classes)).astype(np.int64)[alive]
             for name, counts in self.records.population.items()
         }
-        fewest = [count_units([of], owners[combination], len(alive)) for combination, of in self.records.units]
-        units = np.minimum.reduce(fewest) if fewest else None
+        units: Ints | None = None
+        for combination, of in self.records.units:
+            found = count_units([of], owners[combination], len(alive))
+            units = found if units is None or found is None else np.minimum(units, found)
         return ClassTable(
             classes.counts[alive], MappingProxyType(sensitive), MappingProxyType(population), units
         ), alive

@@ -148,7 +148,7 @@ def report(release: Release, as_json: bool, places: dict[str, str]) -> None:
     """Print risk and utility before and after, what was found about columns, and the requirements."""
     from discretion.cli.assess import print_columns
     from discretion.release.published import published_columns
-    from discretion.release.ranking import attacker_cards
+    from discretion.release.ranking import NOT_IN_PLAN, attacker_cards
 
     columns = published_columns(release.data, release.attacks())
     if as_json:
@@ -164,7 +164,7 @@ def report(release: Release, as_json: bool, places: dict[str, str]) -> None:
                  "attacker": getattr(f.result, "attacker", "")}
                 for f in release.findings
             ],
-            "attackers": [card.to_dict() for card in attacker_cards(release.attacks())],
+            "attackers": [card.to_dict() for card in attacker_cards(release.attacks(), chosen=NOT_IN_PLAN)],
             "columns": [column.to_dict() for column in columns],
             **places,
         }  # fmt: skip

@@ -126,7 +126,7 @@ class KAnonymity(ClassModel, kind="k-anonymity"):
         codes, cardinalities = [c.codes for c in coded], [c.size for c in coded]
         missing = [c.missing if c.missing >= 0 else None for c in coded]
         if reading == "wildcard" and units and any(c.missing >= 0 for c in coded):
-            return np.minimum.reduce([wildcard_units(codes, missing, cardinalities, of) for of in units])
+            return np.asarray(np.minimum.reduce([wildcard_units(codes, missing, cardinalities, of) for of in units]))
         if units:
             classes = data.classes(columns)
             counts = count_units(units, classes.ids, len(classes))

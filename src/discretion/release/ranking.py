@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 from discretion.measure import Score, as_percent
@@ -230,6 +230,7 @@ _ATTACKERS = (
         {"the comparison of releases": "no earlier release was given"},
     ),
 )  # fmt: skip
+NOT_IN_PLAN = "not among the measures of the plan"
 _INFORMED = "one who knows the method"
 
 
@@ -260,15 +261,22 @@ class AttackerCard:
         return {**asdict(self), "tried": list(self.tried), "not_tried": dict(self.not_tried)}
 
 
-def attacker_cards(scores: Iterable[Score], not_run: Mapping[str, str] | None = None) -> tuple[AttackerCard, ...]:
+def attacker_cards(
+    scores: Iterable[Score], not_run: Mapping[str, str] | None = None, *, chosen: str = ""
+) -> tuple[AttackerCard, ...]:
     """Give a card for each kind of attacker, from the scores of the attacks that were run.
 
     `not_run` has the reasons of measures that were to run and could not; where a measure that belongs to a card was
-    not even chosen, the card says so too. Among the attacks of a card the one that gains most over guessing counts, an
+    not even chosen, the card says so too; `chosen` is then the reason, where somebody chose the measures. Among the attacks of a card the one that gains most over guessing counts, an
     attack that takes perturbed values as true only where there is no other.
     """
     known = [score for score in scores if score.family == "risk" and _is_share(score)]
-    return tuple(_card(kind, known, not_run or {}) for kind in _ATTACKERS)
+    cards = [_card(kind, known, not_run or {}) for kind in _ATTACKERS]
+    if not chosen:
+        return tuple(cards)
+    words = {name: chosen for kind in _ATTACKERS for name in kind.measures}
+    left = [{name: words.get(name, why) for name, why in card.not_tried.items()} for card in cards]
+    return tuple(replace(card, not_tried=names) for card, names in zip(cards, left, strict=True))
 
 
 def _card(kind: _Kind, scores: list[Score], not_run: Mapping[str, str]) -> AttackerCard:

@@ -24,13 +24,15 @@ class WeightDisclosure(Measure, kind="weight-disclosure"):
     Weights come from the sampling design: everybody of one stratum has the same. Whoever knows which weight belongs to
     which area (from the design's documentation, or from one acquaintance) reads the original area from a record whose
     published area was generalized. The attack guesses, for each record, the most frequent original value among the
-    *other* records of the same published weight (ties at random; a weight that nobody else has: the most frequent value
-    of all), which is what somebody with an example of each weight can do. The value belongs to the column that gains
-    most over the chance level, the share of its most frequent value; the detail has every column.
+    *other* records with the same published weight and the same published value of the column, where it is published
+    (ties at random; where nobody else has both: the most frequent value of those with the same published value), which
+    is what somebody with an example of each weight can do. The chance level is the most frequent original value of
+    those with the same published value: what everybody can do without the weight. The value belongs to the column that
+    gains most; the detail has every column. A column published as it is has nothing left to tell: share and chance 1.
 
     Does not see weights in combination with other columns. Rounded or grouped weights tell less: run it after. Where
-    rows cannot be matched, the original's own weights are used, as long as the published ones are among them.
-    Missing values are values of their own. Time O(n log n), memory linear.
+    rows cannot be matched, the original's own weights are used without the published values, as long as the published
+    weights are among them. Missing values are values of their own. Time O(n log n), memory linear.
 
     References
     ----------
@@ -59,7 +61,7 @@ class WeightDisclosure(Measure, kind="weight-disclosure"):
         """Guess each column from the weight."""
         weight = self.weight or _only(original.having("weight"), self.kind)
         released.require([weight])
-        known, source, published = self._tables(original, released, weight)
+        known, matched, published = self._tables(original, released, weight)
         columns = self.columns or known.having("quasi", "geography", "stratum")
         if not columns:
             raise PlanError(f"{self.kind}: no column to guess; name `columns`, or give roles")
@@ -68,8 +70,8 @@ class WeightDisclosure(Measure, kind="weight-disclosure"):
         found: dict[str, tuple[Floats, float]] = {}
         for number, name in enumerate(columns):
             ctx.progress(number, len(columns), f"{self.kind}: {name}")
-            values = known.codes(name)
-            found[name] = _right(coded.codes, coded.size, values.codes, values.size)
+            shown = published.codes(name).codes if matched and name in published.columns else np.zeros(len(known))
+            found[name] = _right(coded.codes, shown, known.codes(name).codes)
         best = max(found, key=lambda name: _gain(float(found[name][0].mean()), found[name][1]))
         right, chance = found[best]
         value = float(right.mean())
@@ -88,7 +90,7 @@ class WeightDisclosure(Measure, kind="weight-disclosure"):
             value,
             f"The published weight tells {best!r} of {as_percent(value)} of the records (guessing: "
             f"{as_percent(chance)}).",
-            per_record=right if source else None,
+            per_record=right if matched else None,
             **detail,
         )
 
@@ -111,32 +113,39 @@ def _only(found: tuple[str, ...], kind: str) -> str:
     return found[0]
 
 
-def _right(weights: NDArray[Any], n_weights: int, values: NDArray[Any], n_values: int) -> tuple[Floats, float]:
-    """Give each record the probability that the most frequent value among the others of its weight is its own."""
-    cells = class_ids([weights, values], [n_weights, n_values])
-    of_weight, of_value = weights[cells.first_row].astype(np.int64), values[cells.first_row].astype(np.int64)
-    order = np.lexsort((-cells.counts, of_weight))
-    starts = np.concatenate([[True], np.diff(of_weight[order]) != 0])
-    group = np.cumsum(starts) - 1
-    counts = cells.counts[order]
-    first = np.flatnonzero(starts)
-    largest = counts[first]
-    ties = np.bincount(group, counts == largest[group]).astype(np.int64)
-    following = np.append(counts[1:], 0)[first]  # the second largest of the group, 0 where there is none
-    following[np.append(np.diff(first), len(counts) - first[-1]) == 1] = 0
+def _right(weights: NDArray[Any], shown: NDArray[Any], values: NDArray[Any]) -> tuple[Floats, float]:
+    """Give each record the probability that the guess from weight and published value is its own; and the chance level.
+
+    Guessed is the most frequent value among the others of the same weight and published value.
+    """
+    weights, shown, values = (
+        np.unique(codes, return_inverse=True)[1].astype(np.int64) for codes in (weights, shown, values)
+    )
+    size = int(values.max()) + 1
+    per_shown = np.zeros((int(shown.max()) + 1, size), np.int64)
+    np.add.at(per_shown, (shown, values), 1)
+    is_usual = per_shown == per_shown.max(axis=1, keepdims=True)
+    usual = is_usual / is_usual.sum(axis=1, keepdims=True)
+    together = class_ids([weights, shown], [int(weights.max()) + 1, len(per_shown)])
+    cells = class_ids([together.ids, values], [len(together.counts), size])
+    group, counts = together.ids[cells.first_row].astype(np.int64), cells.counts
+    order = np.lexsort((-counts, group))
+    ranked, first = counts[order], np.searchsorted(group[order], np.arange(len(together.counts)))
+    largest = ranked[first]
+    at_top = np.bincount(group, counts == largest[group]).astype(np.int64)
+    several = np.bincount(group) > 1
+    second = np.where(several, np.append(ranked, 0)[first + 1], 0)
+    at_second = np.bincount(group, counts == second[group]).astype(np.int64)
     is_top = counts == largest[group]
+    leads = is_top & (at_top[group] == 1)  # without this record the others of its value meet the second of the group
+    rival = np.where(leads, second[group], largest[group])
+    rivals = np.where(leads, at_second[group], at_top[group] - is_top)
     others = counts - 1
-    rival = np.where(is_top & (ties[group] == 1), following[group], largest[group])
-    near = np.bincount(group, counts == following[group]).astype(np.int64)
-    equals = np.where(is_top & (ties[group] == 1), near[group], ties[group] - is_top)
-    chance_of_tie = 1.0 / (1 + equals)
-    right = np.where(others > rival, 1.0, np.where((others == rival) & (others > 0), chance_of_tie, 0.0))
-    totals = np.bincount(values, minlength=n_values)
-    alone = np.bincount(group, counts)[group] == 1
-    right = np.where(alone, of_value[order] == totals.argmax(), right)
-    per_cell = np.empty(len(counts))
-    per_cell[order] = right
-    return per_cell[cells.ids], float(totals.max() / len(values))
+    right = np.where(others > rival, 1.0, np.where((others == rival) & (others > 0), 1.0 / (1 + rivals), 0.0))
+    alone = together.counts[group] == 1
+    of_cell = values[cells.first_row]
+    right = np.where(alone, usual[shown[cells.first_row], of_cell], right)
+    return right[cells.ids], float(per_shown.max(axis=1).sum() / len(values))
 
 
 def _gain(share: float, chance: float) -> float:

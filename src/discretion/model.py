@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import isfinite
 from types import MappingProxyType
@@ -47,6 +47,8 @@ class Verdict:
     failing_records: int = 0
     detail: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     find_failing: Callable[[], tuple[FailingClass, ...]] = field(default=tuple, repr=False, compare=False)
+    attacker: str = ""
+    """who is assumed to attack: what the verdict says nothing about is everybody else"""
 
     @cached_property
     def failing(self) -> tuple[FailingClass, ...]:
@@ -62,7 +64,8 @@ class Verdict:
             "" if self.holds else f"{self.failing_count} classes with {self.failing_records} records break the model."
         )
         heads = ("model", "verdict", "reached", "required")
-        return table("Verdict", heads, [row], f"{self.meaning} {broken}".strip())
+        assumed = f"Assumed attacker: {self.attacker}." if self.attacker else ""
+        return table("Verdict", heads, [row], f"{self.meaning} {broken} {assumed}".strip())
 
     def to_dict(self) -> dict[str, Any]:
         """Give the verdict as plain data (for the internal side: it names classes)."""
@@ -72,6 +75,7 @@ class Verdict:
             "value": self.value if isfinite(self.value) else None,
             "required": self.required,
             "meaning": self.meaning,
+            "attacker": self.attacker,
             "failing_count": self.failing_count,
             "failing_records": self.failing_records,
             "failing": [{"key": dict(item.key), "size": item.size} for item in self.failing],
@@ -83,6 +87,8 @@ class PrivacyModel(Part):
     """A condition on a release: `check(released, ctx, original=None) -> Verdict`."""
 
     family: ClassVar[Family] = "model"
+    attacker: ClassVar[str] = "somebody who knows the quasi-identifiers of a person, and nothing else about the person"
+    """Who is assumed to attack; every verdict says so."""
 
     @abstractmethod
     def check(self, released: Dataset, ctx: Context, *, original: Dataset | None = None) -> Verdict:
@@ -97,4 +103,4 @@ class PrivacyModel(Part):
         """Check a release that has rows."""
         if len(released) == 0:
             raise DataError(f"{self.kind}: the data has no rows; a model of nothing says nothing")
-        return self.check(released, ctx, original=original)
+        return replace(self.check(released, ctx, original=original), attacker=self.attacker)

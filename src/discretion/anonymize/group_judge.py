@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from discretion.anonymize.judge import common_columns, sensitive_columns
 from discretion.data.dataset import Dataset
+from discretion.data.households import count_units, unit_codes
 from discretion.errors import DataError, Infeasible, PlanError
 from discretion.privacy.class_table import ClassModel, ClassTable, SensitiveCounts, sensitive_domain
 from discretion.privacy.k_anonymity import KAnonymity
@@ -29,7 +30,7 @@ class GroupJudge:
     def __init__(
         self, data: Dataset, columns: Sequence[str], k: int | None, models: Sequence[ClassModel], kind: str
     ) -> None:
-        found = list(models)
+        found = [*models, *([KAnonymity(k=k)] if k else [])]
         if outside := [model for model in found if model.population_name is not None]:
             raise PlanError(
                 f"{kind}: {outside[0].kind!r} compares with a population, which groups of records do not divide; "
@@ -37,9 +38,11 @@ class GroupJudge:
             )
         self.kind = kind
         self.columns = data.choose(common_columns(found, columns), "classes")
-        self.k = max([k or 1, *(model.smallest_class for model in found)])
+        self.k = max([1, *(model.smallest_class for model in found)])
         self._found = found
-        self._local = [m for m in found if type(m) is not KAnonymity and type(m).suppress is ClassModel.suppress]
+        self._units = unit_codes(data) if any(model.counts_units for model in found) else ()
+        by_class = [model for model in found if type(model).suppress is ClassModel.suppress]
+        self._local = [model for model in by_class if self._units or type(model) is not KAnonymity]
         self._whole = [m for m in found if type(m).suppress is not ClassModel.suppress]
         self._n = len(data)
         self._sensitive = {name: sensitive_domain(data, name) for name in sensitive_columns(found, data, self.columns)}
@@ -62,7 +65,8 @@ class GroupJudge:
         for name, (domain, values) in self._sensitive.items():
             own = values if rows is None else values[rows]
             sensitive[name] = SensitiveCounts(domain, *sensitive_triples(ids, own, ones, count, domain.size))
-        return ClassTable(sizes, MappingProxyType(sensitive))
+        units = count_units([of if rows is None else of[rows] for of in self._units], ids, count)
+        return ClassTable(sizes, MappingProxyType(sensitive), units=units)
 
     def failing(self, table: ClassTable) -> Bools:
         """Tell which groups are too small or break a model."""
@@ -89,7 +93,7 @@ class GroupJudge:
         """
         if len(kept) == len(data) or self.by_size:
             return True
-        rest = GroupJudge(data.take(kept), self.columns, self.k, self._found, self.kind)
+        rest = GroupJudge(data.take(kept), self.columns, None, self._found, self.kind)
         _, number = np.unique(groups[kept], return_inverse=True)
         return not rest.failing(rest.table(number, int(number.max()) + 1)).any()
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from discretion.anonymize.losses import Loss
 from discretion.anonymize.records import Classes, Records, RollUp, Steps
 from discretion.data.dataset import Dataset
+from discretion.data.households import count_units
 from discretion.data.population import load_population
 from discretion.errors import PlanError
 from discretion.kernels.rollup import sensitive_triples
@@ -75,7 +76,7 @@ class Judge:
     @cached_property
     def by_size(self) -> bool:
         """Whether the size of a class is all that counts."""
-        return all(type(model) is KAnonymity for model in self.models)
+        return not self.records.units and all(type(model) is KAnonymity for model in self.models)
 
     @cached_property
     def always_monotone(self) -> bool:
@@ -172,7 +173,13 @@ class Judge:
             name: np.bincount(numbers, weights=counts, minlength=len(classes)).astype(np.int64)[alive]
             for name, counts in self.records.population.items()
         }
-        return ClassTable(classes.counts[alive], MappingProxyType(sensitive), MappingProxyType(population)), alive
+        units: Ints | None = None
+        for combination, of in self.records.units:
+            found = count_units([of], owners[combination], len(alive))
+            units = found if units is None or found is None else np.minimum(units, found)
+        return ClassTable(
+            classes.counts[alive], MappingProxyType(sensitive), MappingProxyType(population), units
+        ), alive
 
     def refuse_impossible(self) -> None:
         """Raise if a model could not hold however the data is generalized."""

@@ -23,6 +23,7 @@ from discretion.anonymize.losses import AggregateName, Loss, LossName
 from discretion.anonymize.records import Records, RollUp, Steps, compress
 from discretion.context import Progress
 from discretion.data.dataset import Dataset
+from discretion.data.households import unit_codes
 from discretion.errors import DataError, Infeasible, PlanError
 from discretion.measure import as_percent
 from discretion.privacy.class_table import ClassModel
@@ -55,7 +56,10 @@ class Problem:
         sensitive = sensitive_columns(self.models, data, self.columns)
         if not len(data):
             raise DataError("the data has no rows; there is nothing to generalize")
-        self.records: Records = compress(data, self.columns, settings.levels, sensitive, populations(self.models))
+        units = unit_codes(data) if any(model.counts_units for model in self.models) else ()
+        self.records: Records = compress(
+            data, self.columns, settings.levels, sensitive, populations(self.models), units
+        )
         self.roll = RollUp(self.records)
         self.allowed = math.floor(settings.suppression_limit * len(data) + 1e-9)
         self.loss = self._loss()

@@ -61,6 +61,8 @@ class Records:
     """the combination of each record"""
     sensitive: Mapping[str, SensitiveEntries] = field(default_factory=lambda: MappingProxyType({}))
     population: Mapping[str, Ints] = field(default_factory=lambda: MappingProxyType({}))
+    units: tuple[tuple[Ints, Ints], ...] = ()
+    """for each kind of unit that counts, the combinations and units that occur together, each pair once"""
 
     @property
     def n(self) -> int:
@@ -105,10 +107,12 @@ def compress(
     bounds: Mapping[str, Bounds],
     sensitive: Sequence[str] = (),
     populations: Mapping[str, tuple[Dataset, str]] | None = None,
+    units: Sequence[Ints] = (),
 ) -> Records:
     """Code the columns, and count the records of each combination. Time O(n·columns).
 
-    A population may have a column that tells how many people each of its rows stands for.
+    A population may have a column that tells how many people each of its rows stands for; `units` numbers the
+    household (or another unit) of each record.
     """
     others = populations or {}
     tables = [table for table, _ in others.values()]
@@ -129,7 +133,13 @@ def compress(
     for place, column in enumerate(stacked):
         codes[place] = column[found.first_row]
     entries = {name: _entries(data, name, rows, size) for name in sensitive}
-    return Records(axes, codes, counts, rows, MappingProxyType(entries), MappingProxyType(within))
+    together = tuple(_pairs(rows, of, size) for of in units)
+    return Records(axes, codes, counts, rows, MappingProxyType(entries), MappingProxyType(within), together)
+
+
+def _pairs(rows: NDArray[np.int32], units: Ints, size: int) -> tuple[Ints, Ints]:
+    first = class_ids([rows, units], [size, int(units.max(initial=0)) + 1], len(rows)).first_row
+    return rows[first].astype(np.int64), units[first]
 
 
 def _people(population: Dataset, frequency: str) -> NDArray[np.float64] | None:

@@ -11,12 +11,14 @@ from discretion.cli.matching import matching_options, read_released, take_matchi
 from discretion.cli.output_checks import check_files
 from discretion.cli.schema_options import read_with, schema_options, take_schema
 from discretion.errors import PlanError
+from discretion.measure import as_percent
 
 if TYPE_CHECKING:
     from discretion.data.dataset import Dataset
     from discretion.measure import Measure, Score
     from discretion.part import Family, Part
-    from discretion.release.ranking import RankedAttack
+    from discretion.release.published import PublishedColumn
+    from discretion.release.ranking import AttackerCard, RankedAttack
 
 
 @click.command()
@@ -41,9 +43,10 @@ def assess(
     jobs: int | None,
     **options: Any,
 ) -> None:
-    """Attack a release and measure what is left of it, and say what an attacker can do best."""
+    """Attack a release and measure what is left of it, and say what each kind of attacker can do."""
     from discretion.release.attack_set import attack_set
-    from discretion.release.ranking import best_attack, rank_attacks
+    from discretion.release.published import published_columns
+    from discretion.release.ranking import attacker_cards, best_attack, rank_attacks
 
     quiet, as_json = options.pop("quiet"), options.pop("as_json")
     matching = take_matching(options)
@@ -60,10 +63,14 @@ def assess(
     no_attack = None if chosen else _no_attack(before, scores)
     if no_attack:
         say(no_attack)
-    notes = _notes(scores) + ([] if chosen else _left_to_ask(before, after))
+    left = {} if chosen else _left_to_ask(before, after)
+    notes = _notes(scores) + [f"{kind} was not run: {why}; ask for it by --measure." for kind, why in left.items()]
     ranked = rank_attacks(scores)
+    not_run = {**left, **{item["measure"]: item["reason"] for item in failed}}
+    cards = attacker_cards(scores, not_run)
+    columns = published_columns(after, scores)
     if page is not None:
-        _write_page(page, scores, failed, f"{released} against {original}")
+        _write_page(page, scores, failed, f"{released} against {original}", columns, left)
         say(f"wrote {page} (not for publication)", quiet)
     if as_json:
         print_json(
@@ -73,13 +80,18 @@ def assess(
                 "not_run": failed,
                 "no_attack": no_attack,
                 "notes": notes,
+                "attackers": [card.to_dict() for card in cards],
+                "columns": [column.to_dict() for column in columns],
                 "ranked": [attack.to_dict() for attack in ranked],
-                "best_attack": best_attack(ranked),
+                "best_attack": best_attack(ranked, not_run),
             }
         )
         return
     _print_scores(scores, failed, f"{released} against {original} ({DIRECTIONS})")
     _print_ranking(ranked)
+    print_columns(columns)
+    print_cards(cards)
+    click.echo(best_attack(ranked, not_run))
     for note in notes:
         click.echo(f"Note: {note}")
 
@@ -122,12 +134,11 @@ def _notes(scores: list[Score]) -> list[str]:
     ] + [f"{measure} has no baseline: {reason}." for measure, reason in bare.items()]
 
 
-def _left_to_ask(before: Dataset, after: Dataset) -> list[str]:
+def _left_to_ask(before: Dataset, after: Dataset) -> dict[str, str]:
     """Say which attacks were not run because they take long."""
     from discretion.release.attack_set import too_large
 
-    found = too_large(before, after)
-    return [f"not run because it takes long: {', '.join(found)}; ask for it by --measure."] if found else []
+    return {kind: f"takes long ({why})" for kind, why in too_large(before, after).items()}
 
 
 def _print_scores(scores: list[Score], failed: list[dict[str, str]], title: str) -> None:
@@ -145,14 +156,12 @@ def _print_scores(scores: list[Score], failed: list[dict[str, str]], title: str)
 
 
 def _print_ranking(ranked: tuple[RankedAttack, ...]) -> None:
-    from discretion.release.ranking import best_attack
-
     if not ranked:
         return
     rows = [
         (
-            a.measure,
-            a.aim + (" (if its values were true)" if a.doubtful else ""),
+            a.measure + (" (takes perturbed values as true)" if a.doubtful else ""),
+            a.aim,
             shown(a.success),
             "none" if a.chance is None else shown(a.chance),
             shown(a.gain),
@@ -161,17 +170,52 @@ def _print_ranking(ranked: tuple[RankedAttack, ...]) -> None:
         for a in ranked
     ]
     heads = ("attack", "aim", "right for", "guessing", "gain", "most exposed")
-    print_table("what an attacker can do, best first", heads, rows, numeric=(2, 3, 4, 5))
-    click.echo(best_attack(ranked))
+    print_table("attacks that were run, by what they gain over guessing", heads, rows, numeric=(2, 3, 4, 5))
 
 
-def _write_page(path: str, scores: list[Score], failed: list[dict[str, str]], title: str) -> None:
+def print_columns(columns: tuple[PublishedColumn, ...]) -> None:
+    """Print what was found about published columns, whatever their roles."""
+    from discretion.release.published import to_look_at
+
+    found = to_look_at(columns)
+    if found:
+        rows = [(one.name, ", ".join(one.roles), "; ".join(one.notes)) for one in found]
+        print_table("every published column: what was found", ("column", "role", "found"), rows)
+
+
+def print_cards(cards: tuple[AttackerCard, ...]) -> None:
+    """Print what each kind of attacker knows and can do, and what was not tried; 80 columns are enough."""
+    from textwrap import fill
+
+    click.echo("attackers: what each knows, can do, and what was not tried (95% intervals of the people tried)\n")
+    for card in cards:
+        lines = [f" {card.attacker}: knows {card.knows}"]
+        if card.measure is not None:
+            doubt = ", which takes perturbed values as true" if card.doubtful else ""
+            reached = "" if card.success is None else f": right for {as_percent(card.success)}"
+            if card.low is not None and card.high is not None:
+                reached += f" ({as_percent(card.low)} to {as_percent(card.high)})"
+            guessing = "" if card.chance is None else f", guessing {as_percent(card.chance)}"
+            lines.append(f"   {card.can} by {card.measure}{doubt}{reached}{guessing}")
+        lines += [f"   not tried: {kind} ({why})" for kind, why in card.not_tried.items()]
+        click.echo("\n".join(fill(line, 80, subsequent_indent="     ") for line in lines))
+    click.echo("")
+
+
+def _write_page(
+    path: str,
+    scores: list[Score],
+    failed: list[dict[str, str]],
+    title: str,
+    columns: tuple[PublishedColumn, ...],
+    left: dict[str, str],
+) -> None:
     from pathlib import Path
 
     from discretion.data.atomic import write_text
     from discretion.release.report.assessment import assessment_page
 
-    write_text(Path(path), assessment_page(scores, failed, title))
+    write_text(Path(path), assessment_page(scores, failed, title, columns, left))
 
 
 def parse_part(text: str, option: str, *families: Family) -> Part:

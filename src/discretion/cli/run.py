@@ -144,7 +144,12 @@ def _dry_run(plan: Plan, source: str | None, as_json: bool, quiet: bool) -> None
 
 
 def report(release: Release, as_json: bool, places: dict[str, str]) -> None:
-    """Print risk and utility before and after, and the requirements."""
+    """Print risk and utility before and after, what was found about columns, and the requirements."""
+    from discretion.cli.assess import print_columns
+    from discretion.release.published import published_columns
+    from discretion.release.ranking import NOT_IN_PLAN, attacker_cards
+
+    columns = published_columns(release.data, release.attacks())
     if as_json:
         content = {
             "records": len(release.data),
@@ -155,10 +160,14 @@ def report(release: Release, as_json: bool, places: dict[str, str]) -> None:
                 for m in release.measured
             ],
             "requirements": [
-                {"kind": f.kind, "holds": f.holds, "value": f.value, "text": f.explain()} for f in release.findings
+                {"kind": f.kind, "holds": f.holds, "value": f.value, "text": f.explain(),
+                 "attacker": getattr(f.result, "attacker", "")}
+                for f in release.findings
             ],
             "notes": list(release.notes),
             "averaging": [vars(found) for found in release.averaging],
+            "attackers": [card.to_dict() for card in attacker_cards(release.attacks(), chosen=NOT_IN_PLAN)],
+            "columns": [column.to_dict() for column in columns],
             **places,
         }  # fmt: skip
         print_json(content)
@@ -171,8 +180,11 @@ def report(release: Release, as_json: bool, places: dict[str, str]) -> None:
     print_table(
         f"Risk and utility ({DIRECTIONS})", ("", "measure", "before", "after", "", "meaning"), rows, numeric=(2, 3)
     )
+    print_columns(columns)
     if release.findings:
-        verdicts = [("holds" if f.holds else "FAILS", f.explain()) for f in release.findings]
-        print_table("Requirements", ("", "requirement"), verdicts)
+        verdicts = [
+            ("holds" if f.holds else "FAILS", f.explain(), getattr(f.result, "attacker", "")) for f in release.findings
+        ]
+        print_table("Requirements", ("", "requirement", "assumed attacker"), verdicts)
     for words in (*release.notes, *(found.explain(len(release.plan.previous)) for found in release.averaging)):
         say(words)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
-_ROLES = ("identifier", "quasi", "sensitive", "weight", "household", "stratum", "geography")
+_ROLES = ("identifier", "quasi", "sensitive", "weight", "household", "unit", "stratum", "geography")
 _TEXT: tuple[Decorator, ...] = (
     click.option("--delimiter", help="delimiter of text files, instead of the one found"),
     click.option("--decimal", help="decimal mark of text files, instead of the one found"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -76,6 +77,28 @@ class Classes:
     def sizes(self) -> NDArray[np.int64]:
         """The size of each record's class."""
         return self.counts[self.ids]
+
+
+def wildcard_sizes(coded: Sequence[ColumnCodes]) -> NDArray[np.float64]:
+    """Count the records that each record may equal when a missing value may be anything."""
+    from discretion.kernels.wildcard import wildcard_counts
+
+    missing = [c.missing if c.missing >= 0 else None for c in coded]
+    counts, _ = wildcard_counts([c.codes for c in coded], missing, [c.size for c in coded])
+    return np.asarray(counts, dtype=np.float64)
+
+
+def count_few(series: pl.Series, most: int = 10) -> int:
+    """Count the different values of a column of whole numbers, also stored as floats; 0 if more than `most` or others.
+
+    A part of the rows is looked at first, so that columns of many values take no time.
+    """
+    for part in (series.head(1000), series):
+        values = part.drop_nulls().drop_nans() if part.dtype.is_float() else part.drop_nulls()
+        found = values.unique()
+        if len(found) > most or (found.dtype.is_float() and bool((found != found.round()).any())):
+            return 0
+    return len(found)
 
 
 def encode(series: pl.Series) -> ColumnCodes:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from discretion.data.codes import Classes, ColumnCodes, Missing, encode
+from discretion.data.codes import Classes, ColumnCodes, Missing, count_few, encode, wildcard_sizes
 from discretion.data.finite import check_finite
 from discretion.data.hierarchy import Levels, MaskingHierarchy, canonical
 from discretion.data.infer import not_numbers
@@ -173,9 +173,23 @@ class Dataset:
         and nobody gave its type.
         """
         known = self.schema[column]
-        if known.type is None:
-            return self.is_numeric(column) and not isinstance(known.hierarchy, MaskingHierarchy)
-        return self.is_numeric(column) and known.type != "nominal"
+        named = isinstance(known.hierarchy, MaskingHierarchy) if known.type is None else known.type == "nominal"
+        return self.is_numeric(column) and not named
+
+    def is_category(self, column: str) -> bool:
+        """Tell whether a column of numbers names categories for attacks and measures: 0/1, few-valued codes.
+
+        The declared type decides; without one, numbers with labels or a masking hierarchy are categories, and whole
+        numbers (also stored as floats) with at most 10 different values, in at least 30 records and 5 for each value.
+        """
+        root = self.origin if column in self.origin.columns else self
+        known = root.schema[column]
+        if not self.is_numeric(column) or known.type is not None:
+            return known.type == "nominal"
+        if known.value_labels or isinstance(known.hierarchy, MaskingHierarchy):
+            return True
+        few = self.cached(("few", column), lambda: count_few(self._frame[column]))
+        return few > 1 and (len(self) >= max(30, 5 * few) if root is self else root.is_category(column))
 
     # --- choosing columns --------------------------------------------------------------------------------------
 
@@ -204,9 +218,11 @@ class Dataset:
             return self.having("quasi")
         if purpose == "perturb":
             return tuple(name for name in self.having("quasi", "sensitive") if self.is_quantity(name))
-        excluded = self.having("identifier", "weight", "household")
+        excluded = self.having("identifier", "weight", "household", "unit")
         rest = tuple(name for name in self.columns if name not in excluded)
-        return rest if purpose == "compare" else tuple(name for name in rest if self.is_quantity(name))
+        if purpose == "compare":
+            return rest
+        return tuple(name for name in rest if self.is_quantity(name) and not self.is_category(name))
 
     # --- values as arrays (cached) -------------------------------------------------------------------------------
 
@@ -286,7 +302,7 @@ class Dataset:
         columns = tuple(columns)
         coded = [self.codes(name) for name in columns]
         if missing == "wildcard" and any(c.missing >= 0 for c in coded):
-            return self.cached(("wildcard-sizes", columns), lambda: _wildcard_sizes(coded))
+            return self.cached(("wildcard-sizes", columns), lambda: wildcard_sizes(coded))
         sizes = self.classes(columns).sizes.astype(np.float64)
         if missing == "ignore":
             for c in coded:
@@ -520,14 +536,6 @@ def _stack_levels(name: str, parts: Sequence[Dataset], order: NDArray[np.int64])
     if all(isinstance(level, int) for level in found) and len(set(found)) == 1:
         return found[0]
     return np.concatenate([np.broadcast_to(level, len(part)) for level, part in zip(found, parts, strict=True)])[order]
-
-
-def _wildcard_sizes(coded: Sequence[ColumnCodes]) -> NDArray[np.float64]:
-    from discretion.kernels.wildcard import wildcard_counts
-
-    missing = [c.missing if c.missing >= 0 else None for c in coded]
-    counts, _ = wildcard_counts([c.codes for c in coded], missing, [c.size for c in coded])
-    return np.asarray(counts, dtype=np.float64)
 
 
 def _check_names(schema: Schema, columns: Sequence[str]) -> None:

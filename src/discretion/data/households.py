@@ -109,6 +109,46 @@ def _by_role(data: Dataset) -> str:
     return found[0] if found else ""
 
 
+def unit_codes(data: Dataset) -> tuple[Ints, ...]:
+    """Number the unit of each record, once for each column whose role is `household` or `unit`.
+
+    Records of one household, panel person or employer protect each other badly: whoever knows the unit knows them all.
+    A unit column that is not published any more is read from the data the rows came from, because what it says stays
+    true. Records whose unit is missing count as one unit together, the strict reading. A column in which every record
+    stands alone is left out: it changes nothing.
+    """
+
+    root = data.origin
+    names = dict.fromkeys((*data.having("household", "unit"), *root.having("household", "unit")))
+
+    def make() -> tuple[Ints, ...]:
+        from discretion.kernels.classes import class_ids
+
+        found = []
+        for name in names:
+            coded = (data if name in data.columns else root).codes(name)
+            codes = coded.codes if name in data.columns else coded.codes[data.row_ids]
+            units = class_ids([codes], [coded.size], len(data))
+            if len(units.counts) < len(data):
+                found.append(units.ids.astype(np.int64))
+        return tuple(found)
+
+    return data.cached(("units", tuple(names)), make)
+
+
+def count_units(units: Sequence[Ints], groups: NDArray[np.integer[Any]], count: int) -> Ints | None:
+    """Count the different units of each group, the fewest over all kinds of units; None where none are declared.
+
+    A record of group −1 is left out. Time O(n) plus a short sort in each group; memory linear.
+    """
+    from discretion.kernels.rollup import sensitive_triples
+
+    owners = groups.astype(np.int32)
+    ones = np.ones(len(owners), np.int64)
+    distinct = [np.diff(sensitive_triples(owners, of, ones, count, int(of.max(initial=-1)) + 1)[0]) for of in units]
+    return np.asarray(np.minimum.reduce(distinct)) if distinct else None
+
+
 def at_household_level(
     data: Dataset, homes: Households, settings: Mapping[str, Any], work: Callable[[Dataset], Dataset]
 ) -> Dataset:

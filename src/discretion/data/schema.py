@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 from discretion.data.hierarchy import Hierarchy
 from discretion.errors import PlanError, unknown
 
-Role = Literal["identifier", "quasi", "sensitive", "weight", "household", "stratum", "geography", "other"]
+Role = Literal["identifier", "quasi", "sensitive", "weight", "household", "unit", "stratum", "geography", "other"]
 Type = Literal["continuous", "ordinal", "nominal", "set", "date"]
 
 ROLES: tuple[Role, ...] = get_args(Role)

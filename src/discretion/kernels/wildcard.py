@@ -66,6 +66,51 @@ def _discounted(
     return found + own
 
 
+def wildcard_units(
+    columns: Sequence[Codes], missing_codes: Sequence[int | None], cardinalities: Sequence[int], units: Ints
+) -> Floats:
+    """Return for each row the different units among the rows it may equal when a missing value may be anything.
+
+    `units` numbers the unit of each row from 0. Time: distinct rows with missing values times all distinct rows, and
+    the rows that match each.
+    """
+    classes = class_ids(columns, cardinalities)
+    distinct = np.column_stack([np.asarray(column)[classes.first_row].astype(np.int64) for column in columns])
+    for j, missing in enumerate(missing_codes):
+        if missing is not None:
+            distinct[distinct[:, j] == missing, j] = -1
+    order = np.argsort(classes.ids, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(classes.counts)]).astype(np.int64)
+    incomplete = np.flatnonzero((distinct < 0).any(axis=1)).astype(np.int64)
+    seen = np.full(int(units.max(initial=-1)) + 1, -1, np.int64)
+    counts = np.zeros(len(classes.counts), np.int64)
+    _count_units(np.ascontiguousarray(distinct), incomplete, units[order], starts, seen, counts)
+    return counts[classes.ids].astype(np.float64)
+
+
+@kernel
+def _count_units(distinct: Ints, incomplete: Ints, units: Ints, starts: Ints, seen: Ints, counts: Ints) -> None:
+    """Count the units of the rows that match each distinct row; a complete row can match only incomplete others."""
+    everyone = np.arange(distinct.shape[0])
+    for row in range(distinct.shape[0]):
+        has_gap = False
+        for j in range(distinct.shape[1]):
+            has_gap = has_gap or distinct[row, j] < 0
+        others = everyone if has_gap else incomplete
+        for place in range(-1, others.size):
+            other = row if place < 0 else others[place]
+            match = True
+            for j in range(distinct.shape[1]):
+                if distinct[row, j] >= 0 and distinct[other, j] >= 0 and distinct[row, j] != distinct[other, j]:
+                    match = False
+                    break
+            if match:
+                for member in range(starts[other], starts[other + 1]):
+                    if seen[units[member]] != row:
+                        seen[units[member]] = row
+                        counts[row] += 1
+
+
 def _matches(distinct: list[Codes], cardinalities: Sequence[int], observed: Bools, values: Floats) -> Floats:
     """For each distinct row, sum each kind of value over the distinct rows that match it."""
     order, patterns, parts = _by_pattern(observed)

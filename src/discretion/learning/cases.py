@@ -97,7 +97,7 @@ def build_case(
     """Read features and target from both data sets; without a task, the type of the target decides."""
     released.require([target])
     truth, published_target = outside_view(
-        original, released, target, aligned=aligned, categories=task == "classification"
+        original, released, target, aligned=aligned, categories=task == "classification", few=task == "regression"
     )
     task, truth, published_target = _settle(task, truth, published_target, target, who)
     views = {name: outside_view(original, released, name, aligned=aligned) for name in features}

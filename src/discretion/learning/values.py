@@ -58,7 +58,12 @@ Values = Numbers | Labels
 
 
 def is_number(data: Dataset, column: str) -> bool:
-    """Tell whether a column is used as a number: numbers and dates, unless the schema calls them categories."""
+    """Tell whether a column is used as a number: numbers and dates, unless they are categories (see `is_category`)."""
+    return _may_count(data, column) and not data.is_category(column)
+
+
+def _may_count(data: Dataset, column: str) -> bool:
+    """Tell whether a column holds numbers or dates that the schema does not call names or grades."""
     data.require([column])
     kind = data.frame.schema[column]
     if kind.is_numeric():
@@ -76,12 +81,19 @@ def numbers_of(data: Dataset, column: str) -> Numbers:
     return Numbers(physical.fill_null(float("nan")).to_numpy())
 
 
-def numbers_of_both(original: Dataset, released: Dataset, column: str) -> tuple[Numbers, Numbers] | None:
-    """Read a column as numbers of one unit in both data sets; None where it is not a number, or not alike, in both."""
+def numbers_of_both(
+    original: Dataset, released: Dataset, column: str, *, few: bool = False
+) -> tuple[Numbers, Numbers] | None:
+    """Read a column as numbers of one unit in both data sets; None where it is not a number, or not alike, in both.
+
+    `few`: few-valued whole numbers are read as numbers too, for means and distances of distributions.
+    """
     import polars as pl
 
-    if not (is_number(original, column) and is_number(released, column)):
+    if not (_may_count(original, column) and _may_count(released, column)):
         return None
+    if not few and original.is_category(column) and released.is_category(column):
+        return None  # a category that noise turned into other numbers is compared as numbers
     series = [data.frame[column] for data in (original, released)]
     if series[0].dtype == series[1].dtype or all(data.is_numeric(column) for data in (original, released)):
         return numbers_of(original, column), numbers_of(released, column)
@@ -124,15 +136,16 @@ def read_column(data: Dataset, column: str) -> Values:
 
 
 def outside_view(
-    original: Dataset, released: Dataset, column: str, *, aligned: bool, categories: bool = False
+    original: Dataset, released: Dataset, column: str, *, aligned: bool, categories: bool = False, few: bool = False
 ) -> tuple[Values, Values]:
     """Give a column as it is known outside, at the detail of the release, and as it is published.
 
     Numbers and categories of the same domain are known as they are. A column that was generalized is generalized for
     the one outside too, by its hierarchy; one that was recoded without a hierarchy is known by the label of the
-    person's own record, which needs `aligned` rows. `categories`: also numbers are read as names.
+    person's own record, which needs `aligned` rows. `categories`: also numbers are read as
+    names; `few`: few-valued whole numbers are read as numbers.
     """
-    if not categories and (numbers := numbers_of_both(original, released, column)) is not None:
+    if not categories and (numbers := numbers_of_both(original, released, column, few=few)) is not None:
         return numbers
     published = labels_of(released, column)
     levels = _levels(released, column)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discretion.part import confidential
-from discretion.privacy.class_table import Bools, ClassTable, Ints, SensitiveCounts, SensitiveModel
+from discretion.privacy.class_table import Bools, ClassTable, Count, Ints, SensitiveCounts, SensitiveModel
 
 
 class _WithClassSize(SensitiveModel):
@@ -17,18 +17,20 @@ class _WithClassSize(SensitiveModel):
 
     k: int = confidential(ge=1)
     """smallest allowed class size"""
+    count: Count = "units"
+    """what k counts: different households (or other units) where the schema declares them, or records"""
 
     def failing(self, table: ClassTable) -> Bools:
         """A class fails when it is too small or fails for a sensitive column."""
-        return super().failing(table) | (table.sizes < self.k)
+        return super().failing(table) | (table.counted(self.count) < self.k)
 
     def details(self, table: ClassTable) -> dict[str, Any]:
         """Add the size of the smallest class."""
-        return {**super().details(table), "k": int(table.sizes.min())}
+        return {**super().details(table), "k": int(table.counted(self.count).min())}
 
     def meaning(self, table: ClassTable) -> str:
         """Say what was reached in one sentence, the class size included."""
-        smallest = int(table.sizes.min())
+        smallest = int(table.counted(self.count).min())
         return f"{super().meaning(table).removesuffix('.')}; smallest class {smallest}, required {self.k}."
 
 

@@ -54,6 +54,7 @@ class IntervalProtection(PrivacyModel, kind="interval-protection"):
     interval: Literal["sd", "rank"] = "sd"
     """how closeness is measured: in standard deviations or in ranks"""
 
+    attacker: ClassVar[str] = "somebody who takes a published number for the true one of a person whose record is known"
     needs_original: ClassVar[bool] = True
     """Cannot be checked on a release alone."""
 
@@ -128,6 +129,8 @@ class ReidentificationBound(PrivacyModel, kind="reidentification-bound"):
     """largest allowed share of people that the attack finds"""
     measure: RiskMeasure = Field(default_factory=lambda: _accept("distance-linkage"))
     """the attack: a measure of risk by its kind, with its fields"""
+
+    attacker: ClassVar[str] = "the one that the attack named as `measure` describes, and nobody else"
 
     def check(self, released: Dataset, ctx: Context, *, original: Dataset | None = None) -> Verdict:
         """Run the attack."""

@@ -39,6 +39,7 @@ class AverageRisk(ClassModel, kind="average-risk"):
     risk: float = confidential(gt=0, le=1)
     """largest allowed mean of 1/(class size) over the records"""
 
+    attacker: ClassVar[str] = "somebody who links many records by their quasi-identifiers and counts the right ones"
     monotone: ClassVar[bool] = False  # which classes fail depends on all others
     monotone_without_suppression: ClassVar[bool] = True  # generalization makes fewer classes of the same records
 
@@ -106,6 +107,7 @@ class PopulationUniquenessBound(ClassModel, kind="population-uniqueness-bound"):
     estimator: Estimator = "dankar"
     """how the uniques of the population are estimated"""
 
+    attacker: ClassVar[str] = "somebody who knows the quasi-identifiers of people, but not who was sampled"
     monotone: ClassVar[bool] = False  # which classes fail depends on all others
     monotone_without_suppression: ClassVar[bool] = False  # an estimate may grow when classes are merged
 

@@ -20,6 +20,7 @@ from discretion.context import Context
 from discretion.data.codes import Classes, ColumnCodes
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
+from discretion.data.households import count_units, unit_codes
 from discretion.errors import DataError, PlanError
 from discretion.model import FailingClass, PrivacyModel, Verdict
 from discretion.part import Columns
@@ -27,6 +28,9 @@ from discretion.part import Columns
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+
+Count = Literal["units", "records"]
+"""What k counts: different households (or other units) where the schema declares them, or records."""
 
 SHOWN = 100
 """Failing classes that a verdict lists."""
@@ -109,6 +113,12 @@ class ClassTable:
     sensitive: Mapping[str, SensitiveCounts] = field(default_factory=lambda: MappingProxyType({}))
     population: Mapping[str, Ints] = field(default_factory=lambda: MappingProxyType({}))
     """records of each population (by its name, see `ClassModel.population_name`) in each class"""
+    units: Ints | None = None
+    """different households, persons or employers in each class; None where every record stands for itself"""
+
+    def counted(self, what: Count) -> Ints:
+        """Give what k counts in each class: different units where some are declared, or records."""
+        return self.sizes if what == "records" or self.units is None else self.units
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -162,6 +172,11 @@ class ClassModel(PrivacyModel):
         A search can then neither pass over such a class nor suppress one: what is suppressed leaves it empty.
         """
         return False
+
+    @property
+    def counts_units(self) -> bool:
+        """Whether the model asks how many different units a class has, where the schema declares units."""
+        return getattr(self, "count", "records") == "units"
 
     @property
     def population_name(self) -> str | None:
@@ -241,7 +256,8 @@ class ClassModel(PrivacyModel):
     ) -> ClassTable:
         """Build the table of a data set; models with a population add it here."""
         counts = {name: sensitive_counts(data, name, classes) for name in sensitive}
-        return ClassTable(classes.counts, MappingProxyType(counts))
+        units = count_units(unit_codes(data), classes.ids, len(classes)) if self.counts_units else None
+        return ClassTable(classes.counts, MappingProxyType(counts), units=units)
 
     def details(self, table: ClassTable) -> dict[str, Any]:  # noqa: ARG002
         """Give further figures for the verdict's detail."""
@@ -264,6 +280,10 @@ class SensitiveModel(ClassModel):
     sensitive: Columns = ()
     """sensitive columns, all of which must satisfy the model; without it, the columns whose role is `sensitive`"""
 
+    attacker: ClassVar[str] = (
+        "somebody who finds a person's class by the quasi-identifiers and wants the sensitive value, without other "
+        "knowledge of who has which value"
+    )
     better: ClassVar[Literal["higher", "lower"]] = "higher"
     """Whether the figure of a class must be at least or at most the required one."""
 

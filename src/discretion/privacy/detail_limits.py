@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,6 +64,8 @@ class DetailLimits(PrivacyModel, kind="detail-limits"):
     missing: Missing = "category"
     """how a missing value counts: as a category of its own, as matching anything, or not at all"""
 
+    attacker: ClassVar[str] = "nobody in particular: these are limits of detail, not a defense against an attack"
+
     @model_validator(mode="after")
     def _some_limit(self) -> Self:
         limits = ("max_columns", "min_category_size", "max_areas", "min_area_population")
@@ -99,7 +101,7 @@ class DetailLimits(PrivacyModel, kind="detail-limits"):
     def _categories(self, data: Dataset, found: _Breaches, least: int) -> None:
         chosen = data.choose(self.columns, "classes")
         if not self.columns:
-            chosen = tuple(name for name in chosen if data.type_of(name) != "continuous")
+            chosen = tuple(name for name in chosen if data.type_of(name) != "continuous" or data.is_category(name))
         if not chosen:
             raise PlanError(f"{self.kind}: no quasi-identifier has categories; give `columns`")
         smallest: dict[str, dict[str, float]] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +56,8 @@ class KmAnonymity(PrivacyModel, kind="km-anonymity"):
     """number of items that an intruder may know of a person"""
     columns: Columns = ()
     """the set-valued column; without it, the only quasi-identifier (or sensitive column) of type set"""
+
+    attacker: ClassVar[str] = "somebody who knows up to m items of a person's set, and nothing else"
 
     def check(self, released: Dataset, ctx: Context, *, original: Dataset | None = None) -> Verdict:  # noqa: ARG002
         """Count every combination."""

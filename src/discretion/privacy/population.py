@@ -58,6 +58,7 @@ class KMap(ClassModel, kind="k-map"):
     significance: float = Field(0.05, gt=0, lt=1)
     """probability of passing a class that fits only k people, where only the size of the population is known"""
 
+    attacker: ClassVar[str] = "somebody with a register of the population, who looks up a published record in it"
     monotone: ClassVar[bool] = True  # a class only grows, also in the population
     monotone_without_suppression: ClassVar[bool] = True
 
@@ -164,6 +165,7 @@ class DeltaPresence(ClassModel, kind="delta-presence"):
     frequency: str = ""
     """column of the population with the number of people each row stands for; without it, one"""
 
+    attacker: ClassVar[str] = "somebody with a register of the population, who wants to know who is in the file"
     monotone: ClassVar[bool] = False  # merging with a class outside the bounds can carry one outside them
     monotone_without_suppression: ClassVar[bool] = True  # the share of a union lies between the shares of its parts
 

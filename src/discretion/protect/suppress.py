@@ -12,11 +12,12 @@ from pydantic import Field, model_validator
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
+from discretion.data.households import unit_codes
 from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Ints
 from discretion.method import Decision, StratifiedMethod
 from discretion.part import Columns, FrozenMapping, confidential
-from discretion.privacy.class_table import ClassModel
+from discretion.privacy.class_table import ClassModel, Count
 from discretion.privacy.k_anonymity import KAnonymity
 from discretion.protect.class_models import ReachesModels
 from discretion.protect.suppress_fields import Importance, Subset
@@ -100,12 +101,13 @@ class LocalSuppression(ReachesModels, StratifiedMethod, kind="local-suppression"
     def rules(self, data: Dataset) -> list[Rule]:
         """List what must hold, k-anonymity as the largest k for each choice of columns."""
         columns = data.choose(self.columns, "classes")
-        sizes: dict[tuple[str, ...], int] = {}
-        for chosen, k in self._wanted_k(columns):
+        sizes: dict[tuple[tuple[str, ...], Count], int] = {}
+        has_units = bool(unit_codes(data))
+        for chosen, k, count in self._wanted_k(columns):
             self._check_inside(chosen, columns)
-            ordered = tuple(name for name in columns if name in chosen)
-            sizes[ordered] = max(k, sizes.get(ordered, 1))
-        found = [Rule(chosen, KAnonymity(k=k)) for chosen, k in sizes.items()]
+            key = tuple(name for name in columns if name in chosen), count if has_units else "records"
+            sizes[key] = max(k, sizes.get(key, 1))
+        found = [Rule(key[0], KAnonymity(k=k, count=key[1]), key[1] == "units") for key, k in sizes.items()]
         for model in self.models:
             if not isinstance(model, KAnonymity):
                 chosen = tuple(model.columns or columns)
@@ -113,20 +115,20 @@ class LocalSuppression(ReachesModels, StratifiedMethod, kind="local-suppression"
                 found.append(Rule(chosen, _prepared(model, data, chosen)))
         return found
 
-    def _wanted_k(self, columns: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], int]]:
+    def _wanted_k(self, columns: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], int, Count]]:
         if self.k is not None:
-            yield columns, self.k
+            yield columns, self.k, "units"
         for model in self.models:
             if isinstance(model, KAnonymity):
-                yield tuple(model.columns or columns), model.k
+                yield tuple(model.columns or columns), model.k, model.count
         for subset in self.subsets:
             if subset.size is None:
-                yield subset.columns, subset.k
+                yield subset.columns, subset.k, "units"
                 continue
             if subset.size > len(columns):
                 raise PlanError(f"local-suppression: subsets of {subset.size} columns, but there are {len(columns)}")
             for chosen in combinations(columns, subset.size):
-                yield chosen, subset.k
+                yield chosen, subset.k, "units"
 
     def _check_inside(self, chosen: tuple[str, ...], columns: tuple[str, ...]) -> None:
         if outside := [name for name in chosen if name not in columns]:

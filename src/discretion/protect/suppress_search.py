@@ -11,6 +11,7 @@ import numpy as np
 from discretion.context import Context, Progress
 from discretion.data.codes import Classes
 from discretion.data.dataset import Dataset
+from discretion.data.households import unit_codes
 from discretion.errors import DataError, Infeasible
 from discretion.kernels.arrays import Bools, Codes, Floats, Ints
 from discretion.privacy.class_table import ClassModel
@@ -25,6 +26,8 @@ class Rule:
 
     columns: tuple[str, ...]
     model: ClassModel
+    units: bool = False
+    """whether different households or other units count, and not records"""
 
     @property
     def k(self) -> int | None:
@@ -119,13 +122,27 @@ class Search:
                     "of their cells are suppressed; take a smaller k or a larger alpha, or generalize first"
                 )
         elif self.missing == "wildcard":
-            found = suppress_wildcard(codes, sizes, rule.k, costs, tick)
+            for more in range(2 * rule.k if rule.units else 1):  # in records more is asked, until it is enough in units
+                found = suppress_wildcard(codes, sizes, min(rule.k + more, len(cells)), costs, tick)
+                if not (rule.units and self._lacks_units(rule.k, hidden(codes, sizes, found), sizes)):
+                    break
         else:
             found = suppress_category(codes, sizes, rule.k, costs, tick)
+        if rule.k is not None and rule.units:  # what is enough in records need not be in units
+            codes = hidden(codes, sizes, found)
+            if self.missing == "category" or self._lacks_units(rule.k, codes, sizes):
+                found = found | _ModelSearch(self.data, rule, codes, sizes, costs, tick).run()
         spread = np.zeros(len(cells), np.int64)
         for place, j in enumerate(places):
             spread |= (found >> place & 1) << j
         return spread
+
+    def _lacks_units(self, k: int, codes: Sequence[Codes], sizes: Sequence[int]) -> bool:
+        """Tell whether a record matches records of fewer than k units, a missing value being anything."""
+        from discretion.kernels.wildcard import wildcard_units
+
+        missing = [size - 1 for size in sizes]
+        return any((wildcard_units(codes, missing, sizes, of) < k).any() for of in unit_codes(self.data))
 
 
 class _ModelSearch:

@@ -1,4 +1,8 @@
-"""Which attacks an assessment runs when nobody chose: every one that roles, types and the matching of rows allow."""
+"""Which attacks an assessment runs when nobody chose: every one that roles and types allow.
+
+Attacks that need only the release always run. Those that need to know which rows belong together are in the set too:
+where nothing tells it they do not run, and their reason stands beside the results.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from discretion.data.dataset import Dataset
-from discretion.measure import Measure, Score
+from discretion.errors import DataError
+from discretion.measure import Measure, Score, align
 from discretion.part import find
 from discretion.release.measures import default_measures
 from discretion.risk.identity.distance_columns import comparable
@@ -15,7 +20,10 @@ _MOST_LINKED = 20_000
 """Above so many records the linkages that look at pairs are left to those who ask for them."""
 _MOST_MODELED = 100_000
 _MOST_KEYS = 10
+_MOST_SUBSETS = 8
 _MOST_TARGETS = 3
+_NEAR = 5.0
+"""Percent within which a number counts as learnt from a group."""
 
 
 def attack_set(original: Dataset, released: Dataset) -> list[Measure]:
@@ -24,7 +32,7 @@ def attack_set(original: Dataset, released: Dataset) -> list[Measure]:
     known = {measure.kind for measure in measures}
     for kind, fields in _attacks(original, released):
         part = find(kind)(**fields)
-        if isinstance(part, Measure) and (kind not in known or "target" in fields):
+        if isinstance(part, Measure) and (kind not in known or "target" in fields or "coalition" in fields):
             measures.append(part)
             known.add(kind)
     return sorted(measures, key=lambda measure: measure.family != "risk")
@@ -43,69 +51,90 @@ def left_out(scores: Iterable[Score]) -> dict[str, tuple[str, ...]]:
     return {measure: tuple(columns) for measure, columns in found.items() if columns}
 
 
-def too_large(original: Dataset, released: Dataset) -> tuple[str, ...]:
-    """Say which attacks the set leaves out because the data is large; whoever names them can run them."""
+def too_large(original: Dataset, released: Dataset) -> dict[str, str]:
+    """Say which attacks the set leaves out because the data is large, and why; whoever names them can run them."""
     both = [name for name in released.columns if name in original.columns]
     quasi, sensitive = ([name for name in original.having(role) if name in both] for role in ("quasi", "sensitive"))
-    aligned = len(original) == len(released) or released.origin is original.origin
-    found = []
-    if quasi and aligned and len(original) > _MOST_LINKED:
-        found.append(f"probabilistic-linkage (more than {_MOST_LINKED:,} records)")
-    if quasi and sensitive and aligned and len(original) > _MOST_MODELED:
-        found.append(f"model-disclosure (more than {_MOST_MODELED:,} records)")
+    found = {}
+    if quasi and len(original) > _MOST_LINKED:
+        found["probabilistic-linkage"] = f"more than {_MOST_LINKED:,} records"
+    if quasi and sensitive and len(original) > _MOST_MODELED:
+        found["model-disclosure"] = f"more than {_MOST_MODELED:,} records"
     if len(quasi) > _MOST_KEYS:
-        found.append(f"suda (more than {_MOST_KEYS} quasi-identifiers)")
-    return tuple(found)
+        found["suda"] = f"more than {_MOST_KEYS} quasi-identifiers"
+    if len(quasi) > _MOST_SUBSETS:
+        found["quasi-identifiers"] = f"more than {_MOST_SUBSETS} quasi-identifiers"
+    return found
+
+
+def rows_match(original: Dataset, released: Dataset) -> bool:
+    """Tell whether it is known which rows belong together."""
+    try:
+        align(original, released)
+    except DataError:
+        return False
+    return True
 
 
 def _attacks(original: Dataset, released: Dataset) -> Iterator[tuple[str, dict[str, Any]]]:
     both = [name for name in released.columns if name in original.columns and not _holds_sets(original, name)]
     quasi = [name for name in original.having("quasi") if name in both]
     sensitive = [name for name in original.having("sensitive") if name in both]
-    aligned = len(original) == len(released) or released.origin is original.origin
     if quasi:
-        yield from _identity(original, released, quasi, aligned)
-    if aligned and (quasi or sensitive):
+        yield from _identity(original, released, quasi)
+    if original.having("weight") and set(original.having("weight")) <= set(released.columns):
+        yield "weight-disclosure", {}
+    if quasi or sensitive:
+        yield "rare-values", {}
         yield "row-order", {}
-    if sensitive and aligned:
+    if sensitive:
         yield "value-agreement", {"columns": sensitive}
     if quasi and sensitive:
-        yield from _attribute(original, released, quasi, sensitive, aligned)
+        yield from _attribute(original, released, quasi, sensitive)
 
 
 def _holds_sets(data: Dataset, name: str) -> bool:
     return data.type_of(name) == "set"
 
 
-def _identity(
-    original: Dataset, released: Dataset, quasi: list[str], aligned: bool
-) -> Iterator[tuple[str, dict[str, Any]]]:
+def _identity(original: Dataset, released: Dataset, quasi: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
     yield "attacker-risk", {"columns": quasi, "attacker": "marketer"}  # a mean, as the linkages
     if len(quasi) <= _MOST_KEYS:
         yield "suda", {"columns": quasi}
+    if 1 < len(quasi) <= _MOST_SUBSETS:
+        yield "quasi-identifiers", {"columns": quasi}
+    if original.having("household"):
+        yield "household-uniqueness", {"columns": quasi}
     if original.having("weight") and set(original.having("weight")) <= set(released.columns):
         yield "individual-risk", {"columns": quasi}
-        if original.having("household") and set(original.having("household")) <= set(released.columns):
+        if original.having("household"):
             yield "household-risk", {"columns": quasi}
-    if aligned:
-        yield "distance-linkage", {"columns": quasi}
-        if len(original) <= _MOST_LINKED:
-            yield "probabilistic-linkage", {"columns": list(comparable(original, released, quasi)) or quasi}
-    else:
+    yield "distance-linkage", {"columns": quasi}
+    if len(original) <= _MOST_LINKED:
+        yield "probabilistic-linkage", {"columns": list(comparable(original, released, quasi)) or quasi}
+    if not rows_match(original, released):
         yield "replicated-uniques", {"columns": quasi}
 
 
 def _attribute(
-    original: Dataset, released: Dataset, quasi: list[str], sensitive: list[str], aligned: bool
+    original: Dataset, released: Dataset, quasi: list[str], sensitive: list[str]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     others = [name for name in quasi if name not in sensitive]
-    categorical = [name for name in sensitive if not (original.is_numeric(name) and released.is_numeric(name))]
     if not others:
         return
-    if not aligned and categorical:
+    matched = rows_match(original, released)
+    truth = {} if matched else {"truth": "released"}
+    yield "group-attack", {"columns": others, "sensitive": sensitive, "percent": _NEAR, **truth}
+    yield "group-attack", {"columns": others, "sensitive": sensitive, "percent": _NEAR, "coalition": 1, **truth}
+    categorical = [name for name in sensitive if not _counts(original, released, name)]
+    if categorical and not matched:
         yield "disco", {"columns": others, "targets": categorical}
-    if aligned and categorical:
-        yield "group-attack", {"columns": others, "sensitive": categorical}
-    if aligned and len(original) <= _MOST_MODELED:
+    if len(original) <= _MOST_MODELED:
         for target in sensitive[:_MOST_TARGETS]:
-            yield "model-disclosure", {"target": target, "features": others}
+            yield "model-disclosure", {"target": target, "features": others, **truth}
+
+
+def _counts(original: Dataset, released: Dataset, name: str) -> bool:
+    """Tell whether a column is one of numbers on both sides, and not of categories written as numbers."""
+    numeric = original.is_numeric(name) and released.is_numeric(name)
+    return numeric and not (original.is_category(name) and released.is_category(name))

@@ -173,7 +173,7 @@ def _published(
     """Give the share of what a utility compares that each release has: columns, and the records that it follows."""
     if measure.family != "utility":
         return {}
-    left_aside = original.having("identifier", "weight", "household")
+    left_aside = original.having("identifier", "weight", "household", "unit")
     wanted = named or [n for n in original.columns if n not in left_aside and original.type_of(n) != "set"]
     follows = measure.aligned and measure.needs == "both"
     found = {}

@@ -34,13 +34,14 @@ def default_measures(original: Dataset, released: Dataset) -> list[Measure]:
 
 def _numeric_in_both(original: Dataset, released: Dataset) -> list[str]:
     """Name the numeric columns that vary and can be compared, without identifiers, weights and household ids."""
-    excluded = original.having("identifier", "weight", "household")
+    excluded = original.having("identifier", "weight", "household", "unit")
     return [
         name
         for name in original.columns
         if name not in excluded
         and name in released.columns
         and original.is_quantity(name)
+        and not original.is_category(name)
         and released.is_numeric(name)
         and original.codes(name).size > 1 + (original.codes(name).missing >= 0)
     ]

@@ -1,10 +1,10 @@
-"""What an attacker can do best: the attacks of an assessment, ranked by what they gain over guessing."""
+"""What attackers can do: a card for each kind of attacker, and the attacks ranked by what they gain over guessing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, NamedTuple
 
 from discretion.measure import Score, as_percent
 from discretion.part import find
@@ -39,6 +39,9 @@ class RankedAttack:
     meaning: str
     doubtful: bool
     highest: float | None = None
+    low: float | None = None
+    """lower end of the interval for the success (Wilson, 95%), where the number of people tried is known"""
+    high: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Give the attack as plain data."""
@@ -59,8 +62,14 @@ def rank_attacks(scores: Iterable[Score]) -> tuple[RankedAttack, ...]:
     return tuple(sorted(ranked, key=lambda attack: (attack.doubtful, -attack.gain, attack.measure)))
 
 
-def best_attack(ranked: tuple[RankedAttack, ...]) -> str:
-    """Say in one sentence what an attacker can do best."""
+def best_attack(ranked: tuple[RankedAttack, ...], not_run: Iterable[str] = ()) -> str:
+    """Say in one sentence what an attacker can do best of what was run, and name what was not run."""
+    names = [name for name in dict.fromkeys(not_run) if find(name).family == "risk"]
+    beside = f" Not run, so that nothing is known of them: {', '.join(names)}." if names else ""
+    return _best(ranked) + beside
+
+
+def _best(ranked: tuple[RankedAttack, ...]) -> str:
     if not ranked:
         return "No attack whose success is a share of people was run."
     best = ranked[0]
@@ -98,6 +107,7 @@ def _ranked(score: Score) -> RankedAttack:
     success = score.value if expected is None else expected
     if chance is None and score.measure in _NO_BASELINE and score.detail.get("records"):
         chance = 1.0 / score.detail["records"]
+    low, high = _interval(score, success)
     return RankedAttack(
         score.measure,
         _AIMS.get(room, "attack the release"),
@@ -107,7 +117,24 @@ def _ranked(score: Score) -> RankedAttack:
         score.meaning,
         "warning" in score.detail,
         _first(score, _HIGHEST),
+        low,
+        high,
     )
+
+
+def _interval(score: Score, success: float) -> tuple[float | None, float | None]:
+    """Give the interval of a share: the measure's own, or Wilson's for as many people as it tried."""
+    from discretion.risk.synthetic.success_rates import wilson
+
+    own = score.detail.get("interval")
+    if isinstance(own, list | tuple) and len(own) == 2 and own[0] <= success <= own[1]:
+        return float(own[0]), float(own[1])
+    tried = _first(score, ("people_tested", "records", "values_compared"))
+    if tried is None and score.per_record is not None:
+        tried = float(len(score.per_record))
+    if tried is None or tried < 1 or not 0 <= success <= 1:
+        return None, None
+    return wilson(success * int(tried), int(tried))
 
 
 def _first(score: Score, names: Iterable[str]) -> float | None:
@@ -116,3 +143,162 @@ def _first(score: Score, names: Iterable[str]) -> float | None:
 
 def _gain(success: float, chance: float) -> float:
     return 0.0 if chance >= 1 else max(0.0, (success - chance) / (1 - chance))
+
+
+class _Kind(NamedTuple):
+    """A kind of attacker: what he knows, by which measures he is played, and why some of them may not be run."""
+
+    name: str
+    knows: str
+    measures: tuple[str, ...]
+    otherwise: Mapping[str, str]
+    """measures that belong to the card, with the usual reason why they are not run"""
+
+
+_ATTACKERS = (
+    _Kind(
+        "prosecutor",
+        "the quasi-identifiers of a person who is in the file",
+        ("sample-uniqueness", "suda", "quasi-identifiers", "rare-values", "singling-out"),
+        {"sample-uniqueness": "no quasi-identifier is known"},
+    ),
+    _Kind(
+        "journalist",
+        "a register of the population, but not who was sampled",
+        ("individual-risk", "population-uniqueness", "log-linear-risk"),
+        {
+            "individual-risk": "needs published weights, or a sampling share",
+            "population-uniqueness": "needs a population size or a sampling share; name it",
+        },
+    ),
+    _Kind(
+        "marketer",
+        "a file with the original values of many people, to be linked as a whole",
+        (
+            "distance-linkage", "probabilistic-linkage", "assignment-linkage", "learned-linkage", "attacker-risk",
+            "replicated-uniques", "linkability", "closest-record",
+        ),
+        {
+            "distance-linkage": "no quasi-identifier is known, or rows cannot be matched",
+            "learned-linkage": "takes long; name it",
+            "assignment-linkage": "takes long; name it",
+        },
+    ),
+    _Kind(
+        "one who wants a secret",
+        "a person's quasi-identifiers, and that the person is in the file",
+        (
+            "group-attack", "disco", "model-disclosure", "model-agreement", "inference-risk", "value-agreement",
+            "interval-risk", "rank-interval", "sd-interval",
+        ),
+        {"group-attack": "no sensitive column is known", "model-disclosure": "no sensitive column is known"},
+    ),
+    _Kind(
+        "neighbor",
+        "all members of a household with their quasi-identifiers",
+        ("household-uniqueness", "household-risk"),
+        {"household-uniqueness": "no column has the role household"},
+    ),
+    _Kind(
+        "member",
+        "the own record, and what others of the same group tell",
+        ("group-attack", "membership-inference"),
+        {"membership-inference": "needs a holdout or models trained on the release; name it"},
+    ),
+    _Kind(
+        "one who knows the method",
+        "the methods and their parameters, not the random draws",
+        ("distance-linkage", "probabilistic-linkage", "assignment-linkage", "interval-risk", "rank-interval"),
+        {"an informed linkage": "no attack was told which methods made the release, or none exists for them"},
+    ),
+    _Kind(
+        "one who knows the design",
+        "which sampling weight belongs to which stratum or area",
+        ("weight-disclosure",),
+        {"weight-disclosure": "no weight is published, or none is declared"},
+    ),
+    _Kind(
+        "one who knows the order",
+        "how the rows of the original were sorted",
+        ("row-order",),
+        {"row-order": "what the order of rows tells was not measured"},
+    ),
+    _Kind(
+        "reader of an earlier release",
+        "another release of the same people",
+        (),
+        {"the comparison of releases": "no earlier release was given"},
+    ),
+)  # fmt: skip
+NOT_IN_PLAN = "not among the measures of the plan"
+_INFORMED = "one who knows the method"
+
+
+@dataclass(frozen=True)
+class AttackerCard:
+    """One kind of attacker: what he knows, what he can do with which success, and what was not tried.
+
+    `success` is the share of people for whom his best attack is expected to be right, `low` and `high` its 95% interval
+    (of the people tried, not of other draws of the protection), `chance` what guessing reaches. All are None where
+    nothing was tried, which says nothing about the risk. `doubtful`: the attack takes perturbed values as true.
+    """
+
+    attacker: str
+    knows: str
+    can: str
+    measure: str | None
+    success: float | None
+    low: float | None
+    high: float | None
+    chance: float | None
+    gain: float | None
+    doubtful: bool
+    tried: tuple[str, ...]
+    not_tried: Mapping[str, str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the card as plain data."""
+        return {**asdict(self), "tried": list(self.tried), "not_tried": dict(self.not_tried)}
+
+
+def attacker_cards(
+    scores: Iterable[Score], not_run: Mapping[str, str] | None = None, *, chosen: str = ""
+) -> tuple[AttackerCard, ...]:
+    """Give a card for each kind of attacker, from the scores of the attacks that were run.
+
+    `not_run` has the reasons of measures that were to run and could not; where a measure that belongs to a card was
+    not even chosen, the card says so too; `chosen` is then the reason, where somebody chose the measures. Among the attacks of a card the one that gains most over guessing counts, an
+    attack that takes perturbed values as true only where there is no other.
+    """
+    known = [score for score in scores if score.family == "risk" and _is_share(score)]
+    cards = [_card(kind, known, not_run or {}) for kind in _ATTACKERS]
+    if not chosen:
+        return tuple(cards)
+    words = {name: chosen for kind in _ATTACKERS for name in kind.measures}
+    left = [{name: words.get(name, why) for name, why in card.not_tried.items()} for card in cards]
+    return tuple(replace(card, not_tried=names) for card, names in zip(cards, left, strict=True))
+
+
+def _card(kind: _Kind, scores: list[Score], not_run: Mapping[str, str]) -> AttackerCard:
+    own = [score for score in scores if score.measure in kind.measures and _plays(kind, score)]
+    ranked = rank_attacks(own)
+    tried = tuple(dict.fromkeys(score.measure for score in own))
+    failed = {name: why.removeprefix(f"{name}: ") for name, why in not_run.items()}
+    lacking = {name: failed[name] for name in kind.measures if name in failed and kind.name != _INFORMED}
+    lacking |= {name: why for name, why in kind.otherwise.items() if name not in lacking and name not in tried}
+    if kind.name == _INFORMED and tried:
+        lacking = {}
+    if not ranked:
+        empty = (None, None, None, None, None, None)
+        return AttackerCard(kind.name, kind.knows, "not tried", *empty, False, tried, lacking)
+    best = ranked[0]
+    can = "nothing better than guessing was found" if best.gain <= 0 else best.aim
+    figures = (best.measure, best.success, best.low, best.high, best.chance, best.gain)
+    return AttackerCard(kind.name, kind.knows, can, *figures, best.doubtful, tried, lacking)
+
+
+def _plays(kind: _Kind, score: Score) -> bool:
+    """Tell whether a score is one of this attacker: insiders attack groups in coalition, some know the method."""
+    if score.measure == "group-attack":
+        return (kind.name == "member") == bool(score.detail.get("coalition"))
+    return kind.name != _INFORMED or score.detail.get("informed") is not None

@@ -94,6 +94,12 @@ class Release:
         """Tell whether every requirement holds."""
         return all(finding.holds for finding in self.findings)
 
+    def attacks(self) -> tuple[Score, ...]:
+        """Give the figures of all attacks that were run, as measures or as requirements."""
+        judged = [finding.result for finding in self.findings if isinstance(finding.result, Score)]
+        every = [*(item.after for item in self.measured), *judged]
+        return tuple(score for score in every if score.family == "risk")
+
     def require(self) -> None:
         """Raise if a requirement does not hold, saying which and by how much."""
         unmet = [finding.explain() for finding in self.findings if not finding.holds]

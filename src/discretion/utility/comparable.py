@@ -70,7 +70,7 @@ def unseen(original: Dataset, released: Dataset, named: Sequence[str]) -> tuple[
 
 def read_pair(original: Dataset, released: Dataset, name: str) -> Pair:
     """Read a column as numbers where both have numbers (or dates), as categories otherwise."""
-    numbers = numbers_of_both(original, released, name)
+    numbers = numbers_of_both(original, released, name, few=True)
     if numbers is not None:
         return Pair(name, *numbers)
     return Pair(name, *merge([labels_of(original, name), labels_of(released, name)]))

@@ -1,4 +1,4 @@
-"""A page about one assessment: attacks ranked, every figure with its meaning, and the risk per record. Internal."""
+"""A page about one assessment: attackers, attacks, every published column and figure, risk per record. Internal."""
 
 from __future__ import annotations
 
@@ -7,19 +7,33 @@ from typing import Any
 
 from discretion.measure import Score
 from discretion.part import Family, find
-from discretion.release.ranking import RankedAttack, best_attack, rank_attacks
+from discretion.release.published import PublishedColumn, to_look_at
+from discretion.release.ranking import RankedAttack, attacker_cards, best_attack, rank_attacks
 from discretion.release.report import record_risk
+from discretion.release.report.attackers import card_rows
 from discretion.release.report.page import template
 from discretion.release.report.wording import figure, percent, title_of
 
 
-def assessment_page(scores: Sequence[Score], failed: Sequence[Mapping[str, str]], title: str) -> str:
-    """Give the assessment as one HTML file that needs nothing else; rows are counted, never shown."""
+def assessment_page(
+    scores: Sequence[Score],
+    failed: Sequence[Mapping[str, str]],
+    title: str,
+    columns: Sequence[PublishedColumn] = (),
+    left: Mapping[str, str] | None = None,
+) -> str:
+    """Give the assessment as one HTML file that needs nothing else; rows are counted, never shown.
+
+    `failed` could not be run, `left` was not chosen, each with its reason.
+    """
     ranked = rank_attacks(scores)
+    not_run = {**(left or {}), **{item["measure"]: item["reason"] for item in failed}}
     return template("assessment.html").render(
         internal=True,
         title=title,
-        best=best_attack(ranked),
+        best=best_attack(ranked, not_run),
+        cards=card_rows(attacker_cards(scores, not_run)),
+        columns=to_look_at(columns),
         ranked=[_attack(attack) for attack in ranked],
         families=[
             {"key": "risk", "title": "Risk", "rows": _rows(scores, "risk")},

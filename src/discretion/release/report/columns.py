@@ -17,6 +17,7 @@ _ROLES = {
     "sensitive": "sensitive",
     "weight": "weight",
     "household": "household",
+    "unit": "unit (person or business with several records)",
     "stratum": "stratum",
     "geography": "geography",
     "other": "other",

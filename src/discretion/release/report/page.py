@@ -7,6 +7,9 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from discretion.release.published import published_columns, to_look_at
+from discretion.release.ranking import NOT_IN_PLAN, attacker_cards
+from discretion.release.report.attackers import card_rows
 from discretion.release.report.columns import columns_of
 from discretion.release.report.exposure import details_of, exposed_of
 from discretion.release.report.figures import figures_of
@@ -38,8 +41,11 @@ def content_of(release: Release, *, internal: bool) -> dict[str, Any]:
     """Gather what the template needs."""
     risk = scores_of(release, "risk", internal=internal)
     utility = scores_of(release, "utility", internal=internal)
+    scores = release.attacks()
     return {
         "internal": internal,
+        "cards": card_rows(attacker_cards(scores, chosen=NOT_IN_PLAN), figures=internal),
+        "judged": to_look_at(published_columns(release.data, scores)) if internal else (),
         "summary": summary_of(release, risk, utility, internal=internal),
         "requirements": requirements_of(release, internal=internal),
         "steps": steps_of(release, internal=internal),

@@ -61,5 +61,5 @@ def sides_of(release: Release) -> Sides:
 
 def plain_columns(sides: Sides) -> list[str]:
     """Name the columns of both data sets that describe persons: no identifiers, weights or household numbers."""
-    excluded = sides.original.having("identifier", "weight", "household")
+    excluded = sides.original.having("identifier", "weight", "household", "unit")
     return [name for name in sides.released.columns if name in sides.original.columns and name not in excluded]

@@ -37,6 +37,8 @@ class RequirementRow:
     meaning: str
     settings: tuple[Setting, ...]
     caveats: tuple[str, ...]
+    attacker: str = ""
+    """who is assumed to attack, where the requirement is a privacy model"""
     classes: tuple[ClassRow, ...] = ()
     classes_left_out: str = ""
 
@@ -60,6 +62,7 @@ def _row(finding: Finding, internal: bool) -> RequirementRow:
         meaning=finding.result.meaning if internal else "",
         settings=settings_of(part, internal=internal, publish=publish),
         caveats=caveats(type(part)),
+        attacker=finding.result.attacker if isinstance(finding.result, Verdict) else "",
         classes=classes,
         classes_left_out=left_out,
     )

@@ -63,6 +63,9 @@ class GroupAttack(Measure, kind="group-attack"):
     release, or generalized, is never near another (where all are generalized the attack is refused), and
     a record without it takes no part in totals.
 
+    With `truth: released` the published values are taken as true, so that the release alone is enough: it tells what
+    somebody believes to have learnt, also where rows cannot be matched or records were suppressed.
+
     Does not see inference across groups or tables, from several releases, or by models (`ModelDisclosure`). Time
     O(n log n), and for totals the number of groups times the coalition; memory linear.
 
@@ -100,6 +103,8 @@ class GroupAttack(Measure, kind="group-attack"):
     """column of weights with which values enter the total"""
     missing: Literal["category", "ignore"] = "category"
     """how a missing value in `columns` counts: as a category of its own, or by leaving its record out"""
+    truth: Literal["original", "released"] = "original"
+    """whose values count as true: the original's (rows must match), or the published ones (the release is enough)"""
 
     family: ClassVar[Family] = "risk"
     better: ClassVar[Better] = "lower"
@@ -112,6 +117,10 @@ class GroupAttack(Measure, kind="group-attack"):
         if self.weight is not None and self.published == "values":
             raise ValueError('`weight` is for `published="total"` only')
         return self
+
+    def run(self, original: Dataset, released: Dataset, ctx: Context) -> Score:
+        """Attack the release; with `truth: released` it needs nothing else."""
+        return super().run(released if self.truth == "released" else original, released, ctx)
 
     def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:
         """Attack every member of every group."""
@@ -135,11 +144,14 @@ class GroupAttack(Measure, kind="group-attack"):
             f"For {as_percent(value)} of the records {who} a sensitive value from the group "
             f"({as_percent(chance)} without the groups)."
         )
+        if self.truth == "released":
+            meaning += " Published values are taken as true."
         return self.score(
             value,
             said(meaning, warned),
             per_record=learnt,
             columns=list(columns),
+            coalition=self.coalition,
             chance=chance,
             per_column={name: float(one.learnt[one.counted].mean()) for name, one in found.items()},
             attacks={name: one.detail for name, one in found.items()},
@@ -174,7 +186,9 @@ class GroupAttack(Measure, kind="group-attack"):
         return dense, kept
 
     def _attack_values(self, original: Dataset, released: Dataset, name: str, groups: Ints, kept: Bools) -> _Learnt:
-        if original.is_numeric(name) and released.is_numeric(name):
+        numbers = original.is_numeric(name) and released.is_numeric(name)
+        numbers = numbers and not (original.is_category(name) and released.is_category(name))
+        if numbers:
             x, y = original.number(name), released.number(name)
             counted, shown = ~np.isnan(x) & kept, ~np.isnan(y)
         else:
@@ -187,7 +201,7 @@ class GroupAttack(Measure, kind="group-attack"):
                 )
 
         def near(of: Ints) -> Near:
-            if original.is_numeric(name) and released.is_numeric(name):
+            if numbers:
                 return near_numbers(of, x[kept], y[kept], self.percent)
             return near_categories(of, true[kept], published[kept])
 

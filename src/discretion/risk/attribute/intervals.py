@@ -11,7 +11,7 @@ from pydantic import Field
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
-from discretion.errors import DataError
+from discretion.errors import DataError, PlanError
 from discretion.measure import Better, Measure, Score, as_percent
 from discretion.part import Columns, Family
 
@@ -55,6 +55,10 @@ class _Interval(Measure):
     def _tests(self, original: Dataset, released: Dataset, ctx: Context) -> _Tests:
         """Test every value, and every value against that of a random other record."""
         columns = original.choose(self.columns, "perturb")
+        if not self.columns:
+            columns = tuple(name for name in columns if not original.is_category(name))
+            if not columns:
+                raise PlanError(f"{self.kind}: all numeric columns are categories (few whole numbers); give `columns`")
         released.require(columns)
         shuffled = ctx.rng.permutation(len(original))
         hit, chance, counted, hidden = [], [], [], 0

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 from math import comb
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +43,9 @@ class ModelDisclosure(Measure, kind="model-disclosure"):
     With `scan`, all sets of up to that many features are tried: a good prediction from few attributes is the one to
     worry about.
 
+    With `truth: released` the published records themselves are predicted, each by a model that has not seen it: the
+    release alone is enough.
+
     People without a true value are left out, published records without the target do not train. Does not see attributes
     that are not in the data (see `ModelAgreement`). Time: `folds` + 1 fits, times the number of sets in a scan.
 
@@ -73,9 +76,16 @@ class ModelDisclosure(Measure, kind="model-disclosure"):
     scan: int = Field(0, ge=0)
     """also try all sets of up to this many features (0: do not)"""
 
+    truth: Literal["original", "released"] = "original"
+    """whose values are predicted: those of the original's people (rows must match), or of the published records"""
+
     family: ClassVar[Family] = "risk"
     better: ClassVar[Better] = "lower"
     limits: ClassVar[tuple[float | None, float | None]] = (0.0, 1.0)
+
+    def run(self, original: Dataset, released: Dataset, ctx: Context) -> Score:
+        """Attack the release; with `truth: released` it needs nothing else."""
+        return super().run(released if self.truth == "released" else original, released, ctx)
 
     def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:
         """Train on the release, predict the original."""

@@ -1,6 +1,8 @@
-"""Household risk: who finds one member has found the household. (R10)"""
+"""Household risk: who finds one member has found the household, and a family may be rare as a whole. (R10)"""
 
 from __future__ import annotations
+
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +11,8 @@ from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.data.households import Households, find_households
 from discretion.errors import PlanError
-from discretion.measure import Score, as_percent
+from discretion.measure import Better, Measure, Score, as_percent
+from discretion.part import Columns, Family
 from discretion.risk.identity.individual import WeightedRisk
 from discretion.risk.identity.truthful import having_column, said, source_of, warning
 
@@ -23,7 +26,7 @@ class HouseholdRisk(WeightedRisk, kind="household-risk"):
     household is 1 − Π(1−r) over its members, r their individual risks (see `IndividualRisk`), as if members were found
     independently of each other. The value is the mean over the records; `per_record` is the risk of the record's
     household. Does not see households that are conspicuous as a whole: by their size, or by a combination of members
-    that nobody else has. Assumes unperturbed quasi-identifiers. Time linear.
+    that nobody else has (see `HouseholdUniqueness`). Assumes unperturbed quasi-identifiers. Time linear.
 
     References
     ----------
@@ -43,7 +46,7 @@ class HouseholdRisk(WeightedRisk, kind="household-risk"):
     def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:  # noqa: ARG002
         """Estimate every class, then multiply within households."""
         columns = released.choose(self.columns, "classes")
-        homes = self._households(original, released)
+        homes = _households(self.kind, self.household, original, released)
         sizes = self.sizes(original, released, columns)
         risk = self.risks(sizes)
         counted = ~np.isnan(risk)
@@ -72,13 +75,78 @@ class HouseholdRisk(WeightedRisk, kind="household-risk"):
             **warned,
         )
 
-    def _households(self, original: Dataset, released: Dataset) -> Households:
-        if self.household:
-            return find_households(having_column(original, released, self.household), self.household)
-        for data in (released, source_of(original, released)):
-            if data is not None and data.having("household"):
-                return find_households(data)
-        raise PlanError("household-risk: no column has the role household; name one as `household`")
+
+class HouseholdUniqueness(Measure, kind="household-uniqueness"):
+    """Share of records that live in a household whose composition nobody else has.
+
+    The composition is the number of members together with the quasi-identifier values of each, whatever their order.
+    Such a household is found, with all its members, by anybody who knows the family; persons may be k-anonymous at the
+    same time. `per_record` is 1/(households with the same composition): the probability of picking the right one.
+    Where the release has no household column, the households of the original are taken: equal weights, equal addresses
+    or neighboring rows may tell them. A missing value is a value of its own. Assumes unperturbed quasi-identifiers, and
+    warns where they were perturbed. Time O(n log n), memory linear.
+
+    References
+    ----------
+    Hundepool et al. (2012), Statistical disclosure control, 3.3 (household files); catalogue R10.
+
+    Examples
+    --------
+    >>> import polars as pl, discretion as dc
+    >>> homes = pl.DataFrame({"home": [1, 1, 2, 2, 3, 3], "age": ["30s", "0s", "0s", "30s", "30s", "30s"]})
+    >>> dc.HouseholdUniqueness(columns=["age"], household="home")(homes).value
+    0.3333333333333333
+    """
+
+    columns: Columns = ()
+    """columns of the members an intruder may know; without it, the quasi-identifiers"""
+    household: str = ""
+    """column with the number of the household; without it, the one with that role"""
+
+    family: ClassVar[Family] = "risk"
+    better: ClassVar[Better] = "lower"
+    needs: ClassVar[Literal["both", "released"]] = "released"
+    limits: ClassVar[tuple[float | None, float | None]] = (0.0, 1.0)
+
+    def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:  # noqa: ARG002
+        """Count the households of each composition."""
+        columns = released.choose(self.columns, "classes")
+        homes = _households(self.kind, self.household, original, released)
+        kinds, number, counts = np.unique(homes.kinds(released, columns), return_inverse=True, return_counts=True)
+        of_home = counts[number]
+        unique = of_home == 1
+        value = float(unique[homes.of].mean())
+        warned = warning(original, released, columns)
+        chance = 1.0 / len(homes)
+        meaning = (
+            f"{as_percent(value)} of the records live in a household whose composition nobody else has "
+            f"(guessing finds {as_percent(chance)} of the households)."
+        )
+        return self.score(
+            value,
+            said(meaning, warned),
+            per_record=1.0 / of_home[homes.of],
+            columns=list(columns),
+            household=homes.column,
+            published=homes.column in released.columns,
+            records=len(homes.of),
+            households=len(homes),
+            compositions=len(kinds),
+            unique_households=int(unique.sum()),
+            mean_risk=float((1.0 / of_home[homes.of]).mean()),
+            chance=chance,
+            **warned,
+        )
+
+
+def _households(kind: str, named: str, original: Dataset, released: Dataset) -> Households:
+    """Find the households of the released records: in the release, or in the data it came from."""
+    if named:
+        return find_households(having_column(original, released, named), named)
+    for data in (released, source_of(original, released)):
+        if data is not None and data.having("household"):
+            return find_households(data)
+    raise PlanError(f"{kind}: no column has the role household; name one as `household`")
 
 
 def _at_least_one(risk: Floats, home: NDArray[np.int64], homes: int) -> Floats:

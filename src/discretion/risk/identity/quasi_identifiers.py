@@ -100,6 +100,8 @@ class QuasiIdentifiers(Measure, kind="quasi-identifiers"):
             said(meaning, warned),
             per_record=self._per_record(released, columns, best.columns),
             columns=list(columns),
+            records=len(released),
+            chance=1.0 / len(released),
             best=best.to_dict(),
             best_of_size=by_size,
             single={s.columns[0]: s.to_dict() for s in subsets if len(s.columns) == 1},

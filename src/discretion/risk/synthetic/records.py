@@ -88,7 +88,7 @@ def _numbers(tables: Sequence[Dataset], name: str) -> list[Floats] | None:
     import polars as pl
 
     types = [table.frame.schema[name] for table in tables]
-    if tables[0].type_of(name) == "nominal":
+    if tables[0].type_of(name) == "nominal" or all(table.is_category(name) for table in tables):
         return None
     if all(kind.is_numeric() for kind in types):
         exact = as_differences([table.frame[name] for table in tables])

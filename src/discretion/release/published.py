@@ -1,0 +1,105 @@
+"""Every published column judged: what it looks like, what it adds to uniqueness, what it gives away by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from discretion.data.dataset import Dataset
+from discretion.data.detect import Proposal, propose
+from discretion.measure import Score, as_percent
+
+_TELLING = ("identifier", "quasi", "geography", "stratum", "household")
+"""Roles that a column without one should perhaps have."""
+
+
+@dataclass(frozen=True)
+class PublishedColumn:
+    """One published column: its roles, what it seems to be if nobody said, and what was found about it."""
+
+    name: str
+    roles: tuple[str, ...]
+    looks_like: str
+    """role that its name and values suggest, where it has the role `other`; empty where nothing does"""
+    unique: float | None
+    """share of the records that are unique when this column is known with the quasi-identifiers"""
+    notes: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give what was found as plain data."""
+        return asdict(self)
+
+
+def published_columns(released: Dataset, scores: Iterable[Score] = ()) -> tuple[PublishedColumn, ...]:
+    """Judge every published column, whatever its role; figures of attacks that were run are used where they fit.
+
+    A column of the role `other` (or none) that looks like a quasi-identifier is added to the quasi-identifiers: what
+    it adds to the share of unique records is what an intruder gains who knows it too.
+    """
+    found = {score.measure: score.detail for score in scores}
+    quasi = tuple(name for name in released.having("quasi") if not released.frame.schema[name].is_nested())
+    alone = _unique(released, quasi) if quasi else 0.0
+    proposals = {one.column: one for one in propose(released)}
+    return tuple(_judge(released, name, quasi, alone, proposals[name], found) for name in released.columns)
+
+
+def to_look_at(columns: Iterable[PublishedColumn]) -> tuple[PublishedColumn, ...]:
+    """Give the columns about which something was found."""
+    return tuple(column for column in columns if column.notes)
+
+
+def _judge(
+    data: Dataset,
+    name: str,
+    quasi: tuple[str, ...],
+    alone: float,
+    proposal: Proposal,
+    found: Mapping[str, Mapping[str, Any]],
+) -> PublishedColumn:
+    roles = tuple(role for role in data.schema[name].roles)
+    notes: list[str] = []
+    looks_like, unique = "", None
+    if roles == ("other",) and proposal.role in _TELLING:
+        looks_like = proposal.role
+        notes.append(f"looks like {proposal.role} ({proposal.reason})")
+        if not data.frame.schema[name].is_nested():
+            unique = _unique(data, (*quasi, name))
+            notes.append(
+                f"known with the quasi-identifiers, {as_percent(unique)} of the records are unique "
+                f"({as_percent(alone)} without)"
+            )
+    notes += _found_about(name, roles, found)
+    return PublishedColumn(name, roles, looks_like, unique, tuple(notes))
+
+
+def _unique(data: Dataset, columns: tuple[str, ...]) -> float:
+    counts = data.class_counts(columns)
+    return float((counts == 1).sum() / max(len(data), 1))
+
+
+def _found_about(name: str, roles: tuple[str, ...], found: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Put together what attacks on single columns said about one."""
+    notes = []
+    rare = found.get("rare-values", {}).get("per_column", {}).get(name, {})
+    if "rare_categories" in rare:
+        notes.append(f"{rare['rare_categories']} records have a rare category (the rarest: {rare['fewest']} records)")
+    if "extremes" in rare:
+        notes.append(f"{rare['extremes']} records have an extreme value far from the others")
+    told = found.get("weight-disclosure", {})
+    if name == told.get("weight"):
+        per_column = told["per_column"].items()
+        worth = [(n, one) for n, one in per_column if one["share"] > one["chance"] + 0.01]
+        notes += [
+            f"tells {n} of {as_percent(one['share'])} of the records (guessing: {as_percent(one['chance'])})"
+            for n, one in sorted(worth, key=lambda item: -item[1]["share"])
+        ]
+    homes = found.get("household-uniqueness", {})
+    if "household" in roles and homes:
+        alone, every = homes["unique_households"], homes["households"]
+        notes.append(f"{alone} of {every} households have a composition of their own")
+    keys = [key for key in found.get("quasi-identifiers", {}).get("minimal_keys", ()) if name in key]
+    if keys:
+        shown = "; ".join(" + ".join(key) for key in keys[:3])
+        notes.append(f"part of a key that tells every record apart: {shown}")
+    return notes

@@ -44,6 +44,7 @@ def assess(
     """Attack a release and measure what is left of it, and say what an attacker can do best."""
     from discretion.release.attack_set import attack_set
     from discretion.release.ranking import best_attack, rank_attacks
+    from discretion.risk.identity.intruder import knowing_method
 
     quiet, as_json = options.pop("quiet"), options.pop("as_json")
     schema, reading = take_schema(options)
@@ -51,7 +52,7 @@ def assess(
         check_files([page], force=False)
     before = read_with(original, schema, reading, quiet)
     before, after = read_pair(before, released, reading, id_column, quiet)
-    chosen = [_parse_measure(text) for text in measures]
+    chosen = [knowing_method(_parse_measure(text), True) for text in measures]
     attacks = chosen or attack_set(before, after)
     if not attacks:
         raise PlanError("nothing to measure: give roles (--quasi, --sensitive, …) or --measure")

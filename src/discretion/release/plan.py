@@ -116,6 +116,8 @@ class Plan:
     title: str = ""
     confirmed: bool = True
     seed_file: str | None = None
+    knows_method: bool = True
+    """whether attacks are also run by an intruder who knows the steps; where not, both reports say so"""
     base: Path = field(default_factory=Path)
     tune: Mapping[str, Any] = field(default_factory=dict)
     """what `discretion tune` explores, as the plan writes it"""
@@ -156,6 +158,7 @@ class Plan:
             "requirements": [requirement.to_plan() for requirement in self.requirements],
             "output": {k: v for k, v in vars(self.output).items() if v and (k, v) != ("format", "csv")},
             "seed_file": self.seed_file,
+            "knows_method": None if self.knows_method else False,
             "tune": dict(self.tune),
         }
         return {key: value for key, value in content.items() if value not in (None, "", {}, [])}

@@ -21,7 +21,7 @@ from discretion.release.plan_file import Origin, PlanText
 
 _SECTIONS = (
     "title", "data", "roles", "confirmed", "types", "hierarchies", "missing_codes", "orders",
-    "steps", "measures", "requirements", "output", "seed_file", "tune",
+    "steps", "measures", "requirements", "output", "seed_file", "tune", "knows_method",
 )  # fmt: skip
 _DATA_OPTIONS = (
     "path",
@@ -68,6 +68,7 @@ class PlanParser:
             title=str(content.get("title") or ""),
             confirmed=self._flag("confirmed", True),
             seed_file=self._text("seed_file"),
+            knows_method=self._flag("knows_method", True),
             base=self.base,
             tune=self._tune(),
             text=self.text,

@@ -19,6 +19,7 @@ from discretion.release.plan import Plan, Shown
 from discretion.release.plan_columns import check_columns
 from discretion.release.release import Measured, Release
 from discretion.release.study import Study
+from discretion.risk.identity.intruder import knowing_method
 
 
 def read_data(plan: Plan, source: str | None = None, report: Callable[[str], None] | None = None) -> Dataset:
@@ -154,18 +155,18 @@ def conclude(plan: Plan, study: Study) -> Release:
     measured = []
     for number, item in enumerate(shown):
         study.progress(number, len(shown), f"measuring: {item.measure.kind}")
-        measured.append(_measure(item, study.original, published, ctx))
+        measured.append(_measure(item, study.original, published, ctx, plan.knows_method))
     findings = []
     for number, requirement in enumerate(plan.requirements):
         study.progress(number, len(plan.requirements), f"checking: {requirement.part.kind}")
-        findings.append(judge(requirement, study.original, published, ctx))
+        findings.append(judge(requirement, study.original, published, ctx, knows_method=plan.knows_method))
     return Release(plan, study, published, tuple(measured), tuple(findings))
 
 
-def _measure(shown: Shown, original: Dataset, released: Dataset, ctx: Context) -> Measured:
-    measure = shown.measure
+def _measure(shown: Shown, original: Dataset, released: Dataset, ctx: Context, knows_method: bool) -> Measured:
+    measure = shown.measure if knows_method else knowing_method(shown.measure, False)
     inner = ctx.within(f"measure/{measure.kind}")
     before: Score | None = None
     if measure.needs == "released" or measure.family == "risk":
         before = measure.run(original, original, inner)
-    return Measured(measure, before, measure.run(original, released, inner), shown.publish)
+    return Measured(shown.measure, before, measure.run(original, released, inner), shown.publish)

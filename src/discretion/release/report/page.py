@@ -40,6 +40,7 @@ def content_of(release: Release, *, internal: bool) -> dict[str, Any]:
     utility = scores_of(release, "utility", internal=internal)
     return {
         "internal": internal,
+        "knows_method": release.plan.knows_method,
         "summary": summary_of(release, risk, utility),
         "requirements": requirements_of(release, internal=internal),
         "steps": steps_of(release, internal=internal),

@@ -95,9 +95,7 @@ def tune(
     data = Dataset.of(dataset)
     settings = settings_of(methods)
     first = _fixed_steps(before)
-    check_numbers(
-        max_risk=max_risk, min_utility=min_utility, seconds=seconds, runs=runs, sample=sample, draws=draws
-    )
+    check_numbers(max_risk=max_risk, min_utility=min_utility, seconds=seconds, runs=runs, sample=sample, draws=draws)
     figures = [
         Scale(take_measures(risk, "risk") if risk is not None else default_risk(data, settings), "risk"),
         Scale(take_measures(utility, "utility") if utility is not None else default_utility(data, settings), "utility"),

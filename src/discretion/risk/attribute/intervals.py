@@ -189,10 +189,11 @@ class _PerColumnInterval(_Interval):
         """Test every value."""
         tests = self._tests(original, released, ctx)
         hit, informed, chance, counted, columns, hidden, known_of = tests
-        plain, known = (float(np.mean([_share(x[:, j], counted[:, j]) for j in range(len(columns))])) for x in tests[:2])
-        hit = informed if known > plain else hit
+        shares = [[_share(x[:, j], counted[:, j]) for j in range(len(columns))] for x in (hit, informed)]
+        hit = np.where(np.greater(shares[1], shares[0]), informed, hit)  # the better attack on each column
         per_column = {name: _share(hit[:, j], counted[:, j]) for j, name in enumerate(columns)}
-        value = max(plain, known)
+        plain, value = float(np.mean(shares[0])), float(np.mean(list(per_column.values())))
+        known = value
         by_chance = float(np.mean([_share(chance[:, j], counted[:, j]) for j in range(len(columns))]))
         return self.score(
             value,
@@ -231,7 +232,7 @@ class IntervalRisk(_Interval, kind="interval-risk"):
     sd_share: float = Field(0.05, gt=0)
     """half width of the interval, in standard deviations of the published column"""
 
-    def _disclosed(self, original: Floats, released: Floats, guess: Floats) -> Bools:  # noqa: ARG002
+    def _disclosed(self, original: Floats, released: Floats, guess: Floats) -> Bools:
         half = self.sd_share * _sd(released)
         return (original >= guess - half) & (original <= guess + half)
 

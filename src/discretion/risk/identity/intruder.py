@@ -143,9 +143,12 @@ _M = TypeVar("_M", bound=Part)
 def knowing_method(measure: _M, knows: bool | None) -> _M:
     """Give an attack for an intruder who knows the method, or does not, unless the attack says so itself."""
     intruder: Any = getattr(measure, "intruder", None)
+    inner: Any = getattr(measure, "measure", None)
     fields = type(measure).model_fields
     if knows is None:
         return measure
+    if isinstance(inner, Part):
+        return measure.model_copy(update={"measure": knowing_method(inner, knows)})
     if "knows_method" in fields and getattr(measure, "knows_method", None) is None:
         return measure.model_copy(update={"knows_method": knows})
     uses = measure.kind == "distance-linkage" or not knows

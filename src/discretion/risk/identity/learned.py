@@ -68,7 +68,7 @@ class LearnedLinkage(Measure, kind="learned-linkage"):
     distance: DistanceName = "weighted"
     """form of the distance: a weighted mean, an ordered weighted average, a bilinear form, or a Choquet integral"""
     folds: int = Field(5, ge=0)
-    """parts of the records for the cross-validated figure; 0 or 1 leaves it out, and the value is the bound in sample"""
+    """parts of the records for the cross-validated figure; 0 or 1 leaves it out (the value is then in sample)"""
     learn_records: int = Field(1000, ge=2)
     """records the distance is learned on; where there are more, a random sample of them"""
     milp_bound: bool = False

@@ -127,8 +127,9 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
         figures, shares = links.figures(seen.rows), links.shares
         detail: dict[str, Any] = {"plain": figures["reid_k"]}
         known, told = self._known(original, released, columns, seen, links, ctx)
-        if told:
-            detail |= {"informed": figures["reid_k"], **told}
+        detail |= told
+        if "known_of" in told:
+            detail["informed"] = figures["reid_k"]
         if known is not None:
             informed = known.links.figures(seen.rows[known.targets])
             certain = max(min(known.certain, informed["reid_k"]), figures["known_reid"])
@@ -289,9 +290,7 @@ def _linked(
     return Links(*merged, lost)
 
 
-def _informed_search(
-    informed: Informed, rows: NDArray[np.int64], targets: NDArray[np.int64], ctx: Context
-) -> Links:
+def _informed_search(informed: Informed, rows: NDArray[np.int64], targets: NDArray[np.int64], ctx: Context) -> Links:
     if informed.exchange is None:
         return _search(_part_of(informed.space, targets), rows[targets], ctx)
     from discretion.risk.identity.transparency.swaps import search_exchanged

@@ -117,8 +117,8 @@ def _with_noise(view: View, space: Space, history: History, intruder: Intruder, 
     """Measure differences by the known distribution of the noise instead of the spread of the column.
 
     A candidate y counts by f(y|x)/m(y), how much likelier it is for the record x than for anybody: with normal noise of
-    variance s·σ² the distance of x from its best prediction μ + (y − μ)/(1 + s), in units of what stays unknown. Laplace
-    noise and factors count by f(y|x) alone, their logarithms where they are log-normal.
+    variance s·σ² the distance of x from its best prediction μ + (y − μ)/(1 + s), in units of what stays unknown.
+    Laplace noise and factors count by f(y|x) alone, their logarithms where they are log-normal.
     """
     from discretion.kernels.linkage_mixed import ABSOLUTE, NOMINAL, SQUARED
 
@@ -245,9 +245,7 @@ def _with_windows(view: View, space: Space, history: History, used: dict[str, st
     return with_swaps(space, swapped, windows, view.worst_case) if swapped else space
 
 
-def _window(
-    view: View, space: Space, history: History, name: str, used: dict[str, str], ctx: Context
-) -> Window | None:
+def _window(view: View, space: Space, history: History, name: str, used: dict[str, str], ctx: Context) -> Window | None:
     j = space.columns.index(name)
     x, y = space.known[:, j], space.published[:, j]
     step: Any = history.only_step(name)

@@ -74,7 +74,8 @@ def test_some_targets_stand_for_all_where_there_are_many(monkeypatch: pytest.Mon
     released = dc.AdditiveNoise(columns=["a", "b"], sd_share=0.1)(data, seed=1)
     whole = dc.DistanceLinkage(columns=["a", "b"])(data, released)
     assert "interval" not in whole.detail
-    monkeypatch.setattr(linkage, "_TARGETS", 150)
+    monkeypatch.setattr(linkage, "_ALL", 100)
+    monkeypatch.setattr(linkage, "_TARGETS", (50, 150))
     again = dc.AdditiveNoise(columns=["a", "b"], sd_share=0.1)(data, seed=1)
     some = dc.DistanceLinkage(columns=["a", "b"])(data, again)
     low, high = some.detail["interval"]

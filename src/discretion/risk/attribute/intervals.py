@@ -85,8 +85,8 @@ class _Interval(Measure):
             chance.append(self._disclosed(true, published[shuffled], published[shuffled]))
             counted.append(~np.isnan(true))
             hidden += int((np.isnan(published) & counted[-1]).sum())
-        joined = [np.column_stack(tests) for tests in (hit, informed, chance, counted)]
-        return _Tests(*joined, columns, hidden, known_of)
+        a, b, c, d = (np.column_stack(tests) for tests in (hit, informed, chance, counted))
+        return _Tests(a, b, c, d, columns, hidden, known_of)
 
     def _guess(self, true: Floats, published: Floats, step: Any) -> Floats | None:
         """Give where somebody who knows the step looks for the true values; None where at the published ones."""
@@ -105,17 +105,17 @@ def _without_noise(y: Floats, step: Any) -> Floats | None:
     mean = float(np.nanmean(y))
     if step.kind in ("additive-noise", "correlated-noise"):
         sd_share = getattr(step, "sd_share", None)
-        return mean + (y - mean) / (1.0 + (step.variance_share if sd_share is None else sd_share**2))
+        return np.asarray(mean + (y - mean) / (1.0 + (step.variance_share if sd_share is None else sd_share**2)))
     if step.kind in ("variance-preserving-noise", "orthogonal-noise"):
         share = step.variance_share
-        return mean + (y - mean) * (np.sqrt(1 - share) if step.kind.startswith("variance") else 1 - share / 2)
+        return np.asarray(mean + (y - mean) * (np.sqrt(1 - share) if step.kind.startswith("var") else 1 - share / 2))
     if step.kind == "multiplicative-noise" and np.nanmin(y) > 0:
         logs, noise = np.log(y), float(np.log1p(step.sd**2))
         center, spread = float(np.nanmean(logs)), float(np.nanvar(logs))
         kept = max(spread - noise, 0.0) / spread if spread > 0 else 1.0
         return np.asarray(np.exp(center + noise / 2 + (logs - center) * kept))
     if step.kind == "round" and step.how in ("up", "down"):
-        return y + (step.base / 2 if step.how == "down" else -step.base / 2)
+        return np.asarray(y + (step.base / 2 if step.how == "down" else -step.base / 2))
     return None
 
 
@@ -130,19 +130,17 @@ def _swapped_from(y: Floats, ranked: Floats, inside: Floats, percent: float) -> 
     n = len(ranked)
     reach = max(1, int(np.floor(percent * n / 100 + 1e-9)))
     lower, upper, _ = swap_law(n, reach)
-    sums = [np.concatenate([[0.0], np.cumsum(np.exp(part - part.max()))]) for part in (lower, upper)]
-    weights = [np.exp(part - part.max()) for part in (lower, upper)]
+    low, high = (np.exp(part - part.max()) for part in (lower, upper))
+    from_end = np.append(np.cumsum(low[::-1])[::-1], 0.0)  # both sums grow toward the larger terms: no digits are lost
+    from_start = np.concatenate([[0.0], np.cumsum(high)])
     place = (np.searchsorted(ranked, y, "left") + np.searchsorted(ranked, y, "right") - 1) // 2
     place, half = np.clip(place, 0, n - 1), np.minimum(inside, reach / 2).astype(np.int64)
-    scale = np.exp(lower.max() + upper.max())
 
     def mass(first: NDArray[np.int64], last: NDArray[np.int64]) -> Floats:
         first, last = np.maximum(first, place - reach), np.minimum(last, place + reach)
-        below = [np.clip(first, 0, n), np.clip(np.minimum(last + 1, place), 0, n)]
-        above = [np.clip(np.maximum(first, place + 1), 0, n), np.clip(last + 1, 0, n)]
-        under = np.maximum(sums[0][below[1]] - sums[0][below[0]], 0.0) * weights[1][place]
-        over = np.maximum(sums[1][above[1]] - sums[1][above[0]], 0.0) * weights[0][place]
-        return np.asarray(scale * (under + over))
+        below = from_end[np.clip(first, 0, n)] - from_end[np.clip(np.minimum(last + 1, place), 0, n)]
+        above = from_start[np.clip(last + 1, 0, n)] - from_start[np.clip(np.maximum(first, place + 1), 0, n)]
+        return np.asarray(np.maximum(below, 0.0) * high[place] + np.maximum(above, 0.0) * low[place])
 
     centers = np.stack([place, place - reach + half, place + reach - half])
     best = np.argmax(np.stack([mass(center - half, center + half) for center in centers]), axis=0)
@@ -325,4 +323,4 @@ class RankInterval(_PerColumnInterval, kind="rank-interval"):
         highest = np.maximum(np.searchsorted(ranked, guess, side="right") - 1, 0)
         below = ranked[np.clip(lowest - reach, 0, n - 1)]
         above = ranked[np.clip(highest + reach, 0, n - 1)]
-        return (original >= below) & (original <= above) & ~np.isnan(released)
+        return np.asarray((original >= below) & (original <= above) & ~np.isnan(released))

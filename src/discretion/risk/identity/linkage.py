@@ -22,8 +22,12 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-_TARGETS, _PAIRS, _PAIRS_THOROUGH, _FEWEST = 10_000, 10_000_000, 200_000_000, 200
-"""Records the informed attack is run on, and pairs of records it follows, where nobody asked for more."""
+_ALL, _TARGETS, _THOROUGH = 2_000, (1_000, 10_000), 20_000
+"""Up to so many records all are attacked by the method, above that some: first few, more if they leave it open."""
+_PAIRS, _PAIRS_THOROUGH, _FEWEST = 5_000_000, 200_000_000, 200
+"""Pairs of records that are followed, and the fewest records."""
+_OPEN = 0.02
+"""Width of an interval that asks for more targets."""
 _SCANNED = 500
 """Records on which guesses at the method are tried, and on which certainty is judged."""
 
@@ -78,9 +82,9 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
     the method allows one candidate alone, and it is the right one: this intruder knows it. A release from elsewhere
     has no known steps: `intruder: {knows_method: true}` scans the methods that fit the rows over a grid of parameters
     (`scanned`) and takes the best; `intruder: {method: […]}` names them. `knows_method: false` leaves all this out.
-    Above 10,000 records (or 10 million pairs to follow) the informed attack is run on as many records drawn at random,
-    and `interval` holds its figure with 95 % confidence; with `knows_method: true` 200 million pairs. Shuffling, and a
-    column that several steps changed, are attacked as if the method were unknown.
+    Above 2,000 records the informed attack is run on 1,000 drawn at random, on 10,000 where the 95 % `interval` of its
+    figure is wider than 0.02 (on fewer where more than 5 million pairs would be followed); with `knows_method: true` on
+    up to 20,000. Shuffling, and a column that several steps changed, are attacked as if the method were unknown.
 
     Does not see other attacks: weighted or learned distances, agreement patterns (see probabilistic-linkage), groups
     of records, attributes inferred without a link. Exact; time about O(n log n) for up to ten columns of numbers,
@@ -133,7 +137,7 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
         if known is not None:
             informed = known.links.figures(seen.rows[known.targets])
             certain = max(min(known.certain, informed["reid_k"]), figures["known_reid"])
-            detail |= {"informed": informed["reid_k"], **known.interval(len(seen.rows))}
+            detail |= {"informed": informed["reid_k"], **known.to_detail(len(seen.rows))}
             if informed["reid_k"] >= figures["reid_k"]:
                 figures, shares = informed, np.full(len(seen.rows), np.nan)
                 shares[known.targets] = known.links.shares
@@ -209,16 +213,15 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
             informed, told = self._scan(seen, plain, ctx)
         else:
             return None, {}
-        if informed is None or informed.is_plain:
+        if informed is None:
             return None, unsaid | told
-        targets = _targets(informed, len(seen.rows), bool(self.intruder.knows_method), ctx)
-        links = _linked(informed, seen.rows, targets, plain, ctx)
-        told |= {"known_of": dict(informed.used), "without_candidate": int(links.lost.sum())}
+        known = _attacked(informed, seen.rows, plain, ctx, thorough=bool(self.intruder.knows_method))
+        told |= {"known_of": dict(informed.used), "without_candidate": int(known.links.lost.sum())}
         if any(text.startswith("rank-swap") for text in informed.used.values()):
             told["partners_followed"] = informed.exchange is not None
         if len(informed.space.terms.low):
             told["candidates"] = _mean_candidates(informed.space, ctx)
-        return _Known(links, targets, _certain(informed, seen.rows, targets, ctx)), told
+        return known, told
 
     def _scan(self, seen: View, plain: Links, ctx: Context) -> tuple[Informed | None, dict[str, Any]]:
         """Try the methods that fit the rows on some targets; give the attack that finds most of them."""
@@ -252,15 +255,18 @@ class _Known:
     certain: float
     """share of the targets for which the method leaves one candidate, the right one"""
 
-    def interval(self, records: int) -> dict[str, Any]:
-        """Give how many were drawn, and the 95 % interval of the figure (Wilson's); nothing where all were attacked."""
-        m = len(self.targets)
-        if m == records:
-            return {}
-        p, z = float(self.links.shares.mean()), 1.959964
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % interval of the figure of all (Wilson's, by the variance of a yes or no, which is the largest)."""
+        m, p, z = len(self.targets), float(self.links.shares.mean()), 1.959964
         center, half = p + z * z / (2 * m), z * np.sqrt(p * (1 - p) / m + z * z / (4 * m * m))
         low, high = ((center + sign * half) / (1 + z * z / m) for sign in (-1, 1))
-        return {"targets": m, "interval": [float(low), float(high)]}
+        return float(low), float(high)
+
+    def to_detail(self, records: int) -> dict[str, Any]:
+        """Give how many were drawn, with the interval; nothing where all were attacked."""
+        m = len(self.targets)
+        return {} if m == records else {"targets": m, "interval": list(self.interval)}
 
 
 def _few(informed: Informed, n: int, pairs: int) -> int:
@@ -270,13 +276,23 @@ def _few(informed: Informed, n: int, pairs: int) -> int:
     return min(n, max(_FEWEST, int(pairs / max(informed.exchange[2], 1.0))))
 
 
-def _targets(informed: Informed, n: int, thorough: bool, ctx: Context) -> NDArray[np.int64]:
-    """Draw the records the informed attack is run on: all, unless that takes long."""
+def _attacked(informed: Informed, rows: NDArray[np.int64], plain: Links, ctx: Context, *, thorough: bool) -> _Known:
+    """Attack everybody, or as many drawn at random as the time allows; more where the first leave the figure open."""
+    n = len(rows)
     most = _few(informed, n, _PAIRS_THOROUGH if thorough else _PAIRS)
-    most = most if thorough else min(most, _TARGETS)
-    if most >= n:
-        return np.arange(n)
-    return np.sort(ctx.within("targets").rng.choice(n, most, replace=False)).astype(np.int64)
+    sizes = (_THOROUGH,) if thorough else (n,) if n <= _ALL else _TARGETS
+    drawn = ctx.within("targets").rng.permutation(n)[: min(most, n)]
+
+    def attack(size: int) -> _Known:
+        targets = np.sort(drawn[:size]).astype(np.int64)
+        return _Known(_linked(informed, rows, targets, plain, ctx), targets, 0.0)
+
+    found = attack(sizes[0])
+    for size in sizes[1:]:
+        low, high = found.interval
+        if len(found.targets) < len(drawn) and high - low > _OPEN:
+            found = attack(size)
+    return replace(found, certain=_certain(informed, rows, found.targets, ctx))
 
 
 def _linked(

@@ -23,9 +23,6 @@ from discretion.risk.identity.transparency.windows import Window, center_window,
 
 Floats = NDArray[np.float64]
 
-_TRUE = ("not changed", "generalized: the levels")
-"""What is said of columns whose published values are true."""
-
 
 @dataclass
 class Informed:
@@ -36,12 +33,6 @@ class Informed:
     """for each column what its method told"""
     exchange: tuple[NDArray[np.int64], int, float] | None = field(default=None, repr=False)
     """columns whose partners can be followed, the one whose windows are walked through, and their mean size"""
-
-    @property
-    def is_plain(self) -> bool:
-        """Tell whether all that is known are true values without gaps: agreement finds the same without it."""
-        true = all(text in _TRUE for text in self.used.values()) and len(self.used) == len(self.space.columns)
-        return true and not np.isnan(self.space.published).any()
 
 
 def inform(
@@ -61,6 +52,8 @@ def inform(
     known how they were changed; `made`: these are the steps that made the release, not guessed ones.
     """
     history = History(view.original, steps, unknown)
+    if all(history.is_generalized(name) and not view.released.count_missing(name) for name in view.columns):
+        return None  # true values without gaps: who agrees is found without this knowledge
     exact = intruder.data is None and intruder.error == Mistakes()
     used: dict[str, str] = {}
     known = _done_again(view, history, ctx, used, made) if exact else view
@@ -235,7 +228,7 @@ def _with_windows(view: View, space: Space, history: History, used: dict[str, st
         if space.terms.kinds[j] == NOMINAL:
             if history.is_generalized(name):
                 scale[:, j] = np.inf
-                used[name] = _TRUE[0] if history.is_untouched(name) else _TRUE[1]
+                used[name] = "not changed" if history.is_untouched(name) else "generalized: the levels"
         elif (window := _window(view, space, history, name, used, ctx)) is not None:
             low[:, j], high[:, j] = window
             step: Any = history.only_step(name)
@@ -250,7 +243,7 @@ def _window(view: View, space: Space, history: History, name: str, used: dict[st
     x, y = space.known[:, j], space.published[:, j]
     step: Any = history.only_step(name)
     if history.is_untouched(name):
-        used[name] = _TRUE[0]
+        used[name] = "not changed"
         return x, x
     if step is None:
         return None

@@ -69,10 +69,11 @@ def test_some_records(people: dc.Dataset) -> None:
     released = swapped(people)
     whole = dc.DistanceLinkage(columns=["income", "savings"])(people, released)
     rows = [5, 0, 17]
-    score = dc.DistanceLinkage(columns=["income", "savings"], standardize=False, intruder={"records": rows})(
+    columns, blind = ["income", "savings"], {"knows_method": False}
+    score = dc.DistanceLinkage(columns=columns, standardize=False, intruder={"records": rows, **blind})(
         people, released
     )
-    same = dc.DistanceLinkage(columns=["income", "savings"], standardize=False)(people, released)
+    same = dc.DistanceLinkage(columns=columns, standardize=False, intruder=blind)(people, released)
     assert score.per_record is not None and same.per_record is not None and whole.per_record is not None
     assert np.flatnonzero(~np.isnan(score.per_record)).tolist() == [0, 5, 17]
     assert score.value == pytest.approx(same.per_record[rows].mean())

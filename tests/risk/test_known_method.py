@@ -85,7 +85,10 @@ def test_some_targets_stand_for_all_where_there_are_many(monkeypatch: pytest.Mon
     followed = dc.DistanceLinkage(columns=["a", "b"], intruder={"knows_method": True})(data, swaps)
     part = dc.DistanceLinkage(columns=["a", "b"])(data, swapped(data))
     assert part.detail["targets"] == 150 and part.detail["partners_followed"]
-    assert part.detail["interval"][0] < followed.value < part.detail["interval"][1]
+    assert part.per_record is not None and followed.per_record is not None
+    drawn = np.isfinite(part.per_record)
+    assert drawn.sum() == 150 and np.array_equal(part.per_record[drawn], followed.per_record[drawn])
+    assert part.value == pytest.approx(part.per_record[drawn].mean())
 
 
 # --- every method that has a formula ----------------------------------------------------------------------------

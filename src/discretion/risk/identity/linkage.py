@@ -203,7 +203,7 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
         from discretion.risk.identity.transparency.attack import inform
 
         steps: Sequence[Part] = self.intruder.known_steps(seen.original, seen.released)
-        named, unsaid = bool(self.columns), {"known_of": {}}
+        named = bool(self.columns)
         if steps:
             source = "named for the intruder" if self.intruder.method else "the steps that made the release"
             made = not self.intruder.method
@@ -214,7 +214,7 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
         else:
             return None, {}
         if informed is None:
-            return None, unsaid | told
+            return None, {"known_of": {}, **told}
         known = _attacked(informed, seen.rows, plain, ctx, thorough=bool(self.intruder.knows_method))
         told |= {"known_of": dict(informed.used), "without_candidate": int(known.links.lost.sum())}
         if any(text.startswith("rank-swap") for text in informed.used.values()):
@@ -301,9 +301,10 @@ def _linked(
     """Link the targets with what the method tells, one without any candidate as before."""
     found = _informed_search(informed, rows, targets, ctx)
     lost = found.size == 0
-    before = [array[targets] for array in _arrays(plain)]
-    merged = [np.where(lost, old, new) for old, new in zip(before, _arrays(found), strict=True)]
-    return Links(*merged, lost)
+    size, right, first, exact = (
+        np.where(lost, old[targets], new) for old, new in zip(_arrays(plain), _arrays(found), strict=True)
+    )
+    return Links(size, right, first, exact, lost)
 
 
 def _informed_search(informed: Informed, rows: NDArray[np.int64], targets: NDArray[np.int64], ctx: Context) -> Links:

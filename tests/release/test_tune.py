@@ -421,7 +421,8 @@ def test_a_time_budget_counts_settings(people: dc.Dataset, monkeypatch: pytest.M
 def test_time_that_ends_before_all_rows_says_so(people: dc.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     now = iter(range(10_000))
     monkeypatch.setattr(tuning, "clock", lambda: float(next(now)))
-    found = dc.tune(people, [swaps()], risk=RISK, utility=LOSS, max_risk=1.0, seconds=8, seed=1, runs=1, sample=100)
+    options: dict[str, Any] = {"max_risk": 1.0, "seconds": 8, "seed": 1, "runs": 1, "sample": 100}
+    found = dc.tune(people, [swaps()], risk=RISK, utility=LOSS, knows_method=False, **options)
     # start 0, screening ends at 4.8 (reads 1 to 4: five settings), confirmation at 8 (reads 5 to 8: four settings)
     assert len(found.points) == 5 and not found.not_tried
     assert len(found.not_confirmed) == 1 and sum(p.confirmed for p in found.points) == 4

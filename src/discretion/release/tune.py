@@ -88,7 +88,7 @@ def tune(
     >>> people = dc.datasets.census(600, seed=1)
     >>> swaps = dc.Vary(dc.RankSwap, columns=["savings"], percent=dc.Grid([2, 10, 50]))
     >>> found = dc.tune(people, [swaps], risk=dc.RankInterval(columns=["savings"], percent=5),
-    ...                 utility=dc.VariableChange(columns=["savings"]), max_risk=0.5, seed=1)
+    ...                 utility=dc.VariableChange(columns=["savings"]), max_risk=0.6, seed=1)
     >>> found.best.label
     'rank-swap (percent=10)'
     """

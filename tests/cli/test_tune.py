@@ -41,6 +41,23 @@ def test_the_best_plan_runs(folder: Path, cli: Cli) -> None:
     assert cli("run", folder / "best.yaml", "--quiet").code == 0
 
 
+def test_the_best_plan_meets_the_requirements_of_the_plan(folder: Path, cli: Cli) -> None:
+    """The weakest swap keeps the limit of the section, and not the requirement."""
+    wanted = "requirements:\n  - sd-interval: {columns: [income], percent: 10, at_most: 0.2}\n"
+    text = BASE.replace("requirements:\n", wanted).replace("max_risk: 0.5", "max_risk: 0.9")
+    (folder / "plan.yaml").write_text(text, encoding="utf-8")
+    done = cli("tune", folder / "plan.yaml", "--out", folder / "best.yaml", "--seed-file", folder / "seed")
+    assert done.code == 0 and "does not meet the plan's requirements (sd-interval)" in done.err
+    assert "of fresh draws" in done.err and "no method changes" not in done.err
+    assert cli("run", folder / "best.yaml", "--quiet").code == 0
+    text = text.replace(
+        "    - - rank-swap: {columns: [income], percent: 20}\n      - mdav: {columns: [savings], k: {grid: [3, 10]}}\n",
+        "",
+    )
+    (folder / "plan.yaml").write_text(text, encoding="utf-8")
+    assert "no method changes savings" in cli("tune", folder / "plan.yaml").err
+
+
 def test_json_agrees_with_python(folder: Path, cli: Cli) -> None:
     content = cli("tune", folder / "plan.yaml", "--seed-file", folder / "seed", "--json").json()
     plan = dc.Plan.load(folder / "plan.yaml")

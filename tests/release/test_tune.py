@@ -13,8 +13,10 @@ import pytest
 
 import discretion as dc
 from discretion.release import tune as tuning
+from discretion.release.plan import Requirement
 from discretion.release.study import Study
 from discretion.release.tune_cache import Figure, data_digest
+from discretion.release.tune_limits import tolerance_bound
 from discretion.release.tune_order import Screening, halving
 from discretion.release.tune_result import Point
 from discretion.release.tune_scales import Scale, default_utility, gain_of, loss_of
@@ -97,6 +99,65 @@ def test_the_best_keeps_the_limit_in_every_run(people: dc.Dataset) -> None:
                                max_risk=0.5)  # fmt: skip
     assert result.best is steady and unsure not in result.front
     assert result.table()["keeps_limit"].to_list() == [None, False, True]
+
+
+def test_fresh_draws_of_the_choice_keep_the_limit(people: dc.Dataset) -> None:
+    """Of the settings that every run allowed, the best breaks the limit often; what was drawn anew hardly ever."""
+    lucky, chosen = [], []
+    for seed in range(6):
+        found = dc.tune(people, [swaps(list(range(6, 40, 2)))], risk=RISK, utility=LOSS, max_risk=0.4, seed=seed)
+        allowed = [point for point in found.points if point.worst_risk <= 0.4]
+        first = min(allowed, key=lambda one: one.utility)
+        for fresh in range(25):
+            for point, into in ((first, lucky), (found.best, chosen)):
+                into.append(RISK(people, found.study(point, seed=10_000 + fresh).current).value > 0.4)
+    assert np.mean(chosen) <= 0.05 and np.mean(lucky) > 0.1
+    assert found.best.draws == 10 and (found.best.risk_bound or 1) <= 0.4
+
+
+def test_the_tolerance_bound_covers_as_often_as_it_says() -> None:
+    """Tables of the normal law: k = 2.911 for ten values; 95 % of the bounds lie above the 95 % quantile."""
+    values = [0.0, 1.0] * 5
+    want = 0.5 + 2.911 * np.std(values, ddof=1)
+    assert tolerance_bound(values) == pytest.approx(want, abs=1e-3)
+    rng = np.random.default_rng(1)
+    bounds = np.array([tolerance_bound(rng.normal(size=10).tolist()) for _ in range(1000)])
+    assert (bounds > 1.6449).mean() == pytest.approx(0.95, abs=0.025)
+    assert tolerance_bound([0.3]) == tolerance_bound([0.3, 0.3]) == 0.3
+
+
+def test_the_choice_meets_the_requirements_and_others_are_marked(people: dc.Dataset) -> None:
+    strict = Requirement(dc.SdInterval(columns=["income"], percent=10), at_most=0.25)
+    options: dict[str, Any] = {"risk": RISK, "utility": LOSS, "max_risk": 0.5, "seed": 3}
+    free, bound = (dc.tune(people, [swaps()], requirements=wanted, **options) for wanted in ((), (strict,)))
+    assert bound.best.utility > free.best.utility and not bound.best.unmet
+    marked = [point for point in bound.points if point.unmet]
+    assert free.best.label in [point.label for point in marked] and {p.unmet for p in marked} == {("sd-interval",)}
+    row = bound.table().filter(pl.col("setting") == free.best.label)
+    assert row["unmet"].item() == "sd-interval" and "does not meet" in bound.page() and "not met" in bound.page()
+    for seed in range(20):
+        assert strict.part(people, bound.study(seed=seed).current).value <= 0.25  # type: ignore[operator]
+    impossible = Requirement(dc.KAnonymity(k=299, columns=["income"]))
+    with pytest.raises(dc.Infeasible, match=r"meets the requirements.*k-anonymity"):
+        _ = dc.tune(people, [swaps()], requirements=[impossible], **options).best
+
+
+def test_columns_that_no_method_changes_are_named(people: dc.Dataset) -> None:
+    both = dc.VariableChange(columns=["income", "savings"])
+    before = [dc.DropIdentifiers()]
+    found = dc.tune(people, [swaps([10])], risk=RISK, utility=both, before=before, max_risk=1, seed=1)
+    assert found.untouched == ("savings",) and found.to_dict()["untouched"] == ["savings"]
+    assert "No method changes savings" in found.page()
+    assert dc.tune(people, [swaps([10])], risk=RISK, utility=LOSS, seed=1).untouched == ()
+
+
+def test_the_intruder_of_tuning_knows_the_method(people: dc.Dataset) -> None:
+    risk = dc.DistanceLinkage(columns=["income", "savings", "age"])
+    swap = dc.RankSwap(columns=["income", "savings", "age"], percent=20)
+    known, secret = (
+        dc.tune(people, [swap], risk=risk, utility=LOSS, seed=1, runs=2, knows_method=knows) for knows in (True, False)
+    )
+    assert known.points[0].risk > 5 * secret.points[0].risk
 
 
 # --- several measures ---------------------------------------------------------------------------------------
@@ -203,14 +264,17 @@ def test_the_beginning_of_pipelines_is_carried_out_once(people: dc.Dataset, appl
 
 
 def test_a_second_call_carries_out_nothing(people: dc.Dataset, applied: list[str]) -> None:
-    first = dc.tune(people, [swaps()], risk=RISK, utility=LOSS, max_risk=0.5, seed=1)
+    dc.tune(people, [swaps()], risk=RISK, utility=LOSS, seed=1)
     steps = len(applied)
-    second = dc.tune(people, [swaps()], risk=RISK, utility=LOSS, max_risk=0.2, seed=1)
-    assert len(applied) == steps and second.points == first.points
+    first = dc.tune(people, [swaps()], risk=RISK, utility=LOSS, max_risk=0.5, seed=1)
+    assert len(applied) == steps + first.best.draws  # the best was drawn anew
+    second = dc.tune(people, [swaps()], risk=RISK, utility=LOSS, max_risk=0.5, seed=1)
+    assert len(applied) == steps + first.best.draws and second.points == first.points
+    applied.clear()
     dc.tune(people, [swaps()], risk=RISK, utility=dc.Mae(columns=["income"]), seed=1)
-    assert len(applied) == 2 * steps  # another measure: the releases are made again
+    assert len(applied) == steps  # another measure: the releases are made again
     dc.tune(people, [swaps()], risk=RISK, utility=LOSS, seed=2)
-    assert len(applied) == 3 * steps  # other draws
+    assert len(applied) == 2 * steps  # other draws
 
 
 def test_other_data_of_the_same_shape_does_not_hit(people: dc.Dataset, applied: list[str]) -> None:
@@ -357,7 +421,8 @@ def test_a_time_budget_counts_settings(people: dc.Dataset, monkeypatch: pytest.M
 def test_time_that_ends_before_all_rows_says_so(people: dc.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     now = iter(range(10_000))
     monkeypatch.setattr(tuning, "clock", lambda: float(next(now)))
-    found = dc.tune(people, [swaps()], risk=RISK, utility=LOSS, max_risk=1.0, seconds=8, seed=1, runs=1, sample=100)
+    options: dict[str, Any] = {"max_risk": 1.0, "seconds": 8, "seed": 1, "runs": 1, "sample": 100}
+    found = dc.tune(people, [swaps()], risk=RISK, utility=LOSS, knows_method=False, **options)
     # start 0, screening ends at 4.8 (reads 1 to 4: five settings), confirmation at 8 (reads 5 to 8: four settings)
     assert len(found.points) == 5 and not found.not_tried
     assert len(found.not_confirmed) == 1 and sum(p.confirmed for p in found.points) == 4

@@ -55,7 +55,7 @@ def test_survives_a_plan(fields: dict[str, object]) -> None:
         ({"records": []}, "at least one"),
         ({"nonsense": 1}, "unknown field"),
         ({"error": {"share": 2}}, "share"),
-        ({"method": ["mdav"]}, "knows_method"),
+        ({"method": ["mdav"], "knows_method": False}, "knows_method"),
         ({"method": ["k-anonymity"], "knows_method": True}, "method"),
         ({"id": "person"}, "data"),
     ],
@@ -69,10 +69,11 @@ def test_some_records(people: dc.Dataset) -> None:
     released = swapped(people)
     whole = dc.DistanceLinkage(columns=["income", "savings"])(people, released)
     rows = [5, 0, 17]
-    score = dc.DistanceLinkage(columns=["income", "savings"], standardize=False, intruder={"records": rows})(
+    columns, blind = ["income", "savings"], {"knows_method": False}
+    score = dc.DistanceLinkage(columns=columns, standardize=False, intruder={"records": rows, **blind})(
         people, released
     )
-    same = dc.DistanceLinkage(columns=["income", "savings"], standardize=False)(people, released)
+    same = dc.DistanceLinkage(columns=columns, standardize=False, intruder=blind)(people, released)
     assert score.per_record is not None and same.per_record is not None and whole.per_record is not None
     assert np.flatnonzero(~np.isnan(score.per_record)).tolist() == [0, 5, 17]
     assert score.value == pytest.approx(same.per_record[rows].mean())
@@ -158,12 +159,12 @@ def test_the_steps_of_a_release_travel_with_it(people: dc.Dataset) -> None:
     assert "rank" not in repr(released)
 
 
-def test_an_unknown_method_is_an_error_and_can_be_named(people: dc.Dataset) -> None:
+def test_an_unknown_method_is_scanned_and_can_be_named(people: dc.Dataset) -> None:
     released = swapped(people)
     outside = released.frame
     columns = ["income", "savings"]
-    with pytest.raises(dc.DataError, match="does not say how it was made"):
-        dc.DistanceLinkage(columns=columns, intruder={"knows_method": True})(people, outside)
+    scanned = dc.DistanceLinkage(columns=columns, intruder={"knows_method": True})(people, outside)
+    assert "rank-swap" in scanned.detail["assumed"] and scanned.detail["scanned"]
     step = {"rank-swap": {"columns": columns, "percent": 10}}
     told = dc.DistanceLinkage(columns=columns, intruder={"knows_method": True, "method": [step]})(people, outside)
     inside = dc.DistanceLinkage(columns=columns, intruder={"knows_method": True})(people, released)

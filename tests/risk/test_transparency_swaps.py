@@ -78,14 +78,17 @@ def test_following_the_exchange_unravels_swapping() -> None:
     assert some.detail["partners_followed"] is False and some.value < 0.5
 
 
-def test_partners_are_not_followed_through_blocks_or_too_many_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partners_are_not_followed_through_blocks_and_of_some_records_where_there_are_too_many_pairs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     data = table(300, 2, 1)
     blocks = dc.BlockRankSwap(columns=data.columns, percent=10)(data, seed=1)
     assert "partners_followed" not in dc.DistanceLinkage(columns=data.columns, intruder=INFORMED)(data, blocks).detail
     released = dc.RankSwap(columns=data.columns, percent=10)(data, seed=1)
-    monkeypatch.setattr("discretion.risk.identity.transparency.swaps._MOST_PAIRS", 100)
+    monkeypatch.setattr("discretion.risk.identity.linkage._PAIRS_THOROUGH", 100)
     large = dc.DistanceLinkage(columns=data.columns, intruder=INFORMED)(data, released)
-    assert large.detail["partners_followed"] is False and large.detail["informed"] > large.detail["plain"]
+    assert large.detail["partners_followed"] is True and large.detail["targets"] == 200
+    assert large.detail["informed"] > large.detail["plain"]
 
 
 @settings(max_examples=80, deadline=None)

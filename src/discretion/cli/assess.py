@@ -47,6 +47,7 @@ def assess(
     from discretion.release.attack_set import attack_set
     from discretion.release.published import published_columns
     from discretion.release.ranking import attacker_cards, best_attack, rank_attacks
+    from discretion.risk.identity.intruder import knowing_method
 
     quiet, as_json = options.pop("quiet"), options.pop("as_json")
     matching = take_matching(options)
@@ -55,7 +56,7 @@ def assess(
         check_files([page], force=False)
     before = read_with(original, schema, reading, quiet)
     after, aligned_by = read_released(before, released, reading, matching, quiet)
-    chosen = [_parse_measure(text) for text in measures]
+    chosen = [knowing_method(_parse_measure(text), True) for text in measures]
     attacks = chosen or attack_set(before, after)
     if not attacks:
         raise PlanError("nothing to measure: give roles (--quasi, --sensitive, …) or --measure")

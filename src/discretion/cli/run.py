@@ -112,6 +112,7 @@ def _judge_file(plan: Plan, source: str | None, released: str, matching: Matchin
     from discretion.release.plan import Step
     from discretion.release.run import check_data, check_plan, conclude
     from discretion.release.study import Done, Study
+    from discretion.risk.identity.intruder import knowing_method
 
     check_plan(plan)
     original = plan.read(source, lambda text: say(text, quiet))
@@ -120,6 +121,11 @@ def _judge_file(plan: Plan, source: str | None, released: str, matching: Matchin
     data, _ = read_released(original, released, reading, matching, quiet)
     if left := [name for name in data.having("identifier") if name != matching.id_column]:
         raise RequirementNotMet(f"{released} holds identifiers: {', '.join(left)}")
+    for step in plan.steps:
+        data = data.after(step.method, data)  # an intruder who knows the plan's steps attacks it too
+    if not plan.steps and plan.knows_method:
+        known = tuple(replace(one, part=knowing_method(one.part, True)) for one in plan.requirements)
+        plan = replace(plan, requirements=known)  # nobody says how it was made: see what fits
     study = Study(original, 0)
     elsewhere = Done(Step(_Elsewhere(), "elsewhere"), Decision.EMPTY, data)
     with progress_bar(quiet) as progress:

@@ -79,7 +79,13 @@ def _write_map(result: TuneResult, path: Path, title: str, force: bool) -> None:
 def _conclude(result: TuneResult, plan: Plan, options: dict[str, Any], quiet: bool) -> None:
     """Write the plan of the best setting; without a limit there is none to write."""
     from discretion.errors import PlanError
+    from discretion.release.tune_limits import CONFIDENCE, KEPT_SHARE
 
+    if result.untouched:
+        say(f"no method changes {', '.join(result.untouched)}: the figures include them unchanged", quiet)
+    for point in result.points:
+        if point.unmet:
+            say(f"not chosen, does not meet the plan's requirements ({', '.join(point.unmet)}): {point.label}", quiet)
     for setting in result.not_tried:
         say(f"not tried for lack of time: {setting.label}", quiet)
     for setting in result.not_confirmed:
@@ -90,6 +96,8 @@ def _conclude(result: TuneResult, plan: Plan, options: dict[str, Any], quiet: bo
         return
     best = result.best
     say(f"best under the limit ({result.limit}): {best.label}", quiet)
+    drawn = f"{best.draws} fresh draws" if best.draws > 2 else "nothing is drawn"
+    say(f"with {CONFIDENCE:.0%} confidence at least {KEPT_SHARE:.0%} of fresh draws keep it ({drawn})", quiet)
     if options["out"]:
         like = plan if options["source"] is None else plan.with_data(options["source"])
         result.plan(like=like).save(options["out"])
@@ -105,7 +113,7 @@ def _print(result: TuneResult) -> None:
             shown(row["utility"]),
             f"± {shown(row['utility_spread'])}",
             "front" if row["on_front"] else "",
-            {True: "keeps", False: "breaks", None: "sample"}[row["keeps_limit"]],
+            "requirements" if row["unmet"] else {True: "keeps", False: "breaks", None: "sample"}[row["keeps_limit"]],
             row["setting"],
         )
         for row in table.iter_rows(named=True)

@@ -49,13 +49,15 @@ def count_pairs(published: Floats, terms: Terms, column: int) -> Ints:
 
 
 def nearest_exchanged(
-    known: Floats, published: Floats, terms: Terms, exchange: Exchange, walk: int, progress: Progress | None = None
-) -> Nearest:
+    known: Floats, published: Floats, terms: Terms, exchange: Exchange, walk: int, progress: Progress | None = None,
+    most: int | None = None,
+) -> Nearest:  # fmt: skip
     """Find the likeliest candidates of each record and of the partners they imply; record i is row i of both.
 
-    `walk` is the column whose window is walked through. Time: the records in all the windows; memory linear.
+    `walk` is the column whose window is walked through, `most` limits the search to the first so many records. Time:
+    the records in all the windows; memory linear.
     """
-    n = len(known)
+    n = len(known) if most is None else min(most, len(known))
     first, last, order = _runs(published, terms, walk)
     missing = np.flatnonzero(np.isnan(published[:, walk]))
     distance, lowest = np.empty(n), np.empty(n, np.int64)

@@ -49,6 +49,8 @@ class IntervalProtection(PrivacyModel, kind="interval-protection"):
     """width of the interval: percent of the standard deviation to each side, or percent of the records"""
     share: float = confidential(ge=0, le=1)
     """largest allowed share of values that lie in the interval"""
+    knows_method: bool | None = None
+    """whether the intruder also uses the steps that made the release, where they are known (default) or not (false)"""
     columns: Columns = ()
     """numeric columns to test; without it, the numeric quasi-identifiers and sensitive columns"""
     interval: Literal["sd", "rank"] = "sd"
@@ -62,7 +64,8 @@ class IntervalProtection(PrivacyModel, kind="interval-protection"):
         """Test every value of every column."""
         from discretion.risk.attribute.intervals import RankInterval, SdInterval
 
-        measure = (SdInterval if self.interval == "sd" else RankInterval)(columns=self.columns, percent=self.percent)
+        kind = SdInterval if self.interval == "sd" else RankInterval
+        measure = kind(columns=self.columns, percent=self.percent, knows_method=self.knows_method)
         score = measure.run(_need(original, self.kind), released, ctx)
         shares: Mapping[str, float] = score.detail["per_column"]
         failing = {name: share for name, share in shares.items() if share > self.share + TOLERANCE}

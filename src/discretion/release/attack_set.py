@@ -15,6 +15,7 @@ from discretion.measure import Measure, Score, align
 from discretion.part import find
 from discretion.release.measures import default_measures
 from discretion.risk.identity.distance_columns import comparable
+from discretion.risk.identity.intruder import knowing_method
 
 _MOST_LINKED = 20_000
 """Above so many records the linkages that look at pairs are left to those who ask for them."""
@@ -35,7 +36,8 @@ def attack_set(original: Dataset, released: Dataset) -> list[Measure]:
         if isinstance(part, Measure) and (kind not in known or "target" in fields or "coalition" in fields):
             measures.append(part)
             known.add(kind)
-    return sorted(measures, key=lambda measure: measure.family != "risk")
+    told = [knowing_method(measure, True) for measure in measures]  # nobody says how it was made: see what fits
+    return sorted(told, key=lambda measure: measure.family != "risk")
 
 
 def _whole(measure: Measure, original: Dataset) -> Measure:

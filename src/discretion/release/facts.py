@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from discretion import __version__
 from discretion.data.dataset import Dataset
-from discretion.measure import align
+from discretion.measure import align, as_percent
 from discretion.release.order import ORDERS, RENUMBERED
 from discretion.release.plan import Step
 
@@ -28,6 +28,7 @@ def public_facts(release: Release) -> dict[str, Any]:
         "cells_suppressed": dict(release.data.suppressed_cells),
         "row_order": {"order": release.plan.order, "meaning": order_words(release)},
         "columns": columns(release),
+        "intruder_knows_method": release.plan.knows_method,
         "steps": [step_facts(item.step) for item in release.study.done],
         "risk": [score_facts(release, item) for item in release.measured if item.measure.family == "risk"],
         "utility": [score_facts(release, item) for item in release.measured if item.measure.family == "utility"],
@@ -82,6 +83,9 @@ def public_figures(release: Release, measured: Measured) -> PublicFigures | None
     if measured.publish or not tells_strength(release, measured):
         return PublicFigures(before, after.value, chance, after.meaning, rounded=False)
     meaning = "Rounded to one digit: the exact figure would let one compute a withheld setting."
+    plain, informed = after.detail.get("plain"), after.detail.get("informed")
+    if plain is not None and informed is not None:
+        meaning += f" For an intruder who knows the method; without: about {as_percent(one_digit(plain))}."
     guessed = one_digit(chance) if isinstance(chance, int | float) else None
     return PublicFigures(before, one_digit(after.value), guessed, meaning, rounded=True)
 

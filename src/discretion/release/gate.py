@@ -10,6 +10,7 @@ from discretion.data.dataset import Dataset
 from discretion.measure import Measure, Score
 from discretion.model import Verdict
 from discretion.release.plan import Requirement
+from discretion.risk.identity.intruder import knowing_method
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Finding:
         ):
             if bound is not None:
                 parts.append(f"required {name} {bound:g}" + (f" (missed by {gap:.4g})" if gap > 0 else ""))
-        return f"{self.kind}: reached {self.value:.6g}, {' and '.join(parts)}"
+        return f"{self.kind}: reached {self.value:.6g}{_by_method(self.result)}, {' and '.join(parts)}"
 
     def explain_publicly(self) -> str:
         """Say that the requirement holds, without the figures unless the plan publishes them."""
@@ -60,9 +61,19 @@ class Finding:
         }
 
 
-def judge(requirement: Requirement, original: Dataset, released: Dataset, ctx: Context) -> Finding:
-    """Measure a release against one requirement."""
-    part = requirement.part
+def _by_method(score: Score) -> str:
+    """Say where the figure is that of an intruder who knows the method, and what it is without."""
+    plain, informed = score.detail.get("plain"), score.detail.get("informed")
+    if plain is None or informed is None or informed <= plain:
+        return ""
+    return f" by an intruder who knows the method ({plain:.6g} without)"
+
+
+def judge(
+    requirement: Requirement, original: Dataset, released: Dataset, ctx: Context, *, knows_method: bool = True
+) -> Finding:
+    """Measure a release against one requirement; an attack counts with the larger figure, the method known or not."""
+    part = requirement.part if knows_method else knowing_method(requirement.part, False)
     inner = ctx.within(f"require/{part.kind}")
     if isinstance(part, Measure):
         score = part.run(original, released, inner)

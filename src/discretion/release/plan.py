@@ -119,6 +119,8 @@ class Plan:
     seed_file: str | None = None
     order: Order = "permute"
     """whether the published rows are put in a random order, or keep that of the file"""
+    knows_method: bool = True
+    """whether attacks are also run by an intruder who knows the steps; where not, both reports say so"""
     base: Path = field(default_factory=Path)
     demo: bool = False
     """a demonstration on invented data: a small seed may be used"""
@@ -169,6 +171,7 @@ class Plan:
             "demo": self.demo or None,
             "from": _place(self.made_from),
             "previous": [_place(one) for one in self.previous],
+            "knows_method": None if self.knows_method else False,
             "tune": dict(self.tune),
         }
         return {key: value for key, value in content.items() if value not in (None, "", {}, [])}

@@ -22,7 +22,8 @@ from discretion.release.plan_file import Origin, PlanText
 
 _SECTIONS = (
     "title", "data", "roles", "confirmed", "types", "hierarchies", "missing_codes", "orders",
-    "steps", "measures", "requirements", "output", "seed_file", "order", "demo", "from", "previous", "tune",
+    "steps", "measures", "requirements", "output", "seed_file", "order", "demo", "from", "previous", "knows_method",
+    "tune",
 )  # fmt: skip
 _DATA_OPTIONS = (
     "path",
@@ -73,6 +74,7 @@ class PlanParser:
             demo=self._flag("demo", False),
             made_from=self._release(("from",), content["from"]) if "from" in content else {},
             previous=self._each("previous", lambda number, given: self._release(("previous", number), given)),
+            knows_method=self._flag("knows_method", True),
             base=self.base,
             tune=self._tune(),
             text=self.text,

@@ -24,6 +24,7 @@ from discretion.release.plan_columns import check_columns
 from discretion.release.release import Measured, Release
 from discretion.release.seeds import SeedFile
 from discretion.release.study import Study
+from discretion.risk.identity.intruder import knowing_method
 
 
 def read_data(plan: Plan, source: str | None = None, report: Callable[[str], None] | None = None) -> Dataset:
@@ -168,24 +169,26 @@ def conclude(plan: Plan, study: Study) -> Release:
     measured = []
     for number, item in enumerate(shown):
         study.progress(number, len(shown), f"measuring: {item.measure.kind}")
-        found = _measure(item, study.original, final if item.measure.reads_order else published, ctx)
+        seen = final if item.measure.reads_order else published
+        found = _measure(item, study.original, seen, ctx, plan.knows_method)
         kept = found.after if item.measure.reads_order else in_order_of(found.after, order)
         measured.append(replace(found, after=kept))
     findings = []
     for number, requirement in enumerate(plan.requirements):
         study.progress(number, len(plan.requirements), f"checking: {requirement.part.kind}")
         ordered = isinstance(requirement.part, Measure) and requirement.part.reads_order
-        finding = judge(requirement, study.original, final if ordered else published, ctx)
+        seen = final if ordered else published
+        finding = judge(requirement, study.original, seen, ctx, knows_method=plan.knows_method)
         if isinstance(finding.result, Score) and not ordered:
             finding = replace(finding, result=in_order_of(finding.result, order))
         findings.append(finding)
     return Release(plan, study, final, tuple(measured), tuple(findings))
 
 
-def _measure(shown: Shown, original: Dataset, released: Dataset, ctx: Context) -> Measured:
-    measure = shown.measure
+def _measure(shown: Shown, original: Dataset, released: Dataset, ctx: Context, knows_method: bool) -> Measured:
+    measure = shown.measure if knows_method else knowing_method(shown.measure, False)
     inner = ctx.within(f"measure/{measure.kind}")
     before: Score | None = None
     if measure.needs == "released" or measure.family == "risk":
         before = measure.run(original, original, inner)
-    return Measured(measure, before, measure.run(original, released, inner), shown.publish)
+    return Measured(shown.measure, before, measure.run(original, released, inner), shown.publish)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -18,17 +18,22 @@ from discretion.data.dataset import Dataset
 from discretion.errors import DataError, Infeasible, PlanError
 from discretion.measure import Measure
 from discretion.method import Method
+from discretion.release.gate import Finding, judge
+from discretion.release.plan import Requirement
 from discretion.release.study import Study
 from discretion.release.tune_cache import Figure, FigureCache, data_digest, release_key, rows_digest
-from discretion.release.tune_limits import RUNS, SAMPLE, check_numbers
+from discretion.release.tune_limits import DRAWS, RUNS, SAMPLE, check_numbers, tolerance_bound
 from discretion.release.tune_order import Screening, coarse_first
 from discretion.release.tune_result import Failed, Point, TuneResult
-from discretion.release.tune_scales import Scale, default_risk, default_utility, figure_of, take_measures
+from discretion.release.tune_scales import Scale, default_risk, default_utility, figure_of, take_measures, touched
 from discretion.release.tune_space import Setting, settings_of
+from discretion.risk.identity.intruder import knowing_method
 
 clock: Callable[[], float] = time.monotonic
 _SCREENING = 0.6
 """Share of a time budget for trying settings on a sample; the rest is for all rows."""
+_KEEPS_VALUES = ("drop-identifiers", "pseudonymize", "sample", "suppress-records")
+"""Methods that change no value of a record that stays."""
 _WORTH_SAMPLING = 1.5
 """A sample is drawn from data that is larger than it by this factor."""
 
@@ -48,6 +53,9 @@ def tune(
     seed: int | None = None,
     cache: str | Path | None = None,
     progress: Progress = ignore_progress,
+    requirements: Sequence[Requirement] = (),
+    draws: int = DRAWS,
+    knows_method: bool = True,
 ) -> TuneResult:
     """Try methods with their grids of parameters; give the risk–utility map and the best setting under a limit.
 
@@ -58,7 +66,11 @@ def tune(
     largest gain over guessing, (s − c)/(1 − c); attacks that take perturbed values as true do not count. Several
     utilities give one minus the mean loss, each between 0 and 1. `max_risk` asks for the best utility with at most
     that risk, `min_utility` for the least risk with at least that utility (for a measure where lower is better: at most
-    that figure). Every run must keep the limit.
+    that figure). Attacks count with the larger figure of an intruder who knows the method and one who does not, unless
+    `knows_method` is false. Every run must keep the limit. The setting that would be best is then drawn `draws` times
+    anew on all rows: with 95 % confidence at least 95 % of fresh draws must keep the limit (the normal tolerance bound
+    of the draws), and the `requirements` of a plan (a bound on a measure in the same way, a model in every draw); if
+    not, it is marked and the next best is tried.
 
     Each setting runs `runs` times (fewer where it draws nothing), on `sample` rows if there are many more (whole
     households where the data has them); what may lie on the front is repeated on all rows, then what those figures do
@@ -76,19 +88,22 @@ def tune(
     >>> people = dc.datasets.census(600, seed=1)
     >>> swaps = dc.Vary(dc.RankSwap, columns=["savings"], percent=dc.Grid([2, 10, 50]))
     >>> found = dc.tune(people, [swaps], risk=dc.RankInterval(columns=["savings"], percent=5),
-    ...                 utility=dc.VariableChange(columns=["savings"]), max_risk=0.5, seed=1)
+    ...                 utility=dc.VariableChange(columns=["savings"]), max_risk=0.6, seed=1)
     >>> found.best.label
     'rank-swap (percent=10)'
     """
     data = Dataset.of(dataset)
     settings = settings_of(methods)
     first = _fixed_steps(before)
-    check_numbers(max_risk=max_risk, min_utility=min_utility, seconds=seconds, runs=runs, sample=sample)
+    check_numbers(max_risk=max_risk, min_utility=min_utility, seconds=seconds, runs=runs, sample=sample, draws=draws)
     figures = [
         Scale(take_measures(risk, "risk") if risk is not None else default_risk(data, settings), "risk"),
         Scale(take_measures(utility, "utility") if utility is not None else default_utility(data, settings), "utility"),
     ]
+    if not knows_method:
+        figures = [replace(one, measures=tuple(knowing_method(m, False) for m in one.measures)) for one in figures]
     work = _Work(data, first, figures[0], figures[1], new_seed() if seed is None else seed, runs, progress)
+    work.requirements, work.draws, work.knows_method = tuple(requirements), draws, knows_method
     work.cache = FigureCache(data.cached(("tune",), dict), cache)
     return _explore(work, settings, sample, seconds, max_risk, min_utility)
 
@@ -124,6 +139,9 @@ class _Work:
     runs: int
     progress: Progress
     cache: FigureCache = field(default_factory=lambda: FigureCache({}))
+    requirements: tuple[Requirement, ...] = ()
+    draws: int = DRAWS
+    knows_method: bool = True
 
     def __post_init__(self) -> None:
         self.measures = (*self.risk.measures, *self.utility.measures)
@@ -197,6 +215,39 @@ class _Work:
         rows.studies[seed] = study
         left = study.current.having("identifier")
         return study.current.drop(left) if left else study.current
+
+    def draw_anew(self, point: Point, limit: Callable[[float, float], bool]) -> Point:
+        """Draw a setting several times on all rows with new seeds; stop at the first draw that is not allowed.
+
+        `limit` tells whether a risk and a utility are within the limit.
+        """
+        steps, self.label = (*self.before, *point.setting.methods), f"drawing anew: {point.label}"
+        cut, found = len(self.risk.measures), _Draws(self.requirements)
+        for number in range(self.draws):
+            self.tick()
+            rows = self.all_rows()  # not kept: one release at a time
+            seed = self._run_seed(self.runs + number)
+            figures = self._run(steps, rows, seed, self.measures)
+            risk, gain = self.risk.value(figures[:cut]), self.utility.value(figures[cut:])
+            found.add(risk, gain, self._judged(steps, rows, seed))
+            if not limit(risk, gain) or found.unmet or found.is_fixed:
+                break
+        return replace(
+            point,
+            draws=len(found.risks),
+            risk_bound=tolerance_bound(found.risks),
+            utility_bound=-tolerance_bound([-v for v in found.gains])
+            if self.utility.better == "higher"
+            else tolerance_bound(found.gains),
+            unmet=found.broken(),
+        )
+
+    def _judged(self, steps: tuple[Method, ...], rows: _Rows, seed: int) -> list[Finding]:
+        if not self.requirements:
+            return []
+        released = self._release(steps, rows, seed)
+        ctx = Context(self.seed, "", self.tick)
+        return [judge(one, self.data, released, ctx, knows_method=self.knows_method) for one in self.requirements]
 
     def _measure(self, measure: Measure, original: Dataset, released: Dataset) -> Figure:
         ctx = Context(self.seed, f"measure/{measure.kind}", self.tick)
@@ -278,8 +329,7 @@ def _explore(
         reasons = "\n  ".join(f"{one.setting.label}: {one.reason}" for one in failed[:5])
         raise Infeasible(f"no setting could be carried out and measured:\n  {reasons}")
     original = work.original_risk()
-    work.progress(work.total, work.total, "done")
-    return TuneResult(
+    found = TuneResult(
         data=work.data,
         risk=work.risk,
         utility=work.utility,
@@ -292,7 +342,80 @@ def _explore(
         not_confirmed=tuple(settings[number] for number in sorted(unsure)),
         original_risk=original,
         seeds=work.seeds,
+        untouched=_untouched(work, settings),
     )
+    found = _choose(work, found, math.inf if seconds is None else start + seconds)
+    work.progress(work.total, work.total, "done")
+    return found
+
+
+def _choose(work: _Work, result: TuneResult, end: float) -> TuneResult:
+    """Draw the best settings anew until one keeps the limit and the requirements; without a limit, all of the front."""
+    limited = result.max_risk is not None or result.min_utility is not None
+    if not limited and not work.requirements:
+        return result
+    points = {id(point): point for point in result.points}
+    for place, point in enumerate(result.ranked if limited else result.front):
+        if place and clock() >= end:
+            break
+        drawn = work.draw_anew(point, result.allows)
+        points[id(point)] = drawn
+        if limited and result.holds(drawn) and not drawn.unmet:
+            break
+    return replace(result, points=tuple(points.values()), judged=True)
+
+
+def _untouched(work: _Work, settings: Sequence[Setting]) -> tuple[str, ...]:
+    """Name the columns that the measures look at and no method changes."""
+    every = [method for setting in settings for method in (*work.before, *setting.methods)]
+    methods = [method for method in every if method.kind not in _KEEPS_VALUES]
+    changed = touched(methods, work.data.columns)
+    looked_at = {name for measure in work.measures for name in getattr(measure, "columns", ()) or ()}
+    if any(not getattr(measure, "columns", ()) for measure in work.measures):
+        looked_at |= set(work.data.having("quasi", "sensitive"))
+    return tuple(name for name in work.data.columns if name in looked_at and name not in changed)
+
+
+class _Draws:
+    """The figures of one setting over its draws, and what its requirements gave in each."""
+
+    def __init__(self, requirements: Sequence[Requirement]) -> None:
+        self.requirements = requirements
+        self.risks: list[float] = []
+        self.gains: list[float] = []
+        self._findings: list[list[Finding]] = []
+
+    def add(self, risk: float, gain: float, findings: list[Finding]) -> None:
+        """Take one more draw."""
+        self.risks.append(risk)
+        self.gains.append(gain)
+        self._findings.append(findings)
+
+    @property
+    def unmet(self) -> bool:
+        """Tell whether the last draw misses a requirement."""
+        return not all(finding.holds for finding in self._findings[-1])
+
+    @property
+    def is_fixed(self) -> bool:
+        """Tell whether the last two draws gave the same: nothing is drawn."""
+        seen = [
+            (risk, gain, [one.value for one in findings])
+            for risk, gain, findings in zip(self.risks, self.gains, self._findings, strict=True)
+        ]
+        return len(seen) > 1 and seen[-1] == seen[-2]
+
+    def broken(self) -> tuple[str, ...]:
+        """Name the requirements that a draw missed, or whose bound too many fresh draws would miss."""
+        found = []
+        for place, requirement in enumerate(self.requirements):
+            findings = [draw[place] for draw in self._findings]
+            values = [finding.value for finding in findings]
+            high = requirement.at_most is None or tolerance_bound(values) <= requirement.at_most
+            low = requirement.at_least is None or -tolerance_bound([-v for v in values]) >= requirement.at_least
+            if not (high and low and all(finding.holds for finding in findings)):
+                found.append(requirement.part.kind)
+        return tuple(found)
 
 
 def _confirm(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from discretion.measure import Measure
     from discretion.method import Method
 
-FORMAT = 1
+FORMAT = 2
 """Goes into every key; raised when the same key would stand for another figure."""
 
 

@@ -3,10 +3,29 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from statistics import fmean, stdev
 
 from discretion.errors import PlanError
 
-RUNS, SAMPLE = 3, 5_000
+RUNS, SAMPLE, DRAWS = 3, 5_000, 10
+CONFIDENCE, KEPT_SHARE = 0.95, 0.95
+"""A chosen setting keeps the limit in this share of fresh draws, with this confidence."""
+
+
+def tolerance_bound(values: Sequence[float]) -> float:
+    """Give the bound below which, with 95 % confidence, at least 95 % of further values lie: mean + k·sd.
+
+    The values are taken as a normal sample; k = t'₀.₉₅(z₀.₉₅·√n)/√n with n − 1 degrees of freedom (noncentral t). It
+    exceeds the bound of the mean itself, mean + t₀.₉₅·sd/√n. Equal values are their own bound, one value too.
+    """
+    n = len(values)
+    if n < 2 or max(values) - min(values) <= 1e-12 * max(map(abs, values)):
+        return max(values)
+    from scipy.stats import nct, norm
+
+    k = float(nct.ppf(CONFIDENCE, n - 1, norm.ppf(KEPT_SHARE) * math.sqrt(n))) / math.sqrt(n)
+    return max(fmean(values) + k * stdev(values), *values)
 
 
 def check_numbers(
@@ -16,6 +35,7 @@ def check_numbers(
     seconds: float | None = None,
     runs: int = RUNS,
     sample: int | None = SAMPLE,
+    draws: int = DRAWS,
 ) -> None:
     """Refuse limits, budgets and counts that make no sense, all at once."""
     problems = []
@@ -28,6 +48,8 @@ def check_numbers(
         problems.append("seconds: expected a number above 0")
     if not isinstance(runs, int) or isinstance(runs, bool) or runs < 1:
         problems.append("runs: expected a whole number of at least 1")
+    if not isinstance(draws, int) or isinstance(draws, bool) or draws < 2:
+        problems.append("draws: expected a whole number of at least 2")
     if sample is not None and (not isinstance(sample, int) or isinstance(sample, bool) or sample < 2):
         problems.append("sample: expected a whole number of rows, at least 2, or nothing for all rows")
     if problems:

@@ -19,7 +19,7 @@ from discretion.release.tune_result import TuneResult
 from discretion.release.tune_scales import Scale, take_measures
 from discretion.release.tune_space import Place, settings_of
 
-_NUMBERS = ("max_risk", "min_utility", "seconds", "runs", "sample")
+_NUMBERS = ("max_risk", "min_utility", "seconds", "runs", "sample", "draws")
 _ENTRIES = ("methods", "risk", "utility", *_NUMBERS)
 
 Fault = Callable[[tuple[str | int, ...], str], None]
@@ -93,5 +93,7 @@ def tune_plan(
         seed=seed_of(plan) if seed is None else seed,
         cache=cache,
         progress=progress,
+        requirements=plan.requirements,
+        knows_method=plan.knows_method,
         **options,
     )

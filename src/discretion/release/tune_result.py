@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from discretion.errors import Infeasible, PlanError
 from discretion.method import Method
 from discretion.release.front import pareto_front
+from discretion.release.tune_limits import CONFIDENCE, KEPT_SHARE
 from discretion.release.tune_scales import Scale
 from discretion.release.tune_space import Setting
 
@@ -41,6 +42,14 @@ class Point:
     """the attack that decides the risk (in the first run)"""
     measured: Mapping[str, float] = field(default_factory=dict)
     """the mean of each measure"""
+    draws: int = 0
+    """how often it was drawn anew to be chosen"""
+    risk_bound: float | None = None
+    """with 95 % confidence at least 95 % of fresh draws have at most this risk"""
+    utility_bound: float | None = None
+    """the same for the utility, on the side of the worse"""
+    unmet: tuple[str, ...] = ()
+    """requirements of the plan that it does not meet"""
 
     @property
     def label(self) -> str:
@@ -83,6 +92,10 @@ class TuneResult:
     original_risk: float | None = None
     """the risk of the original data itself"""
     seeds: tuple[int, ...] = field(default=(), repr=False)
+    untouched: tuple[str, ...] = ()
+    """columns that the measures look at and no method changes: they add the same to every figure"""
+    judged: bool = False
+    """whether the best settings were drawn anew against the limit and the plan's requirements"""
 
     def __repr__(self) -> str:
         left = f"; {len(self.not_tried)} not tried" if self.not_tried else ""
@@ -96,20 +109,33 @@ class TuneResult:
         return tuple(sure[place] for place in chosen)
 
     def holds(self, point: Point) -> bool:
-        """Tell whether every run of a point kept the limit (true without one)."""
+        """Tell whether every run of a point kept the limit (true without one), and its bound, if it was drawn anew."""
         return self._excess(point) <= 0
+
+    def allows(self, risk: float, utility: float) -> bool:
+        """Tell whether the figures of one run keep the limit."""
+        if self.max_risk is not None:
+            return risk <= self.max_risk
+        return self.min_utility is None or self.utility.cost(utility) <= self.utility.cost(self.min_utility)
 
     def _kept(self, point: Point) -> bool | None:
         """Tell whether a point keeps the limit on all rows; None where that is not known."""
         return self.holds(point) if point.confirmed else None
 
     def _excess(self, point: Point) -> float:
-        """Give by how much the worst run misses the limit."""
+        """Give by how much the worst run, or the bound of fresh draws, misses the limit."""
         if self.max_risk is not None:
-            return point.worst_risk - self.max_risk
+            return self._worst(point) - self.max_risk
         if self.min_utility is not None:
-            return self.utility.cost(point.worst_utility) - self.utility.cost(self.min_utility)
+            return self.utility.cost(self._worst(point)) - self.utility.cost(self.min_utility)
         return -inf
+
+    def _worst(self, point: Point) -> float:
+        """Give the worst figure of those that the limit is on."""
+        if self.max_risk is not None:
+            return point.worst_risk if point.risk_bound is None else max(point.worst_risk, point.risk_bound)
+        bound = point.worst_utility if point.utility_bound is None else point.utility_bound
+        return max(point.worst_utility, bound, key=self.utility.cost)
 
     @property
     def limit(self) -> str:
@@ -125,25 +151,39 @@ class TuneResult:
     def best(self) -> Point:
         """The best utility that keeps `max_risk`, or the least risk that keeps `min_utility`, on all rows.
 
-        A setting keeps a limit if each of its runs did: one run is published, not the mean. Raises `Infeasible` if none
-        does, and says which comes nearest.
+        A setting keeps a limit if each of its runs did, and with 95 % confidence at least 95 % of fresh draws do: one
+        run is published, not the mean. It also meets the plan's requirements. Raises `Infeasible` if none does, and
+        says which comes nearest.
         """
         if self.max_risk is None and self.min_utility is None:
             raise PlanError("there is no limit: give `max_risk` or `min_utility`, or choose a point of `front`")
-        sure = [point for point in self.points if point.confirmed]
-        allowed = [point for point in sure if self.holds(point)]
-        if not allowed:
-            raise Infeasible(self._nearest(sure))
+        chosen = [one for one in self.ranked if not one.unmet and (one.draws or not self.judged)]
+        if not chosen:
+            raise Infeasible(self._nearest([point for point in self.points if point.confirmed]))
+        return chosen[0]
+
+    @property
+    def ranked(self) -> tuple[Point, ...]:
+        """The points that keep the limit on all rows, the best first."""
+        allowed = [point for point in self.points if point.confirmed and self.holds(point)]
         if self.max_risk is not None:
-            return min(allowed, key=lambda one: (self.utility.cost(one.utility), one.risk))
-        return min(allowed, key=lambda one: (one.risk, self.utility.cost(one.utility)))
+            return tuple(sorted(allowed, key=lambda one: (self.utility.cost(one.utility), one.risk)))
+        return tuple(sorted(allowed, key=lambda one: (one.risk, self.utility.cost(one.utility))))
 
     def _nearest(self, sure: Sequence[Point]) -> str:
         if not sure:
             return "the time ran out before a setting was confirmed on all rows; give more `seconds`"
+        if left := [point for point in self.ranked if self.judged and not point.draws]:
+            return f"the time ran out before {left[0].label} was drawn anew; give more `seconds`"
+        if broken := [point for point in self.ranked if point.unmet]:
+            names = ", ".join(dict.fromkeys(name for point in broken for name in point.unmet))
+            return (
+                f"no setting that keeps the limit ({self.limit}) meets the requirements of the plan; not met in fresh "
+                f"draws: {names}; try stronger settings, or other requirements"
+            )
         nearest = min(sure, key=self._excess)
         by_risk = self.max_risk is not None
-        reached = nearest.worst_risk if by_risk else nearest.worst_utility
+        reached = self._worst(nearest)
         text = f"no setting keeps the limit ({self.limit}); nearest: {nearest.label}, {reached:.4g}"
         alike = {round(point.risk, 6) for point in sure}
         if by_risk and len(alike) == 1 and len(sure) > 1:
@@ -202,6 +242,8 @@ class TuneResult:
                 "rows": [one.rows for one in ordered],
                 "on_front": [id(one) in front for one in ordered],
                 "keeps_limit": [self._kept(one) for one in ordered],
+                "draws": [one.draws for one in ordered],
+                "unmet": [", ".join(one.unmet) for one in ordered],
             }
         )
 
@@ -218,6 +260,8 @@ class TuneResult:
             ],
             "best": self._best_or_none(),
             "failed": [{"label": one.setting.label, "reason": one.reason} for one in self.failed],
+            "untouched": list(self.untouched),
+            "confidence": {"kept_share": KEPT_SHARE, "confidence": CONFIDENCE},
             "not_tried": [one.label for one in self.not_tried],
             "not_confirmed": [one.label for one in self.not_confirmed],
         }  # fmt: skip

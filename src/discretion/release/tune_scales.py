@@ -177,7 +177,7 @@ def default_utility(data: Dataset, settings: Sequence[Setting]) -> tuple[Measure
     """Choose how far values moved, and the detail left for columns that a method generalizes by their hierarchy."""
     columns = [name for name in data.choose((), "compare") if data.type_of(name) != "set"]
     layered = [name for name in columns if name in _generalized(data, settings)]
-    perturbed = _touched((m for s in settings for m in s.methods if m.perturbs), data.columns)
+    perturbed = touched((m for s in settings for m in s.methods if m.perturbs), data.columns)
     moved = [name for name in columns if name not in layered or name in perturbed]
     chosen = [("variable-change", moved), ("precision", layered)]
     built = [find(kind)(columns=names) for kind, names in chosen if names]
@@ -193,10 +193,10 @@ def _generalized(data: Dataset, settings: Sequence[Setting]) -> frozenset[str]:
         if not method.perturbs and ("levels" in type(method).model_fields or ".anonymize." in type(method).__module__)
     ]
     layered = [name for name in data.columns if data.schema[name].hierarchy is not None]
-    return _touched(coarser, layered) & frozenset(layered)
+    return touched(coarser, layered) & frozenset(layered)
 
 
-def _touched(methods: Iterable[Method], otherwise: Iterable[str]) -> frozenset[str]:
+def touched(methods: Iterable[Method], otherwise: Iterable[str]) -> frozenset[str]:
     """Name the columns that methods name in their fields; one that names none may touch any."""
     found: set[str] = set()
     for method in methods:

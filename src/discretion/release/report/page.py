@@ -44,6 +44,7 @@ def content_of(release: Release, *, internal: bool) -> dict[str, Any]:
     scores = release.attacks()
     return {
         "internal": internal,
+        "knows_method": release.plan.knows_method,
         "cards": card_rows(attacker_cards(scores, chosen=NOT_IN_PLAN), figures=internal),
         "judged": to_look_at(published_columns(release.data, scores)) if internal else (),
         "summary": summary_of(release, risk, utility, internal=internal),

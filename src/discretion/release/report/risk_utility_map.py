@@ -72,7 +72,7 @@ def map_of(result: TuneResult) -> Map:
             family=families.index(point.setting.family),
             on_front=id(point) in front,
             best=best is point,
-            allowed=result.holds(point),
+            allowed=result.holds(point) and not point.unmet,
             confirmed=point.confirmed,
         )
         for point in result.points
@@ -99,6 +99,8 @@ def words_of(result: TuneResult, point: Point, best: bool, on_front: bool) -> st
         said.append("on the front")
     if point.confirmed and (result.max_risk is not None or result.min_utility is not None):
         said.append("keeps the limit" if result.holds(point) else "breaks the limit")
+    if point.unmet:
+        said.append(f"does not meet the plan's requirements ({', '.join(point.unmet)})")
     return "; ".join(said)
 
 

@@ -41,6 +41,8 @@ def tune_page(result: TuneResult, title: str) -> str:
         rows=[_row(result, point, front) for point in ordered],
         failed=result.failed,
         not_tried=result.not_tried,
+        untouched=result.untouched,
+        drawn=0 if best is None else best.draws,
         not_confirmed=result.not_confirmed,
     )
 
@@ -75,6 +77,13 @@ def _steps(result: TuneResult, best: Point) -> list[dict[str, Any]]:
     ]
 
 
+def _limit(result: TuneResult, point: Point) -> str:
+    if not point.confirmed:
+        return "on all rows unknown"
+    kept = "kept" if result.holds(point) else "broken"
+    return f"{kept}; requirements not met: {', '.join(point.unmet)}" if point.unmet else kept
+
+
 def _row(result: TuneResult, point: Point, front: set[int]) -> dict[str, Any]:
     def shown(value: float, share: bool) -> str:
         return percent(value) if share else number(value)
@@ -91,6 +100,6 @@ def _row(result: TuneResult, point: Point, front: set[int]) -> dict[str, Any]:
         "runs": point.runs,
         "rows": f"{point.rows:,}",
         "on_front": id(point) in front,
-        "limit": ("kept" if result.holds(point) else "broken") if point.confirmed else "on all rows unknown",
+        "limit": _limit(result, point),
         "confirmed": point.confirmed,
     }

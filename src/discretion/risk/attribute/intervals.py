@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from discretion.data.dataset import Dataset
 from discretion.errors import DataError, PlanError
 from discretion.measure import Better, Measure, Score, as_percent
 from discretion.part import Columns, Family
+from discretion.risk.identity.transparency.steps import History
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -23,11 +24,15 @@ class _Tests(NamedTuple):
     """For each record and column: disclosed, disclosed by a random other record's value, and counted."""
 
     hit: Bools
+    informed: Bools
+    """disclosed to somebody who knows how the column was changed; as `hit` where that does not help"""
     chance: Bools
     counted: Bools
     columns: tuple[str, ...]
     hidden: int
     """values that are missing in the release and not in the original"""
+    known_of: dict[str, str]
+    """for each column what its method told"""
 
     @property
     def note(self) -> str:
@@ -43,14 +48,20 @@ class _Interval(Measure):
 
     columns: Columns = ()
     """numeric columns to test; without it, the numeric quasi-identifiers and sensitive columns"""
+    knows_method: bool | None = None
+    """whether the intruder also uses the steps that made the release, where they are known (default) or not (false)"""
 
     family: ClassVar[Family] = "risk"
     better: ClassVar[Better] = "lower"
     limits: ClassVar[tuple[float | None, float | None]] = (0.0, 1.0)
 
     @abstractmethod
-    def _disclosed(self, original: Floats, released: Floats) -> Bools:
-        """Tell for each value whether the interval around the published value holds the true one."""
+    def _disclosed(self, original: Floats, released: Floats, guess: Floats) -> Bools:
+        """Tell for each value whether the interval around a guess (the published value itself) holds the true one."""
+
+    @abstractmethod
+    def _ranks_inside(self, original: Floats, released: Floats, ranked: Floats) -> Floats:
+        """Give for each published value how many ranks the interval reaches to one side."""
 
     def _tests(self, original: Dataset, released: Dataset, ctx: Context) -> _Tests:
         """Test every value, and every value against that of a random other record."""
@@ -61,23 +72,106 @@ class _Interval(Measure):
                 raise PlanError(f"{self.kind}: all numeric columns are categories (few whole numbers); give `columns`")
         released.require(columns)
         shuffled = ctx.rng.permutation(len(original))
-        hit, chance, counted, hidden = [], [], [], 0
+        hit, informed, chance, counted, hidden = [], [], [], [], 0
+        known_of: dict[str, str] = {}
+        history = History(original, () if self.knows_method is False else released.steps[len(original.steps) :])
         for number, name in enumerate(columns):
             ctx.progress(number, len(columns), f"{self.kind}: {name}")
             true, published = original.number(name), released.number(name)
             if np.isnan(published).all() or np.isnan(true).all():
                 raise DataError(f"{self.kind}: column {name!r} has no values to attack")
-            hit.append(self._disclosed(true, published))
-            chance.append(self._disclosed(true, published[shuffled]))
+            hit.append(self._disclosed(true, published, published))
+            step: Any = history.only_step(name)
+            guess = None if step is None else self._guess(true, published, step)
+            informed.append(hit[-1] if guess is None else self._disclosed(true, published, guess))
+            if guess is not None:
+                known_of[name] = step.kind
+            chance.append(self._disclosed(true, published[shuffled], published[shuffled]))
             counted.append(~np.isnan(true))
             hidden += int((np.isnan(published) & counted[-1]).sum())
-        return _Tests(np.column_stack(hit), np.column_stack(chance), np.column_stack(counted), columns, hidden)
+        a, b, c, d = (np.column_stack(tests) for tests in (hit, informed, chance, counted))
+        return _Tests(a, b, c, d, columns, hidden, known_of)
+
+    def _guess(self, true: Floats, published: Floats, step: Any) -> Floats | None:
+        """Give where somebody who knows the step looks for the true values; None where at the published ones."""
+        if step.kind == "rank-swap" and not step.by and not (step.bottom_share or step.top_share):
+            ranked = np.sort(published[~np.isnan(published)])
+            return _swapped_from(published, ranked, self._ranks_inside(true, published, ranked), step.percent)
+        return _without_noise(published, step)
+
+
+def _without_noise(y: Floats, step: Any) -> Floats | None:
+    """Take off what a step adds on average: noise by the best linear prediction, rounding by half the base.
+
+    Noise of variance s·σ² leaves E(x|y) = μ + (y − μ)/(1 + s) for normal values, a mixture a·x + noise of the same
+    variance μ + a·(y − μ), log-normal factors the same on logarithms; all from the published moments.
+    """
+    mean = float(np.nanmean(y))
+    if step.kind in ("additive-noise", "correlated-noise"):
+        sd_share = getattr(step, "sd_share", None)
+        return np.asarray(mean + (y - mean) / (1.0 + (step.variance_share if sd_share is None else sd_share**2)))
+    if step.kind in ("variance-preserving-noise", "orthogonal-noise"):
+        share = step.variance_share
+        return np.asarray(mean + (y - mean) * (np.sqrt(1 - share) if step.kind.startswith("var") else 1 - share / 2))
+    if step.kind == "multiplicative-noise" and np.nanmin(y) > 0:
+        logs, noise = np.log(y), float(np.log1p(step.sd**2))
+        center, spread = float(np.nanmean(logs)), float(np.nanvar(logs))
+        kept = max(spread - noise, 0.0) / spread if spread > 0 else 1.0
+        return np.asarray(np.exp(center + noise / 2 + (logs - center) * kept))
+    if step.kind == "round" and step.how in ("up", "down"):
+        return np.asarray(y + (step.base / 2 if step.how == "down" else -step.base / 2))
+    return None
+
+
+def _swapped_from(y: Floats, ranked: Floats, inside: Floats, percent: float) -> Floats:
+    """Give the middle of the likeliest interval of original ranks: around the value, or at an end of its window.
+
+    Rank swapping exchanges rather with the ends of the window than with neighbors (see `kernels.swap_law`). `inside` is
+    how many ranks the interval reaches to one side.
+    """
+    from discretion.kernels.swap_law import swap_law
+
+    n = len(ranked)
+    reach = max(1, int(np.floor(percent * n / 100 + 1e-9)))
+    lower, upper, _ = swap_law(n, reach)
+    low, high = (np.exp(part - part.max()) for part in (lower, upper))
+    from_end = np.append(np.cumsum(low[::-1])[::-1], 0.0)  # both sums grow toward the larger terms: no digits are lost
+    from_start = np.concatenate([[0.0], np.cumsum(high)])
+    place = (np.searchsorted(ranked, y, "left") + np.searchsorted(ranked, y, "right") - 1) // 2
+    place, half = np.clip(place, 0, n - 1), np.minimum(inside, reach / 2).astype(np.int64)
+
+    def mass(first: NDArray[np.int64], last: NDArray[np.int64]) -> Floats:
+        first, last = np.maximum(first, place - reach), np.minimum(last, place + reach)
+        below = from_end[np.clip(first, 0, n)] - from_end[np.clip(np.minimum(last + 1, place), 0, n)]
+        above = from_start[np.clip(last + 1, 0, n)] - from_start[np.clip(np.maximum(first, place + 1), 0, n)]
+        return np.asarray(np.maximum(below, 0.0) * high[place] + np.maximum(above, 0.0) * low[place])
+
+    centers = np.stack([place, place - reach + half, place + reach - half])
+    best = np.argmax(np.stack([mass(center - half, center + half) for center in centers]), axis=0)
+    chosen = np.take_along_axis(centers, best[None], axis=0)[0]
+    return np.where(np.isnan(y), np.nan, ranked[np.clip(chosen, 0, n - 1)])
 
 
 def _sd(x: Floats) -> float:
     """Give the standard deviation (N−1) of the values present; 0 for a single one."""
     present = x[~np.isnan(x)]
     return float(present.std(ddof=1)) if len(present) > 1 else 0.0
+
+
+def _ranks_within(y: Floats, ranked: Floats, half: float) -> Floats:
+    """Give half the number of published values within a distance of each."""
+    inside = np.searchsorted(ranked, y + half, "right") - np.searchsorted(ranked, y - half, "left")
+    return np.asarray(inside / 2.0)
+
+
+def _told(plain: float, known: float) -> str:
+    """Say what the figure is without the knowledge of the method, where that raised it."""
+    return f" Looked for by an intruder who knows the method; without: {as_percent(plain)}." if known > plain else ""
+
+
+def _both(plain: float, known: float, known_of: dict[str, str]) -> dict[str, Any]:
+    """Give both figures for the detail, where a method told something."""
+    return {"plain": plain, "informed": known, "known_of": known_of} if known_of else {}
 
 
 def _share(hit: Bools, counted: Bools) -> float:
@@ -96,15 +190,19 @@ class _PerColumnInterval(_Interval):
     def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:
         """Test every value."""
         tests = self._tests(original, released, ctx)
-        hit, chance, counted, columns, hidden = tests
+        hit, informed, chance, counted, columns, hidden, known_of = tests
+        shares = [[_share(x[:, j], counted[:, j]) for j in range(len(columns))] for x in (hit, informed)]
+        hit = np.where(np.greater(shares[1], shares[0]), informed, hit)  # the better attack on each column
         per_column = {name: _share(hit[:, j], counted[:, j]) for j, name in enumerate(columns)}
-        value = float(np.mean(list(per_column.values())))
+        plain, value = float(np.mean(shares[0])), float(np.mean(list(per_column.values())))
+        known = value
         by_chance = float(np.mean([_share(chance[:, j], counted[:, j]) for j in range(len(columns))]))
         return self.score(
             value,
             f"{as_percent(value)} of the true values lie in the interval around the published value "
-            f"({as_percent(by_chance)} would by chance).{tests.note}",
+            f"({as_percent(by_chance)} would by chance).{_told(plain, known)}{tests.note}",
             per_record=_of_counted(hit & counted, counted),
+            **_both(plain, known, known_of),
             chance=by_chance,
             per_column=per_column,
             values_tested=int(counted.sum()),
@@ -136,24 +234,30 @@ class IntervalRisk(_Interval, kind="interval-risk"):
     sd_share: float = Field(0.05, gt=0)
     """half width of the interval, in standard deviations of the published column"""
 
-    def _disclosed(self, original: Floats, released: Floats) -> Bools:
+    def _disclosed(self, original: Floats, released: Floats, guess: Floats) -> Bools:
         half = self.sd_share * _sd(released)
-        return (original >= released - half) & (original <= released + half)
+        return (original >= guess - half) & (original <= guess + half)
+
+    def _ranks_inside(self, original: Floats, released: Floats, ranked: Floats) -> Floats:  # noqa: ARG002
+        return _ranks_within(released, ranked, self.sd_share * _sd(released))
 
     def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:
         """Test every record."""
         tests = self._tests(original, released, ctx)
-        hit, chance, counted, columns, hidden = tests
+        hit, informed, chance, counted, columns, hidden, known_of = tests
         rows = np.asarray(counted.any(axis=1))
+        plain, known = (float(np.asarray((x | ~counted).all(axis=1))[rows].mean()) for x in (hit, informed))
+        hit = informed if known > plain else hit
         inside: Bools = np.asarray((hit | ~counted).all(axis=1))
-        value = float(inside[rows].mean())
+        value = max(plain, known)
         by_chance = float(np.asarray((chance | ~counted).all(axis=1))[rows].mean())
         per_column = {name: _share(hit[:, j], counted[:, j]) for j, name in enumerate(columns)}
         return self.score(
             value,
             f"For {as_percent(value)} of the records the true values lie in the interval around the published ones "
-            f"({as_percent(by_chance)} would by chance).{tests.note}",
+            f"({as_percent(by_chance)} would by chance).{_told(plain, known)}{tests.note}",
             per_record=inside & rows,
+            **_both(plain, known, known_of),
             chance=by_chance,
             per_column=per_column,
             records_tested=int(rows.sum()),
@@ -182,9 +286,12 @@ class SdInterval(_PerColumnInterval, kind="sd-interval"):
     percent: float = Field(10.0, gt=0)
     """half width of the interval, in percent of the original column's standard deviation"""
 
-    def _disclosed(self, original: Floats, released: Floats) -> Bools:
+    def _disclosed(self, original: Floats, released: Floats, guess: Floats) -> Bools:  # noqa: ARG002
         half = self.percent / 100 * _sd(original)
-        return np.abs(original - released) <= half
+        return np.abs(original - guess) <= half
+
+    def _ranks_inside(self, original: Floats, released: Floats, ranked: Floats) -> Floats:
+        return _ranks_within(released, ranked, self.percent / 100 * _sd(original))
 
 
 class RankInterval(_PerColumnInterval, kind="rank-interval"):
@@ -209,12 +316,15 @@ class RankInterval(_PerColumnInterval, kind="rank-interval"):
     percent: float = Field(10.0, gt=0, le=200)
     """width of the interval, in percent of the records"""
 
-    def _disclosed(self, original: Floats, released: Floats) -> Bools:
+    def _ranks_inside(self, original: Floats, released: Floats, ranked: Floats) -> Floats:  # noqa: ARG002
+        return np.full(len(released), np.floor(self.percent * len(ranked) / 200 + 1e-9))
+
+    def _disclosed(self, original: Floats, released: Floats, guess: Floats) -> Bools:
         ranked = np.sort(released[~np.isnan(released)])
         n = len(ranked)
         reach = int(np.floor(self.percent * n / 200 + 1e-9))
-        lowest = np.searchsorted(ranked, released, side="left")
-        highest = np.searchsorted(ranked, released, side="right") - 1
+        lowest = np.searchsorted(ranked, guess, side="left")
+        highest = np.maximum(np.searchsorted(ranked, guess, side="right") - 1, 0)
         below = ranked[np.clip(lowest - reach, 0, n - 1)]
         above = ranked[np.clip(highest + reach, 0, n - 1)]
-        return (original >= below) & (original <= above) & ~np.isnan(released)
+        return np.asarray((original >= below) & (original <= above) & ~np.isnan(released))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,8 +56,9 @@ class Intruder(Part):
     """Somebody who wants to find people in a release, and what is assumed of them.
 
     The default is the worst case B = X: the intruder has the original values of every record in all the columns of
-    the measure. Every field takes something away (or, `knows_method`, gives more). A figure holds for the intruder
-    that was assumed and for no other: who knows less finds fewer people, who knows other columns may find others.
+    the measure, and knows the steps that made the release where these are known. Every field takes something away. A
+    figure holds for the intruder that was assumed and for no other: who knows less finds fewer people, who knows other
+    columns may find others.
 
     References
     ----------
@@ -88,8 +89,9 @@ class Intruder(Part):
     """the intruder's own file (or Dataset); rows are matched by `id`, or follow the rows of the original"""
     id: str = ""
     """column of the intruder's file and of the original that tells which rows belong together (the truth to test)"""
-    knows_method: bool = False
-    """the intruder knows the methods that were applied and their parameters; the attacks use this"""
+    knows_method: bool | None = None
+    """whether the intruder knows the methods and their parameters; default: attacks with and without, where the steps
+    are known; true: also where they are not, over a grid of methods that fit; false: without, and it is reported"""
     method: Annotated[tuple[KnownMethod, ...], HOLDS_PARTS] = ()
     """the methods the intruder knows, for a release that was made elsewhere; default: the steps that made it"""
 
@@ -99,8 +101,8 @@ class Intruder(Part):
             raise PlanError("Intruder: records: expected at least one row number, and none twice")
         if self.id and self.data is None:
             raise PlanError("Intruder: `id` belongs to the intruder's own file; give `data`")
-        if self.method and not self.knows_method:
-            raise PlanError("Intruder: `method` needs `knows_method: true`")
+        if self.method and self.knows_method is False:
+            raise PlanError("Intruder: `method` is what the intruder knows, and `knows_method` says: nothing")
 
     @model_serializer(mode="wrap")
     def _write(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -124,19 +126,35 @@ class Intruder(Part):
             text += f", with {100 * self.error.share:g}% wrong categories"
         if self.knows_method:
             text += ", and the methods applied with their parameters"
-        return f"{text} (worst case)" if self.is_worst_case else text
+        elif self.knows_method is False:
+            text += ", and is assumed not to know the methods applied"
+        return f"{text} (worst case)" if self.is_worst_case and self.knows_method is not False else text
 
     def known_steps(self, original: Dataset, released: Dataset) -> tuple[Part, ...]:
-        """Give the methods the intruder knows of: those named, or those that made the release."""
-        if not self.knows_method:
+        """Give the methods the intruder knows of: those named, or those that made the release; none if nobody knows."""
+        if self.knows_method is False:
             return ()
-        steps = self.method or released.steps[len(original.steps) :]
-        if not steps and not _is_unchanged(original, released):
-            raise DataError(
-                "the intruder knows the method, but this release does not say how it was made (it was read from a "
-                "file or a frame); name the methods: `intruder: {knows_method: true, method: [{kind: {…}}]}`"
-            )
-        return tuple(steps)
+        return tuple(self.method or released.steps[len(original.steps) :])
+
+
+_M = TypeVar("_M", bound=Part)
+
+
+def knowing_method(measure: _M, knows: bool | None) -> _M:
+    """Give an attack for an intruder who knows the method, or does not, unless the attack says so itself."""
+    intruder: Any = getattr(measure, "intruder", None)
+    inner: Any = getattr(measure, "measure", None)
+    fields = type(measure).model_fields
+    if knows is None:
+        return measure
+    if isinstance(inner, Part):
+        return measure.model_copy(update={"measure": knowing_method(inner, knows)})
+    if "knows_method" in fields and getattr(measure, "knows_method", None) is None:
+        return measure.model_copy(update={"knows_method": knows})
+    uses = measure.kind == "distance-linkage" or not knows
+    if isinstance(intruder, Intruder) and intruder.knows_method is None and not intruder.method and uses:
+        return measure.model_copy(update={"intruder": intruder.model_copy(update={"knows_method": knows})})
+    return measure
 
 
 def intruder_field() -> Any:
@@ -150,15 +168,6 @@ def _whose(records: object) -> str:
     if isinstance(records, tuple):
         return f"{len(records)} records"
     return f"{100 * records:g}% of the records" if isinstance(records, float) else f"{records} records drawn at random"
-
-
-def _is_unchanged(original: Dataset, released: Dataset) -> bool:
-    return released.origin is original.origin and not any(
-        released.frame[name] is not original.frame[name]
-        and not released.frame[name].equals(original.frame[name], null_equal=True)
-        for name in released.columns
-        if name in original.columns
-    )
 
 
 @dataclass(frozen=True)

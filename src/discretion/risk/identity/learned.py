@@ -29,16 +29,18 @@ Ints = NDArray[np.int64]
 class LearnedLinkage(Measure, kind="learned-linkage"):
     """Share of people an intruder finds with the distance that, of all distances of a form, finds most of them.
 
-    Worst case: the distance is learned on the true links themselves, so that the figure bounds (up to the search) what
-    an intruder reaches who weighs the columns in whatever way. `weighted`: a weight for each column; `owa`: weights for
+    The distance is learned on true links, and the value is what it finds among people it was not learned on: what an
+    intruder can count on who knows the truth for some. `weighted`: a weight for each column; `owa`: weights for
     the largest, second largest … difference; `bilinear`: a full positive matrix (Mahalanobis generalized); `choquet`: a
     measure on sets of columns (on pairs above six columns). Numbers and ordered values differ by their distance in
     standard deviations, categories by 0 or 1; a difference with a missing value is the mean difference of the column.
-    Records at the same least distance form an anonymity set and count 1/|A|. The value is never below that of the
-    uniform weights, which stands in `uniform`.
+    Records at the same least distance form an anonymity set and count 1/|A|. Those it is learned on are cross-validated
+    by `folds`, the others are linked by the distance learned on all of these. The value is never below that of the
+    uniform weights, which need no learning and stand in `uniform`.
 
-    `cross_validated` is what the distance finds among people it was not learned on: what an intruder can count on who
-    knows the truth for some. A large gap between the two is overfitting, not risk. The search is a heuristic: another
+    `in_sample` is what the distance finds when it is learned on all the true links: a bound (up to the search) on what
+    any intruder reaches who weighs the columns in whatever way. A large gap between the two is overfitting, not risk;
+    without folds only this bound is known, and it is the value. The search is a heuristic: another
     start may find a little more; with `milp_bound` an upper bound is computed for small data. It does not see distances
     outside the form. Time O(learn_records·n·columns) a round, about 30 rounds, once more for each fold; then one
     comparison of all pairs; memory linear.
@@ -66,7 +68,7 @@ class LearnedLinkage(Measure, kind="learned-linkage"):
     distance: DistanceName = "weighted"
     """form of the distance: a weighted mean, an ordered weighted average, a bilinear form, or a Choquet integral"""
     folds: int = Field(5, ge=0)
-    """parts of the records for the cross-validated figure; 0 or 1 leaves it out"""
+    """parts of the records for the cross-validated figure; 0 or 1 leaves it out (the value is then in sample)"""
     learn_records: int = Field(1000, ge=2)
     """records the distance is learned on; where there are more, a random sample of them"""
     milp_bound: bool = False
@@ -98,14 +100,22 @@ class LearnedLinkage(Measure, kind="learned-linkage"):
             require_small(queries)
         sample = self._sample(queries, ctx)
         learned = search(form, sample, ctx, "learning")
-        p, links, uniform = _link(form, queries, learned, ctx)
-        per_record = np.where(links.right, 1.0 / links.size, 0.0)
+        p, links, base = _link(form, queries, learned, ctx)
+        per_record, uniform = _shares(links), float(_shares(base).mean())
+        in_sample = float(per_record.mean())
+        held_out = self._cross_validate(form, sample, ctx)
+        if held_out is not None:
+            per_record[sample.rows] = held_out
+            if per_record.mean() < uniform:
+                per_record = _shares(base)
         value = float(per_record.mean())
         detail = self._describe(form, p, links, seen, ctx, sample)
+        detail |= {"cross_validated": None if held_out is None else value, "in_sample": in_sample}
+        unseen = "" if held_out is None else f" (learned on others; {as_percent(in_sample)} if learned on them)"
         return self.score(
             value,
             f"An intruder who {self.intruder.describe(names)} and uses the distance ({self.distance}) that links best "
-            f"finds {as_percent(value)} of these people; equal weights find {as_percent(uniform)}, guessing "
+            f"finds {as_percent(value)} of these people{unseen}; equal weights find {as_percent(uniform)}, guessing "
             f"{as_percent(1 / len(released))}.{unused(compared.left_out)}",
             per_record=seen.spread(per_record),
             reid_k=value,
@@ -127,7 +137,6 @@ class LearnedLinkage(Measure, kind="learned-linkage"):
             "learned_on": int(sample.rows.size),
             "records": len(seen.rows),
             "intruder": self.intruder.describe(form.columns),
-            "cross_validated": self._cross_validate(form, sample, ctx),
         }
         if self.milp_bound:
             bound = upper_bound(form, sample, p, self.milp_seconds, ctx)
@@ -141,39 +150,42 @@ class LearnedLinkage(Measure, kind="learned-linkage"):
             return queries
         return queries.take(np.sort(ctx.within("learn").rng.choice(n, self.learn_records, replace=False)))
 
-    def _cross_validate(self, form: Form, queries: Queries, ctx: Context) -> float | None:
+    def _cross_validate(self, form: Form, queries: Queries, ctx: Context) -> Floats | None:
         """Learn on all folds but one, link the records of that one, for each; None where there are too few records."""
         n = queries.rows.size
         folds = min(self.folds, n)
         if folds < 2:
             return None
         fold = ctx.within("folds").rng.permutation(n) % folds
-        right = 0.0
+        shares = np.zeros(n)
         for number in range(folds):
             label = f"fold {number + 1} of {folds}"
             learned = search(form, queries.take(np.flatnonzero(fold != number)), ctx, label)
-            held_out = queries.take(np.flatnonzero(fold == number))
+            places = np.flatnonzero(fold == number)
+            held_out = queries.take(places)
             found = nearest(
                 form.code, held_out.records, learned.p, held_out.rows, held_out.own, 1, ctx.progress
             )  # fmt: skip
-            right += count_right(found)
-        return right / n
+            shares[places] = _shares(found)
+        return shares
 
 
-def _link(form: Form, queries: Queries, learned: Learned, ctx: Context) -> tuple[Floats, Nearest, float]:
-    """Link everybody with the learned and with the uniform distance, and keep the better one."""
+def _shares(links: Nearest) -> Floats:
+    """Give each record's probability that the intruder, who picks one of the nearest, picks the right one."""
+    return np.where(links.right, 1.0 / np.maximum(links.size, 1), 0.0)
+
+
+def _link(form: Form, queries: Queries, learned: Learned, ctx: Context) -> tuple[Floats, Nearest, Nearest]:
+    """Link everybody with the learned and with the uniform distance: the better one's links, and the uniform ones."""
 
     def links(p: Floats) -> Nearest:
         return nearest(form.code, queries.records, p, queries.rows, queries.own, 1, ctx.progress)
 
-    n = queries.rows.size
     base = links(form.uniform())
     if np.array_equal(learned.p, form.uniform()):
-        return learned.p, base, count_right(base) / n
+        return learned.p, base, base
     best = links(learned.p)
-    if count_right(best) < count_right(base):
-        return form.uniform(), base, count_right(base) / n
-    return learned.p, best, count_right(base) / n
+    return (form.uniform(), base, base) if count_right(best) < count_right(base) else (learned.p, best, base)
 
 
 def _records(pairs: Sequence[Pair]) -> Records:

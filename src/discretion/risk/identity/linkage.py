@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.measure import Better, Measure, Score, as_percent
-from discretion.part import Columns, Family
+from discretion.part import Columns, Family, Part
 from discretion.risk.identity.distance_columns import unused
 from discretion.risk.identity.distances import Distance, Gaps, Space, make_space
 from discretion.risk.identity.intruder import Intruder, View, columns_to_link, intruder_field, view
@@ -20,6 +21,15 @@ if TYPE_CHECKING:
     from discretion.risk.identity.transparency.attack import Informed
 
 Floats = NDArray[np.float64]
+
+_ALL, _TARGETS, _THOROUGH = 2_000, (1_000, 10_000), 20_000
+"""Up to so many records all are attacked by the method, above that some: first few, more if they leave it open."""
+_PAIRS, _PAIRS_THOROUGH, _FEWEST = 5_000_000, 200_000_000, 200
+"""Pairs of records that are followed, and the fewest records."""
+_OPEN = 0.02
+"""Width of an interval that asks for more targets."""
+_SCANNED = 500
+"""Records on which guesses at the method are tried, and on which certainty is judged."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +40,8 @@ class Links:
     right: NDArray[np.bool_]
     first: NDArray[np.int64]
     exact: NDArray[np.bool_]
+    lost: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
+    """who had no candidate by the method and was linked without it"""
 
     @property
     def shares(self) -> Floats:
@@ -61,13 +73,18 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
     have nothing in common with the original's tell nothing and are named (`left_out`). `distance` chooses another. A
     value the intruder does not have is left out; what a cell missing in the release counts as is said by `missing`.
 
-    With `intruder: {knows_method: true}` the attack is run twice, without and with the knowledge of the steps
-    that made the release: windows of rank swapping intersected over the columns, and inside them how likely each move
-    is; groups of microaggregation formed again, differences measured by the known noise, categories weighed by the
-    probabilities of their moves, equality of what no step changed. Who has all the records also follows the partners of
-    swapped values (`partners_followed`, up to about 30,000 records): who shows my value must have given me theirs. The
-    detail has both figures (`plain`, `informed`); the value is the higher one. A step of another kind (shuffling,
-    rounding, noise that keeps moments) is attacked as if it were unknown.
+    A method must not depend on being secret: where the steps that made the release are known, the attack is run twice,
+    without and with their knowledge, and the value is the higher figure; the detail has both (`plain`, `informed`).
+    Known are windows of rank swapping intersected over the columns, and inside them how likely each move is; groups of
+    microaggregation and rounding carried out again; the distribution of noise; the probabilities of moved categories;
+    equality of what no step changed. Who has all the records also follows the partners of swapped values
+    (`partners_followed`): who shows my value must have given me theirs. `known_reid` then also counts records for which
+    the method allows one candidate alone, and it is the right one: this intruder knows it. A release from elsewhere
+    has no known steps: `intruder: {knows_method: true}` scans the methods that fit the rows over a grid of parameters
+    (`scanned`) and takes the best; `intruder: {method: […]}` names them. `knows_method: false` leaves all this out.
+    Above 2,000 records the informed attack is run on 1,000 drawn at random, on 10,000 where the 95 % `interval` of its
+    figure is wider than 0.02 (on fewer where more than 5 million pairs would be followed); with `knows_method: true` on
+    up to 20,000. Shuffling, and a column that several steps changed, are attacked as if the method were unknown.
 
     Does not see other attacks: weighted or learned distances, agreement patterns (see probabilistic-linkage), groups
     of records, attributes inferred without a link. Exact; time about O(n log n) for up to ten columns of numbers,
@@ -87,8 +104,7 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
     1.0
     >>> people = dc.datasets.census(400, seed=1)
     >>> released = dc.RankSwap(columns=["income", "savings", "hours"], percent=10)(people, seed=7)
-    >>> attack = dc.DistanceLinkage(columns=["income", "savings", "hours"], intruder={"knows_method": True})
-    >>> score = attack(people, released)
+    >>> score = dc.DistanceLinkage(columns=["income", "savings", "hours"])(people, released)
     >>> score.detail["plain"] < score.detail["informed"]
     True
     """
@@ -113,19 +129,26 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
         columns = columns_to_link(self.intruder, self.columns, original, released)
         seen, links, used, mute = self._links(original, released, columns, ctx)
         figures, shares = links.figures(seen.rows), links.shares
-        detail: dict[str, Any] = {}
-        if self.intruder.knows_method:
-            informed, told = self._informed(seen, links, ctx)
-            known = links if informed is None else informed
-            detail |= {"plain": figures["reid_k"], "informed": known.figures(seen.rows)["reid_k"], **told}
-            if detail["informed"] >= detail["plain"]:
-                figures, shares = known.figures(seen.rows), known.shares
-        value = figures["reid_k"]
-        chance = 1.0 / len(released)
+        detail: dict[str, Any] = {"plain": figures["reid_k"]}
+        known, told = self._known(original, released, columns, seen, links, ctx)
+        detail |= told
+        if "known_of" in told:
+            detail["informed"] = figures["reid_k"]
+        if known is not None:
+            informed = known.links.figures(seen.rows[known.targets])
+            certain = max(min(known.certain, informed["reid_k"]), figures["known_reid"])
+            detail |= {"informed": informed["reid_k"], **known.to_detail(len(seen.rows))}
+            if informed["reid_k"] >= figures["reid_k"]:
+                figures, shares = informed, np.full(len(seen.rows), np.nan)
+                shares[known.targets] = known.links.shares
+            figures = {**figures, "known_reid": certain}
+        value, chance = figures["reid_k"], 1.0 / len(released)
+        by_method = known is not None and detail["informed"] >= detail["plain"]
+        who = (self.intruder.model_copy(update={"knows_method": True}) if by_method else self.intruder).describe(used)
         return self.score(
             value,
-            f"An intruder who {self.intruder.describe(used)} finds {as_percent(value)} of them "
-            f"(guessing finds {as_percent(chance)}).{_followed(detail)}{unused(mute)}",
+            f"An intruder who {who} finds {as_percent(value)} of them "
+            f"(guessing finds {as_percent(chance)}).{_compared(detail)}{unused(mute)}",
             per_record=seen.spread(shares),
             **figures,
             **detail,
@@ -133,7 +156,7 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
             records=len(seen.rows),
             columns=list(used),
             left_out=list(mute),
-            intruder=self.intruder.describe(used),
+            intruder=who,
         )
 
     def _links(
@@ -147,7 +170,7 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
             used = tuple(name for name in seen.columns if name not in space.mute)
             return seen, link(space, seen.rows, ctx), used, space.mute
 
-        if self.intruder.model_copy(update={"knows_method": False, "method": ()}) != Intruder():
+        if not self._is_shared:
             return search()
         how = f"{self.distance}, {self.missing}, standardized {self.standardize}, original {id(original)}"
         how += f", named {bool(self.columns)}"
@@ -155,40 +178,183 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
             how += f", seed {ctx.seed}"  # the estimate starts at random
         return released.cached((f"nearest, {how}", columns), search)
 
-    def _informed(self, seen: View, plain: Links, ctx: Context) -> tuple[Links | None, dict[str, Any]]:
-        """Link again with what the steps tell; a record without any candidate is linked as before."""
+    @property
+    def _is_shared(self) -> bool:
+        """Tell whether the intruder has nothing of its own, so that the search can be kept with the release."""
+        return self.intruder.model_copy(update={"knows_method": None, "method": ()}) == Intruder()
+
+    def _known(
+        self, original: Dataset, released: Dataset, columns: tuple[str, ...], seen: View, plain: Links, ctx: Context
+    ) -> tuple[_Known | None, dict[str, Any]]:
+        """Link with what the method tells; kept with the release as the plain search."""
+        if self.intruder.knows_method is False:
+            return None, {"assumed": "the intruder does not know the method"}
+
+        def search() -> tuple[_Known | None, dict[str, Any]]:
+            return self._informed(seen, plain, ctx)
+
+        if not self._is_shared or self.intruder.method:
+            return search()
+        how = f"{self.intruder.knows_method}, named {bool(self.columns)}, original {id(original)}, {self.distance}"
+        return released.cached((f"informed, {how}, {self.missing}, {self.standardize}", columns), search)
+
+    def _informed(self, seen: View, plain: Links, ctx: Context) -> tuple[_Known | None, dict[str, Any]]:
+        """Link again with what the steps tell, or the best guess; a record without candidate is linked as before."""
         from discretion.risk.identity.transparency.attack import inform
 
-        steps = self.intruder.known_steps(seen.original, seen.released)
-        informed = inform(seen, self.intruder, steps, ctx, named=bool(self.columns))
+        steps: Sequence[Part] = self.intruder.known_steps(seen.original, seen.released)
+        named = bool(self.columns)
+        if steps:
+            source = "named for the intruder" if self.intruder.method else "the steps that made the release"
+            made = not self.intruder.method
+            informed = inform(seen, self.intruder, steps, ctx, named=named, made=made)
+            told: dict[str, Any] = {"assumed": source}
+        elif self.intruder.knows_method:
+            informed, told = self._scan(seen, plain, ctx)
+        else:
+            return None, {}
         if informed is None:
-            return None, {"known_of": {}}
-        found = _informed_search(informed, seen.rows, ctx)
-        lost = found.size == 0
-        merged = Links(
-            *(np.where(lost, before, after) for before, after in zip(_arrays(plain), _arrays(found), strict=True))
-        )
-        used: dict[str, Any] = {"known_of": dict(informed.used), "without_candidate": int(lost.sum())}
+            return None, {"known_of": {}, **told}
+        known = _attacked(informed, seen.rows, plain, ctx, thorough=bool(self.intruder.knows_method))
+        told |= {"known_of": dict(informed.used), "without_candidate": int(known.links.lost.sum())}
         if any(text.startswith("rank-swap") for text in informed.used.values()):
-            used["partners_followed"] = informed.exchange is not None
+            told["partners_followed"] = informed.exchange is not None
         if len(informed.space.terms.low):
-            used["candidates"] = _mean_candidates(informed.space, ctx)
-        return merged, used
+            told["candidates"] = _mean_candidates(informed.space, ctx)
+        return known, told
+
+    def _scan(self, seen: View, plain: Links, ctx: Context) -> tuple[Informed | None, dict[str, Any]]:
+        """Try the methods that fit the rows on some targets; give the attack that finds most of them."""
+        from discretion.risk.identity.transparency.attack import inform
+        from discretion.risk.identity.transparency.guesses import guesses
+
+        found = guesses(seen)
+        best: tuple[float, Informed, str] | None = None
+        scanned: dict[str, float] = {}
+        drawn = ctx.within("scan").rng.choice(len(seen.rows), min(len(seen.rows), _SCANNED), replace=False)
+        targets = np.sort(drawn).astype(np.int64)
+        for guess in found:
+            informed = inform(seen, self.intruder, guess.steps, ctx, named=bool(self.columns), unknown=guess.unknown)
+            if informed is None:
+                continue
+            few = targets[: _few(informed, len(targets), _PAIRS)]
+            scanned[guess.label] = float(_linked(informed, seen.rows, few, plain, ctx).shares.mean())
+            if best is None or scanned[guess.label] > best[0]:
+                best = (scanned[guess.label], informed, guess.label)
+        if best is None:
+            return None, {"assumed": "no method was found that fits the rows; linked as if it were unknown"}
+        return best[1], {"assumed": f"guessed from the rows: {best[2]}", "scanned": scanned}
 
 
-def _informed_search(informed: Informed, rows: NDArray[np.int64], ctx: Context) -> Links:
+@dataclass(frozen=True)
+class _Known:
+    """What an intruder who knows the method finds among the targets."""
+
+    links: Links
+    targets: NDArray[np.int64]
+    certain: float
+    """share of the targets for which the method leaves one candidate, the right one"""
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % interval of the figure of all (Wilson's, by the variance of a yes or no, which is the largest)."""
+        m, p, z = len(self.targets), float(self.links.shares.mean()), 1.959964
+        center, half = p + z * z / (2 * m), z * np.sqrt(p * (1 - p) / m + z * z / (4 * m * m))
+        low, high = ((center + sign * half) / (1 + z * z / m) for sign in (-1, 1))
+        return float(low), float(high)
+
+    def to_detail(self, records: int) -> dict[str, Any]:
+        """Give how many were drawn, with the interval; nothing where all were attacked."""
+        m = len(self.targets)
+        return {} if m == records else {"targets": m, "interval": list(self.interval)}
+
+
+def _few(informed: Informed, n: int, pairs: int) -> int:
+    """Give how many of n targets can be followed with so many pairs: all where no partners are followed."""
     if informed.exchange is None:
-        return _search(informed.space, rows, ctx)
+        return n
+    return min(n, max(_FEWEST, int(pairs / max(informed.exchange[2], 1.0))))
+
+
+def _attacked(informed: Informed, rows: NDArray[np.int64], plain: Links, ctx: Context, *, thorough: bool) -> _Known:
+    """Attack everybody, or as many drawn at random as the time allows; more where the first leave the figure open."""
+    n = len(rows)
+    most = _few(informed, n, _PAIRS_THOROUGH if thorough else _PAIRS)
+    sizes = (_THOROUGH,) if thorough else (n,) if n <= _ALL else _TARGETS
+    drawn = ctx.within("targets").rng.permutation(n)[: min(most, n)]
+
+    def attack(size: int) -> _Known:
+        targets = np.sort(drawn[:size]).astype(np.int64)
+        return _Known(_linked(informed, rows, targets, plain, ctx), targets, 0.0)
+
+    found = attack(sizes[0])
+    for size in sizes[1:]:
+        low, high = found.interval
+        if len(found.targets) < len(drawn) and high - low > _OPEN:
+            found = attack(size)
+    return replace(found, certain=_certain(informed, rows, found.targets, ctx))
+
+
+def _linked(
+    informed: Informed, rows: NDArray[np.int64], targets: NDArray[np.int64], plain: Links, ctx: Context
+) -> Links:
+    """Link the targets with what the method tells, one without any candidate as before."""
+    found = _informed_search(informed, rows, targets, ctx)
+    lost = found.size == 0
+    size, right, first, exact = (
+        np.where(lost, old[targets], new) for old, new in zip(_arrays(plain), _arrays(found), strict=True)
+    )
+    return Links(size, right, first, exact, lost)
+
+
+def _informed_search(informed: Informed, rows: NDArray[np.int64], targets: NDArray[np.int64], ctx: Context) -> Links:
+    if informed.exchange is None:
+        return _search(_part_of(informed.space, targets), rows[targets], ctx)
     from discretion.risk.identity.transparency.swaps import search_exchanged
 
-    near = search_exchanged(informed.space, *informed.exchange, ctx)
+    near = search_exchanged(informed.space, *informed.exchange[:2], targets, ctx)
     return Links(near.size, near.has_own, near.lowest, near.distance == 0)
 
 
-def _followed(detail: dict[str, Any]) -> str:
-    if not detail.get("partners_followed") or detail["informed"] < detail["plain"]:
+def _part_of(space: Space, targets: NDArray[np.int64]) -> Space:
+    """Give the space with some of the known records."""
+    terms = space.terms
+    scale = terms.scale if len(terms.scale) == 1 else terms.scale[targets]
+    bounds = {"low": terms.low[targets], "high": terms.high[targets]} if len(terms.low) else {}
+    return replace(space, known=space.known[targets]).changed(scale=scale, **bounds)
+
+
+def _certain(informed: Informed, rows: NDArray[np.int64], targets: NDArray[np.int64], ctx: Context) -> float:
+    """Give the share of the targets for which everybody but the right one is impossible.
+
+    Impossible is who lies outside a window, shows another category where it must agree, or (where partners are
+    followed) implies a partner for whom that holds. What remains costs nothing, so that the nearest are all of them; a
+    suppressed cell may be anything. Noise makes nobody impossible.
+    """
+    from discretion.kernels.linkage_mixed import NOMINAL, SQUARED
+
+    space = informed.space
+    if not len(space.terms.low):
+        return 0.0
+    if len(targets) > _SCANNED:
+        targets = targets[:: -(-len(targets) // _SCANNED)]
+    nominal = space.terms.kinds == NOMINAL
+    scale = np.where(np.isinf(space.terms.scale) & nominal, np.inf, 0.0)
+    kinds = np.where(nominal, NOMINAL, SQUARED)
+    free = replace(informed, space=space.changed(kinds=kinds, scale=scale, gap=np.zeros_like(space.terms.gap)))
+    found = _informed_search(free, rows, targets, ctx)
+    return float((found.right & (found.size == 1)).mean())
+
+
+def _compared(detail: dict[str, Any]) -> str:
+    """Say what the same attack gives without the knowledge of the method."""
+    if "known_of" not in detail or not detail["known_of"] or detail["informed"] < detail["plain"]:
         return ""
-    return f" Without the method: {as_percent(detail['plain'])}; the partners of swapped values gave people away."
+    guessed = " (here guessed from the rows)" if "scanned" in detail else ""
+    text = f" Without the method{guessed}: {as_percent(detail['plain'])}"
+    if detail.get("partners_followed") and detail["informed"] > detail["plain"]:
+        text += "; the partners of swapped values gave people away"
+    return f"{text}."
 
 
 def _arrays(links: Links) -> tuple[NDArray[Any], ...]:

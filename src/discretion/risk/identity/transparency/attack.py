@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +17,9 @@ from discretion.risk.identity.distances import Space, average_term, make_space, 
 from discretion.risk.identity.intruder import Intruder, View
 from discretion.risk.identity.mistakes import Mistakes
 from discretion.risk.identity.transparency.moves import with_moved_categories
-from discretion.risk.identity.transparency.steps import GROUPING, NOISE, ONE_COLUMN, SWAPPING, History
+from discretion.risk.identity.transparency.steps import GROUPING, MIXING, NOISE, ONE_COLUMN, SWAPPING, History
 from discretion.risk.identity.transparency.swaps import exchange_of, with_swaps
 from discretion.risk.identity.transparency.windows import Window, center_window, swap_window
-
-if TYPE_CHECKING:
-    from discretion.kernels.exchange import Exchange
 
 Floats = NDArray[np.float64]
 
@@ -34,59 +31,93 @@ class Informed:
     space: Space = field(repr=False)
     used: dict[str, str]
     """for each column what its method told"""
-    exchange: tuple[Exchange, int] | None = field(default=None, repr=False)
-    """who has and who shows the swapped values, where the intruder can follow them"""
+    exchange: tuple[NDArray[np.int64], int, float] | None = field(default=None, repr=False)
+    """columns whose partners can be followed, the one whose windows are walked through, and their mean size"""
 
 
 def inform(
-    view: View, intruder: Intruder, steps: Sequence[Part], ctx: Context, *, named: bool = True
+    view: View,
+    intruder: Intruder,
+    steps: Sequence[Part],
+    ctx: Context,
+    *,
+    named: bool = True,
+    unknown: Collection[str] = (),
+    made: bool = False,
 ) -> Informed | None:
     """Use what the steps tell; None where they tell nothing.
 
     Every window holds the true record when the intruder's values are exact, so that wrong candidates go and the
-    right one stays; among those left, the one counts whose move is the likeliest.
+    right one stays; among those left, the one counts whose move is the likeliest. Of the columns `unknown` it is not
+    known how they were changed; `made`: these are the steps that made the release, not guessed ones.
     """
-    history = History(view, steps)
+    history = History(view.original, steps, unknown)
+    if all(history.is_generalized(name) and not view.released.count_missing(name) for name in view.columns):
+        return None  # true values without gaps: who agrees is found without this knowledge
     exact = intruder.data is None and intruder.error == Mistakes()
     used: dict[str, str] = {}
-    known = _grouped_again(view, history, ctx, used) if exact and view.worst_case else view
+    known = _done_again(view, history, ctx, used, made) if exact else view
     space = make_space(known, None, "average", True, ctx, named=named)
     space = _with_noise(view, space, history, intruder, used)
     space = with_moved_categories(view, space, history, used, ctx)
     if exact:
-        space = _with_windows(view, space, history, used)
+        space = _with_windows(view, space, history, used, ctx)
     return Informed(space, used, exchange_of(space, exact and view.worst_case)) if used else None
 
 
-def _grouped_again(view: View, history: History, ctx: Context, used: dict[str, str]) -> View:
-    """Carry out microaggregation again on the known records: the groups, and their centers, are the same."""
+def _done_again(view: View, history: History, ctx: Context, used: dict[str, str], made: bool) -> View:
+    """Carry out on the known records what draws nothing: they are rounded alike, and grouped alike if all are known.
+
+    Groups formed again on all the records are those of the release: where a step `made` it, they are read off.
+    """
     known = view.known
     for number, step in enumerate(history.steps):
-        if step.kind not in GROUPING or getattr(step, "replace", "all") != "all":
+        columns = _repeatable(view, history, step)
+        if not columns:
             continue
-        columns = history.columns_of(step)
-        if step.kind in ONE_COLUMN:
-            columns = tuple(name for name in columns if name in view.columns)
-        alone = all(history.only_step(name) is step for name in columns)
-        if not columns or not alone or not set(columns) <= set(view.columns) or not history.keeps_records_after(step):
+        if made and step.kind in GROUPING and not any(view.released.count_missing(name) for name in columns):
+            known = known.with_columns({name: view.released.frame[name] for name in columns})
+            used.update(dict.fromkeys(columns, f"{step.kind}: the groups were formed again"))
             continue
-        if set(getattr(step, "by", ())) - set(view.columns):
-            continue
-        again: Any = step.model_copy(update={"columns": columns}) if step.kind in ONE_COLUMN else step
+        again: Any = step.model_copy(update={"columns": columns}) if step.kind in ONE_COLUMN | {"round"} else step
         try:
             known = again.apply(known, ctx.within(f"again-{number}"))
         except DataError:
             continue
-        used.update(dict.fromkeys(columns, f"{step.kind}: the groups were formed again"))
+        told = "rounded alike" if step.kind == "round" else "the groups were formed again"
+        used.update(dict.fromkeys(columns, f"{step.kind}: {told}"))
     return replace(view, known=known)
 
 
+def _repeatable(view: View, history: History, step: Any) -> tuple[str, ...]:
+    """Name the columns for which the intruder can carry out a step alike; none where records or columns lack."""
+    columns = history.columns_of(step)
+    if step.kind in ONE_COLUMN | {"round"}:
+        columns = tuple(name for name in columns if name in view.columns)
+    alone = bool(columns) and all(history.only_step(name) is step for name in columns)
+    if not alone or not set(columns) <= set(view.columns):
+        return ()
+    if step.kind == "round":
+        return columns if step.how != "random" else ()
+    if step.kind not in GROUPING or getattr(step, "replace", "all") != "all" or not view.worst_case:
+        return ()
+    if not history.keeps_records_after(step) or set(getattr(step, "by", ())) - set(view.columns):
+        return ()
+    return columns
+
+
 def _with_noise(view: View, space: Space, history: History, intruder: Intruder, used: dict[str, str]) -> Space:
-    """Measure differences by the known spread of the noise instead of that of the column."""
+    """Measure differences by the known distribution of the noise instead of the spread of the column.
+
+    A candidate y counts by f(y|x)/m(y), how much likelier it is for the record x than for anybody: with normal noise of
+    variance s·σ² the distance of x from its best prediction μ + (y − μ)/(1 + s), in units of what stays unknown.
+    Laplace noise and factors count by f(y|x) alone, their logarithms where they are log-normal.
+    """
     from discretion.kernels.linkage_mixed import ABSOLUTE, NOMINAL, SQUARED
 
-    space = _with_correlated_noise(view, space, history, used)
+    space = _with_mixing_noise(view, space, history, used)
     kinds, scale, gap = space.terms.kinds.copy(), space.terms.scale.copy(), space.terms.gap.copy()
+    space = replace(space, known=space.known.copy(), published=space.published.copy())
     for j, name in enumerate(space.columns):
         step: Any = history.only_step(name)
         if step is None or step.kind not in NOISE or kinds[j] == NOMINAL or name in used:
@@ -94,18 +125,41 @@ def _with_noise(view: View, space: Space, history: History, intruder: Intruder, 
         x, y = space.known[:, j], space.published[:, j]
         error = intruder.error.sd_share * sd_of(x if view.worst_case else y)
         kinds[j] = SQUARED
-        if step.kind == "multiplicative-noise":
+        if step.kind == "multiplicative-noise" and step.distribution == "lognormal" and not error:
+            variance = math.log1p(step.sd**2)
+            x, y = _on_log_scale(x, y, -variance / 2)
+            space.known[:, j], space.published[:, j], scale[:, j] = x, y, 1.0 / math.sqrt(variance)
+        elif step.kind == "multiplicative-noise":
             scale = np.broadcast_to(scale, space.known.shape).copy()
             spread = np.hypot(step.sd * np.abs(x), error)
             scale[:, j] = 1.0 / np.where(spread > 0, spread, sd_of(y))
         elif getattr(step, "distribution", "normal") == "laplace" and not error:
             kinds[j], scale[:, j] = ABSOLUTE, 2 * math.sqrt(2) / _noise_sd(step, x, y, view.worst_case)
+        elif step.kind == "additive-noise" and not error and not (step.keep_zeros or step.keep_sign):
+            share = step.variance_share if step.sd_share is None else step.sd_share**2
+            mean = float(np.nanmean(x if view.worst_case else y))
+            spread_of_noise = _noise_sd(step, x, y, view.worst_case)
+            y = mean + (y - mean) / (1 + share)
+            space.published[:, j] = y
+            scale[:, j] = math.sqrt(1 + share) / spread_of_noise
         else:
             scale[:, j] = 1.0 / math.hypot(_noise_sd(step, x, y, view.worst_case), error)
         used[name] = f"{step.kind}: the distribution of the noise"
         if np.isnan(y).any():
             gap[j] = average_term(x, y, float(np.nanmedian(scale[:, j])), squared=bool(kinds[j] == SQUARED))
     return space.changed(kinds=kinds, scale=scale, gap=gap)
+
+
+def _on_log_scale(x: Floats, y: Floats, shift: float) -> tuple[Floats, Floats]:
+    """Give both sides as logarithms: signs stay far apart and zero lies between them; `shift` is where x moves to."""
+    both = np.abs(np.concatenate([x, y]))
+    present = both[both > 0]
+    lift = 10.0 + abs(shift) - (np.log(present.min()) if len(present) else 0.0)
+    with np.errstate(divide="ignore"):
+        first, second = (
+            np.where(v == 0, 0.0, np.sign(v) * (np.log(np.abs(v)) + lift + s)) for v, s in ((x, shift), (y, 0.0))
+        )
+    return first, second
 
 
 def _noise_sd(step: Any, known: Floats, published: Floats, whole: bool) -> float:
@@ -119,37 +173,50 @@ def _noise_sd(step: Any, known: Floats, published: Floats, whole: bool) -> float
     return math.sqrt(variance * share / (1.0 if whole else 1.0 + share)) or 1.0
 
 
-def _with_correlated_noise(view: View, space: Space, history: History, used: dict[str, str]) -> Space:
-    """Turn the columns of a step with correlated noise so that the noise has the same spread in all directions."""
+def _with_mixing_noise(view: View, space: Space, history: History, used: dict[str, str]) -> Space:
+    """Turn the columns of a step whose noise is correlated so that it has the same spread in all directions.
+
+    A record x is published as y = μ + a·(x − μ) + noise of covariance c·Σ: a = 1 for correlated noise, smaller where
+    the variance is kept. A rotation keeps a = 1 − s/2 of a record and mixes in 1 − a² of others, s its
+    `variance_share`. The best prediction of x is μ + a·(y − μ)/(a² + c); Σ·c/(a² + c) stays unknown.
+    """
     from discretion.kernels.linkage_mixed import NOMINAL, SQUARED
 
     for step in history.steps:
-        if step.kind != "correlated-noise":
+        if step.kind not in MIXING:
             continue
         names = [name for name in space.columns if history.only_step(name) is step]
         at = [space.columns.index(name) for name in names]
         known, published = space.known[:, at], space.published[:, at]
         if not at or (space.terms.kinds[at] == NOMINAL).any() or np.isnan(known).any() or np.isnan(published).any():
             continue
-        share = _variance_share(step)
-        base = np.atleast_2d(np.cov((known if view.worst_case else published).T, ddof=0))
-        turn = whitening(base * share / (1.0 if view.worst_case else 1.0 + share))
+        kept, share = _mixture(step)
+        source = known if view.worst_case else published
+        base = np.atleast_2d(np.cov(source.T, ddof=0)) / (1.0 if view.worst_case else kept**2 + share)
+        turn = whitening(base * share / (kept**2 + share))
         square = np.zeros((len(at), len(at)))
         square[:, : turn.shape[1]] = turn
         kinds, scale = space.terms.kinds.copy(), space.terms.scale.copy()
         kinds[at], scale[:, at] = SQUARED, 1.0
         both = [space.known.copy(), space.published.copy()]
-        both[0][:, at], both[1][:, at] = known @ square, published @ square
+        mean = source.mean(axis=0)
+        back = kept / (kept**2 + share)
+        both[0][:, at], both[1][:, at] = (known - mean) @ square, back * (published - mean) @ square
         space = replace(space, known=both[0], published=both[1]).changed(kinds=kinds, scale=scale)
-        used.update(dict.fromkeys(names, "correlated-noise: the covariance of the noise"))
+        used.update(dict.fromkeys(names, f"{step.kind}: the covariance of the noise"))
     return space
 
 
-def _variance_share(step: Any) -> float:
-    return float(step.variance_share)
+def _mixture(step: Any) -> tuple[float, float]:
+    """Give the factor by which a step keeps values, and the covariance of its noise as a share of theirs."""
+    share = float(step.variance_share)
+    if step.kind == "correlated-noise":
+        return 1.0, share
+    kept = math.sqrt(1 - share) if step.kind == "variance-preserving-noise" else 1 - share / 2
+    return kept, 1 - kept**2
 
 
-def _with_windows(view: View, space: Space, history: History, used: dict[str, str]) -> Space:
+def _with_windows(view: View, space: Space, history: History, used: dict[str, str], ctx: Context) -> Space:
     """Keep the candidates that each column allows; a column that no step changed allows equal values only."""
     from discretion.kernels.linkage_mixed import NOMINAL
 
@@ -162,7 +229,7 @@ def _with_windows(view: View, space: Space, history: History, used: dict[str, st
             if history.is_generalized(name):
                 scale[:, j] = np.inf
                 used[name] = "not changed" if history.is_untouched(name) else "generalized: the levels"
-        elif (window := _window(view, space, history, name, used)) is not None:
+        elif (window := _window(view, space, history, name, used, ctx)) is not None:
             low[:, j], high[:, j] = window
             step: Any = history.only_step(name)
             if step is not None and step.kind in SWAPPING:
@@ -171,15 +238,25 @@ def _with_windows(view: View, space: Space, history: History, used: dict[str, st
     return with_swaps(space, swapped, windows, view.worst_case) if swapped else space
 
 
-def _window(view: View, space: Space, history: History, name: str, used: dict[str, str]) -> Window | None:
+def _window(view: View, space: Space, history: History, name: str, used: dict[str, str], ctx: Context) -> Window | None:
     j = space.columns.index(name)
     x, y = space.known[:, j], space.published[:, j]
     step: Any = history.only_step(name)
     if history.is_untouched(name):
         used[name] = "not changed"
         return x, x
-    if step is None or name in used:
-        return _sign_window(x) if step is not None and step.kind == "multiplicative-noise" else None
+    if step is None:
+        return None
+    if step.kind in NOISE:
+        return _noise_window(view, x, name, step, ctx)
+    if step.kind == "round":
+        if name in used:
+            return x, x
+        used[name] = "round: the two multiples around the value"
+        slack = 1e-9 * np.maximum(np.abs(x), step.base)
+        return np.floor(x / step.base + 1e-9) * step.base - slack, np.ceil(x / step.base - 1e-9) * step.base + slack
+    if name in used:
+        return None
     if step.kind in SWAPPING and history.keeps_records_after(step):
         used[name] = f"{step.kind}: the window, and how likely each move is"
         return _swap_window_by(view, x, y, step) if step.by else swap_window(x, y, step)
@@ -190,9 +267,25 @@ def _window(view: View, space: Space, history: History, name: str, used: dict[st
     return None
 
 
-def _sign_window(x: Floats) -> Window:
-    """Give the window of factors that are never negative: signs stay, and zeros."""
-    return np.where(x > 0, 0.0, np.where(x == 0, 0.0, -np.inf)), np.where(x < 0, 0.0, np.where(x == 0, 0.0, np.inf))
+def _noise_window(view: View, x: Floats, name: str, step: Any, ctx: Context) -> Window | None:
+    """Give what noise must leave as it is: signs and zeros of factors, or where asked for; all but outliers."""
+    low, high = np.full(len(x), -np.inf), np.full(len(x), np.inf)
+    if step.kind == "multiplicative-noise" or step.keep_sign:
+        low, high = np.where(x > 0, 0.0, low), np.where(x < 0, 0.0, high)
+    if step.kind == "multiplicative-noise" or step.keep_zeros:
+        low, high = np.where(x == 0, 0.0, low), np.where(x == 0, 0.0, high)
+    if step.kind == "outlier-noise" and not step.joint and view.worst_case and not step.by:
+        from scipy.stats import chi2
+
+        try:
+            found = step.fit(view.original, ctx)
+        except DataError:
+            return None
+        at = list(found["columns"]).index(name)
+        reach = math.sqrt(float(chi2.ppf(step.quantile, 1))) * found["scale"][at]
+        stays = np.abs(x - found["center"][at]) <= reach
+        low, high = np.where(stays, x, low), np.where(stays, x, high)
+    return (low, high) if np.isfinite(low).any() or np.isfinite(high).any() else None
 
 
 def _swap_window_by(view: View, x: Floats, y: Floats, step: Any) -> Window | None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from discretion.context import Context
+from discretion.data.dataset import Dataset
 from discretion.errors import DiscretionError
 from discretion.part import Part
-from discretion.risk.identity.intruder import View
 
 SWAPPING = frozenset({"rank-swap", "block-rank-swap"})
 ONE_COLUMN = frozenset({"individual-ranking", "optimal-microaggregation"})
 GROUPING = frozenset({"mdav", "variable-mdav", "projection-microaggregation"}) | ONE_COLUMN
-NOISE = frozenset({"additive-noise", "correlated-noise", "multiplicative-noise"})
+NOISE = frozenset({"additive-noise", "multiplicative-noise", "outlier-noise"})
+MIXING = frozenset({"correlated-noise", "variance-preserving-noise", "orthogonal-noise"})
+"""Noise whose columns belong together."""
 MOVING = frozenset({"pram", "randomized-response"})
 GENERALIZING = frozenset({"generalize", "optimal-generalization", "local-recoding"})
 
@@ -22,17 +24,17 @@ _KEEPS_VALUES = frozenset(
 )
 _DROPS_RECORDS = frozenset({"sample", "suppress-records"})
 _NAMES_COLUMNS = frozenset(
-    {"pram", "randomized-response", "round", "winsorize-outliers", "shuffle", "outlier-noise", "top-code"}
-    | {"variance-preserving-noise", "orthogonal-noise", "bottom-code", "recode", "group-categories"}
+    {"pram", "randomized-response", "winsorize-outliers", "shuffle", "top-code", "bottom-code", "recode"}
+    | {"group-categories"}
 )
 
 
 class History:
-    """The steps an intruder knows, by the columns they changed."""
+    """The steps an intruder knows, by the columns they changed; of the columns `unknown` nothing is known."""
 
-    def __init__(self, view: View, steps: Sequence[Part]) -> None:
-        self.steps = tuple(steps)
-        self._touched = [_touched(view, step) for step in steps]
+    def __init__(self, original: Dataset, steps: Sequence[Part], unknown: Collection[str] = ()) -> None:
+        self.steps, self._unknown = tuple(steps), frozenset(unknown)
+        self._touched = [_touched(original, step) for step in steps]
 
     def only_step(self, column: str) -> Part | None:
         """Give the one step that changed a column; None where there is none or more than one."""
@@ -41,11 +43,11 @@ class History:
 
     def is_untouched(self, column: str) -> bool:
         """Tell whether no step changed the values of a column (some may be suppressed)."""
-        return not self._of(column)
+        return column not in self._unknown and not self._of(column)
 
     def is_generalized(self, column: str) -> bool:
         """Tell whether a column was made less detailed along its hierarchy, and nothing else."""
-        return all(step.kind in GENERALIZING for step in self._of(column))
+        return column not in self._unknown and all(step.kind in GENERALIZING for step in self._of(column))
 
     def keeps_records_after(self, step: Part) -> bool:
         """Tell whether all the records that a step saw are in the release."""
@@ -60,21 +62,21 @@ class History:
         return [step for step, names in zip(self.steps, self._touched, strict=True) if names is None or column in names]
 
 
-def _touched(view: View, step: Any) -> tuple[str, ...] | None:
+def _touched(original: Dataset, step: Any) -> tuple[str, ...] | None:
     """Name the columns a step changed; None where it may have changed any."""
     if step.kind in _KEEPS_VALUES:
         return ()
     if step.kind == "generalize":
         return tuple(step.levels)
-    if step.kind in SWAPPING | GROUPING | NOISE:
+    if step.kind in SWAPPING | GROUPING | NOISE | MIXING | {"round"}:
         blocks = [name for block in getattr(step, "blocks", None) or () for name in block]
         try:
-            return view.original.choose(tuple(step.columns) or tuple(blocks), "perturb")
+            return original.choose(tuple(step.columns) or tuple(blocks), "perturb")
         except DiscretionError:
             return tuple(step.columns) or None
     if step.kind in MOVING and not step.columns:
         try:
-            return tuple(step.fit(view.original, Context(0, step.kind))["columns"])
+            return tuple(step.fit(original, Context(0, step.kind))["columns"])
         except DiscretionError:
             return None
     if step.kind in _NAMES_COLUMNS | GENERALIZING:

@@ -13,14 +13,10 @@ from discretion.risk.identity.distances import Space
 from discretion.risk.identity.transparency.windows import Window, count_lost
 
 if TYPE_CHECKING:
-    from discretion.kernels.exchange import Exchange
     from discretion.kernels.linkage import Nearest
     from discretion.kernels.swap_law import Laws
 
 Floats = NDArray[np.float64]
-
-_MOST_PAIRS = 200_000_000
-"""Above so many pairs of records inside each other's windows (30,000 records, 10 percent) partners are left alone."""
 
 
 @dataclass(frozen=True)
@@ -100,27 +96,40 @@ def _numbers(x: Floats, values: Floats, side: Literal["left", "right"] = "left")
     return np.where(np.isnan(x), np.nan, np.clip(found, 0, len(values) - 1))
 
 
-def exchange_of(space: Space, whole: bool) -> tuple[Exchange, int] | None:
-    """Give who has and who shows each swapped value, and the column to walk through; None where it cannot be followed.
+def exchange_of(space: Space, whole: bool) -> tuple[NDArray[np.int64], int, float] | None:
+    """Give the columns to follow, the one to walk through and the mean number of records in its window; or None.
 
-    It takes all the original records, two columns or more, and windows that are not too large.
+    It takes all the original records and two columns or more.
     """
-    from discretion.kernels.exchange import count_pairs, who_has_what
+    from discretion.kernels.exchange import count_pairs
     from discretion.kernels.linkage_mixed import SWAPPED
 
     columns = np.flatnonzero(space.terms.kinds == SWAPPED)
     columns = columns[space.terms.laws.places[columns, 2] > 0]  # blocks are shuffled, not exchanged
     if not whole or len(space.columns) < 2 or not len(columns):
         return None
-    work = [int(count_pairs(space.published, space.terms, int(j)).sum()) for j in columns]
+    work = [float(count_pairs(space.published, space.terms, int(j)).mean()) for j in columns]
     walk = int(np.argmin(work))
-    if work[walk] > _MOST_PAIRS:
-        return None
-    return who_has_what(space.known, space.published, columns), int(columns[walk])
+    return columns, int(columns[walk]), work[walk]
 
 
-def search_exchanged(space: Space, exchange: Exchange, walk: int, ctx: Context) -> Nearest:
-    """Find the likeliest candidates, together with the partners they imply."""
-    from discretion.kernels.exchange import nearest_exchanged
+def search_exchanged(
+    space: Space, columns: NDArray[np.int64], walk: int, targets: NDArray[np.int64], ctx: Context
+) -> Nearest:
+    """Find the likeliest candidates of the targets, together with the partners they imply.
 
-    return nearest_exchanged(space.known, space.published, space.terms, exchange, walk, ctx.progress)
+    The targets are moved to the beginning of both sides: the others are needed as partners.
+    """
+    from discretion.kernels.exchange import nearest_exchanged, who_has_what
+
+    rest = np.ones(len(space.known), np.bool_)
+    rest[targets] = False
+    order = np.concatenate([targets, np.flatnonzero(rest)])
+    known, published = space.known[order], space.published[order]
+    own = {name: getattr(space.terms, name)[order] for name in ("low", "high")}
+    scale = space.terms.scale if len(space.terms.scale) == 1 else space.terms.scale[order]
+    terms = space.terms._replace(**own, scale=scale)
+    found = nearest_exchanged(
+        known, published, terms, who_has_what(known, published, columns), walk, ctx.progress, most=len(targets)
+    )
+    return found._replace(lowest=np.where(found.lowest < 0, -1, order[found.lowest]))

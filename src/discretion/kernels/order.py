@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discretion.kernels.arrays import Floats, Ints, Ints32, Keys, as_vector
-from discretion.kernels.jit import helper, kernel
+from discretion.kernels.jit import lean_kernel
 
 _SMALL = 3000  # below this many values numpy's merge sort is the faster one
 _DIGIT_BITS = 11  # six digits cover 64 bits, and 2,048 counters stay in the first-level cache
 _DIGITS = 6
+_SIGN = np.uint64(1 << 63)
 _INT32_ROWS = 2**31 - 1
 
 Order = NDArray[np.signedinteger[Any]]
@@ -47,71 +48,31 @@ def _merge_order(values: Floats) -> Order:
 
 
 def _radix_order(values: Floats) -> tuple[Floats, Order]:
-    # Adding 0.0 turns −0.0 into 0.0 and copies, so that the keys may be overwritten.
-    return _radix_sort((values + 0.0).view(np.uint64))
-
-
-@kernel
-def _radix_sort(keys: Keys) -> tuple[Floats, Ints32]:
-    """Sort the bits of floats; `keys` is used up as working memory."""
-    n = keys.size
-    _to_ordered_keys(keys)
-    starts = _digit_counts(keys)
-    order = np.arange(n).astype(np.int32)
-    next_keys = np.empty_like(keys)
-    next_order = np.empty_like(order)
-    for digit in range(_DIGITS):
-        if _counts_to_starts(starts[digit], n):
-            continue  # all values share this digit
-        _scatter(keys, order, next_keys, next_order, starts[digit], np.uint64(_DIGIT_BITS * digit))
-        keys, next_keys = next_keys, keys
-        order, next_order = next_order, order
-    _from_ordered_keys(keys)
-    return keys.view(np.float64), order
-
-
-@helper
-def _to_ordered_keys(bits: Keys) -> None:
-    """Make the bits of floats sort as integers: flip those of negative numbers, lift the rest above them."""
-    sign = np.uint64(1) << np.uint64(63)
-    for i in range(bits.size):
-        b = bits[i]
-        bits[i] = ~b if b & sign else b | sign
-
-
-@helper
-def _from_ordered_keys(keys: Keys) -> None:
-    sign = np.uint64(1) << np.uint64(63)
-    for i in range(keys.size):
-        k = keys[i]
-        keys[i] = k ^ sign if k & sign else ~k
-
-
-@helper
-def _digit_counts(keys: Keys) -> Ints:
+    """Sort the bits of floats: those of negative numbers flipped, the rest lifted above them, they sort as integers."""
+    bits = (values + 0.0).view(np.uint64)  # adding 0.0 turns −0.0 into 0.0 and copies
+    bits ^= (bits.view(np.int64) >> 63).view(np.uint64) | _SIGN
+    order = np.arange(values.size, dtype=np.int32)
+    other_bits, other_order = np.empty_like(bits), np.empty_like(order)
     counts = np.zeros((_DIGITS, 1 << _DIGIT_BITS), np.int64)
+    _count_digits(bits, counts)
+    starts = np.cumsum(counts, axis=1) - counts
+    for digit in np.flatnonzero(counts.max(axis=1) < values.size):  # the others are shared by all values
+        _scatter(bits, order, other_bits, other_order, starts[digit], np.uint64(_DIGIT_BITS * digit))
+        bits, other_bits, order, other_order = other_bits, bits, other_order, order
+    bits ^= (~bits.view(np.int64) >> 63).view(np.uint64) | _SIGN
+    return bits.view(np.float64), order
+
+
+@lean_kernel
+def _count_digits(keys: Keys, counts: Ints) -> None:
     mask = np.uint64((1 << _DIGIT_BITS) - 1)
     for i in range(keys.size):
         key = keys[i]
         for digit in range(_DIGITS):
             counts[digit, (key >> np.uint64(_DIGIT_BITS * digit)) & mask] += 1
-    return counts
 
 
-@helper
-def _counts_to_starts(counts: Ints, n: int) -> bool:
-    """Replace counts by where each digit starts; True when one digit has all the values."""
-    start = 0
-    for digit in range(counts.size):
-        count = counts[digit]
-        if count == n:
-            return True
-        counts[digit] = start
-        start += count
-    return False
-
-
-@helper
+@lean_kernel
 def _scatter(keys: Keys, order: Ints32, next_keys: Keys, next_order: Ints32, starts: Ints, shift: np.uint64) -> None:
     mask = np.uint64((1 << _DIGIT_BITS) - 1)
     for i in range(keys.size):

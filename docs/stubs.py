@@ -1,4 +1,4 @@
-"""Write `src/discretion/__init__.pyi` from the registry: type checkers find misspelled fields, editors complete names."""
+"""Write `src/discretion/__init__.pyi` from the registry: type checkers find misspelled fields, editors complete."""
 
 from __future__ import annotations
 
@@ -9,9 +9,6 @@ from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
 import discretion as dc
-from discretion.measure import Measure
-from discretion.method import Method
-from discretion.model import PrivacyModel
 from discretion.part import Part, all_parts
 
 STUB = Path(__file__).parent.parent / "src" / "discretion" / "__init__.pyi"
@@ -27,7 +24,7 @@ def stub() -> str:
     lines = ['"""Made by `make stubs` from the registry of parts; do not edit."""', ""]
     lines += ["from collections.abc import Mapping, Sequence", "from typing import Any, Literal", ""]
     lines += [f"from discretion import {name} as {name}" for name in dc._MODULES]
-    for module, found in sorted({**names, "part": [*names["part"], "Part"]}.items()):
+    for module, found in sorted(names.items()):
         lines.append(f"from discretion.{module} import (")
         lines += [f"    {one}," for one in sorted(found)] + [")"]
     lines += ["", "__version__: str", "", "def parts() -> list[str]: ..."]
@@ -39,33 +36,31 @@ def stub() -> str:
 
 
 def _class(part: type[Part]) -> list[str]:
-    base = next((base for base in (Method, Measure, PrivacyModel) if issubclass(part, base)), Part)
-    lines = [f"class {part.__name__}({base.__name__}):", f'    """{part.summary()}"""', ""]
-    fields = part.model_fields
-    lines += [f"    {name}: {_type(field.annotation, reading=True)}" for name, field in fields.items()]
+    own = f"_{part.__name__}"
+    lines = [f"from {part.__module__} import {part.__name__} as {own}", "", f"class {part.__name__}({own}):"]
+    lines += [f'    """{part.summary()}"""', ""]
     given = []
-    for name, field in fields.items():
+    for name, field in part.model_fields.items():
         default = "" if field.is_required() else f" = {_default(field.get_default(call_default_factory=True))}"
         given.append(f"        {name}: {_type(field.annotation)}{default},")
     head = ["        self,", "        *,", *given] if given else ["        self,"]
     return [*lines, "    def __init__(", *head, "    ) -> None: ..."]
 
 
-def _type(annotation: Any, *, reading: bool = False) -> str:
-    """Write a type as it may be given, or as it is read: sequences are given as any kind, and read as tuples."""
+def _type(annotation: Any) -> str:
+    """Write a type as it may be given: a tuple as any sequence, what is made from plain data as anything."""
     origin, inner = get_origin(annotation), get_args(annotation)
     if annotation in _PLAIN:
         return _PLAIN[annotation]
     if origin is Literal:
         return f"Literal[{', '.join(map(repr, inner))}]"
     if origin in (Union, types.UnionType):
-        return " | ".join(dict.fromkeys(_type(one, reading=reading) for one in inner))
+        return " | ".join(dict.fromkeys(_type(one) for one in inner))
     if origin is tuple and len(inner) == 2 and inner[1] is Ellipsis:
-        one = _type(inner[0], reading=reading)
-        return f"tuple[{one}, ...]" if reading else f"Sequence[{one}]"
+        return f"Sequence[{_type(inner[0])}]"
     if origin in (Mapping, Sequence, dict):
         whole = "Sequence" if origin is Sequence else "Mapping"
-        return f"{whole}[{', '.join(_type(one, reading=reading) for one in inner)}]"
+        return f"{whole}[{', '.join(_type(one) for one in inner)}]"
     return "Any"
 
 

@@ -64,7 +64,6 @@ from discretion.online.statistical_database import (
     StatisticalDatabase as StatisticalDatabase,
 )
 from discretion.part import (
-    Part,
     confidential as confidential,
 )
 from discretion.privacy.differential_privacy import (
@@ -110,19 +109,11 @@ __version__: str
 
 def parts() -> list[str]: ...
 
-class AdditiveNoise(Method):
+from discretion.protect.noise import AdditiveNoise as _AdditiveNoise
+
+class AdditiveNoise(_AdditiveNoise):
     """Add independent random noise of mean zero to each value."""
 
-    by: tuple[str, ...]
-    columns: tuple[str, ...]
-    integers: bool
-    keep_zeros: bool
-    keep_sign: bool
-    lower: Any | None
-    upper: Any | None
-    variance_share: float | None
-    sd_share: float | None
-    distribution: Literal['normal', 'laplace']
     def __init__(
         self,
         *,
@@ -138,14 +129,11 @@ class AdditiveNoise(Method):
         distribution: Literal['normal', 'laplace'] = 'normal',
     ) -> None: ...
 
-class AlphaK(PrivacyModel):
+from discretion.privacy.alpha_k import AlphaK as _AlphaK
+
+class AlphaK(_AlphaK):
     """Every class has at least k records, and no sensitive value makes up more than a share α of it."""
 
-    columns: tuple[str, ...]
-    missing: Literal['category', 'ignore']
-    sensitive: tuple[str, ...]
-    k: int
-    alpha: float
     def __init__(
         self,
         *,
@@ -156,13 +144,11 @@ class AlphaK(PrivacyModel):
         alpha: float,
     ) -> None: ...
 
-class AssignmentLinkage(Measure):
+from discretion.risk.identity.assignment import AssignmentLinkage as _AssignmentLinkage
+
+class AssignmentLinkage(_AssignmentLinkage):
     """Share of people an intruder finds who links all records at once, each to another published record."""
 
-    columns: tuple[str, ...]
-    distance: Literal['euclidean', 'gower', 'mahalanobis', 'robust-mahalanobis'] | None
-    missing: Literal['average', 'match', 'exclude']
-    intruder: Any
     def __init__(
         self,
         *,
@@ -172,11 +158,11 @@ class AssignmentLinkage(Measure):
         intruder: Any = ...,
     ) -> None: ...
 
-class AtHouseholdLevel(Method):
+from discretion.protect.household import AtHouseholdLevel as _AtHouseholdLevel
+
+class AtHouseholdLevel(_AtHouseholdLevel):
     """Apply a method to households as wholes, so that all members get the same change."""
 
-    method: Any
-    household: str
     def __init__(
         self,
         *,
@@ -184,15 +170,11 @@ class AtHouseholdLevel(Method):
         household: str = '',
     ) -> None: ...
 
-class AttackerRisk(Measure):
+from discretion.risk.identity.attacker import AttackerRisk as _AttackerRisk
+
+class AttackerRisk(_AttackerRisk):
     """Probability that an intruder who knows the quasi-identifiers picks the right person."""
 
-    columns: tuple[str, ...]
-    attacker: Literal['prosecutor', 'journalist', 'marketer']
-    threshold: float
-    population: Any | None
-    frequency: str
-    missing: Literal['category', 'wildcard', 'ignore']
     def __init__(
         self,
         *,
@@ -204,11 +186,11 @@ class AttackerRisk(Measure):
         missing: Literal['category', 'wildcard', 'ignore'] = 'category',
     ) -> None: ...
 
-class AverageClassSize(Measure):
+from discretion.utility.class_sizes import AverageClassSize as _AverageClassSize
+
+class AverageClassSize(_AverageClassSize):
     """Mean number of records per class, divided by k: 1 is the best a k-anonymous release can do."""
 
-    k: int
-    columns: tuple[str, ...]
     def __init__(
         self,
         *,
@@ -216,22 +198,22 @@ class AverageClassSize(Measure):
         columns: Sequence[str] = (),
     ) -> None: ...
 
-class AverageDivergence(Measure):
+from discretion.utility.errors import AverageDivergence as _AverageDivergence
+
+class AverageDivergence(_AverageDivergence):
     """Mean of (x + x')/2 over all values, as defined in the source text."""
 
-    columns: tuple[str, ...]
     def __init__(
         self,
         *,
         columns: Sequence[str] = (),
     ) -> None: ...
 
-class AverageRisk(PrivacyModel):
+from discretion.privacy.average_risk import AverageRisk as _AverageRisk
+
+class AverageRisk(_AverageRisk):
     """On average over the records, the probability of picking the right one in its class is small."""
 
-    columns: tuple[str, ...]
-    missing: Literal['category', 'ignore']
-    risk: float
     def __init__(
         self,
         *,
@@ -240,14 +222,11 @@ class AverageRisk(PrivacyModel):
         risk: float,
     ) -> None: ...
 
-class BetaLikeness(PrivacyModel):
+from discretion.privacy.likeness import BetaLikeness as _BetaLikeness
+
+class BetaLikeness(_BetaLikeness):
     """No sensitive value is much more frequent in a class than in the whole table, relative to its frequency there."""
 
-    columns: tuple[str, ...]
-    missing: Literal['category', 'ignore']
-    sensitive: tuple[str, ...]
-    beta: float
-    enhanced: bool
     def __init__(
         self,
         *,
@@ -258,16 +237,11 @@ class BetaLikeness(PrivacyModel):
         enhanced: bool = True,
     ) -> None: ...
 
-class BlankAndImpute(Method):
+from discretion.protect.blank_and_impute import BlankAndImpute as _BlankAndImpute
+
+class BlankAndImpute(_BlankAndImpute):
     """Replace values of some households in small blocks by those of similar households elsewhere."""
 
-    columns: tuple[str, ...]
-    small_block: int
-    geography: tuple[str, ...]
-    match_on: tuple[str, ...]
-    per_block: int
-    column_share: float
-    household: str
     def __init__(
         self,
         *,
@@ -280,14 +254,11 @@ class BlankAndImpute(Method):
         household: str = '',
     ) -> None: ...
 
-class BlockRankSwap(Method):
+from discretion.protect.rank_swap import BlockRankSwap as _BlockRankSwap
+
+class BlockRankSwap(_BlockRankSwap):
     """Shuffle the values inside consecutive blocks of ranks."""
 
-    by: tuple[str, ...]
-    columns: tuple[str, ...]
-    percent: float
-    bottom_share: float
-    top_share: float
     def __init__(
         self,
         *,
@@ -298,15 +269,11 @@ class BlockRankSwap(Method):
         top_share: float = 0.0,
     ) -> None: ...
 
-class BottomCode(Method):
+from discretion.protect.top_code import BottomCode as _BottomCode
+
+class BottomCode(_BottomCode):
     """Replace all values below a bound by one value."""
 
-    by: tuple[str, ...]
-    column: str
-    at: Any | None
-    quantile: float | None
-    replace: Literal['cut', 'flag', 'mean']
-    label: str | None
     def __init__(
         self,
         *,
@@ -318,23 +285,22 @@ class BottomCode(Method):
         label: str | None = None,
     ) -> None: ...
 
-class ChangedShare(Measure):
+from discretion.utility.changes import ChangedShare as _ChangedShare
+
+class ChangedShare(_ChangedShare):
     """Share of the cells whose value is not the original one, suppressed cells among them."""
 
-    columns: tuple[str, ...]
     def __init__(
         self,
         *,
         columns: Sequence[str] = (),
     ) -> None: ...
 
-class ClassificationUtility(Measure):
+from discretion.utility.classification import ClassificationUtility as _ClassificationUtility
+
+class ClassificationUtility(_ClassificationUtility):
     """Share of people that a classifier trained on the release classifies right."""
 
-    target: str
-    features: tuple[str, ...]
-    model: Any
-    folds: int
     def __init__(
         self,
         *,
@@ -344,12 +310,11 @@ class ClassificationUtility(Measure):
         folds: int = 5,
     ) -> None: ...
 
-class ClosestRecord(Measure):
+from discretion.risk.synthetic.closest_record import ClosestRecord as _ClosestRecord
+
+class ClosestRecord(_ClosestRecord):
     """Share of released records that are closer to a record of the data than to one of a control group."""
 
-    holdout: Any | None
-    confidence: float
-    columns: tuple[str, ...]
     def __init__(
         self,
         *,
@@ -358,12 +323,11 @@ class ClosestRecord(Measure):
         columns: Sequence[str] = (),
     ) -> None: ...
 
-class ClusteringUtility(Measure):
+from discretion.utility.clustering import ClusteringUtility as _ClusteringUtility
+
+class ClusteringUtility(_ClusteringUtility):
     """Agreement of the groups found in the release with the groups found in the original."""
 
-    features: tuple[str, ...]
-    clusters: int
-    model: Any
     def __init__(
         self,
         *,
@@ -372,15 +336,11 @@ class ClusteringUtility(Measure):
         model: Any = ...,
     ) -> None: ...
 
-class ConfidentialityEdit(Method):
+from discretion.protect.confidentiality_edit import ConfidentialityEdit as _ConfidentialityEdit
+
+class ConfidentialityEdit(_ConfidentialityEdit):
     """Let a sample of households exchange places with similar households elsewhere."""
 
-    geography: tuple[str, ...]
-    match_on: tuple[str, ...]
-    share: float
-    small_block_share: float | None
-    small_block: int | None
-    household: str
     def __init__(
         self,
         *,
@@ -392,13 +352,11 @@ class ConfidentialityEdit(Method):
         household: str = '',
     ) -> None: ...
 
-class Contingency(Measure):
+from discretion.utility.contingency import Contingency as _Contingency
+
+class Contingency(_Contingency):
     """Mean difference between the tables of counts of the original and of the release."""
 
-    columns: tuple[str, ...]
-    ways: int
-    difference: Literal['absolute', 'relative', 'root']
-    bins: int
     def __init__(
         self,
         *,
@@ -408,17 +366,11 @@ class Contingency(Measure):
         bins: int = 5,
     ) -> None: ...
 
-class CorrelatedNoise(Method):
+from discretion.protect.noise import CorrelatedNoise as _CorrelatedNoise
+
+class CorrelatedNoise(_CorrelatedNoise):
     """Add noise whose correlations are those of the data."""
 
-    by: tuple[str, ...]
-    columns: tuple[str, ...]
-    integers: bool
-    keep_zeros: bool
-    keep_sign: bool
-    lower: Any | None
-    upper: Any | None
-    variance_share: float
     def __init__(
         self,
         *,
@@ -432,24 +384,22 @@ class CorrelatedNoise(Method):
         variance_share: float,
     ) -> None: ...
 
-class CorrelationChange(Measure):
+from discretion.utility.eigen import CorrelationChange as _CorrelationChange
+
+class CorrelationChange(_CorrelationChange):
     """Distance between the diagonals of the inverse correlation matrices, between 0 and 1."""
 
-    columns: tuple[str, ...]
     def __init__(
         self,
         *,
         columns: Sequence[str] = (),
     ) -> None: ...
 
-class DeltaDisclosure(PrivacyModel):
+from discretion.privacy.likeness import DeltaDisclosure as _DeltaDisclosure
+
+class DeltaDisclosure(_DeltaDisclosure):
     """No sensitive value is much more or much less frequent in a class than in the whole table."""
 
-    columns: tuple[str, ...]
-    missing: Literal['category', 'ignore']
-    sensitive: tuple[str, ...]
-    delta: float
-    absent: Literal['fail', 'ignore']
     def __init__(
         self,
         *,
@@ -460,15 +410,11 @@ class DeltaDisclosure(PrivacyModel):
         absent: Literal['fail', 'ignore'] = 'fail',
     ) -> None: ...
 
-class DeltaPresence(PrivacyModel):
+from discretion.privacy.population import DeltaPresence as _DeltaPresence
+
+class DeltaPresence(_DeltaPresence):
     """Of the people of the population that fit a class, a share between two bounds is in the data."""
 
-    columns: tuple[str, ...]
-    missing: Literal['category', 'ignore']
-    delta_min: float
-    delta_max: float
-    population: Any
-    frequency: str
     def __init__(
         self,
         *,
@@ -480,17 +426,11 @@ class DeltaPresence(PrivacyModel):
         frequency: str = '',
     ) -> None: ...
 
-class DetailLimits(PrivacyModel):
+from discretion.privacy.detail_limits import DetailLimits as _DetailLimits
+
+class DetailLimits(_DetailLimits):
     """The release has few enough columns, large enough categories, and coarse enough geography."""
 
-    max_columns: int | None
-    min_category_size: int | None
-    max_areas: int | None
-    min_area_population: float | None
-    columns: tuple[str, ...]
-    geography: tuple[str, ...]
-    weight: str | None
-    missing: Literal['category', 'wildcard', 'ignore']
     def __init__(
         self,
         *,
@@ -504,23 +444,22 @@ class DetailLimits(PrivacyModel):
         missing: Literal['category', 'wildcard', 'ignore'] = 'category',
     ) -> None: ...
 
-class Discernibility(Measure):
+from discretion.utility.class_sizes import Discernibility as _Discernibility
+
+class Discernibility(_Discernibility):
     """Sum over all records of the number of records each cannot be told from."""
 
-    columns: tuple[str, ...]
     def __init__(
         self,
         *,
         columns: Sequence[str] = (),
     ) -> None: ...
 
-class Disco(Measure):
+from discretion.risk.synthetic.replicated import Disco as _Disco
+
+class Disco(_Disco):
     """Share of the people whose secret the release states with certainty, and rightly (DiSCO)."""
 
-    holdout: Any | None
-    confidence: float
-    columns: tuple[str, ...]
-    targets: tuple[str, ...]
     def __init__(
         self,
         *,
@@ -530,14 +469,11 @@ class Disco(Measure):
         targets: Sequence[str] = (),
     ) -> None: ...
 
-class DistanceLinkage(Measure):
+from discretion.risk.identity.linkage import DistanceLinkage as _DistanceLinkage
+
+class DistanceLinkage(_DistanceLinkage):
     """Share of people an intruder finds by looking for the nearest published record."""
 
-    columns: tuple[str, ...]
-    distance: Literal['euclidean', 'gower', 'mahalanobis', 'robust-mahalanobis'] | None
-    standardize: bool
-    missing: Literal['average', 'match', 'exclude']
-    intruder: Any
     def __init__(
         self,
         *,
@@ -548,13 +484,11 @@ class DistanceLinkage(Measure):
         intruder: Any = ...,
     ) -> None: ...
 
-class DistinctLDiversity(PrivacyModel):
+from discretion.privacy.l_diversity import DistinctLDiversity as _DistinctLDiversity
+
+class DistinctLDiversity(_DistinctLDiversity):
     """Every class of records that look the same holds at least l different values of each sensitive column."""
 
-    columns: tuple[str, ...]
-    missing: Literal['category', 'ignore']
-    sensitive: tuple[str, ...]
-    l: int
     def __init__(
         self,
         *,
@@ -564,13 +498,11 @@ class DistinctLDiversity(PrivacyModel):
         l: int,
     ) -> None: ...
 
-class Dominance(Part):
+from discretion.tables.rules.magnitude import Dominance as _Dominance
+
+class Dominance(_Dominance):
     """Cells of which the n largest contributions make k percent or more are sensitive."""
 
-    negatives: Literal['refuse', 'absolute']
-    n: int
-    percent: float
-    boundary: Literal['sensitive', 'safe']
     def __init__(
         self,
         *,
@@ -580,32 +512,33 @@ class Dominance(Part):
         boundary: Literal['sensitive', 'safe'] = 'sensitive',
     ) -> None: ...
 
-class DropIdentifiers(Method):
+from discretion.protect.identifiers import DropIdentifiers as _DropIdentifiers
+
+class DropIdentifiers(_DropIdentifiers):
     """Remove the columns that name people directly."""
 
-    columns: tuple[str, ...]
     def __init__(
         self,
         *,
         columns: Sequence[str] = (),
     ) -> None: ...
 
-class EigenDifference(Measure):
+from discretion.utility.eigen import EigenDifference as _EigenDifference
+
+class EigenDifference(_EigenDifference):
     """Mean relative difference of the eigenvalues of the correlation matrices."""
 
-    columns: tuple[str, ...]
     def __init__(
         self,
         *,
         columns: Sequence[str] = (),
     ) -> None: ...
 
-class Elimination(Part):
+from discretion.tables.engines.algorithms import Elimination as _Elimination
+
+class Elimination(_Elimination):
     """Suppress complementary cells until no sensitive cell can be computed exactly."""
 
-    cost: Literal['value', 'frequency', 'unit']
-    singletons: bool
-    coalition: int
     def __init__(
         self,
         *,
@@ -614,13 +547,11 @@ class Elimination(Part):
         coalition: int = 1,
     ) -> None: ...
 
-class EntropyLDiversity(PrivacyModel):
+from discretion.privacy.l_diversity import EntropyLDiversity as _EntropyLDiversity
+
+class EntropyLDiversity(_EntropyLDiversity):
     """The sensitive values of every class are as mixed as l equally frequent values would be."""
 
-    columns: tuple[str, ...]
-    missing: Literal['category', 'ignore']
-    sensitive: tuple[str, ...]
-    l: float
     def __init__(
         self,
         *,
@@ -630,29 +561,22 @@ class EntropyLDiversity(PrivacyModel):
         l: float,
     ) -> None: ...
 
-class Generalize(Method):
+from discretion.protect.recode import Generalize as _Generalize
+
+class Generalize(_Generalize):
     """Replace each value by a broader one, by the column's hierarchy."""
 
-    levels: Mapping[str, int]
     def __init__(
         self,
         *,
         levels: Mapping[str, int],
     ) -> None: ...
 
-class GroupAttack(Measure):
+from discretion.risk.attribute.group_attack import GroupAttack as _GroupAttack
+
+class GroupAttack(_GroupAttack):
     """Share of people whose sensitive value is learnt from the group they are known to be in."""
 
-    columns: tuple[str, ...]
-    sensitive: tuple[str, ...]
-    coalition: int
-    published: Literal['values', 'total']
-    percent: float
-    share: float
-    lower: float | None
-    upper: float | None
-    weight: str | None
-    missing: Literal['category', 'ignore']
     def __init__(
         self,
         *,
@@ -668,13 +592,11 @@ class GroupAttack(Measure):
         missing: Literal['category', 'ignore'] = 'category',
     ) -> None: ...
 
-class GroupCategories(Method):
+from discretion.protect.group_categories import GroupCategories as _GroupCategories
+
+class GroupCategories(_GroupCategories):
     """Put categories together under one label."""
 
-    column: str
-    groups: Any | None
-    smaller_than: int | None
-    label: str
     def __init__(
         self,
         *,
@@ -684,37 +606,33 @@ class GroupCategories(Method):
         label: str = 'other',
     ) -> None: ...
 
-class GroupDisclosure(Part):
+from discretion.tables.rules.detail import GroupDisclosure as _GroupDisclosure
+
+class GroupDisclosure(_GroupDisclosure):
     """Cells that hold everybody of a group are sensitive: who is in the group is known to be in the cell."""
 
-    columns: Any | None
     def __init__(
         self,
         *,
         columns: Any | None = None,
     ) -> None: ...
 
-class Height(Measure):
+from discretion.utility.hierarchy_loss import Height as _Height
+
+class Height(_Height):
     """Sum of the generalization levels of all columns."""
 
-    columns: tuple[str, ...]
     def __init__(
         self,
         *,
         columns: Sequence[str] = (),
     ) -> None: ...
 
-class HouseholdRisk(Measure):
+from discretion.risk.identity.household import HouseholdRisk as _HouseholdRisk
+
+class HouseholdRisk(_HouseholdRisk):
     """Probability that at least one member of each record's household is found."""
 
-    columns: tuple[str, ...]
-    weight: str
-    share: float | None
-    missing: Literal['category', 'wildcard', 'ignore']
-    alpha: float
-    estimator: Literal['exact', 'approximate']
-    approximate: bool
-    household: str
     def __init__(
         self,
         *,
@@ -728,11 +646,11 @@ class HouseholdRisk(Measure):
         household: str = '',
     ) -> None: ...
 
-class ILoss(Measure):
+from discretion.utility.hierarchy_loss import ILoss as _ILoss
+
+class ILoss(_ILoss):
     """Mean loss per record: the share of a column's values that a generalized value could stand for."""
 
-    columns: tuple[str, ...]
-    weights: Mapping[str, float]
     def __init__(
         self,
         *,
@@ -740,25 +658,22 @@ class ILoss(Measure):
         weights: Mapping[str, float] = ...,
     ) -> None: ...
 
-class Il1s(Measure):
+from discretion.utility.errors import Il1s as _Il1s
+
+class Il1s(_Il1s):
     """Sum of absolute changes, each in units of √2 standard deviations of its column."""
 
-    columns: tuple[str, ...]
     def __init__(
         self,
         *,
         columns: Sequence[str] = (),
     ) -> None: ...
 
-class IndividualRanking(Method):
+from discretion.protect.microaggregation_columnwise import IndividualRanking as _IndividualRanking
+
+class IndividualRanking(_IndividualRanking):
     """Replace each value by the mean of k neighboring values, each column on its own."""
 
-    by: tuple[str, ...]
-    columns: tuple[str, ...]
-    k: int
-    aggregate: Literal['mean', 'median', 'mode']
-    replace: Literal['all', 'one']
-    integers: bool
     def __init__(
         self,
         *,
@@ -770,17 +685,11 @@ class IndividualRanking(Method):
         integers: bool = False,
     ) -> None: ...
 
-class IndividualRisk(Measure):
+from discretion.risk.identity.individual import IndividualRisk as _IndividualRisk
+
+class IndividualRisk(_IndividualRisk):
     """Probability that each record is found, estimated from the sampling weights of its class."""
 
-    columns: tuple[str, ...]
-    weight: str
-    share: float | None
-    missing: Literal['category', 'wildcard', 'ignore']
-    alpha: float
-    estimator: Literal['exact', 'approximate']
-    approximate: bool
-    thresholds: tuple[float, ...]
     def __init__(
         self,
         *,
@@ -794,15 +703,11 @@ class IndividualRisk(Measure):
         thresholds: Sequence[float] = ...,
     ) -> None: ...
 
-class InferenceRisk(Measure):
+from discretion.risk.synthetic.inference import InferenceRisk as _InferenceRisk
+
+class InferenceRisk(_InferenceRisk):
     """Share of people whose secret the release gives away to somebody who knows their other values, beyond chance."""
 
-    holdout: Any | None
-    confidence: float
-    attacks: int
-    columns: tuple[str, ...]
-    targets: tuple[str, ...]
-    percent: float
     def __init__(
         self,
         *,
@@ -814,12 +719,11 @@ class InferenceRisk(Measure):
         percent: float = 5,
     ) -> None: ...
 
-class IntervalOverlap(Measure):
+from discretion.utility.intervals_overlap import IntervalOverlap as _IntervalOverlap
+
+class IntervalOverlap(_IntervalOverlap):
     """Mean overlap of the confidence intervals that the original and the release give, between 0 and 1."""
 
-    columns: tuple[str, ...]
-    target: str
-    confidence: float
     def __init__(
         self,
         *,
@@ -828,13 +732,11 @@ class IntervalOverlap(Measure):
         confidence: float = 0.95,
     ) -> None: ...
 
-class IntervalProtection(PrivacyModel):
+from discretion.privacy.attacks import IntervalProtection as _IntervalProtection
+
+class IntervalProtection(_IntervalProtection):
     """Only a small share of the published values lies close to the true ones."""
 
-    percent: float
-    share: float
-    columns: tuple[str, ...]
-    interval: Literal['sd', 'rank']
     def __init__(
         self,
         *,
@@ -844,11 +746,11 @@ class IntervalProtection(PrivacyModel):
         interval: Literal['sd', 'rank'] = 'sd',
     ) -> None: ...
 
-class IntervalRisk(Measure):
+from discretion.risk.attribute.intervals import IntervalRisk as _IntervalRisk
+
+class IntervalRisk(_IntervalRisk):
     """Share of records whose true values all lie within a few standard deviations of the published ones."""
 
-    columns: tuple[str, ...]
-    sd_share: float
     def __init__(
         self,
         *,
@@ -856,13 +758,11 @@ class IntervalRisk(Measure):
         sd_share: float = 0.05,
     ) -> None: ...
 
-class KAnonymity(PrivacyModel):
+from discretion.privacy.k_anonymity import KAnonymity as _KAnonymity
+
+class KAnonymity(_KAnonymity):
     """Every combination of quasi-identifier values that occurs, occurs in at least k records."""
 
-    columns: tuple[str, ...]
-    missing: Literal['category', 'wildcard', 'ignore']
-    k: int
-    alpha: float
     def __init__(
         self,
         *,
@@ -872,16 +772,11 @@ class KAnonymity(PrivacyModel):
         alpha: float = 1.0,
     ) -> None: ...
 
-class KMap(PrivacyModel):
+from discretion.privacy.population import KMap as _KMap
+
+class KMap(_KMap):
     """Every class of the release fits at least k people of the population."""
 
-    columns: tuple[str, ...]
-    missing: Literal['category', 'ignore']
-    k: int
-    population: Any | None
-    frequency: str
-    population_size: int | None
-    significance: float
     def __init__(
         self,
         *,
@@ -894,12 +789,11 @@ class KMap(PrivacyModel):
         significance: float = 0.05,
     ) -> None: ...
 
-class KmAnonymity(PrivacyModel):
+from discretion.privacy.km_anonymity import KmAnonymity as _KmAnonymity
+
+class KmAnonymity(_KmAnonymity):
     """Every combination of up to m items that occurs in somebody's set occurs in at least k people's sets."""
 
-    k: int
-    m: int
-    columns: tuple[str, ...]
     def __init__(
         self,
         *,
@@ -908,14 +802,11 @@ class KmAnonymity(PrivacyModel):
         columns: Sequence[str] = (),
     ) -> None: ...
 
-class KmGeneralization(Method):
+from discretion.anonymize.set_valued import KmGeneralization as _KmGeneralization
+
+class KmGeneralization(_KmGeneralization):
     """Replace the items of a set-valued column by broader ones until m known items fit at least k records."""
 
-    k: int
-    m: int
-    columns: tuple[str, ...]
-    item_hierarchy: Any
-    suppression_limit: float
     def __init__(
         self,
         *,
@@ -926,16 +817,11 @@ class KmGeneralization(Method):
         suppression_limit: float = 0.0,
     ) -> None: ...
 
-class LearnedLinkage(Measure):
+from discretion.risk.identity.learned import LearnedLinkage as _LearnedLinkage
+
+class LearnedLinkage(_LearnedLinkage):
     """Share of people an intruder finds with the distance that, of all distances of a form, finds most of them."""
 
-    columns: tuple[str, ...]
-    distance: Literal['weighted', 'owa', 'bilinear', 'choquet']
-    folds: int
-    learn_records: int
-    milp_bound: bool
-    milp_seconds: float
-    intruder: Any
     def __init__(
         self,
         *,
@@ -948,13 +834,11 @@ class LearnedLinkage(Measure):
         intruder: Any = ...,
     ) -> None: ...
 
-class Levels(Part):
+from discretion.tables.engines.algorithms import Levels as _Levels
+
+class Levels(_Levels):
     """Suppress complementary cells until every sensitive cell has the interval its rules require."""
 
-    cost: Literal['value', 'frequency', 'unit']
-    singletons: bool
-    coalition: int
-    clean: int | None
     def __init__(
         self,
         *,
@@ -964,15 +848,11 @@ class Levels(Part):
         clean: int | None = None,
     ) -> None: ...
 
-class Linkability(Measure):
+from discretion.risk.synthetic.linkability import Linkability as _Linkability
+
+class Linkability(_Linkability):
     """Share of people whose data in two sources the release links, beyond what it does for people outside it."""
 
-    holdout: Any | None
-    confidence: float
-    attacks: int
-    first: tuple[str, ...]
-    second: tuple[str, ...]
-    neighbors: int
     def __init__(
         self,
         *,
@@ -984,15 +864,11 @@ class Linkability(Measure):
         neighbors: int = 1,
     ) -> None: ...
 
-class LocalRecoding(Method):
+from discretion.anonymize.local_recoding import LocalRecoding as _LocalRecoding
+
+class LocalRecoding(_LocalRecoding):
     """Generalize each record only as far as the few records most like it require, by the hierarchies."""
 
-    columns: tuple[str, ...]
-    k: int | None
-    models: tuple[Any, ...]
-    suppression_limit: float
-    importance: Mapping[str, float]
-    loss: Literal['loss', 'height', 'precision-loss', 'entropy']
     def __init__(
         self,
         *,
@@ -1004,18 +880,11 @@ class LocalRecoding(Method):
         loss: Literal['loss', 'height', 'precision-loss', 'entropy'] = 'loss',
     ) -> None: ...
 
-class LocalSuppression(Method):
+from discretion.protect.suppress import LocalSuppression as _LocalSuppression
+
+class LocalSuppression(_LocalSuppression):
     """Make a few cells missing, so that every record shares its quasi-identifier values with at least k − 1 others."""
 
-    by: tuple[str, ...]
-    columns: tuple[str, ...]
-    k: int | None
-    models: tuple[Any, ...]
-    subsets: tuple[Any, ...]
-    importance: Mapping[str, float | str]
-    missing: Literal['category', 'wildcard']
-    alpha: float
-    linked: Mapping[str, Any]
     def __init__(
         self,
         *,
@@ -1030,15 +899,11 @@ class LocalSuppression(Method):
         linked: Mapping[str, Any] = ...,
     ) -> None: ...
 
-class LogLinearRisk(Measure):
+from discretion.risk.identity.log_linear import LogLinearRisk as _LogLinearRisk
+
+class LogLinearRisk(_LogLinearRisk):
     """Share of the unique records whose person is expected to be unique in the population."""
 
-    columns: tuple[str, ...]
-    share: float | None
-    population_size: int | None
-    interactions: tuple[Any, ...]
-    missing: Literal['category', 'ignore']
-    max_cells: int
     def __init__(
         self,
         *,
@@ -1050,11 +915,11 @@ class LogLinearRisk(Measure):
         max_cells: int = 20000000,
     ) -> None: ...
 
-class Mae(Measure):
+from discretion.utility.errors import Mae as _Mae
+
+class Mae(_Mae):
     """Mean absolute error between original and released figures."""
 
-    columns: tuple[str, ...]
-    on: Literal['values', 'covariance', 'correlation']
     def __init__(
         self,
         *,
@@ -1062,12 +927,11 @@ class Mae(Measure):
         on: Literal['values', 'covariance', 'correlation'] = 'values',
     ) -> None: ...
 
-class Marginals(Measure):
+from discretion.utility.marginals import Marginals as _Marginals
+
+class Marginals(_Marginals):
     """Mean distance between the original's and the release's distribution of each column, between 0 and 1."""
 
-    columns: tuple[str, ...]
-    distance: Literal['hellinger', 'total-variation', 'kolmogorov', 'wasserstein']
-    bins: int
     def __init__(
         self,
         *,
@@ -1076,17 +940,11 @@ class Marginals(Measure):
         bins: int = 20,
     ) -> None: ...
 
-class Mdav(Method):
+from discretion.protect.microaggregation import Mdav as _Mdav
+
+class Mdav(_Mdav):
     """Replace each record's values by the mean of its group of at least k similar records."""
 
-    by: tuple[str, ...]
-    columns: tuple[str, ...]
-    k: int
-    aggregate: Literal['mean', 'median', 'mode']
-    replace: Literal['all', 'one']
-    integers: bool
-    blocks: tuple[Any, ...]
-    distance: Literal['euclidean', 'gower', 'cosine', 'jaccard', 'edit'] | None
     def __init__(
         self,
         *,
@@ -1100,15 +958,11 @@ class Mdav(Method):
         distance: Literal['euclidean', 'gower', 'cosine', 'jaccard', 'edit'] | None = None,
     ) -> None: ...
 
-class MembershipInference(Measure):
+from discretion.risk.attribute.membership import MembershipInference as _MembershipInference
+
+class MembershipInference(_MembershipInference):
     """Probability that an intruder can tell a person who is in the data from one who is not."""
 
-    model: Any | None
-    target: str
-    features: tuple[str, ...]
-    holdout: Any | None
-    shadows: int
-    false_positive_share: float
     def __init__(
         self,
         *,
@@ -1120,13 +974,11 @@ class MembershipInference(Measure):
         false_positive_share: float = 0.01,
     ) -> None: ...
 
-class ModelAgreement(Measure):
+from discretion.risk.attribute.model_agreement import ModelAgreement as _ModelAgreement
+
+class ModelAgreement(_ModelAgreement):
     """Share of people about whom a model of the release says the same as a model of the original."""
 
-    target: str
-    features: tuple[str, ...]
-    model: Any
-    percent: float
     def __init__(
         self,
         *,
@@ -1136,15 +988,11 @@ class ModelAgreement(Measure):
         percent: float = 10.0,
     ) -> None: ...
 
-class ModelDisclosure(Measure):
+from discretion.risk.attribute.model_disclosure import ModelDisclosure as _ModelDisclosure
+
+class ModelDisclosure(_ModelDisclosure):
     """Share of people whose secret a model learned from the release predicts right."""
 
-    target: str
-    features: tuple[str, ...]
-    model: Any
-    percent: float
-    folds: int
-    scan: int
     def __init__(
         self,
         *,
@@ -1156,17 +1004,11 @@ class ModelDisclosure(Measure):
         scan: int = 0,
     ) -> None: ...
 
-class Mondrian(Method):
+from discretion.anonymize.mondrian import Mondrian as _Mondrian
+
+class Mondrian(_Mondrian):
     """Divide the records into groups of at least k and publish each group's range instead of the values."""
 
-    columns: tuple[str, ...]
-    k: int | None
-    models: tuple[Any, ...]
-    suppression_limit: float
-    importance: Mapping[str, float]
-    loss: Literal['loss', 'entropy']
-    strict: bool
-    representation: Literal['interval', 'mean']
     def __init__(
         self,
         *,
@@ -1180,11 +1022,11 @@ class Mondrian(Method):
         representation: Literal['interval', 'mean'] = 'interval',
     ) -> None: ...
 
-class Mre(Measure):
+from discretion.utility.errors import Mre as _Mre
+
+class Mre(_Mre):
     """Mean relative error between original and released figures."""
 
-    columns: tuple[str, ...]
-    on: Literal['values', 'covariance', 'correlation']
     def __init__(
         self,
         *,
@@ -1192,11 +1034,11 @@ class Mre(Measure):
         on: Literal['values', 'covariance', 'correlation'] = 'values',
     ) -> None: ...
 
-class Mse(Measure):
+from discretion.utility.errors import Mse as _Mse
+
+class Mse(_Mse):
     """Mean squared error between original and released figures."""
 
-    columns: tuple[str, ...]
-    on: Literal['values', 'covariance', 'correlation']
     def __init__(
         self,
         *,
@@ -1204,18 +1046,11 @@ class Mse(Measure):
         on: Literal['values', 'covariance', 'correlation'] = 'values',
     ) -> None: ...
 
-class MultiplicativeNoise(Method):
+from discretion.protect.noise import MultiplicativeNoise as _MultiplicativeNoise
+
+class MultiplicativeNoise(_MultiplicativeNoise):
     """Multiply each value by a random factor of mean one that is never negative."""
 
-    by: tuple[str, ...]
-    columns: tuple[str, ...]
-    integers: bool
-    keep_zeros: bool
-    keep_sign: bool
-    lower: Any | None
-    upper: Any | None
-    sd: float
-    distribution: Literal['normal', 'lognormal']
     def __init__(
         self,
         *,
@@ -1230,23 +1065,22 @@ class MultiplicativeNoise(Method):
         distribution: Literal['normal', 'lognormal'] = 'normal',
     ) -> None: ...
 
-class NonUniformEntropy(Measure):
+from discretion.utility.hierarchy_loss import NonUniformEntropy as _NonUniformEntropy
+
+class NonUniformEntropy(_NonUniformEntropy):
     """Bits lost when each value is replaced by its generalized group."""
 
-    columns: tuple[str, ...]
     def __init__(
         self,
         *,
         columns: Sequence[str] = (),
     ) -> None: ...
 
-class Optimal(Part):
+from discretion.tables.engines.algorithms import Optimal as _Optimal
+
+class Optimal(_Optimal):
     """Suppress complementary cells so that every sensitive cell has its interval, at the least cost possible."""
 
-    cost: Literal['value', 'frequency', 'unit']
-    seconds: float | None
-    largest: int
-    budget: float | None
     def __init__(
         self,
         *,
@@ -1256,18 +1090,11 @@ class Optimal(Part):
         budget: float | None = None,
     ) -> None: ...
 
-class OptimalGeneralization(Method):
+from discretion.anonymize.optimal import OptimalGeneralization as _OptimalGeneralization
+
+class OptimalGeneralization(_OptimalGeneralization):
     """Generalize the quasi-identifiers as little as the privacy models allow, and drop the records that still fail."""
 
-    models: tuple[Any, ...]
-    columns: tuple[str, ...]
-    loss: Literal['loss', 'height', 'precision-loss', 'aecs', 'discernibility', 'entropy', 'ambiguity']
-    suppression_limit: float
-    importance: Mapping[str, float]
-    levels: Mapping[str, Any]
-    suppression_factor: float
-    aggregate: Literal['geometric-mean', 'mean', 'sum', 'max'] | None
-    seconds: float | None
     def __init__(
         self,
         *,
@@ -1282,15 +1109,11 @@ class OptimalGeneralization(Method):
         seconds: float | None = None,
     ) -> None: ...
 
-class OptimalMicroaggregation(Method):
+from discretion.protect.microaggregation_columnwise import OptimalMicroaggregation as _OptimalMicroaggregation
+
+class OptimalMicroaggregation(_OptimalMicroaggregation):
     """Replace each value by the mean of its group, each column on its own, with the least possible squared error."""
 
-    by: tuple[str, ...]
-    columns: tuple[str, ...]
-    k: int
-    aggregate: Literal['mean', 'median', 'mode']
-    replace: Literal['all', 'one']
-    integers: bool
     def __init__(
         self,
         *,
@@ -1302,18 +1125,11 @@ class OptimalMicroaggregation(Method):
         integers: bool = False,
     ) -> None: ...
 
-class OrthogonalNoise(Method):
+from discretion.protect.moment_noise import OrthogonalNoise as _OrthogonalNoise
+
+class OrthogonalNoise(_OrthogonalNoise):
     """Mix records by a random rotation that keeps means and covariances exactly."""
 
-    by: tuple[str, ...]
-    columns: tuple[str, ...]
-    integers: bool
-    keep_zeros: bool
-    keep_sign: bool
-    lower: Any | None
-    upper: Any | None
-    variance_share: float
-    rounds: int
     def __init__(
         self,
         *,
@@ -1328,19 +1144,11 @@ class OrthogonalNoise(Method):
         rounds: int = 3,
     ) -> None: ...
 
-class OutlierNoise(Method):
+from discretion.protect.outlier_noise import OutlierNoise as _OutlierNoise
+
+class OutlierNoise(_OutlierNoise):
     """Add random noise to the values of outliers, and leave all other values as they are."""
 
-    by: tuple[str, ...]
-    columns: tuple[str, ...]
-    integers: bool
-    keep_zeros: bool
-    keep_sign: bool
-    lower: Any | None
-    upper: Any | None
-    variance_share: float
-    joint: bool
-    quantile: float
     def __init__(
         self,
         *,
@@ -1356,12 +1164,11 @@ class OutlierNoise(Method):
         quantile: float = 0.975,
     ) -> None: ...
 
-class PPercent(Part):
+from discretion.tables.rules.magnitude import PPercent as _PPercent
+
+class PPercent(_PPercent):
     """Cells from which a contribution could be estimated to within p percent are sensitive."""
 
-    negatives: Literal['refuse', 'absolute']
-    percent: float
-    coalition: int
     def __init__(
         self,
         *,
@@ -1370,13 +1177,11 @@ class PPercent(Part):
         coalition: int = 1,
     ) -> None: ...
 
-class PQ(Part):
+from discretion.tables.rules.magnitude import PQ as _PQ
+
+class PQ(_PQ):
     """Cells that bring an estimate of a contribution from q percent to within p percent are sensitive."""
 
-    negatives: Literal['refuse', 'absolute']
-    p_percent: float
-    q_percent: float
-    coalition: int
     def __init__(
         self,
         *,
@@ -1386,14 +1191,11 @@ class PQ(Part):
         coalition: int = 1,
     ) -> None: ...
 
-class PSensitive(PrivacyModel):
+from discretion.privacy.alpha_k import PSensitive as _PSensitive
+
+class PSensitive(_PSensitive):
     """Every class has at least k records and at least p different values of each sensitive column."""
 
-    columns: tuple[str, ...]
-    missing: Literal['category', 'ignore']
-    sensitive: tuple[str, ...]
-    k: int
-    p: int
     def __init__(
         self,
         *,
@@ -1404,16 +1206,11 @@ class PSensitive(PrivacyModel):
         p: int,
     ) -> None: ...
 
-class PopulationUniqueness(Measure):
+from discretion.risk.identity.population_uniqueness import PopulationUniqueness as _PopulationUniqueness
+
+class PopulationUniqueness(_PopulationUniqueness):
     """Share of the people who are alone with their quasi-identifier values in the population."""
 
-    columns: tuple[str, ...]
-    population_size: int | None
-    share: float | None
-    population: Any | None
-    frequency: str
-    estimator: Literal['dankar', 'pitman', 'zayatz', 'snb']
-    missing: Literal['category', 'ignore']
     def __init__(
         self,
         *,
@@ -1426,15 +1223,11 @@ class PopulationUniqueness(Measure):
         missing: Literal['category', 'ignore'] = 'category',
     ) -> None: ...
 
-class PopulationUniquenessBound(PrivacyModel):
+from discretion.privacy.average_risk import PopulationUniquenessBound as _PopulationUniquenessBound
+
+class PopulationUniquenessBound(_PopulationUniquenessBound):
     """Only a small share of the records belongs to people who are unique in the population."""
 
-    columns: tuple[str, ...]
-    missing: Literal['category', 'ignore']
-    share: float
-    population_size: int | None
-    sampling_fraction: float | None
-    estimator: Literal['dankar', 'pitman', 'zayatz', 'snb']
     def __init__(
         self,
         *,
@@ -1446,15 +1239,11 @@ class PopulationUniquenessBound(PrivacyModel):
         estimator: Literal['dankar', 'pitman', 'zayatz', 'snb'] = 'dankar',
     ) -> None: ...
 
-class Pram(Method):
+from discretion.protect.pram import Pram as _Pram
+
+class Pram(_Pram):
     """Move each category to another one at random, by the probabilities of a transition matrix."""
 
-    by: tuple[str, ...]
-    columns: tuple[str, ...]
-    keep_share: float | None
-    matrix: Any | None
-    spread: Literal['proportional', 'uniform']
-    invariant: bool
     def __init__(
         self,
         *,
@@ -1466,28 +1255,22 @@ class Pram(Method):
         invariant: bool = False,
     ) -> None: ...
 
-class Precision(Measure):
+from discretion.utility.hierarchy_loss import Precision as _Precision
+
+class Precision(_Precision):
     """How much detail is left, from 1 (nothing generalized) to 0 (everything at the top of its hierarchy)."""
 
-    columns: tuple[str, ...]
     def __init__(
         self,
         *,
         columns: Sequence[str] = (),
     ) -> None: ...
 
-class ProbabilisticLinkage(Measure):
+from discretion.risk.identity.probabilistic import ProbabilisticLinkage as _ProbabilisticLinkage
+
+class ProbabilisticLinkage(_ProbabilisticLinkage):
     """Share of people an intruder finds by weighing, column by column, agreement against coincidence."""
 
-    columns: tuple[str, ...]
-    tolerance_sd: tuple[float, ...]
-    text_similarity: tuple[float, ...]
-    false_link_share: float
-    false_nonlink_share: float
-    knows_m: bool
-    max_pairs: int
-    candidates: int
-    intruder: Any
     def __init__(
         self,
         *,
@@ -1502,17 +1285,11 @@ class ProbabilisticLinkage(Measure):
         intruder: Any = ...,
     ) -> None: ...
 
-class ProjectionMicroaggregation(Method):
+from discretion.protect.microaggregation_projection import ProjectionMicroaggregation as _ProjectionMicroaggregation
+
+class ProjectionMicroaggregation(_ProjectionMicroaggregation):
     """Replace values by the mean of k records that follow each other along one axis through the data."""
 
-    by: tuple[str, ...]
-    columns: tuple[str, ...]
-    k: int
-    aggregate: Literal['mean', 'median', 'mode']
-    replace: Literal['all', 'one']
-    integers: bool
-    axis: Literal['component', 'robust', 'z-scores']
-    sort_by: str | None
     def __init__(
         self,
         *,
@@ -1526,15 +1303,11 @@ class ProjectionMicroaggregation(Method):
         sort_by: str | None = None,
     ) -> None: ...
 
-class Propensity(Measure):
+from discretion.utility.propensity import Propensity as _Propensity
+
+class Propensity(_Propensity):
     """How well a model tells released records from original ones, between 0 (not at all) and 1 (always)."""
 
-    columns: tuple[str, ...]
-    model: Literal['tree', 'logit']
-    permutations: int
-    null: Literal['synthetic', 'samples']
-    smallest_leaf: int
-    leaf_share: float
     def __init__(
         self,
         *,
@@ -1546,11 +1319,11 @@ class Propensity(Measure):
         leaf_share: float = 0.002,
     ) -> None: ...
 
-class Pseudonymize(Method):
+from discretion.protect.identifiers import Pseudonymize as _Pseudonymize
+
+class Pseudonymize(_Pseudonymize):
     """Replace identifiers by pseudonyms that only the holder of a secret key can reproduce."""
 
-    columns: tuple[str, ...]
-    key_file: str
     def __init__(
         self,
         *,
@@ -1558,13 +1331,11 @@ class Pseudonymize(Method):
         key_file: str,
     ) -> None: ...
 
-class QuasiIdentifiers(Measure):
+from discretion.risk.identity.quasi_identifiers import QuasiIdentifiers as _QuasiIdentifiers
+
+class QuasiIdentifiers(_QuasiIdentifiers):
     """How well subsets of the columns tell the records apart, and which columns identify."""
 
-    columns: tuple[str, ...]
-    known: int
-    max_size: int | None
-    missing: Literal['category', 'ignore']
     def __init__(
         self,
         *,
@@ -1574,12 +1345,11 @@ class QuasiIdentifiers(Measure):
         missing: Literal['category', 'ignore'] = 'category',
     ) -> None: ...
 
-class RandomizedResponse(Method):
+from discretion.protect.randomized_response import RandomizedResponse as _RandomizedResponse
+
+class RandomizedResponse(_RandomizedResponse):
     """Replace each answer, with a given probability, by one drawn evenly from all possible answers."""
 
-    columns: tuple[str, ...]
-    truth_share: float
-    answers: Any | None
     def __init__(
         self,
         *,
@@ -1588,14 +1358,11 @@ class RandomizedResponse(Method):
         answers: Any | None = None,
     ) -> None: ...
 
-class RangeQueries(Measure):
+from discretion.utility.queries import RangeQueries as _RangeQueries
+
+class RangeQueries(_RangeQueries):
     """Mean relative error of random range counts."""
 
-    columns: tuple[str, ...]
-    queries: int
-    size: int
-    selectivity: float
-    floor_share: float
     def __init__(
         self,
         *,
@@ -1606,11 +1373,11 @@ class RangeQueries(Measure):
         floor_share: float = 0.001,
     ) -> None: ...
 
-class RankInterval(Measure):
+from discretion.risk.attribute.intervals import RankInterval as _RankInterval
+
+class RankInterval(_RankInterval):
     """Share of values that lie within a percentage of the ranks around the published value."""
 
-    columns: tuple[str, ...]
-    percent: float
     def __init__(
         self,
         *,
@@ -1618,14 +1385,11 @@ class RankInterval(Measure):
         percent: float = 10.0,
     ) -> None: ...
 
-class RankSwap(Method):
+from discretion.protect.rank_swap import RankSwap as _RankSwap
+
+class RankSwap(_RankSwap):
     """Exchange each value with a value whose rank lies at most a given percentage of the records away."""
 
-    by: tuple[str, ...]
-    columns: tuple[str, ...]
-    percent: float
-    bottom_share: float
-    top_share: float
     def __init__(
         self,
         *,
@@ -1636,15 +1400,11 @@ class RankSwap(Method):
         top_share: float = 0.0,
     ) -> None: ...
 
-class Recode(Method):
+from discretion.protect.recode import Recode as _Recode
+
+class Recode(_Recode):
     """Replace the numbers of a column by labeled intervals."""
 
-    column: str
-    cuts: tuple[float, ...] | None
-    width: float | None
-    origin: float
-    quantiles: int | None
-    labels: tuple[str, ...] | None
     def __init__(
         self,
         *,
@@ -1656,14 +1416,11 @@ class Recode(Method):
         labels: Sequence[str] | None = None,
     ) -> None: ...
 
-class RecursiveLDiversity(PrivacyModel):
+from discretion.privacy.l_diversity import RecursiveLDiversity as _RecursiveLDiversity
+
+class RecursiveLDiversity(_RecursiveLDiversity):
     """In every class the most frequent sensitive value is not much more frequent than the rarer ones together."""
 
-    columns: tuple[str, ...]
-    missing: Literal['category', 'ignore']
-    sensitive: tuple[str, ...]
-    c: float
-    l: int
     def __init__(
         self,
         *,
@@ -1674,13 +1431,11 @@ class RecursiveLDiversity(PrivacyModel):
         l: int,
     ) -> None: ...
 
-class RegressionUtility(Measure):
+from discretion.utility.regression import RegressionUtility as _RegressionUtility
+
+class RegressionUtility(_RegressionUtility):
     """Share of the variance that a regression fitted to the release explains in people it has not seen."""
 
-    target: str
-    features: tuple[str, ...]
-    model: Any
-    folds: int
     def __init__(
         self,
         *,
@@ -1690,11 +1445,11 @@ class RegressionUtility(Measure):
         folds: int = 5,
     ) -> None: ...
 
-class ReidentificationBound(PrivacyModel):
+from discretion.privacy.attacks import ReidentificationBound as _ReidentificationBound
+
+class ReidentificationBound(_ReidentificationBound):
     """An attack on the release finds at most a given share of the people."""
 
-    at_most: float
-    measure: Any
     def __init__(
         self,
         *,
@@ -1702,12 +1457,11 @@ class ReidentificationBound(PrivacyModel):
         measure: Any = ...,
     ) -> None: ...
 
-class ReplicatedUniques(Measure):
+from discretion.risk.synthetic.replicated import ReplicatedUniques as _ReplicatedUniques
+
+class ReplicatedUniques(_ReplicatedUniques):
     """Share of the original records that are alone with their key values, in the data and in the release (repU)."""
 
-    holdout: Any | None
-    confidence: float
-    columns: tuple[str, ...]
     def __init__(
         self,
         *,
@@ -1716,11 +1470,11 @@ class ReplicatedUniques(Measure):
         columns: Sequence[str] = (),
     ) -> None: ...
 
-class RequestRule(Part):
+from discretion.tables.rules.magnitude import RequestRule as _RequestRule
+
+class RequestRule(_RequestRule):
     """Cells that show much of a respondent who asked for protection are sensitive."""
 
-    negatives: Literal['refuse', 'absolute']
-    percent: float
     def __init__(
         self,
         *,
@@ -1728,11 +1482,11 @@ class RequestRule(Part):
         percent: float = 70,
     ) -> None: ...
 
-class RobustEigenDifference(Measure):
+from discretion.utility.eigen import RobustEigenDifference as _RobustEigenDifference
+
+class RobustEigenDifference(_RobustEigenDifference):
     """Mean relative difference of the eigenvalues of robust correlation matrices."""
 
-    columns: tuple[str, ...]
-    support_share: float | None
     def __init__(
         self,
         *,
@@ -1740,12 +1494,11 @@ class RobustEigenDifference(Measure):
         support_share: float | None = None,
     ) -> None: ...
 
-class Round(Method):
+from discretion.protect.rounding import Round as _Round
+
+class Round(_Round):
     """Round each value to a multiple of a base."""
 
-    columns: tuple[str, ...]
-    base: float
-    how: Literal['nearest', 'random', 'up', 'down']
     def __init__(
         self,
         *,
@@ -1754,14 +1507,11 @@ class Round(Method):
         how: Literal['nearest', 'random', 'up', 'down'] = 'nearest',
     ) -> None: ...
 
-class Sample(Method):
+from discretion.protect.sample import Sample as _Sample
+
+class Sample(_Sample):
     """Publish a random sample of the records and adjust their weights."""
 
-    by: tuple[str, ...]
-    share: float | None
-    size: int | None
-    household: bool | str
-    weight: str | None
     def __init__(
         self,
         *,
@@ -1772,13 +1522,11 @@ class Sample(Method):
         weight: str | None = None,
     ) -> None: ...
 
-class SampleUniqueness(Measure):
+from discretion.risk.identity.uniqueness import SampleUniqueness as _SampleUniqueness
+
+class SampleUniqueness(_SampleUniqueness):
     """Share of records that nobody else shares the quasi-identifier values of."""
 
-    columns: tuple[str, ...]
-    missing: Literal['category', 'wildcard', 'ignore']
-    share: float | None
-    population: Any | None
     def __init__(
         self,
         *,
@@ -1788,11 +1536,11 @@ class SampleUniqueness(Measure):
         population: Any | None = None,
     ) -> None: ...
 
-class SdInterval(Measure):
+from discretion.risk.attribute.intervals import SdInterval as _SdInterval
+
+class SdInterval(_SdInterval):
     """Share of values whose published value is closer than a percentage of the standard deviation."""
 
-    columns: tuple[str, ...]
-    percent: float
     def __init__(
         self,
         *,
@@ -1800,12 +1548,11 @@ class SdInterval(Measure):
         percent: float = 10.0,
     ) -> None: ...
 
-class Shuffle(Method):
+from discretion.protect.shuffle import Shuffle as _Shuffle
+
+class Shuffle(_Shuffle):
     """Deal the values of columns out anew: who gets which is drawn from a model on other columns."""
 
-    by: tuple[str, ...]
-    columns: tuple[str, ...]
-    predictors: tuple[str, ...]
     def __init__(
         self,
         *,
@@ -1814,14 +1561,11 @@ class Shuffle(Method):
         predictors: Sequence[str] = (),
     ) -> None: ...
 
-class SinglingOut(Measure):
+from discretion.risk.synthetic.singling_out import SinglingOut as _SinglingOut
+
+class SinglingOut(_SinglingOut):
     """Share of descriptions learned from the release that fit exactly one person in the data, beyond chance."""
 
-    holdout: Any | None
-    confidence: float
-    attacks: int
-    columns: tuple[str, ...]
-    size: int
     def __init__(
         self,
         *,
@@ -1832,11 +1576,11 @@ class SinglingOut(Measure):
         size: int = 3,
     ) -> None: ...
 
-class SpecialRule(Part):
+from discretion.tables.rules.detail import SpecialRule as _SpecialRule
+
+class SpecialRule(_SpecialRule):
     """Cells at a level of detail that may not go out are sensitive, however many respondents they have."""
 
-    detail: Mapping[str, int]
-    range_percent: float
     def __init__(
         self,
         *,
@@ -1844,25 +1588,22 @@ class SpecialRule(Part):
         range_percent: float = 30,
     ) -> None: ...
 
-class Sse(Measure):
+from discretion.utility.errors import Sse as _Sse
+
+class Sse(_Sse):
     """Sum of squared errors between original and released values."""
 
-    columns: tuple[str, ...]
     def __init__(
         self,
         *,
         columns: Sequence[str] = (),
     ) -> None: ...
 
-class Suda(Measure):
+from discretion.risk.identity.suda import Suda as _Suda
+
+class Suda(_Suda):
     """Share of records that are special: a few of their values are enough to be alone, so a match is likely right."""
 
-    columns: tuple[str, ...]
-    max_size: int | None
-    share: float
-    threshold: float
-    scoring: Literal['product', 'supersets']
-    missing: Literal['category', 'wildcard', 'ignore']
     def __init__(
         self,
         *,
@@ -1874,14 +1615,11 @@ class Suda(Measure):
         missing: Literal['category', 'wildcard', 'ignore'] = 'category',
     ) -> None: ...
 
-class SuppressByRisk(Method):
+from discretion.protect.suppress_records import SuppressByRisk as _SuppressByRisk
+
+class SuppressByRisk(_SuppressByRisk):
     """Make cells of the records missing whose risk is above a bound, or drop these records."""
 
-    at_most: float
-    measure: Any
-    columns: tuple[str, ...]
-    drop: bool
-    limit: float
     def __init__(
         self,
         *,
@@ -1892,13 +1630,11 @@ class SuppressByRisk(Method):
         limit: float = 1.0,
     ) -> None: ...
 
-class SuppressRecords(Method):
+from discretion.protect.suppress_records import SuppressRecords as _SuppressRecords
+
+class SuppressRecords(_SuppressRecords):
     """Drop the records of classes that break privacy models, up to a limit."""
 
-    columns: tuple[str, ...]
-    k: int | None
-    models: tuple[Any, ...]
-    limit: float
     def __init__(
         self,
         *,
@@ -1908,14 +1644,11 @@ class SuppressRecords(Method):
         limit: float = 0.05,
     ) -> None: ...
 
-class TCloseness(PrivacyModel):
+from discretion.privacy.t_closeness import TCloseness as _TCloseness
+
+class TCloseness(_TCloseness):
     """The sensitive values of every class are distributed almost as in the whole table."""
 
-    columns: tuple[str, ...]
-    missing: Literal['category', 'ignore']
-    sensitive: tuple[str, ...]
-    t: float
-    distance: Literal['ordered', 'equal', 'hierarchical']
     def __init__(
         self,
         *,
@@ -1926,17 +1659,11 @@ class TCloseness(PrivacyModel):
         distance: Literal['ordered', 'equal', 'hierarchical'] = 'ordered',
     ) -> None: ...
 
-class TargetedRecordSwap(Method):
+from discretion.protect.record_swap import TargetedRecordSwap as _TargetedRecordSwap
+
+class TargetedRecordSwap(_TargetedRecordSwap):
     """Let households at risk exchange places with similar households in another area, and others at random."""
 
-    geography: tuple[str, ...]
-    risk_columns: tuple[str, ...]
-    k: int
-    share: float
-    match_on: tuple[str, ...]
-    similar: tuple[str, ...]
-    carry_along: tuple[str, ...]
-    household: str
     def __init__(
         self,
         *,
@@ -1950,12 +1677,11 @@ class TargetedRecordSwap(Method):
         household: str = '',
     ) -> None: ...
 
-class Threshold(Part):
+from discretion.tables.rules.threshold import Threshold as _Threshold
+
+class Threshold(_Threshold):
     """Cells with fewer than a minimum of respondents are sensitive."""
 
-    minimum: int
-    zeros: Literal['safe', 'sensitive']
-    range_percent: float
     def __init__(
         self,
         *,
@@ -1964,15 +1690,11 @@ class Threshold(Part):
         range_percent: float = 30,
     ) -> None: ...
 
-class TopCode(Method):
+from discretion.protect.top_code import TopCode as _TopCode
+
+class TopCode(_TopCode):
     """Replace all values above a bound by one value."""
 
-    by: tuple[str, ...]
-    column: str
-    at: Any | None
-    quantile: float | None
-    replace: Literal['cut', 'flag', 'mean']
-    label: str | None
     def __init__(
         self,
         *,
@@ -1984,11 +1706,11 @@ class TopCode(Method):
         label: str | None = None,
     ) -> None: ...
 
-class ValueAgreement(Measure):
+from discretion.risk.attribute.agreement import ValueAgreement as _ValueAgreement
+
+class ValueAgreement(_ValueAgreement):
     """Share of values that the release shows as they are in the original."""
 
-    columns: tuple[str, ...]
-    tolerance: float
     def __init__(
         self,
         *,
@@ -1996,11 +1718,11 @@ class ValueAgreement(Measure):
         tolerance: float = 0.0,
     ) -> None: ...
 
-class VariableChange(Measure):
+from discretion.utility.changes import VariableChange as _VariableChange
+
+class VariableChange(_VariableChange):
     """Mean distance between original and released values, each between 0 and 1."""
 
-    columns: tuple[str, ...]
-    standardize: bool
     def __init__(
         self,
         *,
@@ -2008,16 +1730,11 @@ class VariableChange(Measure):
         standardize: bool = True,
     ) -> None: ...
 
-class VariableMdav(Method):
+from discretion.protect.microaggregation_variable import VariableMdav as _VariableMdav
+
+class VariableMdav(_VariableMdav):
     """Replace values by the mean of a group of k to 2k−1 similar records, larger where records lie close together."""
 
-    by: tuple[str, ...]
-    columns: tuple[str, ...]
-    k: int
-    aggregate: Literal['mean', 'median', 'mode']
-    replace: Literal['all', 'one']
-    integers: bool
-    gamma: float
     def __init__(
         self,
         *,
@@ -2030,17 +1747,11 @@ class VariableMdav(Method):
         gamma: float = 0.2,
     ) -> None: ...
 
-class VariancePreservingNoise(Method):
+from discretion.protect.moment_noise import VariancePreservingNoise as _VariancePreservingNoise
+
+class VariancePreservingNoise(_VariancePreservingNoise):
     """Shrink values toward their mean and add noise that makes up for it, so that variances stay the same."""
 
-    by: tuple[str, ...]
-    columns: tuple[str, ...]
-    integers: bool
-    keep_zeros: bool
-    keep_sign: bool
-    lower: Any | None
-    upper: Any | None
-    variance_share: float
     def __init__(
         self,
         *,
@@ -2054,13 +1765,11 @@ class VariancePreservingNoise(Method):
         variance_share: float,
     ) -> None: ...
 
-class WinsorizeOutliers(Method):
+from discretion.protect.winsorize import WinsorizeOutliers as _WinsorizeOutliers
+
+class WinsorizeOutliers(_WinsorizeOutliers):
     """Pull records that lie far from the bulk of the data back onto an ellipse around it."""
 
-    by: tuple[str, ...]
-    columns: tuple[str, ...]
-    quantile: float
-    integers: bool
     def __init__(
         self,
         *,

@@ -53,7 +53,7 @@ class Assessment:
         }
 
     def _repr_html_(self) -> str:
-        rows = []
+        rows: list[tuple[str, ...]] = []
         for score in self.scores:
             chance = chance_of(score)
             guessing = "" if chance is None else figure(chance)

@@ -36,7 +36,7 @@ _LOADED = {"link": "href", "script": "src", "img": "src", "iframe": "src", "sour
 
 def page(part: type[Part], guides: list[tuple[str, str]]) -> str:
     """Write the page of a part: its docstring, a table of its fields, its example, its guides."""
-    text = inspect.cleandoc(part.__doc__ or "")
+    text = inspect.cleandoc(part.documentation())
     body, _, rest = text.partition("References\n----------\n")
     references, _, examples = rest.partition("Examples\n--------\n")
     lines = [f"# {part.__name__}", "", _nature(part), "", body.strip(), ""]

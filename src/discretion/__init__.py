@@ -44,6 +44,7 @@ _NAMES = {
     "Vary": "release.tune_space",
     "Verdict": "model",
     "anonymize": "anonymize.solutions",
+    "assess": "release.assess",
     "compare": "release.compare",
     "confidential": "part",
     "connect": "online.client",

@@ -182,6 +182,13 @@ Columns = Annotated[tuple[str, ...], BeforeValidator(_names)]
 """Column names; a single name may stand without a list."""
 
 
+def _path(value: object) -> object:
+    return str(value) if isinstance(value, PurePath) else value
+
+
+FileName = Annotated[str, BeforeValidator(_path)]
+"""The path of a file, as text or as a `Path`."""
+
 _K = TypeVar("_K")
 _V = TypeVar("_V")
 FrozenMapping = Annotated[
@@ -248,6 +255,7 @@ class Part(BaseModel):
             raise TypeError(f"the kind {kind!r} is already registered by {known.__module__}.{known.__qualname__}")
         cls.kind = kind
         _REGISTERED[kind] = cls
+        cls.__doc__ = f"{cls.__doc__ or ''}{_FIELDS}{_described(cls)}"
 
     def __init__(self, **values: Any) -> None:
         try:
@@ -258,7 +266,12 @@ class Part(BaseModel):
     @classmethod
     def summary(cls) -> str:
         """Give the first line of the docstring: what happens, in plain words."""
-        return (cls.__doc__ or "").strip().partition("\n")[0]
+        return cls.documentation().strip().partition("\n")[0]
+
+    @classmethod
+    def documentation(cls) -> str:
+        """Give the docstring as it was written; `help` also shows the fields."""
+        return (cls.__doc__ or "").partition(_FIELDS)[0]
 
     def settings(self, *, public: bool = False) -> dict[str, Any]:
         """Give the fields that differ from their defaults; `public` leaves out the confidential ones."""
@@ -293,6 +306,19 @@ class Part(BaseModel):
     def to_plan(self) -> dict[str, Any]:
         """Give the part as a plan writes it: `{kind: {field: value}}`."""
         return {self.kind: self.settings()}
+
+
+_FIELDS = "\n    Fields\n    ------\n"
+
+
+def _described(part: type[Part]) -> str:
+    """Give what `help` says of each field: its default, and its meaning."""
+    lines = []
+    for name, field in part.model_fields.items():
+        default = "required" if field.is_required() else repr(field.get_default(call_default_factory=True))
+        secret = "; confidential" if is_confidential(field) else ""
+        lines.append(f"    {name} : {default}{secret}\n        {' '.join((field.description or '').split())}\n")
+    return "".join(lines)
 
 
 def is_confidential(field: FieldInfo) -> bool:

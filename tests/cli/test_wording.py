@@ -16,7 +16,7 @@ APPLY = ["apply", "round", "in.csv", "out.csv"]
 @pytest.mark.parametrize(
     ("message", "on_files", "on_plans"),
     [
-        ("'a' exists; --force to overwrite (overwrite=True)", *["'a' exists; overwrite it with --force"] * 2),
+        ("'a' exists; overwrite=True replaces it", *["'a' exists; overwrite it with --force"] * 2),
         ("rename them, or give header=False", "give --no-header", "give `header: false` under `data`"),
         ("give the right one with encoding=, such as", "with --encoding, such", "with `encoding` under `data`, such"),
         ("the right delimiter= and quote=", "--delimiter and --quote", "`delimiter` under `data` and `quote` under"),

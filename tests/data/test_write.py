@@ -231,7 +231,7 @@ def test_failing_replace_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest
 def test_existing_target_and_bad_places(tmp_path: Path) -> None:
     file = tmp_path / "a.csv"
     write(FRAME, file)
-    with pytest.raises(DataError, match="exists; --force to overwrite"):
+    with pytest.raises(DataError, match=r"exists; overwrite=True replaces it$"):
         write(FRAME, file)
     with pytest.raises(DataError, match="is a folder"):
         write(FRAME, tmp_path, format="csv")

@@ -70,7 +70,7 @@ class LazyMethodCommand(click.Command):
         """Show the method's docstring."""
         from discretion.part import find
 
-        self.help = "\b\n" + help_of(find(self.name or "").__doc__ or "")
+        self.help = "\b\n" + help_of(find(self.name or "").documentation())
         super().format_help_text(ctx, formatter)
 
     def _load(self) -> None:

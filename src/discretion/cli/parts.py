@@ -56,7 +56,7 @@ def _describe(kind: str, as_json: bool) -> None:
     if as_json:
         print_json({"kind": kind, "name": part.__name__, "family": part.family, "schema": part.model_json_schema()})
         return
-    click.echo(f"{kind} ({part.__name__})\n\n{inspect.cleandoc(part.__doc__ or '')}\n")
+    click.echo(f"{kind} ({part.__name__})\n\n{inspect.cleandoc(part.documentation())}\n")
     rows: list[tuple[str, str, str]] = []
     for name, field in part.model_fields.items():
         default: Any = "required" if field.is_required() else repr(field.get_default(call_default_factory=True))

@@ -16,7 +16,7 @@ _COLUMNS = {
 
 _Rule = tuple[str, str]
 
-_EVERYWHERE: tuple[_Rule, ...] = ((r"--force to overwrite \(overwrite=True\)", "overwrite it with --force"),)
+_EVERYWHERE: tuple[_Rule, ...] = ((r"overwrite=True replaces it", "overwrite it with --force"),)
 GIVE_HIERARCHY = "give one with --hierarchy COLUMN=FILE or --hierarchy 'COLUMN={masking: {}}'"
 _FOR_FILES: tuple[_Rule, ...] = (
     (r"\bheader=False", "--no-header"),

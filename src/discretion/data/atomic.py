@@ -52,7 +52,7 @@ def check_target(path: Path, overwrite: bool) -> Path:
     if not path.parent.is_dir():
         raise DataError(f"there is no folder {str(path.parent)!r}; make it first")
     if path.exists() and not overwrite:
-        raise DataError(f"{str(path)!r} exists; --force to overwrite (overwrite=True)")
+        raise DataError(f"{str(path)!r} exists; overwrite=True replaces it")
     return path.resolve()
 
 

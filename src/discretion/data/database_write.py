@@ -50,7 +50,7 @@ def _check_place(path: Path) -> None:
 
 def _refuse(address: Address, tables: list[str], overwrite: bool) -> None:
     if address.table in tables and not overwrite:
-        raise DataError(f"{address.name}: the table {address.table!r} exists; --force to overwrite (overwrite=True)")
+        raise DataError(f"{address.name}: the table {address.table!r} exists; overwrite=True replaces it")
 
 
 @contextlib.contextmanager

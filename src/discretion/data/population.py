@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import PurePath
 from typing import Annotated, Any
 
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
@@ -13,6 +14,7 @@ IN_MEMORY = "(data in memory)"
 
 
 def _accept(value: Any) -> Any:
+    value = str(value) if isinstance(value, PurePath) else value
     if isinstance(value, str) and value == IN_MEMORY:
         raise ValueError("this plan was made with data in memory; save that data and give the path")
     if isinstance(value, str | Dataset):

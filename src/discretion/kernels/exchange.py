@@ -12,9 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from discretion.kernels.arrays import Bools, Floats, Ints
-from discretion.kernels.jit import helper, kernel
+from discretion.kernels.jit import lean_helper, lean_kernel
 from discretion.kernels.linkage import TIE, Nearest, Progress
 from discretion.kernels.linkage_mixed import Terms, pair_cost
+from discretion.kernels.swap_law import Laws
 
 _PAIRS = 20_000_000  # looked at between two reports of progress
 
@@ -62,12 +63,13 @@ def nearest_exchanged(
     missing = np.flatnonzero(np.isnan(published[:, walk]))
     distance, lowest = np.empty(n), np.empty(n, np.int64)
     size, has_own = np.empty(n, np.int64), np.empty(n, np.bool_)
+    partner = np.empty(known.shape[1])
     ends = np.cumsum(np.maximum(last - first, 1))
     at = 0
     while at < n:
         stop = max(at + 1, int(np.searchsorted(ends, (ends[at - 1] if at else 0) + _PAIRS)))
         _search(at, min(stop, n), known, published, np.concatenate([order, missing]), len(missing), first, last,
-                *terms.arrays(), *exchange, distance, size, has_own, lowest)  # fmt: skip
+                *terms.arrays(), *exchange, partner, distance, size, has_own, lowest)  # fmt: skip
         at = min(stop, n)
         if progress is not None:
             progress(at, n, "linkage by exchange")
@@ -83,15 +85,14 @@ def _runs(published: Floats, terms: Terms, column: int) -> tuple[Ints, Ints, Int
     return first, np.searchsorted(values, terms.high[:, column], "right"), order
 
 
-@kernel
+@lean_kernel
 def _search(
     start: int, stop: int, known: Floats, published: Floats, order: Ints, missing: int, first: Ints, last: Ints,
     kinds: Ints, scale: Floats, gap: Floats, alike: Ints, offsets: Ints, low: Floats, high: Floats,
-    law_a: Floats, law_b: Floats, ranks: Ints, places: Ints,
-    columns: Ints, holder: Ints, shown: Ints,
+    laws: Laws | None,
+    columns: Ints, holder: Ints, shown: Ints, partner: Floats,
     distance: Floats, size: Ints, has_own: Bools, lowest: Ints,
 ) -> None:  # fmt: skip
-    partner = np.empty(known.shape[1])
     there = order.size - missing
     for q in range(start, stop):
         best, limit = np.inf, np.inf
@@ -102,7 +103,7 @@ def _search(
             if not _inside(published[c], low[q], high[q]):
                 continue
             total = pair_cost(known[q], published[c], kinds, scale[min(q, scale.shape[0] - 1)], gap, alike, offsets,
-                              low[q], high[q], law_a, law_b, ranks, places, limit)  # fmt: skip
+                              low[q], high[q], laws, limit)  # fmt: skip
             for e in range(columns.size):
                 r, s = _implied(known[q, columns[e]], published[c, columns[e]], holder[e], shown[e])
                 if total > limit or total == np.inf:
@@ -112,7 +113,7 @@ def _search(
                 partner[:] = known[r]
                 partner[columns[e]] = np.nan
                 total += pair_cost(partner, published[s], kinds, scale[min(r, scale.shape[0] - 1)], gap, alike,
-                                   offsets, low[r], high[r], law_a, law_b, ranks, places, limit - total)  # fmt: skip
+                                   offsets, low[r], high[r], laws, limit - total)  # fmt: skip
             if total > limit or total == np.inf:
                 continue
             if total * (1 + TIE) < best:
@@ -125,7 +126,7 @@ def _search(
         distance[q] = best
 
 
-@helper
+@lean_helper
 def _inside(p: Floats, low: Floats, high: Floats) -> bool:
     """Tell whether a record lies in all the windows; most do not, and no likelihood is needed for them."""
     fits, j = True, 0
@@ -135,7 +136,7 @@ def _inside(p: Floats, low: Floats, high: Floats) -> bool:
     return fits
 
 
-@helper
+@lean_helper
 def _implied(q: float, p: float, holder: Ints, shown: Ints) -> tuple[int, int]:
     """Give the record that had the value shown, and the one that shows the value had; −1 where it is not known."""
     if np.isnan(q) or np.isnan(p):

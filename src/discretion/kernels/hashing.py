@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from discretion.kernels.arrays import Ints, Ints32, Keys
-from discretion.kernels.jit import helper, kernel
+from discretion.kernels.jit import kernel, lean_helper, lean_kernel
 
 _FIRST_TABLE = 1 << 15
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2⁶⁴ divided by the golden ratio: multiplying by it spreads the bits
@@ -59,7 +59,7 @@ def count_by_hash(keys: Keys) -> Ints:
     return counts[:distinct].copy()
 
 
-@kernel
+@lean_kernel
 def _number_by_address(keys: Keys, table: Ints32, ids: Ints32, counts: Ints, first_row: Ints) -> int:
     distinct = 0
     for row in range(keys.size):
@@ -75,7 +75,7 @@ def _number_by_address(keys: Keys, table: Ints32, ids: Ints32, counts: Ints, fir
     return distinct
 
 
-@kernel
+@lean_kernel
 def _number_by_hash(
     keys: Keys,
     row: int,
@@ -109,19 +109,19 @@ def _number_by_hash(
     return row, distinct
 
 
-@helper
+@lean_helper
 def _place(key: np.uint64, table: Ints32) -> int:
     """Return where the search for a key begins; the size of the table is a power of two."""
     return int(_spread(key) >> np.uint64(32)) & (table.size - 1)
 
 
-@helper
+@lean_helper
 def _spread(key: np.uint64) -> np.uint64:
     """Mix the bits of a key. The high half is folded in first: small whole floats differ only there."""
     return (key ^ (key >> np.uint64(32))) * _GOLDEN
 
 
-@kernel
+@lean_kernel
 def _fill_table(seen: Keys, table: Ints32) -> None:
     for number in range(seen.size):
         place = _place(seen[number], table)

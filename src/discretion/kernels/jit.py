@@ -32,13 +32,29 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """
     import numba
 
-    compiled = numba.njit(nogil=True)(function)
+    typed: Callable[P, R] = _cached(numba.njit(nogil=True)(function))
+    return typed
+
+
+def lean_kernel(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile a kernel that makes no arrays and gives none back: all that it writes to is handed to it.
+
+    References to arrays are not counted then. Counting takes longer than the work of a small helper that is given a row
+    of a matrix, and half of the time of compiling.
+    """
+    import numba
+
+    njit: Any = numba.njit  # numba's types do not know this option
+    typed: Callable[P, R] = _cached(njit(nogil=True, _nrt=False)(function))
+    return typed
+
+
+def _cached(compiled: Any) -> Any:
     folder = cache_folder(str(_setting("CACHE_DIR")))
     if folder is not None and hasattr(compiled, "enable_caching"):  # not so when NUMBA_DISABLE_JIT is set
         _cache_in(folder, compiled)
     _announce_compiles()
-    typed: Callable[P, R] = compiled
-    return typed
+    return compiled
 
 
 def helper(function: Callable[P, R]) -> Callable[P, R]:
@@ -46,6 +62,15 @@ def helper(function: Callable[P, R]) -> Callable[P, R]:
     import numba
 
     typed: Callable[P, R] = numba.njit(nogil=True)(function)
+    return typed
+
+
+def lean_helper(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile a function that lean kernels call: it makes no arrays either."""
+    import numba
+
+    njit: Any = numba.njit
+    typed: Callable[P, R] = njit(nogil=True, _nrt=False)(function)
     return typed
 
 

@@ -13,9 +13,9 @@ import numpy as np
 
 from discretion.kernels.arrays import Bools, Floats, Index, Ints, Keys
 from discretion.kernels.classes import distinct_rows
-from discretion.kernels.jit import helper, kernel
+from discretion.kernels.jit import lean_helper, lean_kernel
 from discretion.kernels.linkage import TIE, Nearest, Progress
-from discretion.kernels.swap_law import Laws, no_laws, swap_bound, swap_cost
+from discretion.kernels.swap_law import Laws, no_laws, swap_bound, swap_cost, swap_costs
 
 ABSOLUTE, SQUARED, NOMINAL, SWAPPED = 0, 1, 2, 3
 _LEAF = 12  # points that are compared one by one
@@ -23,7 +23,7 @@ _QUERIES = 8192  # searched between two reports of progress
 _DEPTH = 128  # nodes that can wait at a time
 
 
-Arrays = tuple[Ints, Floats, Floats, Ints, Ints, Floats, Floats, Floats, Floats, Ints, Ints]
+Arrays = tuple[Ints, Floats, Floats, Ints, Ints, Floats, Floats, Laws | None]
 
 
 class Terms(NamedTuple):
@@ -47,18 +47,17 @@ class Terms(NamedTuple):
     """how the columns that were swapped moved"""
 
     def arrays(self) -> Arrays:
-        """Give the arrays as kernels take them."""
-        laws = self.laws
-        return (self.kinds, self.scale, self.gap, self.alike, self.offsets, self.low, self.high, laws.first,
-                laws.second, laws.ranks, laws.places)  # fmt: skip
+        """Give the arrays as kernels take them: no laws where there are neither laws nor bounds."""
+        given = (self.kinds, self.scale, self.gap, self.alike, self.offsets)
+        if not len(self.low) and not len(self.laws.ranks):
+            return (*given, self.scale, self.scale, None)
+        free = np.full((1, len(self.kinds)), np.inf)
+        return (*given, *((self.low, self.high) if len(self.low) else (-free, free)), self.laws)
 
 
-class Tree(NamedTuple):
-    """The distinct points in the order of a balanced tree: node v has the children 2v+1 and 2v+2."""
+class Boxes(NamedTuple):
+    """What is known of each node: node v has the children 2v+1 and 2v+2."""
 
-    points: Floats
-    counts: Ints
-    rows: Ints
     start: Ints
     stop: Ints
     low: Floats
@@ -67,14 +66,22 @@ class Tree(NamedTuple):
     gaps: Bools
 
 
+class Tree(NamedTuple):
+    """The distinct points in the order of a balanced tree, how often each occurs, its first row, and the nodes."""
+
+    points: Floats
+    counts: Ints
+    rows: Ints
+    boxes: Boxes
+
+
 def build_tree(points: Floats, kinds: Ints, scale: Floats) -> Tree:
     """Merge equal points and order them; the tree can be searched with any scale, bounds and missing costs."""
     merged = distinct_rows(_fill(points))
     distinct = points[merged.first_row]
     depth = max(0, int(np.ceil(np.log2(max(len(distinct), 1) / _LEAF))))
-    order, start, stop, low, high, masks, gaps = _build(distinct, kinds, scale, depth)
-    counts = merged.counts[order].astype(np.int64)
-    return Tree(distinct[order], counts, merged.first_row[order], start, stop, low, high, masks, gaps)
+    order, boxes = _build(distinct, kinds, scale, depth)
+    return Tree(distinct[order], merged.counts[order].astype(np.int64), merged.first_row[order], boxes)
 
 
 def nearest_mixed(
@@ -92,17 +99,19 @@ def nearest_mixed(
     bits = _bits(terms.alike)
     distance, size = np.empty(len(asked)), np.empty(len(asked), np.int64)
     lowest = np.empty(len(asked), np.int64)
-    known = (*tree, *terms.arrays())
+    known = (_visits(asked, tree), asked, tree.points, tree.counts, tree.rows, *tree.boxes, *terms.arrays(), bits)
+    waiting = np.empty(_DEPTH, np.int64), np.empty(_DEPTH)
     for first in range(0, len(asked), _QUERIES):
         last = min(first + _QUERIES, len(asked))
-        _search(first, last, asked, *known, terms.laws.most, bits, distance, size, lowest)
+        _search(first, last, *known, *waiting, distance, size, lowest)
         if progress is not None:
             progress(last, len(asked), "linkage")
     if classes is not None:
         distance, size, lowest = distance[classes.ids], size[classes.ids], lowest[classes.ids]
     has_own = np.zeros(len(queries), np.bool_)
     if own is not None:
-        _compare_own(queries, own, *terms.arrays(), distance, has_own)
+        cost = _costs(queries, own, terms)
+        has_own = (cost < np.inf) & (cost <= distance * (1 + TIE))
     return Nearest(distance, size, has_own, lowest)
 
 
@@ -110,6 +119,16 @@ def _fill(x: Floats) -> Floats:
     """Give missing values a number that no value has, so that equal rows are found."""
     empty = np.isnan(x)
     return np.where(empty, -np.finfo(np.float64).max, x) if empty.any() else x
+
+
+def _visits(queries: Floats, tree: Tree) -> Ints:
+    """Order queries so that those close together come one after the other, while their part of the tree is cached."""
+    low, high = tree.boxes.low[0], tree.boxes.high[0]
+    cells = np.zeros(len(queries), np.uint16)
+    for j in np.flatnonzero(high > low)[:3]:
+        share = np.nan_to_num((queries[:, j] - low[j]) / (high[j] - low[j]))
+        cells = cells * np.uint16(16) + np.clip(share * 16, 0, 15).astype(np.uint16)
+    return np.argsort(cells, kind="stable")
 
 
 def _bits(alike: Ints) -> Keys:
@@ -121,82 +140,95 @@ def _bits(alike: Ints) -> Keys:
     return found
 
 
-@kernel
-def _build(
-    points: Floats, kinds: Ints, scale: Floats, depth: int
-) -> tuple[Ints, Ints, Ints, Floats, Floats, Keys, Bools]:
+def _build(points: Floats, kinds: Ints, scale: Floats, depth: int) -> tuple[Ints, Boxes]:
+    """Cut the points level by level, each node near the middle of the column in which it is widest."""
     n, d = points.shape
     nodes = 2 ** (depth + 1) - 1
+    boxes = Boxes(
+        np.zeros(nodes, np.int64), np.zeros(nodes, np.int64), np.full((nodes, d), np.inf),
+        np.full((nodes, d), -np.inf), np.zeros((nodes, d), np.uint64), np.zeros((nodes, d), np.bool_),
+    )  # fmt: skip
+    boxes.stop[0] = n
+    ranks = np.column_stack([np.unique(_fill(x), return_inverse=True)[1].ravel() for x in points.T])
     order = np.arange(n)
-    start, stop = np.zeros(nodes, np.int64), np.zeros(nodes, np.int64)
-    low, high = np.full((nodes, d), np.inf), np.full((nodes, d), -np.inf)
-    masks, gaps = np.zeros((nodes, d), np.uint64), np.zeros((nodes, d), np.bool_)
-    stop[0] = n
-    for v in range(nodes):
-        for i in range(start[v], stop[v]):
-            for j in range(d):
-                value = points[order[i], j]
-                if np.isnan(value):
-                    gaps[v, j] = True
-                    continue
-                low[v, j], high[v, j] = min(low[v, j], value), max(high[v, j], value)
-                if kinds[j] == NOMINAL:
-                    masks[v, j] |= np.uint64(1) << np.uint64(np.int64(value) & 63)
-        if 2 * v + 2 < nodes:
-            _split(v, order, start, stop, points, _widest(low[v], high[v], gaps[v], kinds, scale))
-    return order, start, stop, low, high, masks, gaps
+    for level in range(depth + 1):
+        here = np.arange(2**level - 1, 2 ** (level + 1) - 1)
+        _measure(points[order], kinds, boxes, here[boxes.stop[here] > boxes.start[here]])
+        if level == depth:
+            break
+        node = np.repeat(np.arange(len(here)), boxes.stop[here] - boxes.start[here])
+        keys = node * n + ranks[order, _widest(boxes, here, kinds, scale)[node]]
+        sequence = np.argsort(keys, kind="stable")
+        order = order[sequence]
+        middle = _cuts(keys[sequence], node, boxes.start[here], boxes.stop[here])
+        left = 2 * here + 1
+        boxes.start[left], boxes.stop[left] = boxes.start[here], middle
+        boxes.start[left + 1], boxes.stop[left + 1] = middle, boxes.stop[here]
+    return order, boxes
 
 
-@helper
-def _widest(low: Floats, high: Floats, gaps: Bools, kinds: Ints, scale: Floats) -> int:
-    """Choose the column in which the points of a node differ most."""
-    best, widest = 0, -1.0
-    for j in range(low.size):
-        spread = (high[j] - low[j]) * scale[j]
-        if kinds[j] == NOMINAL:
-            spread = scale[j] if high[j] > low[j] or gaps[j] else 0.0
-        elif kinds[j] == SQUARED:
-            spread *= spread
-        if spread > widest:
-            best, widest = j, spread
-    return best
+def _measure(points: Floats, kinds: Ints, boxes: Boxes, nodes: Ints) -> None:
+    """Find the box around the points of each node, its categories, and where values are missing."""
+    starts = boxes.start[nodes]
+    if not len(nodes):
+        return
+    low, high = np.fmin.reduceat(points, starts), np.fmax.reduceat(points, starts)
+    there = ~np.isnan(low)
+    boxes.low[nodes], boxes.high[nodes] = np.where(there, low, np.inf), np.where(there, high, -np.inf)
+    boxes.gaps[nodes] = np.logical_or.reduceat(np.isnan(points), starts)
+    for j in np.flatnonzero(kinds == NOMINAL):
+        codes = (np.nan_to_num(points[:, j]).astype(np.int64) & 63).astype(np.uint64)
+        bits = np.where(np.isnan(points[:, j]), np.uint64(0), np.left_shift(np.uint64(1), codes))
+        boxes.masks[nodes, j] = np.bitwise_or.reduceat(bits, starts)
 
 
-@helper
-def _split(v: int, order: Ints, start: Ints, stop: Ints, points: Floats, column: int) -> None:
-    rows = order[start[v] : stop[v]].copy()
-    keys = np.empty(rows.size)
-    for i in range(rows.size):
-        value = points[rows[i], column]
-        keys[i] = -np.inf if np.isnan(value) else value
-    sequence = np.argsort(keys)
-    for i in range(rows.size):
-        order[start[v] + i] = rows[sequence[i]]
-    middle = start[v] + _between(keys[sequence])
-    start[2 * v + 1], stop[2 * v + 1] = start[v], middle
-    start[2 * v + 2], stop[2 * v + 2] = middle, stop[v]
+def _widest(boxes: Boxes, nodes: Ints, kinds: Ints, scale: Floats) -> Ints:
+    """Choose for each node the column in which its points differ most."""
+    width = np.maximum(boxes.high[nodes] - boxes.low[nodes], 0.0)
+    differs = (width > 0) | boxes.gaps[nodes]
+    spread = np.where(kinds == NOMINAL, np.where(differs, scale, 0.0), width * scale)
+    return np.asarray(np.where(kinds == SQUARED, spread * spread, spread).argmax(axis=1))
 
 
-@helper
-def _between(keys: Floats) -> int:
-    """Give the place nearest to the middle where the sorted keys change, so that equal ones stay together.
+def _cuts(keys: Ints, node: Ints, start: Ints, stop: Ints) -> Ints:
+    """Give for each node the place nearest to its middle where the sorted keys change: equal ones stay together.
 
     Where that would leave less than an eighth on one side, the middle itself.
     """
-    middle = keys.size // 2
-    for step in range(middle - keys.size // 8):
-        for at in (middle - step, middle + step):
-            if 0 < at < keys.size and keys[at - 1] < keys[at]:
-                return at
-    return middle
+    n = len(keys)
+    middle, room = (start + stop) // 2, (stop - start) // 2 - (stop - start) // 8
+    changes = np.flatnonzero((keys[1:] != keys[:-1]) & (node[1:] == node[:-1])) + 1
+    padded = np.concatenate([[-n], changes, [2 * n]])
+    after = np.searchsorted(padded, middle)
+    above = padded[after]
+    below = np.where(above == middle, middle, padded[after - 1])
+    best = np.where(middle - below <= above - middle, below, above)
+    return np.where((np.abs(best - middle) < room) & (best > start) & (best < stop), best, middle)
 
 
-@helper
+def _costs(queries: Floats, points: Floats, terms: Terms) -> Floats:
+    """Give the distance of each query to the point of the same row, as `pair_cost` adds it up."""
+    total = np.zeros(len(queries))
+    for j, kind in enumerate(terms.kinds):
+        q, p, scale = queries[:, j], points[:, j], terms.scale[:, j]
+        if kind == NOMINAL:
+            rows = terms.offsets[j] + np.nan_to_num(q).astype(np.int64)
+            term = np.where((terms.alike[rows] == p[:, None]).any(axis=1), 0.0, scale)
+        else:
+            term = swap_costs(j, q, p, terms.laws) if kind == SWAPPED else np.abs(q - p) * scale
+            term = term * term if kind == SQUARED else term
+            if len(terms.low):
+                term = np.where((p < terms.low[:, j]) | (p > terms.high[:, j]), np.inf, term)
+        total += np.where(np.isnan(q), 0.0, np.where(np.isnan(p), terms.gap[j], term))
+    return total
+
+
+@lean_helper
 def pair_cost(
     q: Floats, p: Floats, kinds: Ints, scale: Floats, gap: Floats, alike: Ints, offsets: Ints,
-    low: Floats, high: Floats, law_a: Floats, law_b: Floats, ranks: Ints, places: Ints, limit: float,
+    low: Floats, high: Floats, laws: Laws | None, limit: float,
 ) -> float:  # fmt: skip
-    """Add the terms up; stop when the sum is over the limit."""
+    """Add the terms up; stop when the sum is over the limit. Without `laws` there are no bounds either."""
     total = 0.0
     for j in range(q.size):
         if np.isnan(q[j]):
@@ -204,76 +236,75 @@ def pair_cost(
         if np.isnan(p[j]):
             total += gap[j]
         elif kinds[j] == NOMINAL:
-            row = offsets[j] + np.int64(q[j])
-            agrees = False
-            for level in range(alike.shape[1]):
-                agrees |= alike[row, level] == np.int64(p[j])
-            total += 0.0 if agrees else scale[j]
+            row, level = offsets[j] + np.int64(q[j]), 0
+            while level < alike.shape[1] and alike[row, level] != np.int64(p[j]):
+                level += 1
+            total += 0.0 if level < alike.shape[1] else scale[j]
         else:
-            if low.size and (p[j] < low[j] or p[j] > high[j]):
-                return np.inf
-            if kinds[j] == SWAPPED:
-                total += swap_cost(j, q[j], p[j], law_a, law_b, ranks, places)
-            else:
-                term = abs(q[j] - p[j]) * scale[j]
-                total += term * term if kinds[j] == SQUARED else term
+            term = abs(q[j] - p[j]) * scale[j]
+            if kinds[j] == SQUARED:
+                term *= term
+            if laws is not None:
+                if p[j] < low[j] or p[j] > high[j]:
+                    return np.inf
+                if kinds[j] == SWAPPED:
+                    term = swap_cost(j, q[j], p[j], laws)
+            total += term
         if total > limit:
             return total
     return total
 
 
-@helper
+@lean_helper
 def _bound(
     v: Index, q: Floats, node_low: Floats, node_high: Floats, masks: Keys, gaps: Bools, kinds: Ints, scale: Floats,
-    gap: Floats, offsets: Ints, low: Floats, high: Floats, law_b: Floats, most: Floats, ranks: Ints, places: Ints,
-    bits: Keys,
+    gap: Floats, offsets: Ints, low: Floats, high: Floats, laws: Laws | None, bits: Keys, limit: float,
 ) -> float:  # fmt: skip
-    """Give a distance that no point of a node comes under."""
+    """Give a distance that no point of a node comes under; stop when it is over the limit."""
     total = 0.0
     for j in range(q.size):
         if np.isnan(q[j]):
             continue
+        least, largest = node_low[v, j], node_high[v, j]
+        if laws is not None:
+            least, largest = max(least, low[j]), min(largest, high[j])
         if kinds[j] == NOMINAL:
             term = 0.0 if masks[v, j] & bits[offsets[j] + np.int64(q[j])] else scale[j]
-        elif node_low[v, j] > node_high[v, j] or (low.size and (node_high[v, j] < low[j] or node_low[v, j] > high[j])):
+        elif least > largest:
             term = np.inf
-        elif kinds[j] == SWAPPED:
-            least = max(node_low[v, j], low[j]) if low.size else node_low[v, j]
-            largest = min(node_high[v, j], high[j]) if low.size else node_high[v, j]
-            term = swap_bound(j, q[j], least, largest, law_b, most, ranks, places)
         else:
-            term = max(node_low[v, j] - q[j], q[j] - node_high[v, j], 0.0) * scale[j]
-            term = term * term if kinds[j] == SQUARED else term
+            term = max(least - q[j], q[j] - largest, 0.0) * scale[j]
+            if kinds[j] == SQUARED:
+                term *= term
+            if laws is not None and kinds[j] == SWAPPED:
+                term = swap_bound(j, q[j], least, largest, laws)
         if gaps[v, j]:
             term = min(term, gap[j])
         total += term
+        if total > limit:
+            break
     return total
 
 
-@kernel
+@lean_kernel
 def _search(
-    first: int, last: int, queries: Floats,
+    first: int, last: int, visits: Ints, queries: Floats,
     points: Floats, counts: Ints, rows: Ints, start: Ints, stop: Ints, node_low: Floats, node_high: Floats,
     masks: Keys, gaps: Bools,
     kinds: Ints, scale: Floats, gap: Floats, alike: Ints, offsets: Ints, low: Floats, high: Floats,
-    law_a: Floats, law_b: Floats, ranks: Ints, places: Ints, most: Floats, bits: Keys,
+    laws: Laws | None, bits: Keys, stack: Ints, bounds: Floats,
     distance: Floats, size: Ints, lowest: Ints,
 ) -> None:  # fmt: skip
-    """Search each query twice: for the least distance, then for all the points at it."""
+    """Find the least distance and the points at it; where distances are almost tied, search again from the least."""
     inner = (start.size - 1) // 2
-    stack, bounds = np.empty(_DEPTH, np.int64), np.empty(_DEPTH)
-    free = np.empty(0)
-    for i in range(first, last):
+    for visit in range(first, last):
+        i = visits[visit]
         q = queries[i]
-        own_scale = scale[i] if scale.shape[0] > 1 else scale[0]
-        own_low, own_high = (low[i], high[i]) if low.shape[0] else (free, free)
-        best, limit = np.inf, np.inf
-        size[i], lowest[i] = 0, -1
-        for second in range(2):
-            if second:
-                if best == np.inf:
-                    break
-                limit = best * (1 + TIE)
+        own_scale, own_low, own_high = scale[i % len(scale)], low[i % len(low)], high[i % len(high)]
+        best, limit, again = np.inf, np.inf, True
+        while again:
+            again = False
+            size[i], lowest[i] = 0, -1
             stack[0], bounds[0] = 0, 0.0
             waiting = 1
             while waiting:
@@ -282,37 +313,27 @@ def _search(
                 if bounds[waiting] > limit:
                     continue
                 if v < inner:
-                    left = _bound(2 * v + 1, q, node_low, node_high, masks, gaps, kinds, own_scale, gap, offsets,
-                                  own_low, own_high, law_b, most, ranks, places, bits)  # fmt: skip
-                    right = _bound(2 * v + 2, q, node_low, node_high, masks, gaps, kinds, own_scale, gap, offsets,
-                                   own_low, own_high, law_b, most, ranks, places, bits)  # fmt: skip
-                    near = 2 * v + 1 if left <= right else 2 * v + 2
-                    stack[waiting], bounds[waiting] = 4 * v + 3 - near, max(left, right)
-                    stack[waiting + 1], bounds[waiting + 1] = near, min(left, right)
-                    waiting += 2
+                    near = 2 * v + 1
+                    left = _bound(near, q, node_low, node_high, masks, gaps, kinds, own_scale, gap, offsets,
+                                  own_low, own_high, laws, bits, limit)  # fmt: skip
+                    right = _bound(near + 1, q, node_low, node_high, masks, gaps, kinds, own_scale, gap, offsets,
+                                   own_low, own_high, laws, bits, limit)  # fmt: skip
+                    if right < left:
+                        near, left, right = near + 1, right, left
+                    stack[waiting], bounds[waiting] = 4 * v + 3 - near, right
+                    waiting += right <= limit
+                    stack[waiting], bounds[waiting] = near, left
+                    waiting += left <= limit
                     continue
                 for at in range(start[v], stop[v]):
-                    cost = pair_cost(q, points[at], kinds, own_scale, gap, alike, offsets, own_low, own_high, law_a,
-                                     law_b, ranks, places, limit)  # fmt: skip
-                    if not second:
-                        if cost < best:
-                            best, limit = cost, cost
-                    elif cost <= limit:
-                        size[i] += counts[at]
-                        lowest[i] = rows[at] if lowest[i] < 0 else min(lowest[i], rows[at])
+                    cost = pair_cost(q, points[at], kinds, own_scale, gap, alike, offsets, own_low, own_high, laws,
+                                     limit)  # fmt: skip
+                    if cost > limit or cost == np.inf:
+                        continue
+                    if cost < best:
+                        again = best <= cost * (1 + TIE)
+                        best, limit = cost, cost * (1 + TIE)
+                        size[i] = 0
+                    lowest[i] = min(lowest[i], rows[at]) if size[i] else rows[at]
+                    size[i] += counts[at]
         distance[i] = best
-
-
-@kernel
-def _compare_own(
-    queries: Floats, own: Floats, kinds: Ints, scale: Floats, gap: Floats, alike: Ints, offsets: Ints, low: Floats,
-    high: Floats, law_a: Floats, law_b: Floats, ranks: Ints, places: Ints, distance: Floats, has_own: Bools,
-) -> None:  # fmt: skip
-    free = np.empty(0)
-    for i in range(queries.shape[0]):
-        own_scale = scale[i] if scale.shape[0] > 1 else scale[0]
-        own_low, own_high = (low[i], high[i]) if low.shape[0] else (free, free)
-        limit = distance[i] * (1 + TIE)
-        cost = pair_cost(queries[i], own[i], kinds, own_scale, gap, alike, offsets, own_low, own_high, law_a, law_b,
-                         ranks, places, np.inf)  # fmt: skip
-        has_own[i] = cost < np.inf and cost <= limit

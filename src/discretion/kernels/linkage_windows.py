@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from discretion.kernels.arrays import Bools, Floats, Ints
-from discretion.kernels.jit import kernel
+from discretion.kernels.jit import lean_kernel
 from discretion.kernels.linkage_mixed import Terms, Tree
 
 _DEPTH = 128  # nodes that can wait at a time
@@ -15,18 +15,18 @@ def count_allowed(tree: Tree, terms: Terms) -> Ints:
     """Count the points inside each query's bounds (missing values of a point are inside)."""
     counts = np.empty(len(terms.low), np.int64)
     before = np.concatenate([[0], np.cumsum(tree.counts)])
-    _count(tree.points, tree.counts, tree.start, tree.stop, tree.low, tree.high, tree.gaps, before, terms.low,
-           terms.high, counts)  # fmt: skip
+    boxes = tree.boxes
+    _count(tree.points, tree.counts, boxes.start, boxes.stop, boxes.low, boxes.high, boxes.gaps, before, terms.low,
+           terms.high, np.empty(_DEPTH, np.int64), counts)  # fmt: skip
     return counts
 
 
-@kernel
+@lean_kernel
 def _count(
     points: Floats, counts: Ints, start: Ints, stop: Ints, node_low: Floats, node_high: Floats, gaps: Bools,
-    before: Ints, low: Floats, high: Floats, found: Ints,
+    before: Ints, low: Floats, high: Floats, stack: Ints, found: Ints,
 ) -> None:  # fmt: skip
     inner = (start.size - 1) // 2
-    stack = np.empty(_DEPTH, np.int64)
     for i in range(low.shape[0]):
         total, waiting = 0, 1
         stack[0] = 0

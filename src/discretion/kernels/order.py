@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discretion.kernels.arrays import Floats, Ints, Ints32, Keys, as_vector
-from discretion.kernels.jit import helper, kernel
+from discretion.kernels.jit import lean_kernel
 
 _SMALL = 3000  # below this many values numpy's merge sort is the faster one
 _DIGIT_BITS = 11  # six digits cover 64 bits, and 2,048 counters stay in the first-level cache
 _DIGITS = 6
+_SIGN = np.uint64(1 << 63)
 _INT32_ROWS = 2**31 - 1
 
 Order = NDArray[np.signedinteger[Any]]
@@ -50,9 +51,12 @@ def break_ties(values: Floats, order: Order, key: bytes) -> Order:
     inside[:-1] |= same
     tied = np.flatnonzero(inside)
     rows = order[tied]
-    mixed = _radix_keys(keyed_mix(rows, key))[1] if _fits_radix(len(rows)) else np.argsort(keyed_mix(rows, key))
+    groups = np.cumsum(np.concatenate([[False], ~same])[tied])
+    width = np.uint64(max(int(groups[-1]).bit_length(), 1) if len(groups) else 1)
+    keys = (groups.astype(np.uint64) << (np.uint64(64) - width)) | (keyed_mix(rows, key) >> width)
+    place = _radix_keys(keys)[1] if _fits_radix(len(rows)) else np.argsort(keys, kind="stable")
     broken = order.copy()
-    broken[tied] = rows[mixed[stable_order(values[tied][mixed])]]
+    broken[tied] = rows[place]
     return broken
 
 
@@ -66,83 +70,37 @@ def _merge_order(values: Floats) -> Order:
 
 
 def _radix_order(values: Floats) -> tuple[Floats, Order]:
-    # Adding 0.0 turns −0.0 into 0.0 and copies, so that the keys may be overwritten.
-    return _radix_sort((values + 0.0).view(np.uint64))
+    """Sort the bits of floats: those of negative numbers flipped, the rest lifted above them, they sort as integers."""
+    bits = (values + 0.0).view(np.uint64)  # adding 0.0 turns −0.0 into 0.0 and copies
+    bits ^= (bits.view(np.int64) >> 63).view(np.uint64) | _SIGN
+    bits, order = _radix_keys(bits)
+    bits ^= (~bits.view(np.int64) >> 63).view(np.uint64) | _SIGN
+    return bits.view(np.float64), order
 
 
-@kernel
-def _radix_sort(keys: Keys) -> tuple[Floats, Ints32]:
-    """Sort the bits of floats; `keys` is used up as working memory."""
-    _to_ordered_keys(keys)
-    ranked, order = _radix_passes(keys)
-    _from_ordered_keys(ranked)
-    return ranked.view(np.float64), order
-
-
-@kernel
-def _radix_keys(keys: Keys) -> tuple[Keys, Ints32]:
-    """Sort whole numbers of 64 bits; `keys` is used up as working memory."""
-    return _radix_passes(keys)
-
-
-@helper
-def _radix_passes(keys: Keys) -> tuple[Keys, Ints32]:
-    n = keys.size
-    starts = _digit_counts(keys)
-    order = np.arange(n).astype(np.int32)
-    next_keys = np.empty_like(keys)
-    next_order = np.empty_like(order)
-    for digit in range(_DIGITS):
-        if _counts_to_starts(starts[digit], n):
-            continue  # all values share this digit
-        _scatter(keys, order, next_keys, next_order, starts[digit], np.uint64(_DIGIT_BITS * digit))
-        keys, next_keys = next_keys, keys
-        order, next_order = next_order, order
-    return keys, order
-
-
-@helper
-def _to_ordered_keys(bits: Keys) -> None:
-    """Make the bits of floats sort as integers: flip those of negative numbers, lift the rest above them."""
-    sign = np.uint64(1) << np.uint64(63)
-    for i in range(bits.size):
-        b = bits[i]
-        bits[i] = ~b if b & sign else b | sign
-
-
-@helper
-def _from_ordered_keys(keys: Keys) -> None:
-    sign = np.uint64(1) << np.uint64(63)
-    for i in range(keys.size):
-        k = keys[i]
-        keys[i] = k ^ sign if k & sign else ~k
-
-
-@helper
-def _digit_counts(keys: Keys) -> Ints:
+def _radix_keys(bits: Keys) -> tuple[Keys, Ints32]:
+    """Sort whole numbers of 64 bits; `bits` is used up as working memory."""
+    order = np.arange(bits.size, dtype=np.int32)
+    other_bits, other_order = np.empty_like(bits), np.empty_like(order)
     counts = np.zeros((_DIGITS, 1 << _DIGIT_BITS), np.int64)
+    _count_digits(bits, counts)
+    starts = np.cumsum(counts, axis=1) - counts
+    for digit in np.flatnonzero(counts.max(axis=1) < bits.size):  # the others are shared by all values
+        _scatter(bits, order, other_bits, other_order, starts[digit], np.uint64(_DIGIT_BITS * digit))
+        bits, other_bits, order, other_order = other_bits, bits, other_order, order
+    return bits, order
+
+
+@lean_kernel
+def _count_digits(keys: Keys, counts: Ints) -> None:
     mask = np.uint64((1 << _DIGIT_BITS) - 1)
     for i in range(keys.size):
         key = keys[i]
         for digit in range(_DIGITS):
             counts[digit, (key >> np.uint64(_DIGIT_BITS * digit)) & mask] += 1
-    return counts
 
 
-@helper
-def _counts_to_starts(counts: Ints, n: int) -> bool:
-    """Replace counts by where each digit starts; True when one digit has all the values."""
-    start = 0
-    for digit in range(counts.size):
-        count = counts[digit]
-        if count == n:
-            return True
-        counts[digit] = start
-        start += count
-    return False
-
-
-@helper
+@lean_kernel
 def _scatter(keys: Keys, order: Ints32, next_keys: Keys, next_order: Ints32, starts: Ints, shift: np.uint64) -> None:
     mask = np.uint64((1 << _DIGIT_BITS) - 1)
     for i in range(keys.size):

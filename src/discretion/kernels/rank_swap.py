@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from discretion.kernels.arrays import Floats, Ints32, as_vector
-from discretion.kernels.jit import helper, kernel
+from discretion.kernels.jit import lean_helper, lean_kernel
 
 
 def swap_partners(n: int, window: int, uniforms: ArrayLike) -> Ints32:
@@ -23,7 +23,9 @@ def swap_partners(n: int, window: int, uniforms: ArrayLike) -> Ints32:
     _check_count(n, uniforms)
     if window < 0:
         raise ValueError(f"window must be at least 0, got {window}")
-    return _swap_partners(n, min(window, n), as_vector(uniforms))
+    partner, place = np.arange(n, dtype=np.int32), np.empty(n, np.int32)
+    _swap_partners(min(window, n), as_vector(uniforms), np.empty(min(window, n) + 1, np.int32), place, partner)
+    return partner
 
 
 def block_shuffle(n: int, block: int, uniforms: ArrayLike) -> Ints32:
@@ -35,7 +37,9 @@ def block_shuffle(n: int, block: int, uniforms: ArrayLike) -> Ints32:
     _check_count(n, uniforms)
     if block < 1:
         raise ValueError(f"block must be at least 1, got {block}")
-    return _block_shuffle(n, min(block, max(n, 1)), as_vector(uniforms))
+    ranks = np.arange(n, dtype=np.int32)
+    _block_shuffle(min(block, max(n, 1)), as_vector(uniforms), ranks)
+    return ranks
 
 
 def _check_count(n: int, uniforms: ArrayLike) -> None:
@@ -45,13 +49,13 @@ def _check_count(n: int, uniforms: ArrayLike) -> None:
         raise ValueError(f"at most 2**31 - 1 ranks, got {n}")
 
 
-@kernel
-def _swap_partners(n: int, window: int, uniforms: Floats) -> Ints32:
-    """Keep the unswapped ranks of the window in a bag: adding, taking out and picking by number are O(1)."""
-    partner = np.arange(n).astype(np.int32)
-    bag = np.empty(window + 1, np.int32)
-    place = np.empty(n, np.int32)  # where a rank lies in the bag; −1 once it has been swapped or visited
-    size = 0
+@lean_kernel
+def _swap_partners(window: int, uniforms: Floats, bag: Ints32, place: Ints32, partner: Ints32) -> None:
+    """Keep the unswapped ranks of the window in a bag: adding, taking out and picking by number are O(1).
+
+    `place` says where a rank lies in the bag, −1 once it has been swapped or visited.
+    """
+    n, size = partner.size, 0
     for rank in range(min(window, n)):
         bag[rank] = rank
         place[rank] = rank
@@ -71,16 +75,15 @@ def _swap_partners(n: int, window: int, uniforms: Floats) -> Ints32:
         size = _take_out(bag, place, size, chosen)
         partner[rank] = chosen
         partner[chosen] = rank
-    return partner
 
 
-@helper
+@lean_helper
 def _below(uniform: float, size: int) -> int:
     """Turn a uniform number into an integer 0 … size−1; the product may round up to `size`."""
     return min(int(uniform * size), size - 1)
 
 
-@helper
+@lean_helper
 def _take_out(bag: Ints32, place: Ints32, size: int, rank: int) -> int:
     """Fill the gap that `rank` leaves with the last of the bag; return the new size."""
     last = bag[size - 1]
@@ -91,12 +94,11 @@ def _take_out(bag: Ints32, place: Ints32, size: int, rank: int) -> int:
     return size - 1
 
 
-@kernel
-def _block_shuffle(n: int, block: int, uniforms: Floats) -> Ints32:
-    ranks = np.arange(n).astype(np.int32)
+@lean_kernel
+def _block_shuffle(block: int, uniforms: Floats, ranks: Ints32) -> None:
+    n = ranks.size
     for start in range(0, n, block):
         for left in range(min(block, n - start), 1, -1):  # Fisher–Yates, from the end of the block
             i = start + left - 1
             j = start + _below(uniforms[i], left)
             ranks[i], ranks[j] = ranks[j], ranks[i]
-    return ranks

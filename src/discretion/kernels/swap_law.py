@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from discretion.kernels.arrays import Floats, Index, Ints
-from discretion.kernels.jit import helper, kernel
+from discretion.kernels.arrays import Floats, Ints
+from discretion.kernels.jit import lean_helper, lean_kernel
 
 _LEAST = float(np.log(1e-12))
 _SAMPLES = 8  # ranks of equal values that stand for all of them
@@ -50,7 +50,8 @@ def swap_law(n: int, window: int) -> tuple[Floats, Floats, Floats]:
     """
     if window < 1:
         raise ValueError(f"window must be at least 1, got {window}")
-    hazard, total = _hazards(n, min(window, max(n - 1, 1)))
+    hazard, total = np.zeros(n), np.zeros(n + 1)
+    _hazards(min(window, max(n - 1, 1)), hazard, total)
     first = np.log(np.maximum(hazard, 1e-12)) - total[:n]
     second = total[np.maximum(np.arange(n) - window, 0)]
     split = int(np.argmin(first)) if n else 0
@@ -59,10 +60,10 @@ def swap_law(n: int, window: int) -> tuple[Floats, Floats, Floats]:
     return first, second, np.concatenate([falling, rising[1:]])
 
 
-@kernel
-def _hazards(n: int, window: int) -> tuple[Floats, Floats]:
+@lean_kernel
+def _hazards(window: int, hazard: Floats, total: Floats) -> None:
     """Give h(t), and the sum of −log(1 − h) before each t."""
-    hazard, total = np.zeros(n), np.zeros(n + 1)
+    n = hazard.size
     ahead = float(min(window, n - 1))
     for t in range(n):
         unswapped = np.exp(total[max(t - window, 0)] - total[t])
@@ -70,42 +71,63 @@ def _hazards(n: int, window: int) -> tuple[Floats, Floats]:
             ahead = max(ahead * (1.0 - hazard[t - 1]) - unswapped + (1.0 if t + window < n else 0.0), 0.0)
         hazard[t] = min(unswapped / max(ahead, unswapped), 1.0 - 1e-9) if ahead > 1e-9 else 0.0
         total[t + 1] = total[t] - np.log1p(-hazard[t])
-    return hazard, total
 
 
-@helper
-def swap_cost(j: int, q: float, p: float, first: Floats, second: Floats, ranks: Ints, places: Ints) -> float:
+def swap_costs(j: int, queries: Floats, points: Floats, laws: Laws) -> Floats:
+    """Give the cost of each move in column j, NaN where a value is missing."""
+    cost = np.full(len(queries), np.nan)
+    rows = np.flatnonzero(~np.isnan(queries) & ~np.isnan(points))
+    there = np.empty(len(rows))
+    _swap_costs(j, queries[rows], points[rows], laws, there)
+    cost[rows] = there
+    return cost
+
+
+@lean_kernel
+def _swap_costs(j: int, queries: Floats, points: Floats, laws: Laws, cost: Floats) -> None:
+    for i in range(queries.size):
+        cost[i] = swap_cost(j, queries[i], points[i], laws)
+
+
+@lean_helper
+def swap_cost(j: int, q: float, p: float, laws: Laws) -> float:
     """Give −2·log of the probability that value number q became value number p in column j.
 
     Equal values may have had any of their ranks: the probabilities of up to eight of each are averaged.
     """
+    places, ranks = laws.places, laws.ranks
     start, at, reach, low, stop = places[j, 0], places[j, 1], places[j, 2], places[j, 3], places[j, 4]
-    own, other = ranks[at + np.int64(q)], ranks[at + np.int64(p)]
-    m, k = own[1] - own[0] + 1, other[1] - other[0] + 1
-    few, some = min(m, _SAMPLES), min(k, _SAMPLES)
+    x0, x1, y0, y1 = ranks[at + int(q), 0], ranks[at + int(q), 1], ranks[at + int(p), 0], ranks[at + int(p), 1]
+    few, some = min(x1 - x0 + 1, _SAMPLES), min(y1 - y0 + 1, _SAMPLES)
     total = 0.0
     for s in range(few):
-        x = own[0] + (2 * s + 1) * m // (2 * few)
+        x = x0 if few == 1 else x0 + (2 * s + 1) * (x1 - x0 + 1) // (2 * few)
         for t in range(some):
-            y = other[0] + (2 * t + 1) * k // (2 * some)
-            a, b = min(x, y), max(x, y)
+            y = y0 if some == 1 else y0 + (2 * t + 1) * (y1 - y0 + 1) // (2 * some)
+            a, b, move = min(x, y), max(x, y), -np.inf
             if a < low or b >= stop:
-                total += 1.0 if a == b else 0.0
+                move = 0.0 if a == b else -np.inf
             elif reach < 0:  # shuffled in blocks
-                total += -1.0 / reach if (a - low) // -reach == (b - low) // -reach else 0.0
+                move = -np.log(-reach) if (a - low) // -reach == (b - low) // -reach else -np.inf
             elif a < b and b - a <= reach:
-                total += np.exp(first[start + a - low] + second[start + b - low])
+                move = laws.first[start - low + a] + laws.second[start - low + b]
+            if few == 1 and some == 1:
+                return -2.0 * max(move, _LEAST)
+            total += np.exp(move)
     return float(-2.0 * max(np.log(max(total, 1e-300) / (few * some)), _LEAST))
 
 
-@helper
-def swap_bound(
-    j: int, q: float, least: float, largest: float, second: Floats, most: Floats, ranks: Ints, places: Ints
-) -> float:
+@lean_helper
+def swap_bound(j: int, q: float, least: float, largest: float, laws: Laws) -> float:
     """Give a cost that no value from number `least` to number `largest` comes under."""
-    start, at, reach, low, stop = places[j, 0], places[j, 1], places[j, 2], places[j, 3], places[j, 4]
-    x0, x1 = ranks[at + np.int64(q), 0], ranks[at + np.int64(q), 1]
-    y0, y1 = ranks[at + np.int64(least), 0], ranks[at + np.int64(largest), 1]
+    places, ranks = laws.places, laws.ranks
+    at, reach, low, stop = places[j, 1], places[j, 2], places[j, 3], places[j, 4]
+    x0, x1, y0, y1 = (
+        ranks[at + int(q), 0],
+        ranks[at + int(q), 1],
+        ranks[at + int(least), 0],
+        ranks[at + int(largest), 1],
+    )
     if min(x0, y0) < low or max(x1, y1) >= stop:
         if max(x0, y0) <= min(x1, y1):
             return 0.0
@@ -114,14 +136,18 @@ def swap_bound(
             return -2.0 * _LEAST
     if reach < 0:
         return float(2.0 * np.log(-reach))
-    best = _LEAST
+    start, best = places[j, 0] - low, _LEAST
     if y1 > x0:  # the value moved up
-        best = max(best, _largest(most, start - low, x0, min(x1, y1)) + second[start - low + min(y1, x1 + reach)])
+        best = max(
+            best, _largest(laws.most, start + x0, start + min(x1, y1)) + laws.second[start + min(y1, x1 + reach)]
+        )
     if y0 < x1:
-        best = max(best, _largest(most, start - low, max(y0, x0 - reach), min(x1, y1)) + second[start - low + x1])
-    return float(-2.0 * min(best, 0.0))
+        best = max(
+            best, _largest(laws.most, start + max(y0, x0 - reach), start + min(x1, y1)) + laws.second[start + x1]
+        )
+    return -2.0 * min(best, 0.0)
 
 
-@helper
-def _largest(most: Floats, start: Index, least: int, largest: int) -> float:
-    return float(max(most[start + least], most[start + largest])) if least <= largest else _LEAST
+@lean_helper
+def _largest(most: Floats, least: int, largest: int) -> float:
+    return max(most[least], most[largest]) if least <= largest else _LEAST

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from discretion.kernels.arrays import Bools, Codes, Floats, Ints, Ints32
 from discretion.kernels.classes import class_ids, class_sums
-from discretion.kernels.jit import kernel
+from discretion.kernels.jit import kernel, lean_kernel
 
 Pattern = tuple[bool, ...]  # for each column: is it observed?
 
@@ -154,7 +154,7 @@ def _pairs_by_common_columns(patterns: list[Pattern]) -> Iterator[tuple[Pattern,
     yield from pairs.items()
 
 
-@kernel
+@lean_kernel
 def _add_matches(scratch: Floats, from_ids: Ints32, from_values: Floats, to_ids: Ints32, to_totals: Floats) -> None:
     """Add to each total the sum of the values with the same id; `scratch` is all zero before and after."""
     for i in range(from_ids.size):

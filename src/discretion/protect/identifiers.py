@@ -13,7 +13,7 @@ from discretion.data.hierarchy import canonical
 from discretion.data.schema import Schema
 from discretion.errors import PlanError
 from discretion.method import Decision, Method
-from discretion.part import Columns, confidential
+from discretion.part import Columns, FileName, confidential
 
 _SHORTEST_KEY = 16
 
@@ -86,7 +86,7 @@ class Pseudonymize(Method, kind="pseudonymize"):
 
     columns: Columns = ()
     """columns to replace; without it, the columns whose role is `identifier`"""
-    key_file: str = confidential(path=True)
+    key_file: FileName = confidential(path=True)
     """file with the secret key (at least 16 bytes); keep it out of the release"""
 
     perturbs: ClassVar[bool] = False

@@ -70,6 +70,11 @@ class Sample(StratifiedMethod, kind="sample"):
             raise ValueError("give exactly one of `share` and `size`")
         return self
 
+    def reads(self, data: Dataset) -> tuple[str, ...]:
+        """Name the columns that say how many are drawn; what else stands in a record does not matter to the draw."""
+        named = (self._weight(data), self._home(data))
+        return self._reads_also(data, tuple(name for name in named if name is not None))
+
     def perform(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:
         """Draw in each stratum; a household must lie in one stratum. `by: household` draws households."""
         if (homes := self._households(data)) is not None:  # the weights of members may differ, and all are adjusted

@@ -37,7 +37,7 @@ def release_places(
             raise PlanError("a seed is a secret and cannot lie in the public folder, nor can a key")
     for place, known in zip((public, private), files, strict=True):
         if place.exists() and not overwrite:
-            raise DataError(f"{str(place)!r} exists; overwrite it with --force, or choose another folder")
+            raise DataError(f"{str(place)!r} exists; overwrite=True replaces it, or choose another folder")
         if place.exists() and not place.is_dir():
             raise DataError(f"{str(place)!r} is a file; a release is a folder")
         _check_replaceable(place, known)

@@ -64,7 +64,7 @@ def plain(text: str) -> str:
 
 def caveats(part: type[Part]) -> tuple[str, ...]:
     """Give the sentences of a part's documentation that say what it does not do."""
-    text = re.split(r"\n\s*(?:References|Examples)\s*\n\s*-{3,}", part.__doc__ or "")[0]
+    text = re.split(r"\n\s*(?:References|Examples)\s*\n\s*-{3,}", part.documentation())[0]
     sentences = re.split(r"(?<=[.])\s+(?=[A-Z`])", " ".join(text.split()))
     return tuple(f"It does not {found[1]}" for s in sentences if (found := re.match(r"Does not (.*)", plain(s))))
 

@@ -94,7 +94,7 @@ class Measure(Part):
             raise PlanError(f"{self.kind} compares two data sets: call it with (original, released)")
         second = first if released is None else Dataset.of(released)
         ctx = Context(0 if seed is None else seed, self.kind, progress)
-        if second is first or (second.origin is first.origin and id is None):
+        if second is first or (second.origin is first.origin and id is None) or not (len(first) and len(second)):
             return self.run(first, second, ctx)
         bare = second.schema.columns == {} and first.schema.columns != {}
         if bare:
@@ -179,9 +179,10 @@ def match_rows(original: Dataset, released: Dataset, who: str = "measure") -> Ma
 
     Rows are matched by a column with the role identifier, by the index of pandas frames, or by another column of texts
     or whole numbers, if its values differ in both and 99 % of those of the release stand in the original (the other
-    rows are left out); otherwise as they stand, if there are as many and the columns agree far above chance. A column
-    without that role must make the others agree far above chance, more than as they stand and none of them less:
-    values that were swapped all differ as well.
+    rows are left out); otherwise as they stand, if there are as many and the columns agree far above chance. By an id
+    the other columns must agree far above chance too (ids may have been given anew to other people), where any can tell;
+    by a column without that role more than as they stand, and none of them less: values that were swapped all differ
+    as well.
 
     Agreement of a column is the rank correlation of numbers, the association (chi-square) of categories and tenths of
     numbers, and the equality of texts, each as a standard score (what random matching gives has mean 0 and standard
@@ -217,7 +218,8 @@ def _found(original: Dataset, released: Dataset) -> Matched | None:
         others = {column: z for column, z in _agreement(original, released, shared, rows).items() if column != name}
         rival = {column: z for column, z in (standing or {}).items() if column != name}
         if name in original.having("identifier") or not name:
-            if not _is_clear(rival, len(released)) or sum(others.values()) >= sum(rival.values()):
+            told = not others or _is_clear(others, len(released))
+            if told and (not _is_clear(rival, len(released)) or sum(others.values()) >= sum(rival.values())):
                 return Matched(rows, f"column {name!r}" if name else "index")
         elif (
             _is_clear(others, len(released))

@@ -36,7 +36,7 @@ def suppress_discounted(
     cells, lost = _among_complete(columns, cardinalities, k, alpha, costs, tick)
     if not (lost or cells.any()):
         return cells, lost
-    fixed = np.flatnonzero(np.isinf(costs))
+    fixed = np.flatnonzero(np.isinf(costs)).tolist()
     same = class_ids([columns[j] for j in fixed], [cardinalities[j] for j in fixed], len(cells)).counts
     others = [suppress_category(columns, cardinalities, k, costs, tick)] if same.min() >= k else []
     enough = math.ceil(k / alpha - 1e-9) if alpha > 0 else len(cells) + 1

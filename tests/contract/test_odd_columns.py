@@ -48,7 +48,10 @@ def test_no_error_prints_a_cell(part: type[Part], key_file: str) -> None:
     # a rule makes the levels from the data: their values are people's, and errors may not name them
     rule = dc.Hierarchy.groups({"north": ["a", "b"], "south": ["c", "d"]})
     original = dc.Dataset(frame(), roles=ROLES, hierarchies={"region": rule})
+    written = "item_hierarchy" in part.model_fields  # its sample lists the items: what the domain lacks may be named
     for name, value in (("region", WORD), ("income", NUMBER), ("hours", WORD)):
+        if written and name == "region":
+            continue
         column = frame()[name].to_list()
         column[5] = value
         odd = frame().with_columns(pl.Series(name, column, pl.Float64 if value == NUMBER else pl.String, strict=False))

@@ -267,7 +267,7 @@ def attacker_cards(
     """Give a card for each kind of attacker, from the scores of the attacks that were run.
 
     `not_run` has the reasons of measures that were to run and could not; where a measure that belongs to a card was
-    not even chosen, the card says so too; `chosen` is then the reason, where somebody chose the measures. Among the
+    not even chosen, the card says so too (with the reason `chosen`, where somebody chose the measures). Among the
     attacks of a card the one that gains most over guessing counts, an attack that takes perturbed values as true only
     where there is no other.
     """

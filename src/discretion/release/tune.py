@@ -67,20 +67,16 @@ def tune(
     utilities give one minus the mean loss, each between 0 and 1. `max_risk` asks for the best utility with at most
     that risk, `min_utility` for the least risk with at least that utility (for a measure where lower is better: at most
     that figure). Attacks count with the larger figure of an intruder who knows the method and one who does not, unless
-    `knows_method` is false. Every run must keep the limit. The setting that would be best is then drawn `draws` times
-    anew on all rows: with 95 % confidence at least 95 % of fresh draws must keep the limit (the normal tolerance bound
-    of the draws), and the `requirements` of a plan (a bound on a measure in the same way, a model in every draw); if
-    not, it is marked and the next best is tried.
+    `knows_method` is false. Every run must keep the limit. What would be best is drawn `draws` times anew on all rows:
+    with 95 % confidence at least 95 % of fresh draws must keep the limit (normal tolerance bound) and the plan's
+    `requirements` (a bound in the same way, a model in every draw); if not, it is marked and the next best is tried.
 
     Each setting runs `runs` times (fewer where it draws nothing), on `sample` rows if there are many more (whole
     households where the data has them); what may lie on the front is repeated on all rows, then what those figures do
     not rule out, and only that counts as `front` and `best`. A sample makes people easier to find, by some methods more
-    than by others: its risks are no estimates. `seconds` bounds the time: the
-    settings are then tried in an order that covers the grid coarsely first, and the result names those left out. The
-    same `seed` gives the same result if no `seconds` are given. Figures are kept with the data, and in the folder
-    `cache` (private): a repeated call, or one that was cancelled, goes on where the last one stopped.
-
-    Choosing the best of many noisy figures favors lucky ones: confirm with `result.study(seed=…)`.
+    than by others: its risks are no estimates. `seconds` bounds the time: settings are then tried coarsely first, and
+    the result names those left out. The same `seed` gives the same result if no `seconds` are given. Figures are kept
+    with the data, and in the folder `cache` (private): a repeated or cancelled call goes on where the last one stopped.
 
     Examples
     --------
@@ -96,16 +92,19 @@ def tune(
     settings = settings_of(methods)
     first = _fixed_steps(before)
     check_numbers(max_risk=max_risk, min_utility=min_utility, seconds=seconds, runs=runs, sample=sample, draws=draws)
-    figures = [
-        Scale(take_measures(risk, "risk") if risk is not None else default_risk(data, settings), "risk"),
-        Scale(take_measures(utility, "utility") if utility is not None else default_utility(data, settings), "utility"),
-    ]
-    if not knows_method:
-        figures = [replace(one, measures=tuple(knowing_method(m, False) for m in one.measures)) for one in figures]
-    work = _Work(data, first, figures[0], figures[1], new_seed() if seed is None else seed, runs, progress)
+    figures = _figures(data, settings, risk, utility, knows_method)
+    work = _Work(data, first, *figures, new_seed() if seed is None else seed, runs, progress)
     work.requirements, work.draws, work.knows_method = tuple(requirements), draws, knows_method
     work.cache = FigureCache(data.cached(("tune",), dict), cache)
     return _explore(work, settings, sample, seconds, max_risk, min_utility)
+
+
+def _figures(data: Dataset, settings: Sequence[Setting], risk: Any, utility: Any, known: bool) -> tuple[Scale, Scale]:
+    """Take the measures of risk and utility, or choose them; the intruder may be said not to know the method."""
+    risks = take_measures(risk, "risk") if risk is not None else default_risk(data, settings)
+    gains = take_measures(utility, "utility") if utility is not None else default_utility(data, settings)
+    blind = risks if known else tuple(knowing_method(measure, False) for measure in risks)
+    return Scale(blind, "risk"), Scale(gains, "utility")
 
 
 def _fixed_steps(given: Sequence[Any]) -> tuple[Method, ...]:

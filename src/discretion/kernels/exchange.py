@@ -110,7 +110,8 @@ def _search(
                     break
                 if r < 0 or s < 0 or r == q:
                     continue
-                partner[:] = known[r]
+                for j in range(partner.size):
+                    partner[j] = known[r, j]
                 partner[columns[e]] = np.nan
                 total += pair_cost(partner, published[s], kinds, scale[min(r, scale.shape[0] - 1)], gap, alike,
                                    offsets, low[r], high[r], laws, limit - total)  # fmt: skip

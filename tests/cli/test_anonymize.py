@@ -166,7 +166,7 @@ def test_options_that_a_search_does_not_have_are_refused(
 def test_loss_importance_and_suppression_in_other_searches(
     tmp_path: Path, census: list[object], cli: Cli, search: str, loss: str
 ) -> None:
-    options = ("--loss", loss, "--importance", "age=3", "--suppression-limit", 0.05)
+    options = ("--loss", loss, "--importance", "age=3", "--suppression-limit", 0.05, "--keep-order")
     done = cli("anonymize", *census, "--k", 5, "--search", search, *options, "--json")
     assert done.code == 0, done.err
     assert done.json()["rows"] + done.json()["suppressed"] == 2000

@@ -35,7 +35,7 @@ def test_the_list_of_methods(cli: Cli) -> None:
 
 def test_a_file_is_protected_as_in_python(file: Path, tmp_path: Path, cli: Cli) -> None:
     out = tmp_path / "new.csv"
-    done = cli("apply", "mdav", file, out, "--columns", "income, savings", "--k", 7, "--json")
+    done = cli("apply", "mdav", file, out, "--columns", "income, savings", "--k", 7, "--json", "--keep-order")
     assert done.code == 0 and done.json() == {
         "version": 1,
         "kind": "mdav",
@@ -72,7 +72,7 @@ def test_roles_by_option_and_by_plan(file: Path, tmp_path: Path, cli: Cli) -> No
 def test_the_seed_file_decides_the_draws(file: Path, tmp_path: Path, cli: Cli) -> None:
     (tmp_path / "seed").write_text("77")
     noise = ["additive-noise", file]
-    options = ["--columns", "income", "--sd-share", "0.2"]
+    options = ["--columns", "income", "--sd-share", "0.2", "--keep-order"]
     for name in ("a", "b"):
         assert cli("apply", *noise, tmp_path / f"{name}.csv", *options, "--seed-file", tmp_path / "seed").code == 0
     assert cli("apply", *noise, tmp_path / "c.csv", *options).code == 0
@@ -234,7 +234,7 @@ def test_the_help_shows_how_structured_fields_are_written(cli: Cli) -> None:
 def test_missing_codes_and_types(tmp_path: Path, cli: Cli) -> None:
     (tmp_path / "in.csv").write_text("a,b\n1,007\nNA,010\n-9,012\n12,003\n")
     out = tmp_path / "out.csv"
-    rounding = ["apply", "round", tmp_path / "in.csv", out, "--base", "10", "--columns"]
+    rounding = ["apply", "round", tmp_path / "in.csv", out, "--keep-order", "--base", "10", "--columns"]
     done = cli(*rounding, "a")
     assert done.code == 3 and "1 of its 4 values is no number" in done.err and "NA" not in done.err
     assert cli(*rounding, "a", "--missing-codes", "a=NA|-9").code == 0

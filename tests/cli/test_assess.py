@@ -54,16 +54,19 @@ def test_rows_are_matched_by_an_id_column(files: tuple[Path, Path], tmp_path: Pa
     before, _ = files
     noisy().sample(fraction=1, shuffle=True, seed=1).write_csv(tmp_path / "shuffled.csv")
     by_id = cli("assess", before, tmp_path / "shuffled.csv", *MEASURES, "--id", "person_id", "--json").json()
-    assert by_id["aligned_by"] == "person_id"
+    assert by_id["aligned_by"] == "column 'person_id'"
     assert by_id["scores"][0]["value"] == pytest.approx(dc.Il1s(columns=["income"])(survey(), noisy()).value)
-    by_place = cli("assess", before, tmp_path / "shuffled.csv", *MEASURES, "--json").json()
+    found = cli("assess", before, tmp_path / "shuffled.csv", *MEASURES, "--json").json()
+    assert (found["aligned_by"], found["scores"][0]["value"]) == (by_id["aligned_by"], by_id["scores"][0]["value"])
+    by_place = cli("assess", before, tmp_path / "shuffled.csv", *MEASURES, "--by-position", "--json").json()
     assert by_place["scores"][0]["value"] > 3 * by_id["scores"][0]["value"]
 
 
 def test_rows_that_cannot_be_matched(files: tuple[Path, Path], tmp_path: Path, cli: Cli) -> None:
     before, _ = files
     noisy().head(100).write_csv(tmp_path / "fewer.csv")
-    done = cli("assess", before, tmp_path / "fewer.csv", *MEASURES, "--json")
+    noisy().head(100).drop("person_id", "savings").write_csv(tmp_path / "nameless.csv")
+    done = cli("assess", before, tmp_path / "nameless.csv", *MEASURES, "--json")
     assert done.code == 3 and "240 rows and the release 100" in done.err and done.json()["error"]["exit_code"] == 3
     done = cli("assess", before, tmp_path / "fewer.csv", *MEASURES, "--id", "region")
     assert done.code == 3 and "'region' has missing or repeated values" in done.err

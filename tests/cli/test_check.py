@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 import discretion as dc
+from discretion.release.journal import read_order
 from tests.cli.conftest import Cli
 from tests.release.survey import PLAN, files_of, put_survey, survey
 
@@ -45,11 +46,14 @@ def released(tmp_path: Path, cli: Cli) -> Path:
 
 def test_a_finished_file_is_judged_as_it_is(tmp_path: Path, cli: Cli) -> None:
     file = released(tmp_path, cli)
-    done = cli("check", tmp_path / "plan.yaml", "--released", file, "--json")
-    assert done.code == 0 and "aligned by position" in done.err
+    journal = ["--journal", tmp_path / "secret"]
+    done = cli("check", tmp_path / "plan.yaml", "--released", file, *journal, "--json")
+    assert done.code == 0, done.err
     scores = {item["measure"]: item["after"] for item in done.json()["scores"]}
-    original, release = survey(), pl.read_csv(file)
-    assert scores["il1s"] == pytest.approx(dc.Il1s(columns=["income", "savings"])(original, release).value)
+    release = pl.read_csv(file)
+    original = survey()[read_order(tmp_path / "secret")]
+    by_place = dc.Il1s(columns=["income", "savings"])(original, release, align="position")
+    assert scores["il1s"] == pytest.approx(by_place.value)
     verdict = dc.KAnonymity(k=1, columns=["age", "sex", "region"])(release)
     assert done.json()["requirements"][0]["value"] == verdict.value
 
@@ -63,7 +67,7 @@ def test_the_raw_file_is_not_good_enough(tmp_path: Path, cli: Cli) -> None:
 
 def test_a_finished_file_with_identifiers_fails(tmp_path: Path, cli: Cli) -> None:
     file = released(tmp_path, cli)
-    named = pl.read_csv(file).with_columns(person_id=survey()["person_id"])
+    named = pl.read_csv(file).with_columns(person_id=survey()["person_id"][read_order(tmp_path / "secret")])
     named.write_csv(tmp_path / "named.csv")
     done = cli("check", tmp_path / "plan.yaml", "--released", tmp_path / "named.csv", "--json")
     assert done.code == 4 and "holds identifiers: person_id" in done.err and done.json()["error"]["exit_code"] == 4
@@ -71,7 +75,7 @@ def test_a_finished_file_with_identifiers_fails(tmp_path: Path, cli: Cli) -> Non
 
 def test_rows_are_matched_by_an_id_column(tmp_path: Path, cli: Cli) -> None:
     file = released(tmp_path, cli)
-    named = pl.read_csv(file).with_columns(person_id=survey()["person_id"])
+    named = pl.read_csv(file).with_columns(person_id=survey()["person_id"][read_order(tmp_path / "secret")])
     named.write_csv(tmp_path / "named.csv")
     named.sample(fraction=0.9, shuffle=True, seed=1).write_csv(tmp_path / "shuffled.csv")
     whole, part = (

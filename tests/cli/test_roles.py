@@ -42,7 +42,7 @@ def test_the_plan_runs_only_after_it_was_confirmed(
     done = cli("run", plan)
     assert done.code == 0, done.err
     header = (plan.parent / "release" / "data.csv").read_text().partition("\n")[0]
-    assert header == "age,no,a: b #c,income,savings"
+    assert header == "age;no;a: b #c;income;savings"
     assert "k-anonymity: reached" in done.out and "FAILS" not in done.out
 
 

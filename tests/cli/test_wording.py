@@ -64,10 +64,10 @@ def test_what_is_wrong_with_a_file(tmp_path: Path, cli: Cli, content: bytes, opt
 
 def test_options_that_tell_how_a_file_is_read(tmp_path: Path, cli: Cli) -> None:
     (tmp_path / "in.dat").write_text("1|'x'\n12|'y'\n")
-    options = ["--no-header", "--quote", "'", "--format", "csv", "--columns", "column_1", "--base", "5"]
+    options = ["--no-header", "--quote", "'", "--format", "csv", "--columns", "column_1", "--base", "5", "--keep-order"]
     done = cli("apply", "round", tmp_path / "in.dat", tmp_path / "out.csv", *options)
     assert done.code == 0, done.err
-    assert (tmp_path / "out.csv").read_text() == "column_1,column_2\n0,x\n10,y\n"
+    assert (tmp_path / "out.csv").read_text() == "column_1|column_2\n0|x\n10|y\n"
     done = cli("apply", "round", tmp_path / "in.dat", tmp_path / "new.csv", "--columns", "a", "--base", "5")
     assert done.code == 2 and done.err.rstrip().endswith("or say which it is with --format")
 

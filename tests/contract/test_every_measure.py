@@ -60,7 +60,8 @@ def test_publishing_the_original_is_the_highest_risk(measure: Measure) -> None:
     if measure.family != "risk":
         pytest.skip("not a measure of risk")
     data = dataset()
-    assert run(measure, data, data).value >= run(measure, data, released(data)).value
+    draws = 3 * np.sqrt(0.25 / len(data)) if "model" in type(measure).model_fields else 0.0  # models of 60 records
+    assert run(measure, data, data).value >= run(measure, data, released(data)).value - draws
 
 
 def test_inputs_are_untouched_and_the_figure_repeats(measure: Measure) -> None:
@@ -72,6 +73,8 @@ def test_inputs_are_untouched_and_the_figure_repeats(measure: Measure) -> None:
 
 
 def test_row_order_does_not_matter(measure: Measure) -> None:
+    if measure.reads_order:
+        pytest.skip("is about the order of the rows")
     data = dataset()
     result = released(data)
     order = np.random.default_rng(1).permutation(len(data))
@@ -93,7 +96,7 @@ def test_rows_are_matched_by_their_id(measure: Measure) -> None:
 def test_rows_that_cannot_be_matched_are_an_error(measure: Measure) -> None:
     if measure.needs != "both" or not measure.aligned:
         pytest.skip("does not compare records")
-    other = dc.Dataset(frame(30), schema=dataset().schema)
+    other = dc.Dataset(frame(30, seed=9), schema=dataset().schema)  # other people under the same names
     with pytest.raises(dc.DataError, match="rows"):
         measure(dataset(), other)
 

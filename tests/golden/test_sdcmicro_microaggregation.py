@@ -36,8 +36,12 @@ def table(name: str) -> pl.DataFrame:
 )
 def test_every_record_agrees(method: dc.Method, name: str) -> None:
     data = table("in_testdata.csv").with_row_index("row")
-    got = method(data).select(NUMBERS).to_numpy()
-    np.testing.assert_allclose(got, table(f"05_{name}.csv").to_numpy(), rtol=1e-9)
+    got, wanted = method(data).select(NUMBERS).to_numpy(), table(f"05_{name}.csv").to_numpy()
+    if isinstance(method, dc.IndividualRanking):  # which of equal values goes to which group: a keyed mix, not the row
+        for column, original in enumerate(data.select(NUMBERS).to_numpy().T):
+            for values in (got[:, column], wanted[:, column]):
+                values[:] = values[np.lexsort((values, original))]
+    np.testing.assert_allclose(got, wanted, rtol=1e-9)
 
 
 def test_with_missing_values_it_does_not_reach_k_and_we_do() -> None:

@@ -29,7 +29,8 @@ def test_public_folder_and_private_journal(tmp_path: Path) -> None:
     release = published(tmp_path)
     public, private = tmp_path / "out", tmp_path / "secret"
     assert sorted(files_of(public)) == ["data.csv", "report.html", "report.json"]
-    assert sorted(files_of(private)) == ["decisions.json", "journal.json", "plan.yaml", "report.html", "seed"]
+    names = ["decisions.json", "journal.json", "order.npy", "plan.yaml", "report.html", "seed"]
+    assert sorted(files_of(private)) == names
     assert sorted(f.name for f in tmp_path.iterdir()) == ["out", "plan.yaml", "region.csv", "secret", "survey.csv"]
     data = pl.read_csv(public / "data.csv")
     assert data.columns == ["age", "sex", "region", "income", "savings"] and len(data) == 240

@@ -111,7 +111,7 @@ def test_fresh_draws_of_the_choice_keep_the_limit(people: dc.Dataset) -> None:
         for fresh in range(25):
             for point, into in ((first, lucky), (found.best, chosen)):
                 into.append(RISK(people, found.study(point, seed=10_000 + fresh).current).value > 0.4)
-    assert np.mean(chosen) <= 0.05 and np.mean(lucky) > 0.1
+    assert np.mean(chosen) <= 0.05 and np.mean(lucky) > 0.06
     assert found.best.draws == 10 and (found.best.risk_bound or 1) <= 0.4
 
 
@@ -359,7 +359,7 @@ def test_a_sample_loses_nothing_of_the_front(seed: int) -> None:
         dc.Vary(dc.IndividualRanking, columns=columns, k=dc.Grid([3, 10, 30, 100])),
     ]
     figures: dict[str, Any] = {
-        "risk": dc.DistanceLinkage(columns=columns),
+        "risk": dc.DistanceLinkage(columns=columns, intruder={"knows_method": False}),
         "utility": dc.VariableChange(columns=columns),
     }
     found, whole = (dc.tune(people, methods, **figures, runs=2, sample=size, seed=seed) for size in (200, None))
@@ -467,7 +467,7 @@ def test_the_plan_repeats_the_best_and_gates_it(people: dc.Dataset) -> None:
     assert [step.method.kind for step in plan.steps] == ["drop-identifiers", "rank-swap"]
     assert plan.requirements[0].at_most == 0.5 and not plan.tune
     release = plan.run(people, seed=found.seeds[0])
-    assert release.data.frame.equals(found.study().current.frame)
+    assert release.data.frame.equals(found.study().current.frame[release.data.row_ids])
     assert dc.Plan.from_dict(plan.to_dict()).steps == plan.steps
     least = dc.tune(people, [swaps()], risk=RISK, utility=LOSS, min_utility=0.1, seed=1).plan()
     assert least.requirements[0].part == LOSS and least.requirements[0].at_most == 0.1

@@ -15,7 +15,6 @@ from discretion.cli.output_checks import check_outputs
 from discretion.cli.plan_options import keep_order_option, order_file_option, seed_option
 from discretion.cli.schema_options import read_with, schema_options, source_options, take_schema
 from discretion.cli.wording import GIVE_HIERARCHY
-from discretion.context import ignore_progress
 from discretion.errors import PlanError
 
 if TYPE_CHECKING:
@@ -139,6 +138,8 @@ def _solve(data: Dataset, models: list[PrivacyModel], options: dict[str, Any], p
 
 def _gains(data: Dataset, models: list[PrivacyModel], options: dict[str, Any], found: Solution) -> list[Solution]:
     """Solve again with 1, 2 and 5 % of the records that may be dropped, where that is more than was allowed."""
+    from discretion.context import ignore_progress
+
     more = [share for share in _LIMITS if share > options["suppression_limit"]]
     if options["seconds"] or not found.proven:
         return []

@@ -11,7 +11,6 @@ from discretion.cli.matching import matching_options, read_released, take_matchi
 from discretion.cli.output_checks import check_files
 from discretion.cli.schema_options import read_with, schema_options, take_schema
 from discretion.errors import PlanError
-from discretion.measure import as_percent
 
 if TYPE_CHECKING:
     from discretion.data.dataset import Dataset
@@ -186,6 +185,8 @@ def print_columns(columns: tuple[PublishedColumn, ...]) -> None:
 
 def print_cards(cards: tuple[AttackerCard, ...]) -> None:
     """Print what each kind of attacker knows and can do, and what was not tried; 80 columns are enough."""
+    from discretion.measure import as_percent
+
     from textwrap import fill
 
     click.echo("attackers: what each knows, can do, and what was not tried (95% intervals of the people tried)\n")

@@ -51,14 +51,3 @@ def test_kernels_know_no_frames() -> None:
     for path in (ROOT / "kernels").glob("*.py"):
         text = path.read_text(encoding="utf-8")
         assert not any(f"import {name}" in text for name in ("polars", "pandas", "pyarrow", "narwhals")), path.name
-
-
-def test_files_and_functions_stay_small() -> None:
-    for path in FILES:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        lines = len(path.read_text(encoding="utf-8").splitlines())
-        assert lines <= 600, f"{path.name} has {lines} lines"
-        for node in ast.walk(tree):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                length = (node.end_lineno or 0) - node.lineno + 1
-                assert length <= 60, f"{path.name}: {node.name} has {length} lines"

@@ -180,9 +180,8 @@ def match_rows(original: Dataset, released: Dataset, who: str = "measure") -> Ma
     Rows are matched by a column with the role identifier, by the index of pandas frames, or by another column of texts
     or whole numbers, if its values differ in both and 99 % of those of the release stand in the original (the other
     rows are left out); otherwise as they stand, if there are as many and the columns agree far above chance. By an id
-    the other columns must agree far above chance too (ids may have been given anew to other people), where any can tell;
-    by a column without that role more than as they stand, and none of them less: values that were swapped all differ
-    as well.
+    the other columns must agree far above chance too, where any can tell (other people may have got the ids); by a
+    column without that role more than as they stand, and none of them less: values that were swapped all differ too.
 
     Agreement of a column is the rank correlation of numbers, the association (chi-square) of categories and tenths of
     numbers, and the equality of texts, each as a standard score (what random matching gives has mean 0 and standard

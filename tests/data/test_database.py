@@ -60,7 +60,7 @@ def test_round_trip(url: str) -> None:
 
 def test_existing_tables_and_odd_names(url: str) -> None:
     write(FRAME, url, table="people")
-    with pytest.raises(DataError, match="--force"):
+    with pytest.raises(DataError, match="overwrite=True"):
         write(FRAME.head(1), url, table="people")
     write(FRAME.head(1), url, table="people", overwrite=True)
     assert len(read(url, table="people")) == 1

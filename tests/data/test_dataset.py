@@ -121,7 +121,7 @@ def test_measures_align_by_row_id() -> None:
     with pytest.raises(DataError, match="rows that the original does not have"):
         align(data.take(np.array([0, 1])), data)
     with pytest.raises(DataError, match="4 rows and the release 1"):
-        align(data, Dataset(data.frame.head(1)))
+        align(data, Dataset(data.frame.head(1).drop("name")))
 
 
 def test_matching_by_an_id_column() -> None:

@@ -17,7 +17,7 @@ from tests.faults.breaking import STAGES, disk_full, failing
 from tests.release.survey import PLAN, put_survey
 
 PUBLIC = ["data.csv", "report.html", "report.json"]
-PRIVATE = ["decisions.json", "journal.json", "plan.yaml", "report.html", "seed"]
+PRIVATE = ["decisions.json", "journal.json", "order.npy", "plan.yaml", "report.html", "seed"]
 
 
 def tree(folder: Path) -> dict[str, bytes | None]:

@@ -60,7 +60,16 @@ def test_it_is_listed_and_described(site: Path) -> None:
 def test_apply_and_python_use_it(site: Path, tmp_path: Path) -> None:
     survey().write_csv(tmp_path / "in.csv")
     done = discretion(
-        site, "apply", "negate", tmp_path / "in.csv", tmp_path / "out.csv", "--columns", "age", "--plus", 7
+        site,
+        "apply",
+        "negate",
+        tmp_path / "in.csv",
+        tmp_path / "out.csv",
+        "--columns",
+        "age",
+        "--plus",
+        7,
+        "--keep-order",
     )
     assert done.returncode == 0, done.stderr
     assert pl.read_csv(tmp_path / "out.csv")["age"].to_list() == (7 - survey()["age"]).to_list()
@@ -72,7 +81,7 @@ def test_a_plan_uses_it_and_its_confidential_field_stays_private(site: Path, tmp
     plan = PLAN.replace(
         "  - rank-swap: {columns: [income], percent: 10}", "  - negate: {columns: [income], plus: 0.0731}"
     )
-    done = discretion(site, "run", put_survey(tmp_path, plan), "-q")
+    done = discretion(site, "run", put_survey(tmp_path, plan + "order: keep\n"), "-q")
     assert done.returncode == 0, done.stderr
     published = pl.read_csv(tmp_path / "out" / "data.csv")["income"]
     assert published.to_list() == pytest.approx((0.0731 - survey()["income"]).to_list())

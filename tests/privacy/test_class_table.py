@@ -107,7 +107,7 @@ def test_models_at_a_million_rows() -> None:
         dc.TCloseness(t=0.2, distance="equal"),
         dc.TCloseness(t=0.2, distance="hierarchical", sensitive=["h"]),
         dc.BetaLikeness(beta=2),
-        dc.DeltaDisclosure(delta=2),
+        dc.DeltaDisclosure(delta=2, absent="ignore"),
         dc.AlphaK(alpha=0.5, k=5),
     ]
     for model in models:

@@ -68,7 +68,7 @@ def test_the_distribution_is_the_one_without_it(method: Method) -> None:
     plain, _ = noise(method.model_copy(update={"by_person": False}), people())
     for part in ("noise",):
         quantiles = [np.quantile(frame[part], np.linspace(0.05, 0.95, 19)) for frame in (out, plain)]
-        assert np.abs(quantiles[0] - quantiles[1]).max() < 0.12 * plain[part].std()
+        assert np.abs(quantiles[0] - quantiles[1]).max() < 0.16 * plain[part].std()
     assert abs(np.corrcoef(out["noise"], plain["noise"])[0, 1]) < 0.06
     assert abs(np.corrcoef(out["noise"], out["x"])[0, 1]) < 0.06 if method.kind == "additive-noise" else True
 

@@ -122,6 +122,7 @@ def test_by_household_from_a_plan(people: dc.Dataset) -> None:
         {
             "roles": {"household": "household", "name": "identifier", "person_id": "identifier"},
             "steps": [{"pram": {"columns": "region", "keep_share": 0.5, "by": "household"}}],
+            "order": "keep",
         }
     )
     released = plan.run(people.frame, seed=3).data.frame

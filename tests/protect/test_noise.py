@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 import discretion as dc
+from discretion.context import Context
 from discretion.protect.noise import _truncated_mean
 
 FRAME = pl.DataFrame({"x": np.linspace(0, 10, 101), "n": np.arange(101), "c": ["a"] * 101})
@@ -33,9 +34,9 @@ def test_sd_is_taken_with_n_minus_1_and_variance_with_n() -> None:
 
 
 def test_whole_numbers_stay_whole_unless_all_digits_are_asked_for() -> None:
-    noisy = dc.AdditiveNoise(columns=["n"], sd_share=0.2)(FRAME, seed=1)
-    assert noisy.schema["n"] == pl.Int64
-    full = dc.AdditiveNoise(columns=["n"], sd_share=0.2, precision="full")(FRAME, seed=1)
+    rounded, exact = (dc.AdditiveNoise(columns=["n"], sd_share=0.2, precision=p) for p in ("original", "full"))
+    noisy, full = (method.apply(dc.Dataset(FRAME), Context(1, "same")).frame for method in (rounded, exact))
+    assert noisy.schema["n"] == pl.Int64 == dc.AdditiveNoise(columns=["n"], sd_share=0.2)(FRAME, seed=1).schema["n"]
     assert full.schema["n"] == pl.Float64 and (full["n"].round().cast(pl.Int64) == noisy["n"]).all()
 
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import discretion as dc
+from discretion.context import Context
 from discretion.part import parse
 from discretion.protect.noise_keep import NoiseMethod, count_decimals, reflect
 
@@ -70,10 +71,9 @@ def naive_decimals(x: np.ndarray) -> int:
 
 def test_noise_has_the_decimals_of_the_column(make) -> None:  # type: ignore[no-untyped-def]
     """Every published value has them, changed or not: digits must not tell who was an outlier."""
-    noisy = make(precision="original")(FRAME, seed=4)
+    noisy, full = (make(precision=p).apply(dc.Dataset(FRAME), Context(4, "same")).frame for p in ("original", "full"))
     assert noisy.schema == {"x": pl.Float64, "n": pl.Int64, "m": pl.Int64}
     assert naive_decimals(noisy["x"].to_numpy()) == naive_decimals(X) == 3
-    full = make(precision="full")(FRAME, seed=4)
     assert full.schema["n"] == pl.Float64 and naive_decimals(full["x"].to_numpy()) > 12
     assert np.abs(full["x"] - noisy["x"]).max() <= 0.0005 + 1e-9
     assert np.abs(full["n"] - noisy["n"]).max() <= 0.5 + 1e-9, "the draws are the same, only digits differ"
@@ -126,7 +126,8 @@ def test_decimals_of_single_precision() -> None:
 
 def test_full_precision_stays_full() -> None:
     data = pl.DataFrame({"x": RNG.normal(size=50)})
-    both = [dc.AdditiveNoise(columns=["x"], sd_share=0.5, precision=p)(data, seed=1) for p in ("original", "full")]
+    methods = [dc.AdditiveNoise(columns=["x"], sd_share=0.5, precision=p) for p in ("original", "full")]
+    both = [method.apply(dc.Dataset(data), Context(1, "same")).frame for method in methods]
     assert both[0].equals(both[1])
 
 

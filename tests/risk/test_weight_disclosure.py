@@ -52,7 +52,10 @@ def test_weights_of_the_design_tell_the_generalized_region() -> None:
     assert score.value > 0.75 > score.detail["chance"] + 0.2
     shuffled = released.take(np.random.default_rng(1).permutation(len(released)))
     assert dc.WeightDisclosure()(people, shuffled).value == pytest.approx(score.value)
-    outside = dc.Dataset(shuffled.frame.head(2900), schema=people.schema.only(shuffled.columns))
+    nameless = (
+        shuffled.drop(["person_id", "name"]).frame.sample(2900, seed=1).drop("birth_date", "savings", "household")
+    )
+    outside = dc.Dataset(nameless, schema=people.schema.only(nameless.columns))
     unmatched = dc.WeightDisclosure(columns=["region"])(people, outside)
     assert unmatched.value > unmatched.detail["chance"] + 0.2 and unmatched.per_record is None
     equal = people.with_columns({"weight": np.full(len(people), 7.5)})

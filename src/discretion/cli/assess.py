@@ -185,9 +185,9 @@ def print_columns(columns: tuple[PublishedColumn, ...]) -> None:
 
 def print_cards(cards: tuple[AttackerCard, ...]) -> None:
     """Print what each kind of attacker knows and can do, and what was not tried; 80 columns are enough."""
-    from discretion.measure import as_percent
-
     from textwrap import fill
+
+    from discretion.measure import as_percent
 
     click.echo("attackers: what each knows, can do, and what was not tried (95% intervals of the people tried)\n")
     for card in cards:

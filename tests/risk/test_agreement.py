@@ -27,7 +27,7 @@ def test_against_the_definition(pairs: list[tuple[str | None, str | None]]) -> N
     known = [(x, y) for x, y in pairs if x is not None]
     if not known:
         return
-    score = dc.ValueAgreement(columns=["v"])(one([x for x, _ in pairs]), one([y for _, y in pairs]))
+    score = dc.ValueAgreement(columns=["v"])(one([x for x, _ in pairs]), one([y for _, y in pairs]), align="position")
     assert score.value == pytest.approx(sum(x == y for x, y in known) / len(known))
     p = Counter(x for x, _ in known)
     assert score.detail["chance"] == pytest.approx(sum((c / len(known)) ** 2 for c in p.values()))
@@ -42,7 +42,7 @@ def test_numbers_within_a_tolerance(tolerance: float) -> None:
     x, y = rng.integers(0, 12, 60).astype(float), rng.integers(0, 12, 60).astype(float)
     x[:4], y[2:9] = np.nan, np.nan
     frames = pl.DataFrame({"v": x}), pl.DataFrame({"v": y})
-    score = dc.ValueAgreement(columns=["v"], tolerance=tolerance)(*frames)
+    score = dc.ValueAgreement(columns=["v"], tolerance=tolerance)(*frames, align="position")
     known = x[~np.isnan(x)]
     assert score.value == pytest.approx(np.mean(np.abs(x - y)[~np.isnan(x)] <= tolerance))
     assert score.detail["chance"] == pytest.approx(np.mean(np.abs(known[:, None] - known) <= tolerance))
@@ -53,7 +53,9 @@ def test_numbers_within_a_tolerance(tolerance: float) -> None:
 def test_shuffled_values_agree_by_chance() -> None:
     rng = np.random.default_rng(2)
     true = rng.choice(list("aaaaabbc"), 40_000)
-    score = dc.ValueAgreement(columns=["v"])(pl.DataFrame({"v": true}), pl.DataFrame({"v": rng.permutation(true)}))
+    score = dc.ValueAgreement(columns=["v"])(
+        pl.DataFrame({"v": true}), pl.DataFrame({"v": rng.permutation(true)}), align="position"
+    )
     assert score.value == pytest.approx(score.detail["chance"], abs=0.01)
     assert score.detail["excess"]["v"] == pytest.approx(0, abs=0.02)
 

@@ -24,14 +24,18 @@ def test_rank_interval_against_the_definition() -> None:
     for percent in (2, 10, 55, 200):
         x = rng.integers(0, 12, 80).astype(float)
         y = x + rng.integers(-2, 3, 80)
-        got = dc.RankInterval(columns=["x"], percent=percent)(pl.DataFrame({"x": x}), pl.DataFrame({"x": y})).value
+        got = dc.RankInterval(columns=["x"], percent=percent)(
+            pl.DataFrame({"x": x}), pl.DataFrame({"x": y}), align="position"
+        ).value
         assert got == pytest.approx(naive_rank_interval(x, y, percent))
 
 
 def test_sd_interval_against_the_definition() -> None:
     rng = np.random.default_rng(2)
     x, y = rng.normal(size=(2, 300))
-    got = dc.SdInterval(columns=["x"], percent=30)(pl.DataFrame({"x": x}), pl.DataFrame({"x": y})).value
+    got = dc.SdInterval(columns=["x"], percent=30)(
+        pl.DataFrame({"x": x}), pl.DataFrame({"x": y}), align="position"
+    ).value
     assert got == pytest.approx(np.mean(np.abs(x - y) <= 0.3 * x.std(ddof=1)))
 
 
@@ -40,7 +44,9 @@ def test_interval_risk_counts_records_inside_in_all_columns() -> None:
     x, y = rng.normal(size=(200, 2)), rng.normal(size=(200, 2))
     inside = np.abs(x - y) <= 0.5 * y.std(axis=0, ddof=1)
     names = ["a", "b"]
-    score = dc.IntervalRisk(columns=names, sd_share=0.5)(pl.DataFrame(x, schema=names), pl.DataFrame(y, schema=names))
+    score = dc.IntervalRisk(columns=names, sd_share=0.5)(
+        pl.DataFrame(x, schema=names), pl.DataFrame(y, schema=names), align="position"
+    )
     assert score.value == pytest.approx(inside.all(axis=1).mean())
     assert score.detail["per_column"] == pytest.approx(dict(zip(names, inside.mean(axis=0), strict=True)))
 
@@ -56,7 +62,7 @@ def test_suppressed_values_are_safe_and_unknown_ones_left_out() -> None:
 def test_chance_level_is_what_independent_values_reach() -> None:
     rng = np.random.default_rng(4)
     x, y = (pl.DataFrame({"x": rng.normal(size=20_000)}) for _ in range(2))
-    score = dc.IntervalRisk(columns=["x"], sd_share=0.2)(x, y)
+    score = dc.IntervalRisk(columns=["x"], sd_share=0.2)(x, y, align="position")
     assert score.value == pytest.approx(score.detail["chance"], abs=0.01)
 
 

@@ -116,7 +116,7 @@ def test_pure_noise_is_not_called_risk_by_cross_validation() -> None:
     x, y = rng.normal(size=(2, 120, 4))
     names = list("abcd")
     score = dc.LearnedLinkage(columns=names, distance="bilinear")(
-        pl.DataFrame(x, schema=names), pl.DataFrame(y, schema=names)
+        pl.DataFrame(x, schema=names), pl.DataFrame(y, schema=names), align="position"
     )
     assert score.value == score.detail["cross_validated"] <= 5 / 120
     assert score.detail["in_sample"] > 2 * score.value

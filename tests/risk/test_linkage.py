@@ -29,7 +29,8 @@ def test_against_all_pairs_with_ties_and_duplicates(seed: int, n: int, d: int, v
     x = rng.integers(0, values, (n, d)).astype(float)
     y = x + rng.integers(-1, 2, (n, d))
     names = [f"v{j}" for j in range(d)]
-    score = dc.DistanceLinkage(columns=names)(pl.DataFrame(x, schema=names), pl.DataFrame(y, schema=names))
+    frames = [pl.DataFrame(values, schema=names) for values in (x, y)]
+    score = dc.DistanceLinkage(columns=names)(*frames, align="position")
     reid_k, reid_d = naive(x, y)
     assert score.value == pytest.approx(reid_k)
     assert score.detail["reid_d"] == pytest.approx(reid_d)

@@ -13,8 +13,9 @@ PLAN = """\
 title: Census of an invented country
 data: census.csv
 
-# The scenario: somebody knows the region, age, sex and education of a person in the file.
-# Municipality and date of birth are too detailed for a public file and are not published.
+# The scenario: somebody knows where a person lives, and the age, sex, education, marital status, occupation and hours
+# of work. Municipality and date of birth are too detailed for a public file and are not published; nor is the number
+# of the household, which would let people recognize families. It is still used: people of one household count once.
 roles:
   person_id: identifier
   name: identifier
@@ -25,12 +26,12 @@ roles:
   age: quasi
   sex: quasi
   education: quasi
+  marital_status: quasi
+  occupation: quasi
+  hours: quasi
   income: sensitive
   savings: sensitive
   diagnoses: sensitive
-  marital_status: other
-  occupation: other
-  hours: other
   weight: weight
 
 types: {diagnoses: set}
@@ -39,30 +40,43 @@ hierarchies:
   region: hierarchies/region.csv
   age: hierarchies/age.csv
   education: hierarchies/education.csv
+  marital_status: hierarchies/marital_status.csv
+  occupation: hierarchies/occupation.csv
 
 steps:
-  - drop-identifiers
+  - drop-identifiers: {columns: [person_id, name, municipality, birth_date, household]}
   - top-code: {column: age, at: 79}
-  - generalize: {levels: {age: 3, region: 1, education: 1}}
+  - recode: {column: hours, cuts: [0, 1, 20, 35, 45, 200], labels: [none, 1 to 19, 20 to 34, 35 to 44, 45 and more]}
+  - generalize: {levels: {age: 3, region: 1, education: 1, marital_status: 1, occupation: 1}}
+  - km-generalization: {columns: diagnoses, k: 5, m: 2, item_hierarchy: hierarchies/diagnoses.csv}
   - top-code: {column: income, quantile: 0.995, replace: mean}
+  - top-code: {column: savings, quantile: 0.995, replace: mean}
+  - bottom-code: {column: savings, quantile: 0.005, replace: mean}
   - rank-swap: {columns: [income, savings], percent: 8}
+  - local-suppression: {models: [k-anonymity: {k: 5}, distinct-l-diversity: {l: 3, sensitive: savings}]}
+  - reissue-weights: {by: [region]}
 
 measures:
   - sample-uniqueness
   - distance-linkage: {columns: [income, savings]}
   - interval-risk: {columns: [income, savings], sd_share: 0.05}
+  - weight-disclosure: {columns: [region]}
+  - rare-values
+  - row-order: {columns: [region, age]}
   - il1s: {columns: [income, savings]}
   - mae: {columns: [income, savings], on: correlation}
   - precision
 
 requirements:
   - k-anonymity: {k: 5}
+  - distinct-l-diversity: {l: 3, sensitive: savings}
+  - km-anonymity: {k: 5, m: 2, columns: diagnoses}
   - distance-linkage: {columns: [income, savings], at_most: 0.005}
   - il1s: {columns: [income, savings], at_most: 20000}
 
 output: {folder: release, journal: private}
 """
-_HIERARCHIES = ("region", "age", "education")
+_HIERARCHIES = ("region", "age", "education", "marital_status", "occupation")
 
 
 @click.command()
@@ -97,6 +111,7 @@ def write_example(folder: Path, rows: int) -> Path:
     from discretion.data.atomic import write_text
     from discretion.data.write import write
     from discretion.datasets import census
+    from discretion.datasets.health import DIAGNOSES
 
     folder.mkdir(parents=True, exist_ok=True)
     people = census(rows, seed=1)
@@ -106,6 +121,8 @@ def write_example(folder: Path, rows: int) -> Path:
         rows_of_levels = zip(*people.hierarchy(name).table, strict=True)
         text = "\n".join(";".join(row) for row in rows_of_levels) + "\n"
         write_text(folder / "hierarchies" / f"{name}.csv", text, overwrite=True)
+    codes = "".join(f"{code};chapter {code[0]};*\n" for code in DIAGNOSES)
+    write_text(folder / "hierarchies" / "diagnoses.csv", codes, overwrite=True)
     plan = folder / "plan.yaml"
     write_text(plan, PLAN, overwrite=True)
     return plan

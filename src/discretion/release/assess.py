@@ -14,8 +14,9 @@ from discretion.measure import Score
 from discretion.release.attack_run import NotRun, default_jobs, run_measures
 from discretion.release.attack_set import attack_set
 from discretion.release.compare import match
-from discretion.release.ranking import RankedAttack, best_attack, chance_of, rank_attacks
+from discretion.release.ranking import AttackerCard, RankedAttack, attacker_cards, best_attack, chance_of, rank_attacks
 from discretion.release.tune_scales import take_measures
+from discretion.risk.identity.intruder import knowing_method
 
 
 @dataclass(frozen=True)
@@ -33,8 +34,17 @@ class Assessment:
 
     @property
     def best_attack(self) -> str:
-        """What an attacker can do best, in a sentence."""
-        return best_attack(self.ranked)
+        """What an attacker can do best of what was run, and what was not run."""
+        return best_attack(self.ranked, self._reasons)
+
+    @property
+    def attackers(self) -> tuple[AttackerCard, ...]:
+        """A card for each kind of attacker: what he knows and can do, and what was not tried."""
+        return attacker_cards(self.scores, self._reasons)
+
+    @property
+    def _reasons(self) -> dict[str, str]:
+        return {one.measure: one.reason for one in self.not_run}
 
     def __getitem__(self, measure: str) -> Score:
         """Give the first score of a measure, by its kind."""
@@ -49,6 +59,7 @@ class Assessment:
             "scores": [score.to_dict() for score in self.scores],
             "not_run": [{"measure": one.measure, "reason": one.reason} for one in self.not_run],
             "ranked": [attack.to_dict() for attack in self.ranked],
+            "attackers": [card.to_dict() for card in self.attackers],
             "best_attack": self.best_attack,
         }
 
@@ -76,8 +87,8 @@ def assess(
 
     Without `measures`, every attack that roles, types and the matching of rows allow; one of these that cannot run is
     named in `not_run` with the reason. A measure that was asked for and cannot run raises. Rows are matched by their
-    hidden ids, by `id_column`, or by position where the counts agree. The worst case is assumed of the attacker: the
-    original values are known for everybody, unless a measure says otherwise.
+    hidden ids, by `id_column`, or as `match_rows` finds. The worst case is assumed of the attacker: the original values
+    are known for everybody, and so is the method (or it is found out), unless a measure says otherwise.
 
     Examples
     --------
@@ -90,7 +101,8 @@ def assess(
     """
     before = Dataset.of(original)
     after = match(before, Dataset.of(released), id_column)
-    chosen = take_measures(list(measures), "risk") if measures else attack_set(before, after)
+    asked = [knowing_method(measure, True) for measure in take_measures(list(measures), "risk")] if measures else []
+    chosen = asked or attack_set(before, after)
     if not chosen:
         raise PlanError("nothing to measure: give the original roles (quasi, sensitive), or `measures`")
     scores, failed = run_measures(

@@ -44,7 +44,7 @@ def assess(
 ) -> None:
     """Attack a release and measure what is left of it, and say what each kind of attacker can do."""
     from discretion.release.attack_set import attack_set
-    from discretion.release.published import published_columns
+    from discretion.release.published import published_columns, together
     from discretion.release.ranking import attacker_cards, best_attack, rank_attacks
     from discretion.risk.identity.intruder import knowing_method
 
@@ -69,6 +69,7 @@ def assess(
     not_run = {**left, **{item["measure"]: item["reason"] for item in failed}}
     cards = attacker_cards(scores, not_run)
     columns = published_columns(after, scores)
+    notes += [text for text in (together(after),) if text]
     if page is not None:
         _write_page(page, scores, failed, f"{released} against {original}", columns, left)
         say(f"wrote {page} (not for publication)", quiet)

@@ -152,7 +152,7 @@ def _dry_run(plan: Plan, source: str | None, as_json: bool, quiet: bool) -> None
 def report(release: Release, as_json: bool, places: dict[str, str]) -> None:
     """Print risk and utility before and after, what was found about columns, and the requirements."""
     from discretion.cli.assess import print_columns
-    from discretion.release.published import published_columns
+    from discretion.release.published import published_columns, together
     from discretion.release.ranking import NOT_IN_PLAN, attacker_cards
 
     columns = published_columns(release.data, release.attacks())
@@ -192,5 +192,6 @@ def report(release: Release, as_json: bool, places: dict[str, str]) -> None:
             ("holds" if f.holds else "FAILS", f.explain(), getattr(f.result, "attacker", "")) for f in release.findings
         ]
         print_table("Requirements", ("", "requirement", "assumed attacker"), verdicts)
-    for words in (*release.notes, *(found.explain(len(release.plan.previous)) for found in release.averaging)):
+    averaged = (found.explain(len(release.plan.previous)) for found in release.averaging)
+    for words in filter(None, (together(release.data), *release.notes, *averaged)):
         say(words)

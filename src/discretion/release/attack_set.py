@@ -23,6 +23,8 @@ _MOST_MODELED = 100_000
 _MOST_KEYS = 10
 _MOST_SUBSETS = 8
 _MOST_TARGETS = 3
+_KNOWN_PEOPLE = 1_000
+"""People of whom an intruder knows the sensitive values too: enough for an interval of three points."""
 _NEAR = 5.0
 """Percent within which a number counts as learnt from a group."""
 
@@ -33,7 +35,12 @@ def attack_set(original: Dataset, released: Dataset) -> list[Measure]:
     known = {measure.kind for measure in measures}
     for kind, fields in _attacks(original, released):
         part = find(kind)(**fields)
-        if isinstance(part, Measure) and (kind not in known or "target" in fields or "coalition" in fields):
+        again = {
+            "target",
+            "coalition",
+            "intruder",
+        } & fields.keys()  # the same attack with another aim or more knowledge
+        if isinstance(part, Measure) and (kind not in known or again):
             measures.append(part)
             known.add(kind)
     told = [knowing_method(measure, True) for measure in measures]  # nobody says how it was made: see what fits
@@ -92,6 +99,8 @@ def _attacks(original: Dataset, released: Dataset) -> Iterator[tuple[str, dict[s
     if sensitive:
         yield "value-agreement", {"columns": sensitive}
     if quasi and sensitive:
+        everything = comparable(original, released, list(dict.fromkeys([*quasi, *sensitive])))
+        yield "distance-linkage", {"columns": everything, "intruder": {"records": min(_KNOWN_PEOPLE, len(original))}}
         yield from _attribute(original, released, quasi, sensitive)
 
 

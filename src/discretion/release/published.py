@@ -44,6 +44,23 @@ def published_columns(released: Dataset, scores: Iterable[Score] = ()) -> tuple[
     return tuple(_judge(released, name, quasi, alone, proposals[name], found) for name in released.columns)
 
 
+def together(released: Dataset) -> str:
+    """Say how many records are unique for somebody who knows every column without a telling role as well.
+
+    Columns are judged one by one above; a few harmless ones tell a person apart together. Empty where there are none.
+    """
+    plain = [name for name in released.columns if not released.frame.schema[name].is_nested()]
+    quasi = tuple(name for name in released.having("quasi") if name in plain)
+    others = tuple(name for name in plain if released.schema[name].roles == ("other",))
+    if not quasi or not others:
+        return ""
+    more, alone = (as_percent(_unique(released, columns)) for columns in ((*quasi, *others), quasi))
+    return (
+        f"who knows {', '.join(others)} as well as the quasi-identifiers is alone with {more} of the records ({alone} "
+        "without); the figures above hold for the roles that were given"
+    )
+
+
 def to_look_at(columns: Iterable[PublishedColumn]) -> tuple[PublishedColumn, ...]:
     """Give the columns about which something was found."""
     return tuple(column for column in columns if column.notes)

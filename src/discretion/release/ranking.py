@@ -14,6 +14,8 @@ _AIMS = {
     "attribute": "learn a value about a person",
     "synthetic": "learn about people behind the release",
 }
+_RECORD_FOUND = ("value-agreement", "interval-risk", "rank-interval", "sd-interval")
+"""Attacks that begin where the record of a person has been found: they lead no ranking of what can be done."""
 _EXPECTED = ("success_rate", "mean_dis")
 """Where a measure whose value is a maximum, or counts records at risk, keeps the expected share of right answers."""
 _HIGHEST = ("highest", "highest_dis")
@@ -72,7 +74,8 @@ def best_attack(ranked: tuple[RankedAttack, ...], not_run: Iterable[str] = ()) -
 def _best(ranked: tuple[RankedAttack, ...]) -> str:
     if not ranked:
         return "No attack whose success is a share of people was run."
-    best = ranked[0]
+    from_scratch = [attack for attack in ranked if attack.measure not in _RECORD_FOUND and attack.gain > 0]
+    best = (from_scratch or ranked)[0]
     if best.gain <= 0:
         return "No attack that was run does better than guessing."
     beyond = "" if best.chance is None else f" (guessing: {as_percent(best.chance)})"
@@ -110,7 +113,7 @@ def _ranked(score: Score) -> RankedAttack:
     low, high = _interval(score, success)
     return RankedAttack(
         score.measure,
-        _AIMS.get(room, "attack the release"),
+        _AIMS.get(room, "attack the release") + (" whose record is found" if score.measure in _RECORD_FOUND else ""),
         success,
         chance,
         success if chance is None else _gain(success, chance),
@@ -159,7 +162,7 @@ _ATTACKERS = (
     _Kind(
         "prosecutor",
         "the quasi-identifiers of a person who is in the file",
-        ("sample-uniqueness", "suda", "quasi-identifiers", "rare-values", "singling-out"),
+        ("sample-uniqueness", "attacker-risk", "suda", "rare-values", "singling-out"),
         {"sample-uniqueness": "no quasi-identifier is known"},
     ),
     _Kind(

@@ -5,6 +5,7 @@ import polars as pl
 import pytest
 
 import discretion as dc
+from discretion.release.ranking import chance_of
 
 
 def naive_rank_interval(true: np.ndarray, published: np.ndarray, percent: float) -> float:
@@ -86,3 +87,17 @@ def test_per_record_counts_the_values_there_are_and_hidden_ones_are_said() -> No
     assert score.detail["values_hidden"] == 1
     assert "missing in the release and count as safe" in score.meaning
     assert dc.IntervalRisk(columns=["x", "y"])(true, shown).detail["values_hidden"] == 1
+
+
+def test_the_baseline_knows_the_best_guess_for_everybody() -> None:
+    """A third of the incomes are 0: whoever says 0 for everybody is right for them, random matching far less often."""
+    rng = np.random.default_rng(5)
+    x = np.where(rng.random(3000) < 1 / 3, 0.0, rng.lognormal(10, 1, 3000))
+    frame = pl.DataFrame({"x": x})
+    noisy = dc.AdditiveNoise(columns=["x"], sd_share=0.5)(frame, seed=1)
+    for measure in (dc.IntervalRisk(columns=["x"], sd_share=0.05), dc.SdInterval(columns=["x"], percent=5)):
+        score = measure(frame, noisy)
+        tolerance = 0.05 * np.std(noisy["x"].to_numpy() if measure.kind == "interval-risk" else x, ddof=1)
+        best = max(np.mean(np.abs(x - guess) <= tolerance) for guess in np.linspace(0, 60_000, 300))
+        assert score.detail["best_constant"] == pytest.approx(best, abs=0.05)
+        assert chance_of(score) == score.detail["best_constant"] > 2 * score.detail["chance"]

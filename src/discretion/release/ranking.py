@@ -88,9 +88,10 @@ def _best(ranked: tuple[RankedAttack, ...]) -> str:
 
 
 def chance_of(score: Score) -> float | None:
-    """Give what guessing, or the control group, reaches; None where nothing is known of it."""
-    found = score.detail.get("chance")
-    return float(found) if isinstance(found, int | float) else None
+    """Give what guessing reaches: the better of a random guess (or the control group) and one guess for everybody."""
+    found = [score.detail.get(name) for name in ("chance", "best_constant")]
+    known = [float(one) for one in found if isinstance(one, int | float)]
+    return max(known) if known else None
 
 
 def why_no_baseline(score: Score) -> str:

@@ -19,6 +19,8 @@ from discretion.risk.identity.transparency.steps import History
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
+_LOOKED_AT = 20_000
+
 
 class _Tests(NamedTuple):
     """For each record and column: disclosed, disclosed by a random other record's value, and counted."""
@@ -27,6 +29,8 @@ class _Tests(NamedTuple):
     informed: Bools
     """disclosed to somebody who knows how the column was changed; as `hit` where that does not help"""
     chance: Bools
+    constant: Bools
+    """disclosed by the best single guess for everybody"""
     counted: Bools
     columns: tuple[str, ...]
     hidden: int
@@ -72,7 +76,7 @@ class _Interval(Measure):
                 raise PlanError(f"{self.kind}: all numeric columns are categories (few whole numbers); give `columns`")
         released.require(columns)
         shuffled = ctx.rng.permutation(len(original))
-        hit, informed, chance, counted, hidden = [], [], [], [], 0
+        hit, informed, chance, constant, counted, hidden = [], [], [], [], [], 0
         known_of: dict[str, str] = {}
         history = History(original, () if self.knows_method is False else released.steps[len(original.steps) :])
         for number, name in enumerate(columns):
@@ -87,10 +91,20 @@ class _Interval(Measure):
             if guess is not None:
                 known_of[name] = step.kind
             chance.append(self._disclosed(true, published[shuffled], published[shuffled]))
+            constant.append(self._disclosed(true, published, np.full(len(true), self._single_guess(true, published))))
             counted.append(~np.isnan(true))
             hidden += int((np.isnan(published) & counted[-1]).sum())
-        a, b, c, d = (np.column_stack(tests) for tests in (hit, informed, chance, counted))
-        return _Tests(a, b, c, d, columns, hidden, known_of)
+        a, b, c, d, e = (np.column_stack(tests) for tests in (hit, informed, chance, constant, counted))
+        return _Tests(a, b, c, d, e, columns, hidden, known_of)
+
+    def _single_guess(self, true: Floats, published: Floats) -> float:
+        """Give what is right most often as a guess for everybody: the commonest value, or one of forty quantiles."""
+        present = published[~np.isnan(published)]
+        values, counts = np.unique(present, return_counts=True)
+        some = true[:: -(-len(true) // _LOOKED_AT)]
+        guesses: list[float] = [float(values[counts.argmax()]), *np.quantile(present, np.linspace(0, 1, 40)).tolist()]
+        shares = [np.mean(self._disclosed(some, published, np.full(len(some), guess))) for guess in guesses]
+        return guesses[int(np.argmax(shares))]
 
     def _guess(self, true: Floats, published: Floats, step: Any) -> Floats | None:
         """Give where somebody who knows the step looks for the true values; None where at the published ones."""
@@ -190,13 +204,15 @@ class _PerColumnInterval(_Interval):
     def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:
         """Test every value."""
         tests = self._tests(original, released, ctx)
-        hit, informed, chance, counted, columns, hidden, known_of = tests
+        hit, informed, chance, constant, counted, columns, hidden, known_of = tests
         shares = [[_share(x[:, j], counted[:, j]) for j in range(len(columns))] for x in (hit, informed)]
         hit = np.where(np.greater(shares[1], shares[0]), informed, hit)  # the better attack on each column
         per_column = {name: _share(hit[:, j], counted[:, j]) for j, name in enumerate(columns)}
         plain, value = float(np.mean(shares[0])), float(np.mean(list(per_column.values())))
         known = value
-        by_chance = float(np.mean([_share(chance[:, j], counted[:, j]) for j in range(len(columns))]))
+        by_chance, single = (
+            float(np.mean([_share(x[:, j], counted[:, j]) for j in range(len(columns))])) for x in (chance, constant)
+        )
         return self.score(
             value,
             f"{as_percent(value)} of the true values lie in the interval around the published value "
@@ -204,6 +220,7 @@ class _PerColumnInterval(_Interval):
             per_record=_of_counted(hit & counted, counted),
             **_both(plain, known, known_of),
             chance=by_chance,
+            best_constant=single,
             per_column=per_column,
             values_tested=int(counted.sum()),
             values_hidden=hidden,
@@ -244,13 +261,13 @@ class IntervalRisk(_Interval, kind="interval-risk"):
     def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:
         """Test every record."""
         tests = self._tests(original, released, ctx)
-        hit, informed, chance, counted, columns, hidden, known_of = tests
+        hit, informed, chance, constant, counted, columns, hidden, known_of = tests
         rows = np.asarray(counted.any(axis=1))
         plain, known = (float(np.asarray((x | ~counted).all(axis=1))[rows].mean()) for x in (hit, informed))
         hit = informed if known > plain else hit
         inside: Bools = np.asarray((hit | ~counted).all(axis=1))
         value = max(plain, known)
-        by_chance = float(np.asarray((chance | ~counted).all(axis=1))[rows].mean())
+        by_chance, single = (float(np.asarray((x | ~counted).all(axis=1))[rows].mean()) for x in (chance, constant))
         per_column = {name: _share(hit[:, j], counted[:, j]) for j, name in enumerate(columns)}
         return self.score(
             value,
@@ -259,6 +276,7 @@ class IntervalRisk(_Interval, kind="interval-risk"):
             per_record=inside & rows,
             **_both(plain, known, known_of),
             chance=by_chance,
+            best_constant=single,
             per_column=per_column,
             records_tested=int(rows.sum()),
             values_hidden=hidden,

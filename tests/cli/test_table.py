@@ -85,10 +85,13 @@ def test_json_is_all_of_stdout(tmp_path: Path, cli: Cli) -> None:
 
 
 def test_the_same_seed_gives_the_same_table(tmp_path: Path, cli: Cli) -> None:
-    (tmp_path / "seed").write_text("12343\n")
+    (tmp_path / "seed").write_text("12345\n")
     path = put(tmp_path, protect("round-random: {base: 10}").replace("minimum: 4, range_percent: 30.731", "minimum: 1"))
     for out in ("one", "two"):
-        assert cli("table", path, "--seed-file", tmp_path / "seed", "--out", tmp_path / out).code == 0
+        assert (
+            cli("table", path, "--seed-file", tmp_path / "seed", "--out", tmp_path / out, "--override", "a test").code
+            == 0
+        )
     assert (tmp_path / "one" / "table.csv").read_bytes() == (tmp_path / "two" / "table.csv").read_bytes()
 
 

@@ -263,8 +263,8 @@ def _name_telling(data: Dataset, quiet: bool) -> None:
     if telling:
         names = ", ".join(f"{one.column} ({one.role})" for one in telling)
         say(
-            f"note: published as they are, though they look as if they told who somebody is: {names}. Drop them, or give "
-            "roles: `discretion roles IN -o plan.yaml` proposes a plan that judges every column",
+            f"note: published as they are, though they look as if they told who somebody is: {names}. Drop them, or "
+            "give roles: `discretion roles IN -o plan.yaml` proposes a plan that judges every column",
             quiet,
         )
 

@@ -546,8 +546,8 @@ class Elimination(_Elimination):
         self,
         *,
         cost: Literal['value', 'frequency', 'unit'] = 'value',
-        singletons: bool = True,
         coalition: int = 1,
+        singletons: bool = True,
     ) -> None: ...
 
 from discretion.privacy.l_diversity import EntropyLDiversity as _EntropyLDiversity
@@ -875,8 +875,9 @@ class Levels(_Levels):
         self,
         *,
         cost: Literal['value', 'frequency', 'unit'] = 'value',
-        singletons: bool = True,
         coalition: int = 1,
+        singletons: bool = True,
+        respondents: bool = True,
         clean: int | None = None,
     ) -> None: ...
 
@@ -1120,6 +1121,8 @@ class Optimal(_Optimal):
         self,
         *,
         cost: Literal['value', 'frequency', 'unit'] = 'value',
+        coalition: int = 1,
+        respondents: bool = True,
         seconds: float | None = None,
         largest: int = 2000,
         budget: float | None = None,

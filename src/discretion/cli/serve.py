@@ -61,11 +61,11 @@ def _ring(spec: ServiceSpec, service: str) -> Any:
 
 
 def _run(spec: ServiceSpec, service: str, quiet: bool) -> None:
-    from discretion.online.extras import need
+    from discretion.errors import need
     from discretion.online.server import create_app
     from discretion.online.statistical_database import StatisticalDatabase
 
-    uvicorn = need("uvicorn", "the server")
+    uvicorn = need("uvicorn", "the server", "online")
     from discretion.online.server.protocol import patient
 
     server, ring = spec.server, _ring(spec, service)

@@ -10,11 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from discretion.errors import QueryRefused, did_you_mean
+from discretion.errors import QueryRefused, did_you_mean, need
 from discretion.online.admit import admit
 from discretion.online.catalog import ServiceSpec, TableSpec, tables_of
 from discretion.online.declared import checked_name
-from discretion.online.extras import need
 from discretion.online.query import Aggregate, And, Condition, Function, Query, is_text, told_apart
 from discretion.online.sql_filter import FilterReader
 from discretion.online.sql_nodes import only, plain_number
@@ -78,7 +77,7 @@ def _tree(text: str) -> exp.Select:
     """Parse one SELECT; sizes are limited before the parser sees the text."""
     if not is_text(text) or len(text) > LONGEST:
         raise QueryRefused(f"a question is a text of at most {LONGEST:,} characters, without zero bytes")
-    sqlglot = need("sqlglot", "a question in SQL")
+    sqlglot = need("sqlglot", "a question in SQL", "online")
     from sqlglot import exp
 
     try:

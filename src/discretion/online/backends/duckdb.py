@@ -199,7 +199,7 @@ class DuckdbBackend:
             raise QueryRefused("the database could not compute this; the figures are too large or too many") from None
         finally:
             timer.cancel()
-            timer.join()  # a thread that still held the cursor at exit would keep the database's library from being freed
+            timer.join()  # one that still held the cursor at exit would keep the library from being freed
             cursor.close()
 
 

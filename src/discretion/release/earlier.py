@@ -36,7 +36,7 @@ class Earlier:
     """the public folder, where it is not the one the journal names"""
 
     @classmethod
-    def open(cls, place: Mapping[str, str]) -> Earlier:
+    def open(cls, place: Mapping[str, str | Path]) -> Earlier:
         """Read the journal; `place` names its folder (`journal`), and may say where the public folder is now."""
         folder = Path(place["journal"])
         file = folder / "journal.json"

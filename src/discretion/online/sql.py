@@ -6,6 +6,7 @@ entry it has, and what was not expected is refused. Reasons name what is allowed
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -181,7 +182,12 @@ class _Reader:
         from sqlglot import exp
 
         if type(node) is not exp.Column or type(node.this) is not exp.Identifier:
-            raise QueryRefused(f"{what} takes the name of a column; expressions, functions and casts are not allowed")
+            words = [str(one.this).casefold() for one in node.find_all(exp.Identifier, bfs=False)]
+            meant = [name for name in self.table.visible if re.split(r"\W+", name.casefold()) == words]
+            hint = f'; the column {meant[0]!r} is written in double quotes: "{meant[0]}"' if meant else ""
+            raise QueryRefused(
+                f"{what} takes the name of a column; expressions, functions and casts are not allowed{hint}"
+            )
         only(node, {"this", "table"}, {})
         qualifier = node.args.get("table")
         if qualifier is not None and resolve_name(qualifier, [self.table.name]) is None:

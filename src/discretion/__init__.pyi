@@ -1,6 +1,7 @@
 """Made by `make stubs` from the registry of parts; do not edit."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 from discretion import datasets as datasets
@@ -1369,7 +1370,7 @@ class Pseudonymize(_Pseudonymize):
         self,
         *,
         columns: Sequence[str] = (),
-        key_file: str,
+        key_file: str | Path,
     ) -> None: ...
 
 from discretion.risk.identity.quasi_identifiers import QuasiIdentifiers as _QuasiIdentifiers

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from typing import Any
 
 import pytest
@@ -472,3 +473,20 @@ def test_not_is_two_valued(condition: Any, rows: list[dict[str, Any]]) -> None:
 
 def test_names_are_quoted() -> None:
     assert quote('a"b', "duckdb") == '"a""b"' and quote("a%b", "postgresql") == '"a%%b"'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT count(*) FROM t WHERE native-country = 'a'",
+        "SELECT Native-Country, count(*) FROM t GROUP BY Native-Country",
+        "SELECT count(*) FROM t WHERE native-country IN ('a')",
+        "SELECT count(native-country) FROM t",
+    ],
+)
+def test_a_column_that_needs_quotes_is_told_to_be_quoted(text: str) -> None:
+    table = TableSpec(name="t", columns={"native-country": {"role": "public", "type": "category"}})
+    with pytest.raises(QueryRefused, match=r'written in double quotes: "native-country"'):
+        parse_sql(text, {"t": table})
+    quoted = re.sub(r"(?i)native-country", '"native-country"', text)
+    assert parse_sql(quoted, {"t": table}).table == "t"

@@ -37,6 +37,17 @@ _FOR_PLANS: tuple[_Rule, ...] = (
     (rf"\b({_READING})=(?=[\s,;:)]|$)", r"`\1` under `data`"),
     (r"give it the type `continuous` when reading", "give it the type `continuous` in `types`"),
 )
+_FOR_ASSESS: tuple[_Rule, ...] = (
+    (r"ask for it in `measures`", "ask for it by --measure"),
+    (
+        r"give the original roles \(quasi, sensitive\), or `measures`",
+        "give roles (--quasi, --sensitive, …) or --measure",
+    ),
+    (
+        r"give the original roles \(quasi, sensitive\)$",
+        "give --quasi and --sensitive, or see `discretion roles`",
+    ),
+)
 
 
 def in_options(message: str, arguments: Sequence[str]) -> str:
@@ -47,6 +58,8 @@ def in_options(message: str, arguments: Sequence[str]) -> str:
         rules += _FOR_FILES
     elif command in _ON_PLANS:
         rules += _FOR_PLANS
+    if command == "assess":
+        rules += _FOR_ASSESS
     if command in _COLUMNS:
         rules += ((r"give `columns`", f"give {_COLUMNS[command]}"),)
     if command == "apply":

@@ -19,6 +19,7 @@ from discretion.online.column import ColumnSpec, ColumnType, Visibility
 from discretion.online.declared import Declared, Faults, Name, checked_name
 from discretion.online.policy import DpPolicy, ExactPolicy, PerturbedPolicy, Policy, PolicyOrName
 from discretion.online.query import Scalar
+from discretion.part import FileName
 
 __all__ = [
     "Adjacency",
@@ -60,7 +61,7 @@ class TableSpec(Declared):
 
     name: Name
     """what analysts call the table"""
-    source: str | None = None
+    source: FileName | None = None
     """a Parquet or CSV file, or postgresql://user@host/base?table=name; none when a frame is handed over in Python"""
     columns: Named[ColumnSpec] = Field(min_length=1)
     """the declared columns"""
@@ -170,9 +171,9 @@ class ServerSpec(Declared):
     """address to listen on"""
     port: int = Field(8000, ge=0, le=65_535)
     """port to listen on; 0: a free one"""
-    tls_certificate: str | None = None
+    tls_certificate: FileName | None = None
     """file with the certificate chain; with `tls_key` the service speaks TLS"""
-    tls_key: str | None = None
+    tls_key: FileName | None = None
     """file with the private key of the certificate"""
     requests_per_minute: int = Field(120, ge=1)
     """most requests of one user in a minute, and of one address that brings no valid key"""
@@ -190,7 +191,7 @@ class ServerSpec(Declared):
     """threads of the embedded database; none: one per core"""
     max_groups: int = Field(10_000, ge=1)
     """most groups of one answer"""
-    log: str | None = None
+    log: FileName | None = None
     """file of the audit log (who asked what when; never a filter value, never an answer); none: stderr"""
 
     @model_validator(mode="after")
@@ -213,9 +214,9 @@ class ServiceSpec(Declared):
     """groups of users by name"""
     users: Named[UserSpec] = Field(default_factory=lambda: MappingProxyType({}))
     """users by name"""
-    ledger: str = "sqlite:///ledger.db"
+    ledger: FileName = "sqlite:///ledger.db"
     """where questions, costs and answers are kept: sqlite:///file or postgresql://user@host/base"""
-    secret_file: str | None = None
+    secret_file: FileName | None = None
     """file with the secret of the service (keys of cells, the audit's primes); made when absent"""
     server: ServerSpec = Field(default_factory=ServerSpec)
     """how the service listens"""

@@ -38,7 +38,7 @@ class Earlier:
     """the column that tells who a row is about, where several have the role identifier"""
 
     @classmethod
-    def open(cls, place: Mapping[str, str]) -> Earlier:
+    def open(cls, place: Mapping[str, str | Path]) -> Earlier:
         """Read the journal; `place` names its folder (`journal`), and may say where the public folder is now."""
         folder = Path(place["journal"])
         file = folder / "journal.json"

@@ -14,7 +14,7 @@ from discretion.method import Decision, Method
 from discretion.model import PrivacyModel
 from discretion.part import Part
 from discretion.release.part_paths import map_file, map_paths, resolve_path
-from discretion.release.plan_file import Origin, PlanText, read_plan_file, write_plan_file
+from discretion.release.plan_file import Origin, PlanText, as_text, read_plan_file, write_plan_file
 
 if TYPE_CHECKING:
     from discretion.data.dataset import Dataset
@@ -91,9 +91,13 @@ def _with_options(part: Part, *, publish: bool = False, **options: Any) -> dict[
 class Output:
     """Where a release goes: the public folder, the private journal, the format of the data file."""
 
-    folder: str | None = None
-    journal: str | None = None
+    folder: str | Path | None = None
+    journal: str | Path | None = None
     format: str = "csv"
+
+    def __post_init__(self) -> None:
+        for name in ("folder", "journal"):
+            object.__setattr__(self, name, as_text(getattr(self, name)))
 
 
 @dataclass(frozen=True)
@@ -116,7 +120,7 @@ class Plan:
     output: Output = field(default_factory=Output)
     title: str = ""
     confirmed: bool = True
-    seed_file: str | None = None
+    seed_file: str | Path | None = None
     order: Order = "permute"
     """whether the published rows are put in a random order, or keep that of the file"""
     knows_method: bool = True
@@ -124,14 +128,18 @@ class Plan:
     base: Path = field(default_factory=Path)
     demo: bool = False
     """a demonstration on invented data: a small seed may be used"""
-    made_from: Mapping[str, str] = field(default_factory=dict)
+    made_from: Mapping[str, str | Path] = field(default_factory=dict)
     """the release that this one makes coarser: its `journal` folder, and its public `folder` where that was moved"""
-    previous: tuple[Mapping[str, str], ...] = ()
+    previous: tuple[Mapping[str, str | Path], ...] = ()
     """earlier releases of the same people, named in the same way"""
     tune: Mapping[str, Any] = field(default_factory=dict)
     """what `discretion tune` explores, as the plan writes it"""
     text: PlanText = field(default_factory=lambda: PlanText({}), repr=False, compare=False)
     """the content of the plan file, with its lines"""
+
+    def __post_init__(self) -> None:
+        for name in ("data", "seed_file", "made_from", "previous"):
+            object.__setattr__(self, name, as_text(getattr(self, name)))
 
     @classmethod
     def load(cls, path: str | Path) -> Plan:
@@ -141,7 +149,7 @@ class Plan:
     @classmethod
     def from_dict(cls, content: Mapping[str, Any], base: str | Path = ".") -> Plan:
         """Take a plan as plain data; relative paths start at `base`."""
-        return cls.from_text(PlanText(content), Path(base))
+        return cls.from_text(PlanText(as_text(content)), Path(base))
 
     @classmethod
     def from_text(cls, text: PlanText, base: Path) -> Plan:
@@ -198,11 +206,11 @@ class Plan:
         """Tell whether a step brings what it decided on an earlier delivery."""
         return any(step.decision is not None for step in self.steps)
 
-    def resolve(self, path: str) -> str:
+    def resolve(self, path: str | Path) -> str:
         """Give a path of the plan relative to the plan's folder; URLs and absolute paths stay."""
-        return resolve_path(self.base, path)
+        return resolve_path(self.base, str(path))
 
-    def read(self, source: str | None = None, report: Callable[[str], None] | None = None) -> Dataset:
+    def read(self, source: str | Path | None = None, report: Callable[[str], None] | None = None) -> Dataset:
         """Read the data of the plan (or another delivery of it) with the plan's roles."""
         from discretion.release.run import read_data
 
@@ -230,8 +238,9 @@ class Plan:
             release.write(folder, private, overwrite=overwrite)
         return release
 
-    def with_data(self, source: str) -> Plan:
+    def with_data(self, source: str | Path) -> Plan:
         """Give the plan for another delivery of the data; `source` is relative to the working folder."""
+        source = str(source)
         is_file = "://" not in source and source != "-"
         return replace(self, data={**self.data, "path": str(Path(source).absolute()) if is_file else source})
 
@@ -240,7 +249,7 @@ class Plan:
         return replace(self, output=replace(self.output, **changes))
 
 
-def _place(named: Mapping[str, str]) -> str | dict[str, str] | None:
+def _place(named: Mapping[str, str | Path]) -> str | Path | dict[str, str | Path] | None:
     """Write where an earlier release lies: the path of its journal, if that is all there is to say."""
     return named.get("journal") if len(named) < 2 else dict(named)
 

@@ -27,7 +27,7 @@ from discretion.release.study import Study
 from discretion.risk.identity.intruder import knowing_method
 
 
-def read_data(plan: Plan, source: str | None = None, report: Callable[[str], None] | None = None) -> Dataset:
+def read_data(plan: Plan, source: str | Path | None = None, report: Callable[[str], None] | None = None) -> Dataset:
     """Read the data of a plan, or another delivery of it from `source`; the plan may name no column it lacks."""
     from discretion.data.read import read_as
 
@@ -56,7 +56,7 @@ def run_plan(
     _check_decisions(plan, reuse)
     seed = seed_of(plan, release=True) if seed is None else seed
     if isinstance(data, str | Path):
-        plan, data = plan.with_data(str(data)), None
+        plan, data = plan.with_data(data), None
     original = read_data(plan, None, report) if data is None else _with_plan_schema(plan, data)
     if data is not None:
         plan = replace(plan, data={})  # what the plan names was not read; the journal must not say so

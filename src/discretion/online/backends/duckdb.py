@@ -220,6 +220,7 @@ class DuckdbBackend:
             raise QueryRefused("the database could not compute this; the figures are too large or too many") from None
         finally:
             timer.cancel()
+            timer.join()  # one that still held the cursor at exit would keep the library from being freed
             cursor.close()
 
 

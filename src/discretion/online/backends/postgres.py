@@ -17,12 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discretion.data.database import Address, parse_url, quoted
-from discretion.errors import DataError, PlanError, QueryRefused, unknown
+from discretion.errors import DataError, PlanError, QueryRefused, need, unknown
 from discretion.online.admit import admit
 from discretion.online.backend import FEW, Bounded, GroupKey, Limits, QueryTimeout, Unit, require_public, table_of
 from discretion.online.backends.answers import bounded_groups, exact_frame, group_key
 from discretion.online.catalog import TableSpec
-from discretion.online.extras import need
 from discretion.online.query import Aggregate, Filter, Query, Scalar
 from discretion.online.sql_emit import Layout, Sql, emit_filter, joined, quote
 
@@ -249,7 +248,7 @@ class PostgresBackend:
     @contextmanager
     def _cursor(self) -> Iterator[Any]:
         """Give a cursor in a read-only transaction with a time limit; what the database says is never passed on."""
-        psycopg = need("psycopg", "PostgreSQL")
+        psycopg = need("psycopg", "PostgreSQL", "online")
         with self._lock:
             connection = self._idle.pop() if self._idle else None
         try:
@@ -285,7 +284,7 @@ def _address(table: TableSpec) -> Address:
 
 
 def _connect(address: Address, limits: Limits) -> Any:
-    psycopg = need("psycopg", "PostgreSQL")
+    psycopg = need("psycopg", "PostgreSQL", "online")
     connection = psycopg.connect(address.url, autocommit=True)
     connection.read_only = True
     connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ

@@ -125,7 +125,8 @@ class Release:
         """Give a card for each kind of attacker: what he knows and can do, and what was not tried and why."""
         from discretion.release.ranking import NOT_IN_PLAN, attacker_cards
 
-        return attacker_cards(self.attacks(), self.not_run, chosen=NOT_IN_PLAN if self.plan.measures else "")
+        chosen = NOT_IN_PLAN if self.plan.measures else ""
+        return attacker_cards(self.attacks(), self.not_run, chosen=chosen, earlier=bool(self.plan.previous))
 
     def require(self) -> None:
         """Raise if a requirement does not hold, saying which and by how much."""

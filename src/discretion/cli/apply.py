@@ -263,8 +263,8 @@ def _name_telling(data: Dataset, quiet: bool) -> None:
     if telling:
         names = ", ".join(f"{one.column} ({one.role})" for one in telling)
         say(
-            f"note: published as they are, though they look as if they told who somebody is: {names}. Drop them, or give "
-            "roles: `discretion roles IN -o plan.yaml` proposes a plan that judges every column",
+            f"note: published as they are, though they look as if they told who somebody is: {names}. Drop them, or "
+            "give roles: `discretion roles IN -o plan.yaml` proposes a plan that judges every column",
             quiet,
         )
 
@@ -298,6 +298,8 @@ def _run(kind: str, options: dict[str, Any]) -> None:
         f"{kind}: {len(released)} rows × {len(released.columns)} columns {'' if options['dry_run'] else f'→ {target}'}",
         quiet,
     )
+    if not options["dry_run"]:
+        say("nothing was required of this file: to publish, put the method into a plan (`discretion run`)", quiet)
     if options["as_json"]:
         print_json(
             {

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 import discretion as dc
+from discretion.cli.app import run
 from discretion.errors import PlanError
 from discretion.release.gate import unsaid
 from tests.cli.conftest import Cli, cli  # noqa: F401
@@ -188,5 +189,6 @@ def test_a_coarser_copy_keeps_what_was_confirmed(tmp_path: Path) -> None:
     )
     plan = dc.Plan.load(tmp_path / "coarse.yaml")
     assert plan.run(seed=2).plan.confirmed_other == ("sex",)
+    assert run(["run", str(tmp_path / "coarse.yaml"), "--dry-run", "--force", "-q"]) == 0
     kept = replace(plan, steps=(), requirements=(), no_requirements=True)
     assert kept.run(seed=2, overwrite=True).without == ("requirements",)  # the steps of the finer release count

@@ -153,9 +153,11 @@ def _Elsewhere() -> Any:  # noqa: N802 - stands for a method
 
 
 def _dry_run(plan: Plan, source: str | None, as_json: bool, quiet: bool) -> None:
+    from discretion.release.earlier import Earlier
     from discretion.release.gate import check_publishable
     from discretion.release.run import check_data, check_plan
 
+    plan = Earlier.open(plan.made_from).started(plan) if plan.made_from else plan
     check_plan(plan)
     data = plan.read(source, lambda text: say(text, quiet))
     check_data(data)
@@ -193,7 +195,7 @@ def report(release: Release, as_json: bool, places: dict[str, str]) -> None:
         }  # fmt: skip
         print_json(content)
         return
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (m.measure.family, m.measure.kind, shown(m.before.value if m.before else None), shown(m.after.value),
          ARROWS[m.after.better], m.after.meaning)
         for m in release.measured

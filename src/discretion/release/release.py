@@ -37,11 +37,14 @@ class Measured:
     before: Score | None
     after: Score
     publish: bool = False
+    chosen: bool = True
+    """whether the plan names it; the parameters of a measure that nobody chose are the same for all, and no secret"""
 
     @property
     def is_public(self) -> bool:
         """A score that depends on a confidential parameter would give it away, unless the plan publishes it."""
-        return self.publish or not set(self.measure.confidential_fields()) & set(self.measure.settings())
+        secret = set(self.measure.confidential_fields()) & set(self.measure.settings())
+        return self.publish or not self.chosen or not secret
 
 
 @dataclass(frozen=True)

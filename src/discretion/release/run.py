@@ -184,7 +184,7 @@ def conclude(plan: Plan, study: Study) -> Release:
             not_run[item.measure.kind] = str(error)  # nobody asked for it: the report says why it is not there
             continue
         kept = found.after if item.measure.reads_order else in_order_of(found.after, order)
-        measured.append(replace(found, after=kept))
+        measured.append(replace(found, after=kept, chosen=bool(plan.measures)))
     findings = []
     for number, requirement in enumerate(plan.requirements):
         study.progress(number, len(plan.requirements), f"checking: {requirement.part.kind}")

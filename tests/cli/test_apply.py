@@ -43,6 +43,7 @@ def test_a_file_is_protected_as_in_python(file: Path, tmp_path: Path, cli: Cli) 
         "columns": survey().columns,
         "written": True,
     }
+    assert "nothing was required of this file" in done.err
     expected = dc.Mdav(columns=["income", "savings"], k=7)(survey())
     assert pl.read_csv(out).equals(expected)
 

@@ -44,6 +44,19 @@ def test_roles_choose_the_measures(files: tuple[Path, Path], cli: Cli) -> None:
         assert kind in done.out
 
 
+def test_a_plan_that_reads_some_columns_reads_all_of_the_release(
+    files: tuple[Path, Path], tmp_path: Path, cli: Cli
+) -> None:
+    pl.read_csv(files[1]).drop("person_id").write_csv(tmp_path / "released.csv")
+    (tmp_path / "plan.yaml").write_text(
+        "data: {path: before.csv, columns: [person_id, age, income]}\n"
+        "roles: {person_id: identifier, age: quasi, income: sensitive}\n"
+    )
+    done = cli("assess", files[0], tmp_path / "released.csv", "--plan", tmp_path / "plan.yaml", "--json", *MEASURES)
+    assert done.code == 0, done.err
+    assert {"sex", "savings"} <= {column["name"] for column in done.json()["columns"]}
+
+
 def test_without_roles_and_measures_there_is_nothing_to_do(tmp_path: Path, cli: Cli) -> None:
     for name in ("a", "b"):
         pl.DataFrame({"word": ["x", "y"]}).write_csv(tmp_path / f"{name}.csv")

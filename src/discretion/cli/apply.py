@@ -298,6 +298,8 @@ def _run(kind: str, options: dict[str, Any]) -> None:
         f"{kind}: {len(released)} rows × {len(released.columns)} columns {'' if options['dry_run'] else f'→ {target}'}",
         quiet,
     )
+    if not options["dry_run"]:
+        say("nothing was required of this file: to publish, put the method into a plan (`discretion run`)", quiet)
     if options["as_json"]:
         print_json(
             {

@@ -36,6 +36,8 @@ _FOR_PLANS: tuple[_Rule, ...] = (
     (r"\bquote=''", "`quote: ''` under `data`"),
     (rf"\b({_READING})=(?=[\s,;:)]|$)", r"`\1` under `data`"),
     (r"give it the type `continuous` when reading", "give it the type `continuous` in `types`"),
+    (r"in Python `no_requirements=True`", "or --no-requirements"),
+    (r" \(in Python `no_steps=True`\)", ""),
 )
 _FOR_ASSESS: tuple[_Rule, ...] = (
     (r"ask for it in `measures`", "ask for it by --measure"),

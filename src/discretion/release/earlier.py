@@ -52,8 +52,10 @@ class Earlier:
 
     def started(self, plan: Plan) -> Plan:
         """Give a plan that starts from this release its data and, where it says nothing else, its schema."""
-        columns = {**self.plan.schema.columns, **plan.schema.columns}
-        return replace(plan, schema=Schema(MappingProxyType(columns)), data=plan.data or self.plan.data)
+        schema = Schema(MappingProxyType({**self.plan.schema.columns, **plan.schema.columns}))
+        still = (name for name in self.plan.confirmed_other if schema[name].roles == ("other",))
+        confirmed = tuple(dict.fromkeys((*plan.confirmed_other, *still)))
+        return replace(plan, schema=schema, data=plan.data or self.plan.data, confirmed_other=confirmed)
 
     def require_original(self, facts: Mapping[str, Any]) -> None:
         """Refuse other data than what the earlier release was made of: rows would be taken for others."""

@@ -28,6 +28,7 @@ def public_facts(release: Release) -> dict[str, Any]:
         "cells_suppressed": dict(release.data.suppressed_cells),
         "row_order": {"order": release.plan.order, "meaning": order_words(release)},
         "columns": columns(release),
+        "confirmed_other": [name for name in release.plan.confirmed_other if name in release.data.columns],
         "intruder_knows_method": release.plan.knows_method,
         "steps": [step_facts(item.step) for item in release.study.done],
         "risk": [score_facts(release, item) for item in release.measured if item.measure.family == "risk"],

@@ -116,6 +116,12 @@ class Plan:
     steps: tuple[Step, ...] = ()
     measures: tuple[Shown, ...] = ()
     requirements: tuple[Requirement, ...] = ()
+    no_steps: bool = False
+    """the plan says `steps: none`: it may publish the original values"""
+    no_requirements: bool = False
+    """the plan says `requirements: none`: it may publish although nothing has to hold"""
+    confirmed_other: tuple[str, ...] = ()
+    """columns of the role `other` that look like something others know, and may go out all the same"""
     data: Mapping[str, Any] = field(default_factory=dict)
     output: Output = field(default_factory=Output)
     title: str = ""
@@ -166,13 +172,14 @@ class Plan:
             "data": dict(self.data) if len(self.data) > 1 else self.data.get("path"),
             "roles": {n: c.roles[0] if len(c.roles) == 1 else list(c.roles) for n, c in columns.items() if c.has_role},
             "confirmed": None if self.confirmed else False,
+            "confirmed_other": list(self.confirmed_other),
             "types": {n: c.type for n, c in columns.items() if c.type and not c.order},
             "orders": {n: list(c.order) for n, c in columns.items() if c.order},
             "hierarchies": {n: c.hierarchy.to_plan() for n, c in columns.items() if c.hierarchy},
             "missing_codes": {n: list(c.missing_codes) for n, c in columns.items() if c.missing_codes},
-            "steps": [step.to_plan() for step in self.steps],
+            "steps": [step.to_plan() for step in self.steps] or ("none" if self.no_steps else []),
             "measures": [measure.to_plan() for measure in self.measures],
-            "requirements": [requirement.to_plan() for requirement in self.requirements],
+            "requirements": [one.to_plan() for one in self.requirements] or ("none" if self.no_requirements else []),
             "output": {k: v for k, v in vars(self.output).items() if v and (k, v) != ("format", "csv")},
             "seed_file": self.seed_file,
             "order": None if self.order == "permute" else self.order,
@@ -191,8 +198,7 @@ class Plan:
         """
         content, folder = self.to_dict(), Path(path).resolve().parent
         for section in ("steps", "measures", "requirements"):
-            specs = content.get(section, [])
-            content[section] = [map_paths(spec, lambda path: _seen_from(folder, path)) for spec in specs]
+            content[section] = map_paths(content.get(section, []), lambda path: _seen_from(folder, path))
         if "path" in self.data:
             named = _seen_from(folder, self.resolve(self.data["path"]))
             content["data"] = {**self.data, "path": named} if len(self.data) > 1 else named
@@ -227,12 +233,15 @@ class Plan:
         reuse: Mapping[str, Decision] | None = None,
         progress: Progress = ignore_progress,
     ) -> Release:
-        """Protect, measure and check; write the release where the plan or `out` says. Unmet requirements raise."""
+        """Protect, measure and check; write the release where the plan or `out` says. Unmet requirements raise.
+
+        Writing needs steps and requirements, or a plan that says that it has none (`discretion.release.gate`).
+        """
         from discretion.release.run import run_plan
 
-        release = run_plan(self, data, seed=seed, reuse=reuse, progress=progress)
-        release.require()
         folder = out or (self.resolve(self.output.folder) if self.output.folder else None)
+        release = run_plan(self, data, seed=seed, reuse=reuse, progress=progress, publish=folder is not None)
+        release.require()
         if folder is not None:
             private = journal or (self.resolve(self.output.journal) if self.output.journal else None)
             release.write(folder, private, overwrite=overwrite)

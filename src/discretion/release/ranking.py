@@ -281,11 +281,8 @@ def attacker_cards(
     """
     known = [score for score in scores if score.family == "risk" and _is_share(score)]
     cards = [_card(kind, known, not_run or {}) for kind in _ATTACKERS]
-    if not chosen:
-        return tuple(cards)
-    words = {name: chosen for kind in _ATTACKERS for name in kind.measures} | (
-        {_COMPARED: _AVERAGED} if earlier else {}
-    )
+    words = {name: chosen for kind in _ATTACKERS for name in kind.measures} if chosen else {}
+    words |= {_COMPARED: _AVERAGED} if earlier else {}
     left = [{name: words.get(name, why) for name, why in card.not_tried.items()} for card in cards]
     return tuple(replace(card, not_tried=names) for card, names in zip(cards, left, strict=True))
 

@@ -136,7 +136,7 @@ def test_the_summary_names_the_largest_remaining_risk() -> None:
     assert any(worst.after in sentence for sentence in summary.sentences if "largest remaining risk" in sentence)
     assert any(sentence.startswith("The price in detail and accuracy:") for sentence in summary.sentences)
     assert summary.title == "Release report"
-    assert summary.verdict == "No requirements were set"
+    assert summary.verdict == "Published without requirements"
     assert ("requirements met", "none set") in summary.tiles
 
 

@@ -33,15 +33,15 @@ def summary_of(
     data, steps = release.data, len(release.study.done)
     met = sum(finding.holds for finding in release.findings)
     sentences = [
+        *release.notes,
         f"This release publishes {counted(len(data), 'record')} with {counted(len(data.columns), 'column')}.",
         f"{counted(steps, 'protection step was', 'protection steps were')} applied to the original data."
         if steps
         else "No protection step was applied to the original data.",
         order_words(release),
-        _requirements(met, len(release.findings)),
+        *_requirements(met, len(release.findings)),
         *_risk(risk),
         *_loss(release, utility),
-        *release.notes,
         *(f"{found.explain(len(release.plan.previous))}." for found in release.averaging if internal),
     ]
     tiles = [
@@ -54,23 +54,23 @@ def summary_of(
         title=release.plan.title.strip() or "Release report",
         sentences=tuple(sentences),
         tiles=tuple(tiles),
-        may_publish=release.may_publish,
+        may_publish=met == len(release.findings),
         verdict=_verdict(release),
     )
 
 
 def _verdict(release: Release) -> str:
     if not release.findings:
-        return "No requirements were set"
-    return "All requirements hold" if release.may_publish else "Requirements are not met"
+        return "Published without requirements"
+    return "All requirements hold" if all(one.holds for one in release.findings) else "Requirements are not met"
 
 
-def _requirements(met: int, total: int) -> str:
+def _requirements(met: int, total: int) -> list[str]:
     if not total:
-        return "No requirements were set, so nothing was checked before publication."
+        return []  # the notes say it
     if met == total:
-        return "The one requirement holds." if total == 1 else f"All {total} requirements hold."
-    return f"{total - met} of {counted(total, 'requirement')} {'does' if total - met == 1 else 'do'} not hold."
+        return ["The one requirement holds." if total == 1 else f"All {total} requirements hold."]
+    return [f"{total - met} of {counted(total, 'requirement')} {'does' if total - met == 1 else 'do'} not hold."]
 
 
 def _risk(rows: tuple[ScoreRow, ...]) -> list[str]:

@@ -101,3 +101,12 @@ def test_the_baseline_knows_the_best_guess_for_everybody() -> None:
         best = max(np.mean(np.abs(x - guess) <= tolerance) for guess in np.linspace(0, 60_000, 300))
         assert score.detail["best_constant"] == pytest.approx(best, abs=0.05)
         assert chance_of(score) == score.detail["best_constant"] > 2 * score.detail["chance"]
+
+
+@pytest.mark.parametrize("measure", [dc.RankInterval, dc.SdInterval, dc.IntervalRisk])
+def test_large_data_with_hidden_values_has_a_single_best_guess(measure: type[dc.Measure]) -> None:
+    """The guess is looked for on some of the records; which of them are hidden is known of these too."""
+    x = np.r_[np.full(15_000, 5.0), np.arange(15_000.0)]
+    released = np.where(np.arange(30_000) % 3 == 1, np.nan, x)
+    score = measure(columns=["x"])(pl.DataFrame({"x": x}), pl.DataFrame({"x": released}), align="position")
+    assert 0.5 * (~np.isnan(released)).mean() <= score.detail["best_constant"] <= 0.6  # half of the values are 5

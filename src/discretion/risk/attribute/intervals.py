@@ -101,9 +101,11 @@ class _Interval(Measure):
         """Give what is right most often as a guess for everybody: the commonest value, or one of forty quantiles."""
         present = published[~np.isnan(published)]
         values, counts = np.unique(present, return_counts=True)
-        some = true[:: -(-len(true) // _LOOKED_AT)]
+        rows = np.flatnonzero(~np.isnan(published))
+        rows = rows[:: -(-len(rows) // _LOOKED_AT)]
+        some, shown = true[rows], published[rows]
         guesses: list[float] = [float(values[counts.argmax()]), *np.quantile(present, np.linspace(0, 1, 40)).tolist()]
-        shares = [np.mean(self._disclosed(some, published, np.full(len(some), guess))) for guess in guesses]
+        shares = [np.mean(self._disclosed(some, shown, np.full(len(some), guess))) for guess in guesses]
         return guesses[int(np.argmax(shares))]
 
     def _guess(self, true: Floats, published: Floats, step: Any) -> Floats | None:

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 def run_command(plan_file: str, as_json: bool, quiet: bool, **options: Any) -> None:
     """Carry out a plan and publish the release if its requirements hold."""
     from discretion.errors import PlanError
-    from discretion.release.facts import order_words
     from discretion.release.journal import read_decisions
+    from discretion.release.order import order_words
     from discretion.release.plan import Plan
     from discretion.release.release import check_places
 
@@ -58,7 +58,7 @@ def run_command(plan_file: str, as_json: bool, quiet: bool, **options: Any) -> N
     release.require()
     public, private = release.write(folder, journal, overwrite=options["force"])
     report(release, as_json, {"folder": str(public), "journal": str(private)})
-    say(order_words(release), quiet)
+    say(order_words(release.plan.order, release.data), quiet)
     say(f"published in {public} (report: {public / 'report.html'}); private journal in {private}", quiet)
 
 

@@ -10,7 +10,7 @@ from discretion.context import Progress, ignore_progress
 from discretion.data.dataset import Dataset
 from discretion.display import figure, table
 from discretion.errors import PlanError
-from discretion.measure import Score
+from discretion.measure import Score, Scores
 from discretion.release.attack_run import NotRun, default_jobs, run_measures
 from discretion.release.attack_set import attack_set
 from discretion.release.compare import match
@@ -23,7 +23,7 @@ from discretion.risk.identity.intruder import knowing_method
 class Assessment:
     """What attacks and measures say of a release: for the owner, not for publication."""
 
-    scores: tuple[Score, ...] = field(repr=False)
+    scores: Scores = field(repr=False)
     not_run: tuple[NotRun, ...]
     """measures that nobody asked for and that cannot run, with the reason: not a risk of zero"""
 
@@ -108,4 +108,4 @@ def assess(
     scores, failed = run_measures(
         list(chosen), before, after, jobs=jobs or default_jobs(), seed=seed, strict=bool(measures), progress=progress
     )
-    return Assessment(tuple(scores), tuple(failed))
+    return Assessment(Scores(scores), tuple(failed))

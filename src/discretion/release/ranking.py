@@ -149,7 +149,7 @@ def _gain(success: float, chance: float) -> float:
     return 0.0 if chance >= 1 else max(0.0, (success - chance) / (1 - chance))
 
 
-class _Kind(NamedTuple):
+class AttackerKind(NamedTuple):
     """A kind of attacker: what he knows, by which measures he is played, and why some of them may not be run."""
 
     name: str
@@ -160,13 +160,13 @@ class _Kind(NamedTuple):
 
 
 _ATTACKERS = (
-    _Kind(
+    AttackerKind(
         "prosecutor",
         "the quasi-identifiers of a person who is in the file",
         ("sample-uniqueness", "attacker-risk", "suda", "rare-values", "singling-out"),
         {"sample-uniqueness": "no quasi-identifier is known"},
     ),
-    _Kind(
+    AttackerKind(
         "journalist",
         "a register of the population, but not who was sampled",
         ("individual-risk", "population-uniqueness", "log-linear-risk"),
@@ -175,7 +175,7 @@ _ATTACKERS = (
             "population-uniqueness": "needs a population size or a sampling share; name it",
         },
     ),
-    _Kind(
+    AttackerKind(
         "marketer",
         "a file with the original values of many people, to be linked as a whole",
         (
@@ -188,7 +188,7 @@ _ATTACKERS = (
             "assignment-linkage": "takes long; name it",
         },
     ),
-    _Kind(
+    AttackerKind(
         "one who wants a secret",
         "a person's quasi-identifiers, and that the person is in the file",
         (
@@ -197,43 +197,50 @@ _ATTACKERS = (
         ),
         {"group-attack": "no sensitive column is known", "model-disclosure": "no sensitive column is known"},
     ),
-    _Kind(
+    AttackerKind(
         "neighbor",
         "all members of a household with their quasi-identifiers",
         ("household-uniqueness", "household-risk"),
         {"household-uniqueness": "no column has the role household"},
     ),
-    _Kind(
+    AttackerKind(
         "member",
         "the own record, and what others of the same group tell",
         ("group-attack", "membership-inference"),
         {"membership-inference": "needs a holdout or models trained on the release; name it"},
     ),
-    _Kind(
+    AttackerKind(
         "one who knows the method",
         "the methods and their parameters, not the random draws",
         ("distance-linkage", "probabilistic-linkage", "assignment-linkage", "interval-risk", "rank-interval"),
         {"an informed linkage": "no attack was told which methods made the release, or none exists for them"},
     ),
-    _Kind(
+    AttackerKind(
         "one who knows the design",
         "which sampling weight belongs to which stratum or area",
         ("weight-disclosure",),
         {"weight-disclosure": "no weight is published, or none is declared"},
     ),
-    _Kind(
+    AttackerKind(
         "one who knows the order",
         "how the rows of the original were sorted",
         ("row-order",),
         {"row-order": "what the order of rows tells was not measured"},
     ),
-    _Kind(
+    AttackerKind(
         "reader of an earlier release",
         "another release of the same people",
         (),
         {"the comparison of releases": "no earlier release was given"},
     ),
 )  # fmt: skip
+
+
+def attackers_by(measure: str) -> tuple[AttackerKind, ...]:
+    """Give the kinds of attackers that are played by a measure."""
+    return tuple(kind for kind in _ATTACKERS if measure in kind.measures)
+
+
 NOT_IN_PLAN = "not among the measures of the plan"
 _INFORMED = "one who knows the method"
 
@@ -284,7 +291,7 @@ def attacker_cards(
     return tuple(replace(card, not_tried=names) for card, names in zip(cards, left, strict=True))
 
 
-def _card(kind: _Kind, scores: list[Score], not_run: Mapping[str, str]) -> AttackerCard:
+def _card(kind: AttackerKind, scores: list[Score], not_run: Mapping[str, str]) -> AttackerCard:
     own = [score for score in scores if score.measure in kind.measures and _plays(kind, score)]
     ranked = rank_attacks(own)
     tried = tuple(dict.fromkeys(score.measure for score in own))
@@ -302,7 +309,7 @@ def _card(kind: _Kind, scores: list[Score], not_run: Mapping[str, str]) -> Attac
     return AttackerCard(kind.name, kind.knows, can, *figures, best.doubtful, tried, lacking)
 
 
-def _plays(kind: _Kind, score: Score) -> bool:
+def _plays(kind: AttackerKind, score: Score) -> bool:
     """Tell whether a score is one of this attacker: insiders attack groups in coalition, some know the method."""
     if score.measure == "group-attack":
         return (kind.name == "member") == bool(score.detail.get("coalition"))

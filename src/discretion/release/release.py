@@ -13,7 +13,7 @@ from discretion.context import SMALL_SEED
 from discretion.data.dataset import Dataset
 from discretion.display import figure, table
 from discretion.errors import PlanError, RequirementNotMet, unknown
-from discretion.measure import Measure, Score
+from discretion.measure import Measure, Score, Scores
 from discretion.release.gate import Finding
 from discretion.release.plan import OUTPUT_FORMATS
 from discretion.release.staging import publishing, release_places
@@ -94,11 +94,11 @@ class Release:
         """Tell whether every requirement holds."""
         return all(finding.holds for finding in self.findings)
 
-    def attacks(self) -> tuple[Score, ...]:
+    def attacks(self) -> Scores:
         """Give the figures of all attacks that were run, as measures or as requirements."""
         judged = [finding.result for finding in self.findings if isinstance(finding.result, Score)]
         every = [*(item.after for item in self.measured), *judged]
-        return tuple(score for score in every if score.family == "risk")
+        return Scores(score for score in every if score.family == "risk")
 
     def require(self) -> None:
         """Raise if a requirement does not hold, saying which and by how much."""

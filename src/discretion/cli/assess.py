@@ -28,7 +28,11 @@ if TYPE_CHECKING:
     "--measure", "measures", multiple=True, metavar="KIND[:FIELDS]",
     help="measure to run, for example 'interval-risk:{sd_share: 0.2}'; default: a set chosen from roles and types",
 )  # fmt: skip
-@click.option("--page", metavar="FILE", help="also write an HTML page with tables and pictures (internal)")
+@click.option(
+    "--page",
+    metavar="FILE",
+    help="also write an HTML page with pictures and tables (internal); attacks the original too, to compare",
+)
 @click.option(
     "--jobs", type=click.IntRange(min=1), metavar="N", help="measures to run at a time; default: cores, up to 4"
 )
@@ -59,7 +63,7 @@ def assess(
     attacks = chosen or attack_set(before, after)
     if not attacks:
         raise PlanError("nothing to measure: give roles (--quasi, --sensitive, …) or --measure")
-    scores, failed = _run(attacks, before, after, jobs, quiet, strict=bool(chosen))
+    scores, failed = _run(attacks, before, after, jobs, quiet, strict=bool(chosen), unprotected=page is not None)
     no_attack = None if chosen else _no_attack(before, scores)
     if no_attack:
         say(no_attack)
@@ -98,14 +102,27 @@ def assess(
 
 
 def _run(
-    measures: list[Measure], before: Dataset, after: Dataset, jobs: int | None, quiet: bool, *, strict: bool
+    measures: list[Measure],
+    before: Dataset,
+    after: Dataset,
+    jobs: int | None,
+    quiet: bool,
+    *,
+    strict: bool,
+    unprotected: bool,
 ) -> tuple[list[Score], list[dict[str, str]]]:
     """Run the measures; for one that nobody named, the reason why it cannot run stands in place of a figure."""
     from discretion.release.attack_run import default_jobs, run_measures
 
     with progress_bar(quiet) as progress:
         scores, failed = run_measures(
-            measures, before, after, jobs=jobs or default_jobs(), strict=strict, progress=progress
+            measures,
+            before,
+            after,
+            jobs=jobs or default_jobs(),
+            strict=strict,
+            unprotected=unprotected,
+            progress=progress,
         )
     return scores, [{"measure": one.measure, "reason": one.reason} for one in failed]
 
@@ -161,7 +178,9 @@ def _print_ranking(ranked: tuple[RankedAttack, ...]) -> None:
         return
     rows = [
         (
-            a.measure + (" (takes perturbed values as true)" if a.doubtful else ""),
+            a.measure
+            + (f" ({a.note})" if a.note else "")
+            + (" (takes perturbed values as true)" if a.doubtful else ""),
             a.aim,
             shown(a.success),
             "none" if a.chance is None else shown(a.chance),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
@@ -44,6 +45,11 @@ class RankedAttack:
     low: float | None = None
     """lower end of the interval for the success (Wilson, 95%), where the number of people tried is known"""
     high: float | None = None
+    note: str = ""
+    """what tells it from others of its kind: the column it looks for, who attacks, how many columns are known"""
+    unprotected: float | None = None
+    """its success on the original itself, where that was run"""
+    unprotected_chance: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Give the attack as plain data."""
@@ -58,10 +64,36 @@ def rank_attacks(scores: Iterable[Score]) -> tuple[RankedAttack, ...]:
     succeeds with share s where guessing succeeds with share c gains (s − c) / (1 − c): 0 when it does no better than
     guessing, 1 when it is always right. Without a chance level the gain is the success itself. Figures that are not
     shares (counts, distances) cannot be compared and are left out. Attacks that take perturbed values as true come
-    last: they would succeed if nothing had been changed.
+    last: they would succeed if nothing had been changed. An attack that was given twice counts once; those of one
+    kind are told apart by a note.
     """
-    ranked = [_ranked(score) for score in scores if score.family == "risk" and _is_share(score)]
-    return tuple(sorted(ranked, key=lambda attack: (attack.doubtful, -attack.gain, attack.measure)))
+    chosen = [score for score in scores if score.family == "risk" and is_share(score)]
+    ranked = dict.fromkeys(_ranked(score, note) for score, note in zip(chosen, notes_of(chosen), strict=True))
+    return tuple(sorted(ranked, key=lambda attack: (attack.doubtful, -attack.gain, attack.measure, attack.note)))
+
+
+def success_of(score: Score) -> float:
+    """Give the share of people for whom an attack is expected to be right."""
+    expected = _first(score, _EXPECTED)
+    return score.value if expected is None else expected
+
+
+def notes_of(scores: Sequence[Score]) -> list[str]:
+    """Say of each score what tells it from others of its kind; empty where nothing needs to."""
+    kinds = Counter((score.measure, _note(score)) for score in scores)
+    notes = []
+    for score in scores:
+        columns, note = score.detail.get("columns"), _note(score)
+        several = kinds[score.measure, note] > 1 and isinstance(columns, list | tuple)
+        notes.append(", ".join(filter(None, (note, f"{len(columns or ())} columns known" if several else ""))))
+    return notes
+
+
+def _note(score: Score) -> str:
+    if score.detail.get("coalition"):
+        return "by members of the group"
+    target = score.detail.get("target")
+    return target if isinstance(target, str) else ""
 
 
 def best_attack(ranked: tuple[RankedAttack, ...], not_run: Iterable[str] = ()) -> str:
@@ -101,16 +133,22 @@ def why_no_baseline(score: Score) -> str:
     return str(score.detail.get("baseline") or _NO_BASELINE.get(score.measure, "none is defined for this measure"))
 
 
-def _is_share(score: Score) -> bool:
+def is_share(score: Score) -> bool:
+    """Tell whether the figure of a risk is a share of people, which can be compared with others."""
     return getattr(find(score.measure), "limits", None) == (0.0, 1.0) and score.better == "lower"
 
 
-def _ranked(score: Score) -> RankedAttack:
-    room = find(score.measure).__module__.split(".")[-2]
-    chance, expected = chance_of(score), _first(score, _EXPECTED)
-    success = score.value if expected is None else expected
+def baseline_of(score: Score) -> float | None:
+    """Give what guessing reaches; for a measure whose value has no chance level, picking a record at random."""
+    chance = chance_of(score)
     if chance is None and score.measure in _NO_BASELINE and score.detail.get("records"):
-        chance = 1.0 / score.detail["records"]
+        return 1.0 / float(score.detail["records"])
+    return chance
+
+
+def _ranked(score: Score, note: str) -> RankedAttack:
+    room = find(score.measure).__module__.split(".")[-2]
+    chance, success = baseline_of(score), success_of(score)
     low, high = _interval(score, success)
     return RankedAttack(
         score.measure,
@@ -123,6 +161,8 @@ def _ranked(score: Score) -> RankedAttack:
         _first(score, _HIGHEST),
         low,
         high,
+        note,
+        *(_first(score, (name,)) for name in ("unprotected", "unprotected_chance")),
     )
 
 
@@ -282,7 +322,7 @@ def attacker_cards(
     attacks of a card the one that gains most over guessing counts, an attack that takes perturbed values as true only
     where there is no other.
     """
-    known = [score for score in scores if score.family == "risk" and _is_share(score)]
+    known = [score for score in scores if score.family == "risk" and is_share(score)]
     cards = [_card(kind, known, not_run or {}) for kind in _ATTACKERS]
     if not chosen:
         return tuple(cards)

@@ -12,6 +12,8 @@ from discretion.part import Part, is_confidential, is_path
 
 WITHHELD = "withheld"
 NOTHING = "–"
+_NOUGHT = 1e-12
+"""Shares below are the errors of floating-point numbers."""
 
 
 def count(value: int) -> str:
@@ -39,7 +41,9 @@ def number(value: float | None, digits: int = 3) -> str:
 
 def percent(share: float | None) -> str:
     """Write a share of one as a percentage."""
-    return NOTHING if share is None or not math.isfinite(share) else f"{number(100 * share)}%"
+    if share is None or not math.isfinite(share):
+        return NOTHING
+    return "0%" if abs(share) < _NOUGHT else f"{number(100 * share)}%"
 
 
 def figure(value: float | None, limits: tuple[float | None, float | None]) -> str:

@@ -55,7 +55,7 @@ class SmallestClass:
 def smallest_class(release: Release, columns: Sequence[str] = ()) -> SmallestClass | None:
     """Count the classes of the published file (missing is a value of its own); None without quasi-identifiers."""
     data = release.data
-    named = columns or [name for name in release.study.original.having("quasi") if name in data.columns]
+    named = [name for name in columns or release.study.original.having("quasi") if name in data.columns]
     plain = tuple(name for name in named if not data.frame.schema[name].is_nested())
     if not plain or not len(data):
         return None

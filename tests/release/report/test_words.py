@@ -190,6 +190,13 @@ def test_could_anyone_be_found_gives_the_strongest_attacks_before_after_and_by_g
     assert "Assumed to attack: somebody who knows a file with the original values of many people" in words
 
 
+def test_an_attacker_who_does_not_know_the_method_is_said_so() -> None:
+    done = release(measures=[dc.SampleUniqueness()])
+    unaware = replace(done, plan=replace(done.plan, knows_method=False))
+    said = "assumed not to know how the data was protected"
+    assert said in told(asked(unaware), 1) and said not in told(asked(done), 1)
+
+
 def test_no_attack_better_than_guessing_is_said_so() -> None:
     done = release([dc.Generalize(levels={"age": 3, "town": 1})], measures=[dc.SampleUniqueness()])
     assert "No attack that looked for people found more than guessing does" in told(asked(done), 1)
@@ -215,6 +222,8 @@ def test_what_was_lost_is_told_from_public_figures() -> None:
         (0.7567, "76 of 100 people"),
         (0.997, "997 of 1,000 people"),
         (0.0004, "4 of 10,000 people"),
+        (0.0007, "7 of 10,000 people"),
+        (0.024, "24 of 1,000 people"),
         (1 / 30000, "3 of 100,000 people"),
     ],
 )

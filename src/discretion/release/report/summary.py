@@ -125,7 +125,7 @@ def _found(release: Release, rows: tuple[ScoreRow, ...]) -> Answer:
         said.append("The risk figures are withheld.")
     elif not _comparable(rows):
         said.append("No attack whose success is a share of the people was tried.")
-    return Answer("Could anyone be found?", said[0], (*said[1:], *_assumed(rows)))
+    return Answer("Could anyone be found?", said[0], (*said[1:], *_assumed(release, rows)))
 
 
 def _candidates(release: Release) -> list[str]:
@@ -180,12 +180,13 @@ def _attacks(rows: tuple[ScoreRow, ...]) -> list[str]:
     return said
 
 
-def _assumed(rows: Sequence[ScoreRow]) -> list[str]:
+def _assumed(release: Release, rows: Sequence[ScoreRow]) -> list[str]:
     """Say who was assumed to attack, in words."""
     known = list(dict.fromkeys(words for row in rows if (words := _knows(row))))
+    unaware = "" if release.plan.knows_method else " He is assumed not to know how the data was protected."
     more = f"; and {counted(len(known) - _SENTENCES, 'other')}" if len(known) > _SENTENCES else ""
     return (
-        [f"Assumed to attack: somebody who knows {'; or '.join(known[:_SENTENCES])}{more} (see Attackers)."]
+        [f"Assumed to attack: somebody who knows {'; or '.join(known[:_SENTENCES])}{more} (see Attackers).{unaware}"]
         if known
         else []
     )

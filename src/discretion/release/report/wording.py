@@ -128,13 +128,13 @@ def listed(names: Sequence[str], most: int = 8) -> str:
 
 
 def of_people(share: float, who: str = "people") -> str:
-    """Write a share as people of ten, a hundred, … people: `76 of 100 people`, `4 of 10,000`."""
+    """Write a share as people of a hundred, a thousand, …: `76 of 100 people`, `4 of 10,000`; hardly a tenth off."""
     if share <= 0:
         return "nobody" if who == "people" else f"none of the {who}"
     if share >= 1:
         return "everybody" if who == "people" else f"all {who}"
     base = 100
-    while base < 10**9 and not 1 <= round(share * base) < base:
+    while base < 10**9 and not (round(share * base) < base and abs(round(share * base) / (share * base) - 1) <= 0.12):
         base *= 10
     return f"{round(share * base):,} of {base:,} {who}"
 

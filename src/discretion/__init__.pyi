@@ -691,7 +691,7 @@ class ILoss(_ILoss):
 from discretion.utility.errors import Il1s as _Il1s
 
 class Il1s(_Il1s):
-    """Sum of absolute changes, each in units of √2 standard deviations of its column."""
+    """How far values moved in all: the sum of absolute changes, each as a part of its column's usual spread."""
 
     def __init__(
         self,
@@ -780,7 +780,7 @@ class IntervalProtection(_IntervalProtection):
 from discretion.risk.attribute.intervals import IntervalRisk as _IntervalRisk
 
 class IntervalRisk(_IntervalRisk):
-    """Share of records whose true values all lie within a few standard deviations of the published ones."""
+    """Share of records whose true values all lie close to the published ones."""
 
     def __init__(
         self,

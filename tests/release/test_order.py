@@ -160,3 +160,17 @@ def test_households_without_a_number_stand_alone_and_missing_codes_are_not_given
     new = permuted(data, SEED)
     assert new.frame["home"].null_count() == 3
     assert sorted(new.frame["home"].drop_nulls().unique()) == [1, 3, 4]
+
+
+def test_the_public_words_say_that_members_of_a_household_stand_together() -> None:
+    homes = people().with_columns(home=pl.int_range(600) // 3)
+    with_numbers = study(homes, home="household").release()
+    words = with_numbers.facts()["row_order"]["meaning"]
+    assert "the members of a household stand together" in words and "given anew" in words
+    assert with_numbers.data.frame["home"].rle().struct.field("len").to_list() == [3] * 200
+    for release in (
+        study().release(),
+        study(homes, home="household").apply(dc.DropIdentifiers(columns=["home"])).release(),
+    ):
+        words = release.facts()["row_order"]["meaning"]
+        assert "household" not in words and "the place of a row tells nothing about it" in words

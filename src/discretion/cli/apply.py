@@ -239,7 +239,7 @@ def write_released(
     from discretion.data.atomic import replacing
     from discretion.data.write import write
     from discretion.release.journal import write_order
-    from discretion.release.order import ORDERS, RENUMBERED, permuted
+    from discretion.release.order import order_words, permuted
 
     if options["dry_run"]:
         return
@@ -249,8 +249,7 @@ def write_released(
     if options["order_file"]:
         with replacing(Path(options["order_file"]), overwrite=options["force"], private=True) as temporary:
             write_order(temporary, original, data)
-    words = ORDERS["keep" if keep else "permute"]
-    say(words + ("" if keep or not data.having("household") else f" {RENUMBERED}"), quiet)
+    say(order_words("keep" if keep else "permute", data), quiet)
     _name_telling(data, quiet)
 
 

@@ -30,7 +30,11 @@ if TYPE_CHECKING:
     "--measure", "measures", multiple=True, metavar="KIND[:FIELDS]",
     help="measure to run, for example 'interval-risk:{sd_share: 0.2}'; default: a set chosen from roles and types",
 )  # fmt: skip
-@click.option("--page", metavar="FILE", help="also write an HTML page with tables and pictures (internal)")
+@click.option(
+    "--page",
+    metavar="FILE",
+    help="also write an HTML page with pictures and tables (internal); attacks the original too, to compare",
+)
 @click.option(
     "--jobs", type=click.IntRange(min=1), metavar="N", help="measures to run at a time; default: cores, up to 4"
 )
@@ -56,7 +60,9 @@ def assess(
     after, aligned_by = read_released(before, released, reading, matching, quiet)
     chosen = [_parse_measure(text) for text in measures]
     with progress_bar(quiet) as progress:
-        found = assess_data(before, after, measures=chosen, align="none", jobs=jobs, progress=progress)
+        found = assess_data(
+            before, after, measures=chosen, align="none", unprotected=page is not None, jobs=jobs, progress=progress
+        )
     content = {
         "aligned_by": aligned_by,
         **found.to_dict(),
@@ -101,7 +107,9 @@ def _print_ranking(ranked: tuple[RankedAttack, ...]) -> None:
         return
     rows = [
         (
-            a.measure + (" (takes perturbed values as true)" if a.doubtful else ""),
+            a.measure
+            + (f" ({a.note})" if a.note else "")
+            + (" (takes perturbed values as true)" if a.doubtful else ""),
             a.aim,
             shown(a.success),
             "none" if a.chance is None else shown(a.chance),

@@ -45,8 +45,8 @@ def run_command(plan_file: str, as_json: bool, quiet: bool, **options: Any) -> N
     from dataclasses import replace
 
     from discretion.errors import PlanError
-    from discretion.release.facts import order_words
     from discretion.release.journal import read_decisions
+    from discretion.release.order import order_words
     from discretion.release.plan import Plan
     from discretion.release.release import check_places
 
@@ -67,7 +67,7 @@ def run_command(plan_file: str, as_json: bool, quiet: bool, **options: Any) -> N
     release.require()
     public, private = release.write(folder, journal, overwrite=options["force"])
     report(release, as_json, {"folder": str(public), "journal": str(private)})
-    say(order_words(release), quiet)
+    say(order_words(release.plan.order, release.data), quiet)
     lacking = f" without {' and '.join(release.without)}" if release.without else ""
     say(f"published{lacking} in {public} (report: {public / 'report.html'}); private journal in {private}", quiet)
 

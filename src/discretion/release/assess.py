@@ -13,7 +13,7 @@ from discretion.context import Progress, ignore_progress
 from discretion.data.dataset import Dataset
 from discretion.display import figure, table
 from discretion.errors import DataError, PlanError
-from discretion.measure import Matched, Score, match_by, match_rows
+from discretion.measure import Matched, Score, Scores, match_by, match_rows
 from discretion.release.attack_run import NotRun, default_jobs, run_measures
 from discretion.release.attack_set import attack_set, left_out, too_large
 from discretion.release.published import PublishedColumn, published_columns, together
@@ -34,7 +34,7 @@ from discretion.risk.identity.intruder import knowing_method
 class Assessment:
     """What attacks and measures say of a release: for the owner, not for publication."""
 
-    scores: tuple[Score, ...] = field(repr=False)
+    scores: Scores = field(repr=False)
     not_run: tuple[NotRun, ...]
     """measures that nobody asked for and that cannot run, with the reason: not a risk of zero"""
     left_to_ask: tuple[NotRun, ...]
@@ -117,6 +117,7 @@ def assess(
     measures: Sequence[Any] = (),
     id_column: str | None = None,
     align: Literal["auto", "position", "none"] = "auto",
+    unprotected: bool = False,
     jobs: int | None = None,
     seed: int = 0,
     progress: Progress = ignore_progress,
@@ -127,7 +128,8 @@ def assess(
     named in `not_run` with the reason, one that takes long on data of this size in `left_to_ask`. A measure that was
     asked for and cannot run raises. Rows are matched by their hidden ids, by `id_column`, or as `match_rows` finds;
     with `align="position"` they stand in the same order, with `align="none"` they are not the same people, as in
-    synthetic data. As many rows as in the original that nothing matches are an error. The worst case is assumed of the
+    synthetic data. As many rows as in the original that nothing matches are an error. With `unprotected` every attack
+    attacks the original itself too, so that a page can show both. The worst case is assumed of the
     attacker: the original values are known for everybody, and so is the method (or it is found out), unless a measure
     says otherwise.
 
@@ -147,11 +149,18 @@ def assess(
     if not chosen:
         raise PlanError("nothing to measure: give the original roles (quasi, sensitive), or `measures`")
     scores, failed = run_measures(
-        list(chosen), before, after, jobs=jobs or default_jobs(), seed=seed, strict=bool(asked), progress=progress
+        list(chosen),
+        before,
+        after,
+        jobs=jobs or default_jobs(),
+        seed=seed,
+        strict=bool(asked),
+        unprotected=unprotected,
+        progress=progress,
     )
     left = {} if asked else too_large(before, after)
     return Assessment(
-        tuple(scores),
+        Scores(scores),
         tuple(failed),
         tuple(NotRun(kind, f"takes long ({why})") for kind, why in left.items()),
         None if asked else _no_attack(before, scores),

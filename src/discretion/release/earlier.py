@@ -48,7 +48,7 @@ class Earlier:
         if content.get("format") != "discretion-journal" or "file" not in content.get("output", {}):
             raise PlanError(f"{str(file)!r} does not say where its release lies; it was written by an older version")
         public = Path(place["folder"]) if "folder" in place else None
-        return cls(folder, content, Plan.load(folder / "plan.yaml"), public, place.get("person", ""))
+        return cls(folder, content, Plan.load(folder / "plan.yaml"), public, str(place.get("person", "")))
 
     def started(self, plan: Plan) -> Plan:
         """Give a plan that starts from this release its data and, where it says nothing else, its schema."""

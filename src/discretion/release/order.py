@@ -26,7 +26,16 @@ ORDERS: dict[str, str] = {
     "rows around it can tell values that were hidden or changed.",
 }
 """What is said about the order of the rows, in public and on the terminal."""
-RENUMBERED = "The numbers of households were given anew, in the order of the release."
+HOUSEHOLDS_PERMUTED = (
+    "The households stand in a random order, and so do the members within each: the members of a household stand "
+    "together, which tells no more than its number does. Otherwise the place of a row tells nothing about it. The "
+    "numbers of households were given anew, in the order of the release."
+)
+
+
+def order_words(order: str, data: Dataset) -> str:
+    """Say in what order published rows stand, and what that means."""
+    return HOUSEHOLDS_PERMUTED if order == "permute" and data.having("household") else ORDERS[order]
 
 
 def permuted(data: Dataset, seed: int) -> Dataset:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discretion.context import Progress, ignore_progress
 from discretion.data.schema import Schema
+from discretion.display import table
 from discretion.measure import Measure
 from discretion.method import Decision, Method
 from discretion.model import PrivacyModel
@@ -211,6 +212,22 @@ class Plan:
     def has_decisions(self) -> bool:
         """Tell whether a step brings what it decided on an earlier delivery."""
         return any(step.decision is not None for step in self.steps)
+
+    def _repr_html_(self) -> str:
+        """Show the plan in a notebook, parameters included: like the plan, for the owner of the data."""
+        columns = [(name, column.roles) for name, column in self.schema.columns.items() if column.has_role]
+        rows = [("role", name, ", ".join(roles)) for name, roles in columns]
+        sections: tuple[tuple[str, Sequence[Step | Shown | Requirement]], ...] = (
+            ("step", self.steps),
+            ("measure", self.measures),
+            ("requirement", self.requirements),
+        )
+        for section, items in sections:
+            for item in items:
+                ((kind, fields),) = item.to_plan().items()
+                shown = "; ".join(f"{name}: {value}" for name, value in fields.items() if name != "decision")
+                rows.append((section, kind, shown))
+        return table(self.title or "Plan", ("", "", "settings"), rows, "" if self.confirmed else "Not confirmed yet.")
 
     def resolve(self, path: str | Path) -> str:
         """Give a path of the plan relative to the plan's folder; URLs and absolute paths stay."""

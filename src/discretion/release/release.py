@@ -13,7 +13,7 @@ from discretion.context import SMALL_SEED
 from discretion.data.dataset import Dataset
 from discretion.display import figure, table
 from discretion.errors import PlanError, RequirementNotMet, unknown
-from discretion.measure import Measure, Score
+from discretion.measure import Measure, Score, Scores
 from discretion.release.gate import Finding, check_publishable, unsaid
 from discretion.release.plan import OUTPUT_FORMATS
 from discretion.release.staging import publishing, release_places
@@ -118,11 +118,11 @@ class Release:
         made = bool(self.study.done)
         return {"plan": self.plan, "original": self.study.original, "columns": self.data.columns, "made": made}
 
-    def attacks(self) -> tuple[Score, ...]:
+    def attacks(self) -> Scores:
         """Give the figures of all attacks that were run, as measures or as requirements."""
         judged = [finding.result for finding in self.findings if isinstance(finding.result, Score)]
         every = [*(item.after for item in self.measured), *judged]
-        return tuple(score for score in every if score.family == "risk")
+        return Scores(score for score in every if score.family == "risk")
 
     def attackers(self) -> tuple[AttackerCard, ...]:
         """Give a card for each kind of attacker: what he knows and can do, and what was not tried and why."""

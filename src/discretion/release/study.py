@@ -12,7 +12,7 @@ from discretion.context import Context, Progress, ignore_progress, new_seed
 from discretion.data.dataset import Dataset
 from discretion.display import table
 from discretion.errors import DiscretionError, PlanError, unknown
-from discretion.measure import Measure, Score
+from discretion.measure import Measure, Scores
 from discretion.method import Decision, Method
 from discretion.model import PrivacyModel, Verdict
 from discretion.part import Part
@@ -145,12 +145,12 @@ class Study:
             raise PlanError(f"there are {len(self.done)} steps to undo, {steps} were asked for")
         return replace(self, done=self.done[:-steps])
 
-    def scores(self, *measures: Measure) -> list[Score]:
+    def scores(self, *measures: Measure) -> Scores:
         """Measure the current data against the original; without measures, a set chosen from roles and types."""
         from discretion.release.measures import default_measures
 
         chosen: Sequence[Measure] = measures or default_measures(self.original, self.current)
-        return [m.run(self.original, self.current, self.context().within(f"measure/{m.kind}")) for m in chosen]
+        return Scores(m.run(self.original, self.current, self.context().within(f"measure/{m.kind}")) for m in chosen)
 
     def check(self, *models: PrivacyModel) -> list[Verdict]:
         """Check privacy models on the current data."""

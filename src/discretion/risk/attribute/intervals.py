@@ -232,7 +232,7 @@ class _PerColumnInterval(_Interval):
 
 
 class IntervalRisk(_Interval, kind="interval-risk"):
-    """Share of records whose true values all lie within a few standard deviations of the published ones.
+    """Share of records whose true values all lie close to the published ones.
 
     The interval is the published value ± sd_share · σ', σ' the standard deviation of the published column; with
     several columns a record counts when it is inside in all of them. Values missing in the release count as

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from discretion.kernels.arrays import Floats, Ints, Ints32, Keys
-from discretion.kernels.jit import helper, kernel
+from discretion.kernels.jit import lean_helper, lean_kernel
 from discretion.kernels.suppress_table import Units, find, find_or_add, key_of
 
 GROUPED = -1  # key of the tables here: no pattern, the set of removed columns says all
@@ -64,7 +64,7 @@ class Round(NamedTuple):
     k: int
 
 
-@kernel
+@lean_kernel
 def settle(units: Units, small: int, groups: Groups) -> None:
     """Count the large classes as groups that exist."""
     for unit in range(small, units.missing.size):
@@ -72,7 +72,7 @@ def settle(units: Units, small: int, groups: Groups) -> None:
         groups.sizes[slot] += units.weights[unit]
 
 
-@helper
+@lean_helper
 def cost_of(columns: int, costs: Floats) -> float:
     """Add up what the columns of a set cost."""
     total = 0.0
@@ -82,7 +82,7 @@ def cost_of(columns: int, costs: Floats) -> float:
     return total
 
 
-@kernel
+@lean_kernel
 def merge(
     units: Units, waiting: Ints, one: Round, costs: Floats, groups: Groups, to: Assignment, gifts: Gifts, work: Scratch
 ) -> int:
@@ -119,14 +119,14 @@ def merge(
     return placed
 
 
-@helper
+@lean_helper
 def _slot_of(units: Units, unit: int, target: int, to: Assignment, work: Scratch) -> int:
     if to.targets[unit] >= 0 or units.missing[unit] & ~target:
         return -1
     return find(work.keys, key_of(units, unit, target, GROUPED))
 
 
-@helper
+@lean_helper
 def _gather(units: Units, waiting: Ints, target: int, costs: Floats, to: Assignment, work: Scratch) -> None:
     for i in range(waiting.size):
         unit = waiting[i]
@@ -139,7 +139,7 @@ def _gather(units: Units, waiting: Ints, target: int, costs: Floats, to: Assignm
         work.heads[slot] = unit
 
 
-@helper
+@lean_helper
 def _clear(units: Units, waiting: Ints, target: int, work: Scratch) -> None:
     """Empty the candidate groups; slots are found again through the keys, from the last to the first."""
     for i in range(waiting.size):
@@ -154,7 +154,7 @@ def _clear(units: Units, waiting: Ints, target: int, work: Scratch) -> None:
             place = (place + 1) & (work.keys.size - 1)
 
 
-@helper
+@lean_helper
 def _offer(units: Units, target: int, to: Assignment, work: Scratch, small: int) -> None:
     """Let the large classes offer what they can spare to the groups that lack records."""
     for i in range(to.surplus.size):
@@ -167,7 +167,7 @@ def _offer(units: Units, target: int, to: Assignment, work: Scratch, small: int)
             work.givers[slot] = small + i
 
 
-@helper
+@lean_helper
 def _take(
     units: Units, slot: int, unit: int, one: Round, groups: Groups, to: Assignment, gifts: Gifts, work: Scratch
 ) -> None:
@@ -190,7 +190,7 @@ def _take(
         giver = work.next[giver]
 
 
-@helper
+@lean_helper
 def _commit(units: Units, slot: int, unit: int, target: int, groups: Groups, to: Assignment, work: Scratch) -> int:
     there = find_or_add(groups.keys, key_of(units, unit, target, GROUPED))
     member = work.heads[slot]
@@ -205,7 +205,7 @@ def _commit(units: Units, slot: int, unit: int, target: int, groups: Groups, to:
     return placed
 
 
-@kernel
+@lean_kernel
 def improve(units: Units, sets: Ints, costs: Floats, k: int, groups: Groups, to: Assignment, gifts: Gifts) -> None:
     """Move small classes to cheaper groups that exist, and send back given records that are not needed any more."""
     for unit in range(to.targets.size):

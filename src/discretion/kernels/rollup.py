@@ -7,10 +7,7 @@ classes that have become equal: one pass with a hash table, over classes instead
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from discretion.kernels.arrays import Bools, Floats, Index, Ints, Ints32, Keys
 from discretion.kernels.jit import helper, kernel, lean_kernel
@@ -202,23 +199,24 @@ def sensitive_triples(owners: Ints32, values: Ints, counts: Ints, classes: int, 
     entries are sorted by value, and these by class, by counting. Memory linear.
     """
     given = np.flatnonzero(owners >= 0)
+    values, counts, owners_of = (np.ascontiguousarray(x, dtype=np.int64) for x in (values, counts, owners))
     by_value, by_class = np.empty_like(given), np.empty_like(given)
     _sort_by(values, given, _starts(values[given], size), by_value)
-    starts = _starts(owners[given], classes)
-    _sort_by(owners, by_value, starts.copy(), by_class)
+    starts = _starts(owners_of[given], classes)
+    _sort_by(owners_of, by_value, starts.copy(), by_class)
     out_values, out_counts = np.empty(len(given), np.int64), np.zeros(len(given), np.int64)
     ends = np.zeros(classes + 1, np.int64)
     found = _triples(by_class, starts, values, counts, out_values, out_counts, ends)
     return ends, out_values[:found], out_counts[:found]
 
 
-def _starts(labels: NDArray[np.signedinteger[Any]], size: int) -> Ints:
+def _starts(labels: Ints, size: int) -> Ints:
     """Give where each of the labels 0 … size−1 begins when they are sorted, and their number."""
     return np.concatenate([[0], np.cumsum(np.bincount(labels, minlength=size))])
 
 
 @lean_kernel
-def _sort_by(labels: NDArray[np.signedinteger[Any]], order: Ints, places: Ints, result: Ints) -> None:
+def _sort_by(labels: Ints, order: Ints, places: Ints, result: Ints) -> None:
     """Sort entries by label (stable); `places` says where each label begins, and is used up."""
     for i in range(order.size):
         label = labels[order[i]]

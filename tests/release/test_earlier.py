@@ -50,6 +50,11 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def yaml_of(plan: dc.Plan) -> str:
+    plan.save(plan.base / "saved.yaml")
+    return (plan.base / "saved.yaml").read_text()
+
+
 def by_row(release: dc.Release) -> np.ndarray:
     values = np.empty(len(release.data))
     values[release.data.row_ids] = release.data.number("x")
@@ -194,6 +199,11 @@ def test_another_delivery_is_matched_by_the_people(folder: Path) -> None:
     plan = PLAN.replace("people.csv", "later.csv") + "previous: [{journal: fine-j}]\n"
     (found,) = put(folder, "later", plan).run(seed=8).averaging
     assert found.records == 2400 and found.averaged == pytest.approx(0.25 / np.sqrt(2), rel=0.06)
+    several = plan.replace("y: quasi", "y: identifier")
+    with pytest.raises(PlanError, match=r"several columns have the role identifier.*person: COLUMN"):
+        put(folder, "later", several).run(seed=8).averaging  # noqa: B018
+    named = put(folder, "later", several.replace("fine-j}", "fine-j, person: id}"))
+    assert named.run(seed=8).averaging[0].records == 2400 and "person: id" in yaml_of(named)
     unknown = plan.replace("id: identifier", "id: other")
     with pytest.raises(PlanError, match="made of another delivery, and its people cannot be found"):
         put(folder, "later", unknown).run(seed=8).averaging  # noqa: B018

@@ -172,7 +172,12 @@ def report(release: Release, as_json: bool, places: dict[str, str]) -> None:
             ],
             "notes": list(release.notes),
             "averaging": [vars(found) for found in release.averaging],
-            "attackers": [card.to_dict() for card in attacker_cards(release.attacks(), chosen=NOT_IN_PLAN)],
+            "attackers": [
+                card.to_dict()
+                for card in attacker_cards(
+                    release.attacks(), chosen=NOT_IN_PLAN, earlier=bool(release.plan.previous)
+                )
+            ],
             "columns": [column.to_dict() for column in columns],
             **places,
         }  # fmt: skip

@@ -17,7 +17,10 @@ _COLUMNS = {
 _Rule = tuple[str, str]
 
 _EVERYWHERE: tuple[_Rule, ...] = ((r"overwrite=True replaces it", "overwrite it with --force"),)
-GIVE_HIERARCHY = "give one with --hierarchy COLUMN=FILE or --hierarchy 'COLUMN={masking: {}}'"
+GIVE_HIERARCHY = (
+    "give one with --hierarchy COLUMN=FILE or --hierarchy 'COLUMN={masking: {}}', or let `discretion roles IN -o "
+    "plan.yaml` propose some and take them with --plan plan.yaml"
+)
 _FOR_FILES: tuple[_Rule, ...] = (
     (r"\bheader=False", "--no-header"),
     (r"\bquote=''", "--quote ''"),

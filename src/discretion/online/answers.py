@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from discretion.online.backend import GroupKey
 from discretion.online.catalog import TableSpec
-from discretion.online.ledger.entries import FREE, Cost
 from discretion.online.query import Aggregate, Query
+from discretion.privacy.accounting import FREE, Cost
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -70,12 +70,14 @@ class TableSpec(Declared):
     """differentially private answers use at most so many rows of a person: the first ones"""
     row_key: Name | None = None
     """column that names a row and grows with every appended row; PostgreSQL needs one, files have their order"""
+    people: Name | None = None
+    """name of the people that the rows are about: tables with the same one share budgets; none: people of its own"""
     adjacency: Adjacency = "add-remove"
     """neighboring data sets differ by one person's presence, or by one person's values"""
     policy: PolicyOrName | None = None
     """how questions are answered, unless user or group say otherwise: a policy, or the name of one"""
     epsilon: float | None = Field(None, gt=0)
-    """privacy budget of all users together for the table; none: each has only its own"""
+    """privacy budget of all users together for the people of the table; none: each has only its own"""
     delta: float = Field(0.0, ge=0, lt=1)
     """δ that belongs to the table's ε"""
     description: str = ""
@@ -276,6 +278,11 @@ class ServiceSpec(Declared):
         group = self.groups[spec.group].tables if spec.group is not None else None
         allowed = spec.tables if spec.tables is not None else group
         return tuple(name for name in self.tables if allowed is None or name in allowed)
+
+    def same_people(self, name: str) -> tuple[str, ...]:
+        """Name the tables about the same people as a table, itself among them."""
+        people = self.tables[name].people
+        return tuple(one for one, table in self.tables.items() if one == name or (people and table.people == people))
 
     def policy_for(self, user: str, table: str) -> Policy:
         """Give the policy that applies: the user's, the group's, the table's, the service's."""

@@ -186,9 +186,12 @@ class PlanParser:
         return Output(**{key: value[key] for key in known if isinstance(value.get(key), str)})
 
     def _release(self, place: tuple[str | int, ...], given: Any) -> dict[str, str]:
-        """Read where an earlier release lies: its private journal, and its public folder where that was moved."""
+        """Read where an earlier release lies: its private journal, its public folder where that was moved, and people.
+
+        `person` names the column by which the people of another delivery are found again.
+        """
         named = {"journal": given} if isinstance(given, str) else given
-        known = ("journal", "folder")
+        known = ("journal", "folder", *(("person",) if place[0] == "previous" else ()))
         texts = isinstance(named, Mapping) and all(isinstance(value, str) for value in named.values())
         if not texts or "journal" not in named:
             self._fault(place, "expected the private journal of a release, or a mapping with `journal` and `folder`")
@@ -196,7 +199,7 @@ class PlanParser:
         for key in named:
             if key not in known:
                 self._fault((*place, key), unknown("option", str(key), known))
-        return {key: self._resolve(named[key]) for key in known if key in named}
+        return {key: named[key] if key == "person" else self._resolve(named[key]) for key in known if key in named}
 
     def _split(self, place: tuple[str | int, ...], spec: Any, options: tuple[str, ...]) -> tuple[Any, dict[str, Any]]:
         """Take the options of an entry (publish, at_most …) out of the fields of its part."""

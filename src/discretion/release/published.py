@@ -61,6 +61,30 @@ def together(released: Dataset) -> str:
     )
 
 
+def shared_values(released: Dataset) -> tuple[str, ...]:
+    """Say for each column outside the quasi-identifiers how many records sit in classes that share one value of it.
+
+    Whoever finds the class of a person knows that value without knowing the record: k-anonymity does not prevent it.
+    """
+    plain = [name for name in released.columns if not released.frame.schema[name].is_nested()]
+    quasi = tuple(name for name in released.having("quasi") if name in plain)
+    told = [name for name in plain if released.schema[name].roles in (("sensitive",), ("other",), ())]
+    if not quasi or not told or not len(released):
+        return ()
+    import polars as pl
+
+    classes = released.frame.group_by(quasi).agg(
+        (pl.col(told).n_unique() == 1) & (pl.col(told).null_count() == 0), pl.len().alias("class size")
+    )
+    shares = {name: float(classes["class size"].filter(classes[name]).sum()) / len(released) for name in told}
+    return tuple(
+        f"{as_percent(share)} of the records sit in classes that share one value of {name}"
+        "; who finds the class knows it"
+        for name, share in shares.items()
+        if share > 0
+    )
+
+
 def to_look_at(columns: Iterable[PublishedColumn]) -> tuple[PublishedColumn, ...]:
     """Give the columns about which something was found."""
     return tuple(column for column in columns if column.notes)

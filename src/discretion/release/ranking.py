@@ -149,6 +149,10 @@ def _gain(success: float, chance: float) -> float:
     return 0.0 if chance >= 1 else max(0.0, (success - chance) / (1 - chance))
 
 
+_COMPARED = "the comparison of releases"
+_AVERAGED = "perturbed numbers were averaged, see the private report; matching and intersecting were not tried"
+
+
 class _Kind(NamedTuple):
     """A kind of attacker: what he knows, by which measures he is played, and why some of them may not be run."""
 
@@ -231,7 +235,7 @@ _ATTACKERS = (
         "reader of an earlier release",
         "another release of the same people",
         (),
-        {"the comparison of releases": "no earlier release was given"},
+        {_COMPARED: "no earlier release was named; any two of the same people add up"},
     ),
 )  # fmt: skip
 NOT_IN_PLAN = "not among the measures of the plan"
@@ -266,20 +270,22 @@ class AttackerCard:
 
 
 def attacker_cards(
-    scores: Iterable[Score], not_run: Mapping[str, str] | None = None, *, chosen: str = ""
+    scores: Iterable[Score], not_run: Mapping[str, str] | None = None, *, chosen: str = "", earlier: bool = False
 ) -> tuple[AttackerCard, ...]:
     """Give a card for each kind of attacker, from the scores of the attacks that were run.
 
     `not_run` has the reasons of measures that were to run and could not; where a measure that belongs to a card was
-    not even chosen, the card says so too (with the reason `chosen`, where somebody chose the measures). Among the
-    attacks of a card the one that gains most over guessing counts, an attack that takes perturbed values as true only
-    where there is no other.
+    not even chosen, the card says so too (with the reason `chosen`, where somebody chose the measures). `earlier`: the
+    release was compared with earlier ones. Among the attacks of a card the one that gains most over guessing counts,
+    an attack that takes perturbed values as true only where there is no other.
     """
     known = [score for score in scores if score.family == "risk" and _is_share(score)]
     cards = [_card(kind, known, not_run or {}) for kind in _ATTACKERS]
     if not chosen:
         return tuple(cards)
-    words = {name: chosen for kind in _ATTACKERS for name in kind.measures}
+    words = {name: chosen for kind in _ATTACKERS for name in kind.measures} | (
+        {_COMPARED: _AVERAGED} if earlier else {}
+    )
     left = [{name: words.get(name, why) for name, why in card.not_tried.items()} for card in cards]
     return tuple(replace(card, not_tried=names) for card, names in zip(cards, left, strict=True))
 

@@ -17,9 +17,9 @@ from statistics import NormalDist
 from typing import Any, Literal
 
 from discretion.errors import PlanError, QueryRefused
-from discretion.online.dp.accounting import MICRO, NANO
 from discretion.online.dp.sensitivity import Sensitivity
 from discretion.online.extras import need
+from discretion.privacy.accounting import MICRO, NANO
 
 LARGEST = 2**62
 """figures are clamped between −2⁶² and 2⁶² before noise is added"""

@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from discretion.errors import DataError, DiscretionError, PlanError
-from discretion.online.ledger.entries import Cost, Entry, NoLedger
+from discretion.online.ledger.entries import Entry, NoLedger
 from discretion.online.ledger.rows import AMOUNTS, COLUMNS, COSTS, TOTALS, VERSION, entry_of, row_of, total_of
+from discretion.privacy.accounting import Cost
 
 _SETTINGS = (
     "synchronous_commit = on", "client_min_messages = warning", "lock_timeout = '60s'", "tcp_keepalives_idle = 30",

@@ -45,7 +45,9 @@ def content_of(release: Release, *, internal: bool) -> dict[str, Any]:
     return {
         "internal": internal,
         "knows_method": release.plan.knows_method,
-        "cards": card_rows(attacker_cards(scores, chosen=NOT_IN_PLAN), figures=internal),
+        "cards": card_rows(
+            attacker_cards(scores, chosen=NOT_IN_PLAN, earlier=bool(release.plan.previous)), figures=internal
+        ),
         "judged": to_look_at(published_columns(release.data, scores)) if internal else (),
         "summary": summary_of(release, risk, utility, internal=internal),
         "requirements": requirements_of(release, internal=internal),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import polars as pl
@@ -50,7 +51,7 @@ def lines() -> Iterator[Line]:
     )
     for measure, limit in jobs:
         yield compare(
-            f"{type(measure).__name__}, {N:,}", lambda measure=measure: measure(given, issued), sort, ordered, limit
+            f"{type(measure).__name__}, {N:,}", partial(measure, given, issued), sort, ordered, limit
         )  # fmt: skip
     plain = dc.Dataset(frame.drop("home"))
     yield compare(f"rows permuted, {N:,} × 5", lambda: permuted(plain, 1), sort, ordered, 4.0)

@@ -43,6 +43,7 @@ def _content(named: Named, folder: Path) -> dict[str, Any]:
         "roles": ROLES,
         "hierarchies": {"region": named(folder / "regions.csv")},
         "steps": STEPS,
+        "requirements": "none",
         "output": {"folder": named(folder / "out"), "journal": named(folder / "private")},
     }
 
@@ -101,6 +102,7 @@ def _built_plan(named: Named, folder: Path) -> Any:
         data={"path": named(folder / "survey.csv")},
         seed_file=named(folder / "seed.json"),
         output=Output(named(folder / "out"), named(folder / "private")),
+        no_requirements=True,
     )
     built.save(folder / "plan.yaml")
     moved = built.with_output(folder=named(folder / "out2"))
@@ -124,7 +126,7 @@ def _earlier(named: Named, folder: Path) -> Any:
 def _study(named: Named, folder: Path) -> Any:
     study = dc.Study(dc.Dataset(survey(), roles=ROLES), seed=2**128 + 1).apply(dc.DropIdentifiers())
     study.plan().save(named(folder / "study.yaml"))
-    study.release(named(folder / "released"), named(folder / "kept"))
+    study.release(named(folder / "released"), named(folder / "kept"), no_requirements=True)
     return sorted(file.name for name in ("released", "kept") for file in (folder / name).iterdir())
 
 

@@ -14,9 +14,10 @@ import polars as pl
 import pytest
 
 import discretion as dc
-from discretion.errors import DataError, PlanError
+from discretion.errors import DataError, PlanError, RequirementNotMet
 
 P, K, LEVEL = 7.31, 73.19, 61.87
+WHY = "for a test"
 
 
 def suppressed() -> dc.Cells:
@@ -40,7 +41,7 @@ def long(path: Path) -> list[dict[str, str]]:
 
 def test_long_csv_has_every_cell_and_its_status(tmp_path: Path) -> None:
     cells = suppressed()
-    cells.publish(tmp_path / "t.csv")
+    cells.publish(tmp_path / "t.csv", override=WHY)
     lines = long(tmp_path / "t.csv")
     assert len(lines) == len(cells) and list(lines[0]) == ["region", "sector", "turnover", "status"]
     for line in lines:
@@ -55,7 +56,7 @@ def test_pivoted_csv_puts_every_cell_in_its_place(tmp_path: Path) -> None:
     cells = suppressed()
     for rows in (None, "sector"):
         path = tmp_path / f"{rows}.csv"
-        cells.publish(path, layout="pivot", rows=rows)
+        cells.publish(path, override=WHY, layout="pivot", rows=rows)
         down, across = ("region", "sector") if rows is None else ("sector", "region")
         for line in long(path):
             for code, text in line.items():
@@ -72,7 +73,7 @@ def test_pivoted_csv_puts_every_cell_in_its_place(tmp_path: Path) -> None:
 
 def test_json_and_excel(tmp_path: Path) -> None:
     cells = suppressed()
-    cells.publish(tmp_path / "t.json")
+    cells.publish(tmp_path / "t.json", override=WHY)
     content = json.loads((tmp_path / "t.json").read_text())
     assert content["version"] == 1 and len(content["cells"]) == len(cells)
     assert (
@@ -89,11 +90,11 @@ def test_json_and_excel(tmp_path: Path) -> None:
         )
     for layout in ("long", "pivot"):
         file = tmp_path / f"{layout}.xlsx"
-        cells.publish(file, layout=layout)
+        cells.publish(file, override=WHY, layout=layout)
         frame = pl.read_excel(file, sheet_name="table", infer_schema_length=None)
         assert frame.columns[:2] == (["region", "sector"] if layout == "long" else ["region", "Total"])
         again = tmp_path / f"{layout}-2.xlsx"
-        cells.publish(again, layout=layout)
+        cells.publish(again, override=WHY, layout=layout)
         assert file.read_bytes() == again.read_bytes()
 
 
@@ -110,7 +111,7 @@ def test_public_files_tell_no_parameter_no_level_and_no_reason(tmp_path: Path) -
     hidden = {f"{v:g}" for v in cells.value[cells.suppressed]} - {f"{v:g}" for v in cells.value[~cells.suppressed]}
     for name, options in (("a.csv", {}), ("b.csv", {"layout": "pivot"}), ("c.json", {}), ("d.xlsx", {}),
                           ("e.xlsx", {"layout": "pivot"})):  # fmt: skip
-        cells.publish(tmp_path / name, **options)
+        cells.publish(tmp_path / name, override=WHY, **options)
         text = everything(tmp_path / name)
         for secret in (
             str(P),
@@ -159,16 +160,41 @@ def test_linked_tables_are_chosen(tmp_path: Path) -> None:
     assert len(long(tmp_path / "l.csv")) == int(cells.in_table[:, 0].sum())
 
 
+def test_a_table_goes_out_only_if_its_audit_holds(tmp_path: Path) -> None:
+    cells, file = suppressed(), tmp_path / "t.csv"
+    with pytest.raises(
+        RequirementNotMet, match=r"nothing was published\. Against an outsider and .* respondents.*override"
+    ):
+        cells.publish(file)
+    for reason in ("", "  "):
+        with pytest.raises(RequirementNotMet):
+            cells.publish(file, override=reason)
+    done = cells.suppress("levels")
+    with pytest.raises(RequirementNotMet, match="audit given is of another table"):
+        cells.publish(file, audit=done.audit)
+    assert not list(tmp_path.iterdir())
+    assert done.holds
+    done.cells.publish(file, audit=done.audit)
+    done.cells.publish(tmp_path / "again.csv")
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["again.csv", "t.csv"]
+    cells.publish(tmp_path / "o.csv", override="decided by the board")
+    kept = tmp_path / "o.csv.override.json"
+    assert json.loads(kept.read_text())["reason"] == "decided by the board" and kept.stat().st_mode & 0o077 == 0
+    rounded = cells.with_status(secondary=np.zeros(len(cells), np.bool_)).round_controlled(50)
+    with pytest.raises(RequirementNotMet, match="no audit was given"):
+        rounded.cells.publish(tmp_path / "r.csv")
+
+
 def test_nothing_is_overwritten_or_half_written(tmp_path: Path) -> None:
     cells = suppressed()
     (tmp_path / "t.csv").write_text("mine")
     with pytest.raises(DataError, match="exists"):
-        cells.publish(tmp_path / "t.csv")
+        cells.publish(tmp_path / "t.csv", override=WHY)
     assert (tmp_path / "t.csv").read_text() == "mine"
-    cells.publish(tmp_path / "t.csv", overwrite=True)
+    cells.publish(tmp_path / "t.csv", override=WHY, overwrite=True)
     for bad in ({"layout": "wide"}, {"table": 3}, {"layout": "pivot", "rows": ["sector", "region"]}):
         with pytest.raises(PlanError):
-            cells.publish(tmp_path / "n.csv", **bad)
+            cells.publish(tmp_path / "n.csv", override=WHY, **bad)
     with pytest.raises(PlanError, match="format"):
         cells.publish(tmp_path / "t.docx")
-    assert sorted(f.name for f in tmp_path.iterdir()) == ["t.csv"]
+    assert sorted(f.name for f in tmp_path.iterdir()) == ["t.csv", "t.csv.override.json"]

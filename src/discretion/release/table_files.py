@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from discretion import __version__
 from discretion.release.journal import plain, sha256_of, versions
 from discretion.release.staging import publishing, release_places
+from discretion.tables.publish import write_table
 
 if TYPE_CHECKING:
     from discretion.release.table_plan import TablePlan
@@ -50,9 +51,9 @@ def _write_public(release: TableRelease, folder: Path) -> dict[str, str]:
         for kind in formats:
             if kind in ("csv", "json", "xlsx"):
                 layout: Any = "pivot" if kind == "xlsx" else "long"
-                cells.publish(folder / f"{stem}.{kind}", layout=layout, table=number)
+                write_table(cells, folder / f"{stem}.{kind}", layout=layout, table=number)
             elif kind == "pivot":
-                cells.publish(folder / f"{stem}-pivot.csv", layout="pivot", table=number)
+                write_table(cells, folder / f"{stem}-pivot.csv", layout="pivot", table=number)
     digests = {file.name: sha256_of(file) for file in sorted(folder.iterdir())}
     facts = {**public_facts(release), "files": digests}
     (folder / "report.json").write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -110,7 +111,7 @@ def _write_private(release: TableRelease, folder: Path, digests: dict[str, str])
         "files": digests,
         "versions": versions(),
     }
-    release.cells.publish(folder / "table.csv", internal=True)
+    write_table(release.cells, folder / "table.csv", internal=True)
     texts = {
         "journal.json": json.dumps(content, indent=2, ensure_ascii=False, default=plain) + "\n",
         "plan.yaml": to_yaml(json.loads(json.dumps(dict(plan.source.content), default=plain))),

@@ -5,13 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from discretion.data.atomic import replacing, write_text
-from discretion.errors import PlanError, unknown
+from discretion.errors import PlanError, RequirementNotMet, unknown
 from discretion.kernels.arrays import Floats
 
 if TYPE_CHECKING:
@@ -29,13 +30,15 @@ def publish(
     cells: Cells,
     path: str | Path,
     *,
+    audit: Any = None,
+    override: str | None = None,
     layout: Layout = "long",
     rows: str | list[str] | None = None,
     table: int | None = None,
     internal: bool = False,
     overwrite: bool = False,
 ) -> None:
-    """Write a table to a file whose name says the format: .csv, .xlsx or .json.
+    """Write a table to a file whose name says the format: .csv, .xlsx or .json; only if its audit holds.
 
     `long` has one line per cell: codes, value, status (empty, or `c` where the value is suppressed). `pivot` has one
     line per combination of the variables `rows` (default: all but the last) and one column per code of the last;
@@ -45,8 +48,13 @@ def publish(
     appears whole or not at all.
 
     What is written is what may be known: no reasons, no required levels, no parameters, primary and secondary cells
-    alike. `internal` adds true values, respondents, reasons and levels, for the office. Does not ask whether the table
-    is protected: see `audit` and the command `discretion table`.
+    alike. `internal` adds true values, respondents, reasons and levels, for the office.
+
+    A table with sensitive cells goes out only if an audit holds: the one given, or one against outsiders and, where
+    they are known, respondents, which is then run. Rounded and adjusted tables have audits of their own
+    (`audit_rounded`, `audit_adjusted` of `discretion.tables.released_audit`), to be given. Otherwise `override` says
+    why it is published all the same; the reason and what the audit found are kept in a private file beside it
+    (`NAME.override.json`).
 
     Examples
     --------
@@ -55,13 +63,58 @@ def publish(
     >>> cells = dc.tables.from_cells(given, ["town", "ill"], count="people").mark({"town": "A", "ill": "y"}, "unsafe")
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "table.csv"
     >>> cells.publish(file, layout="pivot")
+    Traceback (most recent call last):
+    discretion.errors.RequirementNotMet: nothing was published. Against an outsider: 1 sensitive cell: 1 disclosed...
+    >>> cells.suppress().cells.publish(file, layout="pivot")
     >>> print(file.read_text().strip())
     town,Total,n,y
-    Total,18,16,2
-    A,9,7,c
+    Total,18,c,c
+    A,9,c,c
     B,9,9,
     """
     path = Path(path)
+    _format_of(path, layout, internal)
+    finding = "" if internal else _unprotected(cells, audit)
+    if finding and not (override or "").strip():
+        raise RequirementNotMet(
+            f"nothing was published. {finding}; `override` takes the reason to publish all the same"
+        )
+    write_table(cells, path, layout=layout, rows=rows, table=table, internal=internal, overwrite=overwrite)
+    if finding:
+        kept = {"reason": (override or "").strip(), "audit": finding, "time": datetime.now(UTC).isoformat()}
+        text = json.dumps(kept, indent=2, ensure_ascii=False) + "\n"
+        write_text(path.with_name(path.name + ".override.json"), text, overwrite=True, private=True)
+
+
+def _unprotected(cells: Cells, audit: Any) -> str:
+    """Say why a table is not known to be protected; empty where it is, or has no sensitive cell."""
+    if not cells.primary.any():
+        return ""
+    if audit is None and cells.status.released is not None:
+        return "Its values were changed and no audit was given (`audit=`)"
+    found = cells.audit(**_attackers(cells)) if audit is None else audit
+    if not np.array_equal(found.cells.suppressed, cells.suppressed) or len(found.cells) != len(cells):
+        return "The audit given is of another table"
+    return "" if found.holds else found.summary.removesuffix(" The table must not go out like this.").rstrip(".")
+
+
+def _attackers(cells: Cells) -> dict[str, Any]:
+    from discretion.tables.respondents import knows_respondents
+
+    return {"attacker": "contributors"} if knows_respondents(cells) else {}
+
+
+def write_table(
+    cells: Cells,
+    path: Path,
+    *,
+    layout: Layout = "long",
+    rows: str | list[str] | None = None,
+    table: int | None = None,
+    internal: bool = False,
+    overwrite: bool = False,
+) -> None:
+    """Write a table as `publish` does, for callers who have judged it."""
     kind = _format_of(path, layout, internal)
     from discretion.tables.pivot import chosen_cells, pivoted
 

@@ -70,6 +70,8 @@ class TableSpec(Declared):
     """differentially private answers use at most so many rows of a person: the first ones"""
     row_key: Name | None = None
     """column that names a row and grows with every appended row; PostgreSQL needs one, files have their order"""
+    base_columns: tuple[Name, ...] | None = Field(None, max_length=5)
+    """public columns from which the base groups of true answers are made; none: the five with the fewest values"""
     adjacency: Adjacency = "add-remove"
     """neighboring data sets differ by one person's presence, or by one person's values"""
     policy: PolicyOrName | None = None
@@ -91,6 +93,11 @@ class TableSpec(Declared):
             problems.append("two columns differ only in upper and lower case")
         if not folded:
             problems.append("every column is hidden")
+        problems += [
+            f"the base column {name!r} is not a public column"
+            for name in self.base_columns or ()
+            if name not in self.public
+        ]
         if problems:
             raise ValueError("; ".join(problems))
         return self

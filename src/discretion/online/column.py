@@ -35,6 +35,9 @@ class ColumnSpec(Declared):
     """number, integer, category (text), truth (yes or no), date"""
     bounds: tuple[float, float] | None = None
     """smallest and largest value of a number; differential privacy moves values outside to the nearer bound"""
+    whole: bool | None = None
+    """whether a number is a whole one; none: looked up in the data. True sums of whole numbers are told by base groups
+    only; `false` confirms that whole values in the data are an accident, and single units tell nothing"""
     resolution: float | None = Field(None, gt=0)
     """unit of fixed-point sums; default: 1 for integers, else the power of two that gives 65,536 steps or more"""
     grid: int = Field(256, ge=2, le=65_536)
@@ -47,6 +50,8 @@ class ColumnSpec(Declared):
     @model_validator(mode="after")
     def _fits(self) -> ColumnSpec:
         problems = [*self._bound_problems(), *self._category_problems()]
+        if self.whole is not None and self.type != "number":
+            problems.append(f"`whole` belongs to numbers, not to type {self.type}")
         if problems:
             raise ValueError("; ".join(problems))
         return self
@@ -80,10 +85,11 @@ class ColumnSpec(Declared):
     @property
     def is_yes_or_no(self) -> bool:
         """Whether a value is one of two: a truth, or an integer between bounds one apart."""
-        return self.type == "truth" or (self.type == "integer" and self.bounds is not None and self._whole_values <= 2)
+        return self.type == "truth" or (self.type == "integer" and self.bounds is not None and self.whole_values <= 2)
 
     @property
-    def _whole_values(self) -> int:
+    def whole_values(self) -> int:
+        """How many whole numbers lie between the bounds."""
         lower, upper = self.required_limits()
         return math.floor(upper) - math.ceil(lower) + 1
 

@@ -169,10 +169,10 @@ class StatisticalDatabase:
         mode = desk.mode(name)
         with self._turns.take((name, query.table, query.digest())), desk.growth.reading():
             told = mode.ask(query, name, Wish(epsilon, error, records))
-        values, low, high = told.figures.frames(query, desk.table)
+        values, low, high, covered, share = told.figures.frames(query, desk.table)
         return Answer(
             values, mode.name, low, high, told.figures.confidence, told.cost, mode.remaining(name),
-            told.cached, told.figures.notes, query,
+            told.cached, told.figures.notes, query, covered, share,
         )  # fmt: skip
 
     def dry_run(
@@ -221,6 +221,8 @@ class StatisticalDatabase:
 
     def close(self) -> None:
         """Let go of data and ledger."""
+        for desk in self._desks.values():
+            desk.close()
         self._backend.close()
         self.ledger.close()
 

@@ -1,4 +1,4 @@
-"""True answers, refused when with all earlier ones they would determine somebody's value."""
+"""True answers: by the sums of base groups, or refused when with all earlier ones they would determine a value."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from numpy.typing import NDArray
 
 from discretion.errors import QueryRefused
 from discretion.online.answering.mode import Desk, Told, Wish
+from discretion.online.answering.protection import Cells, Protection
 from discretion.online.answers import Figures, Value
+from discretion.online.audit.base_groups import OTHERS, Reach
 from discretion.online.audit.interval import Response
+from discretion.online.audit.limits import size_problem
 from discretion.online.audit.moments import moments_of
 from discretion.online.backend import GroupKey
 from discretion.online.estimate import Estimate, TableBudget
@@ -23,31 +26,40 @@ from discretion.online.query import Aggregate, Query
 Ints = NDArray[np.int64]
 _EXTRA = "discretion: sum "
 _NOTE = "true figures; a question that with earlier ones would determine somebody's value is refused"
+_NOTHING = (
+    "no base group lies in the question as a whole; ask about more people, or by the columns that made the groups"
+)
 _BOUNDED = "some figures are told as a bound or not at all, because they would narrow somebody's value too much"
 
 
 class ExactMode:
-    """Answers under the audit of a table's history.
+    """Answers by base groups, or under the audit of a table's history; `protection` says which column has which rule.
 
-    Whose value is missing counts as public: rows without a value are in no query set.
+    Whose value is missing counts as public: rows without a value are in no query set and in no base group.
     """
 
     name = "exact+audit"
 
-    def __init__(self, desk: Desk, policy: ExactPolicy, history: History) -> None:
-        self._desk, self._policy, self._history = desk, policy, history
+    def __init__(self, desk: Desk, policy: ExactPolicy, history: History, protection: Protection) -> None:
+        self._desk, self._policy, self._history, self._protection = desk, policy, history, protection
 
     def ask(self, query: Query, user: str, wish: Wish) -> Told:  # noqa: ARG002 - nothing is spent
-        """Audit, charge, compute, record, answer."""
+        """Decide, charge, compute, record, answer."""
         question = query.canonical()
         stored = self._history.find_answer(question, user=user)
         if isinstance(stored, dict):
             return Told(Figures.from_text(json.dumps(stored)), cached=True)
         try:
-            sets, everybody = self._sets(question)
+            by_groups = self._protection.rule(moments_of(question, self._desk.table)) == "groups"
+            if by_groups and not self._policy.interval_audit:
+                cells, told = self._whole_groups(question)
+            else:
+                sets, everybody = self._sets(question, by_groups=by_groups)
         except QueryRefused as refusal:
             self._desk.note_refusal(question, user, refusal)
             raise
+        if by_groups and not self._policy.interval_audit:
+            return self._by_groups(question, user, cells, told)
         admission = self._history.admit(user, question, sets, self._policy, everybody=everybody)
         found, sums = self._compute(question, admission.columns)
         totals = {c: [sums.get(key, {}).get(c, 0.0) for key in admission.keys] for c in admission.columns}
@@ -76,8 +88,67 @@ class ExactMode:
     def remaining(self, user: str) -> None:
         """There is no budget."""
 
-    def _sets(self, query: Query) -> tuple[dict[GroupKey, Ints], int | None]:
-        """Give the rows with a value in each group, and how many people have one.
+    def _whole_groups(self, query: Query) -> tuple[Cells, dict[str, Reach]]:
+        """Say which base groups each cell can be told for; by public columns only, whatever the values are."""
+        cells = self._protection.cells(query)
+        found = {c: self._large_enough(c, self._protection.told(c, cells)) for c in moments_of(query, self._desk.table)}
+        if not any(told.covered.any() for told in found.values()):
+            raise QueryRefused(_NOTHING)
+        return cells, found
+
+    def _large_enough(self, column: str, told: Reach) -> Reach:
+        """Leave out cells of fewer people than the policy wants, inside or outside."""
+        least = self._policy.min_query_size
+        if least <= OTHERS + 1:  # one group is enough
+            return told
+        everybody = self._protection.people(column)
+        sizes = [self._protection.people_in(column, groups) for groups in told.groups]
+        good = np.array([size_problem(size, everybody, least) is None for size in sizes], np.bool_)
+        groups = tuple(found if fine else found[:0] for found, fine in zip(told.groups, good, strict=True))
+        return Reach(told.asked, np.where(good, told.covered, 0), groups)
+
+    def _by_groups(self, query: Query, user: str, cells: Cells, told: Mapping[str, Reach]) -> Told:
+        """Charge, then add up the sums of base groups; what is public comes from the database."""
+        entry = self._desk.charge(query, user, "exact")
+        known = tuple(a for a in query.aggregates if a.column is not None and a.column not in told)
+        public = {}
+        if known:
+            asked = Query(query.table, known, query.where, query.group_by)
+            width = len(query.group_by)
+            public = {row[:width]: row[width:] for row in self._desk.backend.exact(asked).rows()}
+        values: list[tuple[Value, ...]] = []
+        covered: list[tuple[Value, ...]] = []
+        asked_about: list[tuple[Value, ...]] = []
+        for i, key in enumerate(cells.keys):
+            line: list[tuple[Value, Value, Value]] = []
+            for aggregate in query.aggregates:
+                column = aggregate.column
+                if column is None:
+                    line.append((int(cells.rows[i]), None, None))
+                elif column not in told:
+                    line.append((public[key][known.index(aggregate)], None, None))
+                else:
+                    line.append(self._figure(aggregate, told[column], i))
+            for part, rows in enumerate((values, covered, asked_about)):
+                rows.append(tuple(cell[part] for cell in line))
+        shares = [_extent(column, found) for column, found in told.items()]
+        figures = Figures(
+            cells.keys, tuple(values), notes=tuple(shares), covered=tuple(covered), asked=tuple(asked_about)
+        )
+        content = {"responses": {}, "answer": json.loads(figures.to_text())}
+        self._desk.ledger.record_answer(entry.id, json.dumps(content, ensure_ascii=False))
+        return Told(figures)
+
+    def _figure(self, aggregate: Aggregate, told: Reach, cell: int) -> tuple[Value, Value, Value]:
+        """Give a sum or a mean with the numbers of records it is over and was asked about."""
+        size, asked = int(told.covered[cell]), int(told.asked[cell])
+        if size == 0:
+            return None, 0, asked
+        total = self._protection.total(aggregate.column or "", told.groups[cell])
+        return total / size if aggregate.function == "mean" else total, size, asked
+
+    def _sets(self, query: Query, *, by_groups: bool) -> tuple[dict[GroupKey, Ints], int | None]:
+        """Give the rows with a value in each group, and how many people have one; `by_groups` whole base groups only.
 
         Several sensitive columns must be missing in the same rows of each group.
         """
@@ -93,6 +164,16 @@ class ExactMode:
             if any(not np.array_equal(present[0], other) for other in present[1:]):
                 raise QueryRefused("these columns have values for different people; ask for one of them at a time")
             found[key] = present[0]
+        if by_groups:
+            cells, told = self._whole_groups(query)
+            listed = [told[columns[0]].groups[cells.keys.index(key)] for key in found]
+            if any(
+                not np.array_equal(g, h)
+                for c in columns
+                for g, h in zip(told[c].groups, told[columns[0]].groups, strict=True)
+            ):
+                raise QueryRefused("these columns have different base groups; ask for one of them at a time")
+            found = {k: self._protection.records(columns[0], g) for k, g in zip(found, listed, strict=True)}
         return found, self._people_with_a_value(gaps[0])
 
     def _people_with_a_value(self, gap: Ints) -> int:
@@ -115,6 +196,17 @@ class ExactMode:
             totals = zip(extra, row[width + count :], strict=True)
             sums[key] = {column: 0.0 if total is None else float(total) for column, total in totals}
         return figures, sums
+
+
+def _extent(column: str, told: Reach) -> str:
+    """Say how much of what was asked about the figures of a column are over."""
+    asked = told.asked[told.asked > 0]
+    shares = 100 * told.covered[told.asked > 0] / asked
+    about = f"{shares.min():.0f} to {shares.max():.0f}" if len(set(shares)) > 1 else f"{shares[0]:.0f}"
+    return (
+        f"figures of {column!r} are over whole base groups only: {about} % of the records asked about; cells need not "
+        "add up across tables"
+    )
 
 
 def _figures(

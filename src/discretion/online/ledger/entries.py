@@ -20,7 +20,7 @@ class NoLedger(DataError):
     """There is no ledger where one was to be read."""
 
 
-Kind = Literal["exact", "dp", "perturbed", "refused", "insider", "update", "answer"]
+Kind = Literal["exact", "dp", "perturbed", "refused", "insider", "update", "groups", "answer"]
 ANSWERED: tuple[Kind, ...] = ("exact", "dp", "perturbed")
 """Kinds of entries that an answer may follow."""
 _MOST = 2**62

@@ -59,7 +59,8 @@ class DpPolicy(Declared):
 class PerturbedPolicy(Declared):
     """Answers changed a little, the same for the same records: cell keys, rounding, size control.
 
-    Weaker than the other two: many answers together may give somebody away.
+    Carries no guarantee, and is never chosen unless the owner names it: many answers together may give somebody away.
+    Of sensitive columns that say yes or no, or have fewer than 12 values, nothing is told.
     """
 
     mode: Literal["perturbed"]
@@ -70,9 +71,11 @@ class PerturbedPolicy(Declared):
     """largest change of a count by its cell key; 0: no perturbation"""
     variance: float = Field(1.0, gt=0)
     """variance of the change of a count"""
-    magnitude_percent: float = Field(5.0, ge=0, le=100)
-    """largest change of a sum by its cell key, in percent of its largest contribution; of whole numbers (integer, yes
-    or no) at least `deviation`"""
+    magnitude_percent: float = Field(100.0, ge=0, le=100)
+    """largest change of a sum by its cell key, in percent of its three largest contributions (weighed .5, .3, .2), or
+    of the mean size of a value where that is larger; of whole numbers at least `deviation`"""
+    max_answers: int | None = Field(None, ge=1)
+    """figures of one sensitive column that all users together are told; none: half as many as there are people"""
     rounding_base: float | None = Field(None, gt=0)
     """answers are rounded to multiples of it; none: not rounded"""
 

@@ -104,8 +104,13 @@ class ExactMode:
         everybody = self._protection.people(column)
         sizes = [self._protection.people_in(column, groups) for groups in told.groups]
         good = np.array([size_problem(size, everybody, least) is None for size in sizes], np.bool_)
-        groups = tuple(found if fine else found[:0] for found, fine in zip(told.groups, good, strict=True))
-        return Reach(told.asked, np.where(good, told.covered, 0), groups)
+        counts = np.diff(told.ends, prepend=0)
+        return Reach(
+            told.asked,
+            np.where(good, told.covered, 0),
+            told.whole[np.repeat(good, counts)],
+            np.cumsum(np.where(good, counts, 0)),
+        )
 
     def _by_groups(self, query: Query, user: str, cells: Cells, told: Mapping[str, Reach]) -> Told:
         """Charge, then add up the sums of base groups; what is public comes from the database."""
@@ -116,6 +121,7 @@ class ExactMode:
             asked = Query(query.table, known, query.where, query.group_by)
             width = len(query.group_by)
             public = {row[:width]: row[width:] for row in self._desk.backend.exact(asked).rows()}
+        totals = {column: self._protection.totals(column, found) for column, found in told.items()}
         values: list[tuple[Value, ...]] = []
         covered: list[tuple[Value, ...]] = []
         asked_about: list[tuple[Value, ...]] = []
@@ -128,7 +134,7 @@ class ExactMode:
                 elif column not in told:
                     line.append((public[key][known.index(aggregate)], None, None))
                 else:
-                    line.append(self._figure(aggregate, told[column], i))
+                    line.append(_figure(aggregate, totals[column][i], told[column], i))
             for part, rows in enumerate((values, covered, asked_about)):
                 rows.append(tuple(cell[part] for cell in line))
         shares = [_extent(column, found) for column, found in told.items()]
@@ -138,14 +144,6 @@ class ExactMode:
         content = {"responses": {}, "answer": json.loads(figures.to_text())}
         self._desk.ledger.record_answer(entry.id, json.dumps(content, ensure_ascii=False))
         return Told(figures)
-
-    def _figure(self, aggregate: Aggregate, told: Reach, cell: int) -> tuple[Value, Value, Value]:
-        """Give a sum or a mean with the numbers of records it is over and was asked about."""
-        size, asked = int(told.covered[cell]), int(told.asked[cell])
-        if size == 0:
-            return None, 0, asked
-        total = self._protection.total(aggregate.column or "", told.groups[cell])
-        return total / size if aggregate.function == "mean" else total, size, asked
 
     def _sets(self, query: Query, *, by_groups: bool) -> tuple[dict[GroupKey, Ints], int | None]:
         """Give the rows with a value in each group, and how many people have one; `by_groups` whole base groups only.
@@ -196,6 +194,14 @@ class ExactMode:
             totals = zip(extra, row[width + count :], strict=True)
             sums[key] = {column: 0.0 if total is None else float(total) for column, total in totals}
         return figures, sums
+
+
+def _figure(aggregate: Aggregate, total: float, told: Reach, cell: int) -> tuple[Value, Value, Value]:
+    """Give a sum or a mean with the numbers of records it is over and was asked about."""
+    size, asked = int(told.covered[cell]), int(told.asked[cell])
+    if size == 0:
+        return None, 0, asked
+    return total / size if aggregate.function == "mean" else total, size, asked
 
 
 def _extent(column: str, told: Reach) -> str:

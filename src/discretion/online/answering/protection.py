@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -20,12 +20,15 @@ from discretion.online.audit.base_groups import (
     BaseGroups,
     Reach,
     base_groups,
+    number_lines,
     pack_groups,
     unpack_groups,
 )
+from discretion.online.audit.elements import ascending
 from discretion.online.audit.linear import SQUARES, SUM
 from discretion.online.audit.moments import Moments, told_moments
 from discretion.online.backend import GroupKey, Limits
+from discretion.online.backends.answers import group_key
 from discretion.online.catalog import TableSpec
 from discretion.online.column import ColumnSpec
 from discretion.online.ledger import Charge, unpack_sets
@@ -36,8 +39,6 @@ if TYPE_CHECKING:
 
 Ints = NDArray[np.int64]
 Rule = Literal["groups", "audit", "none"]
-FEWEST_VALUES = 12
-"""columns of fewer different values have no true sums: too often a group has one value throughout"""
 MOST_AT_A_BOUND = 0.3
 """columns with a larger share of values at a bound have no true sums: a group entirely at it would be told"""
 _SMALL = 20_000
@@ -67,17 +68,12 @@ def rule_of(spec: ColumnSpec, values: pl.Series) -> Rule:
     ... )
     ('audit', 'none')
     """
-    if spec.is_yes_or_no or not spec.is_numeric:
+    if not spec.is_numeric or spec.has_few_values(values):
         return "none"
     found = values.drop_nulls().to_numpy()
-    whole = spec.type == "integer" or (spec.whole is not False and bool(np.all(found == np.floor(found))))
-    if whole and spec.bounds is not None and spec.whole_values < FEWEST_VALUES:
+    if _at_a_bound(spec, found) > max(MOST_AT_A_BOUND * len(found), 2):
         return "none"
-    different = len(np.unique(found))
-    few = different < min(FEWEST_VALUES, -(-len(found) // 2)) or (different <= 2 < len(found))
-    if few or _at_a_bound(spec, found) > max(MOST_AT_A_BOUND * len(found), 2):
-        return "none"
-    return "groups" if whole or spec.bounds is not None else "audit"
+    return "groups" if spec.bounds is not None or spec.is_whole(values) else "audit"
 
 
 def _at_a_bound(spec: ColumnSpec, values: NDArray[np.float64]) -> int:
@@ -209,7 +205,9 @@ class Protection:
         if profiles is not None and query.columns_in_where() | set(query.group_by) <= profiles.columns:
             return profiles.cells(query)
         members = self._desk.backend.members(query.table, query.where, query.group_by, unit="row")
-        label = _labels(members.values(), len(self.owner))
+        label = np.full(len(self.owner), NOWHERE, np.int64)
+        for number, found in enumerate(members.values()):
+            label[found] = number
         rows = np.array([len(found) for found in members.values()], np.int64)
         return Cells(tuple(members), label, rows, by_profile=False)
 
@@ -235,16 +233,9 @@ class Protection:
         inside = np.isin(self._groups[column].group[: len(self.owner)], groups)
         return np.flatnonzero(inside).astype(np.int64)
 
-    def total(self, column: str, groups: Ints) -> int | float:
-        """Add up the sums of base groups."""
-        return self._sums[column].total(groups)
-
-
-def _labels(members: Iterable[Ints], size: int) -> Ints:
-    label = np.full(size, NOWHERE, np.int64)
-    for number, found in enumerate(members):
-        label[found] = number
-    return label
+    def totals(self, column: str, reach: Reach) -> list[int] | list[float]:
+        """Add up the sums of the base groups in each cell."""
+        return self._sums[column].totals(reach)
 
 
 def _is_union(members: Ints, group: Ints) -> bool:
@@ -275,11 +266,14 @@ class _Sums:
             parts = zip(ends - groups.size, ends, strict=True)
             self._sum = np.array([math.fsum(listed[first:end].tolist()) for first, end in parts])
 
-    def total(self, groups: Ints) -> int | float:
-        """Add up the sums of some groups."""
-        if self._whole:
-            return (int(self._high[groups].sum()) << 32) + int(self._low[groups].sum())
-        return math.fsum(self._sum[groups].tolist())
+    def totals(self, reach: Reach) -> list[int] | list[float]:
+        """Add up the sums of the groups in each cell."""
+        if not self._whole:
+            return [math.fsum(self._sum[groups].tolist()) for groups in reach.groups]
+        first = np.concatenate([[0], reach.ends[:-1]])
+        added = (np.concatenate([[0], np.cumsum(half[reach.whole])]) for half in (self._high, self._low))
+        high, low = ((half[reach.ends] - half[first]).tolist() for half in added)
+        return [(h << 32) + rest for h, rest in zip(high, low, strict=True)]
 
 
 def _halves(values: Ints) -> tuple[Ints, Ints]:
@@ -319,11 +313,13 @@ class _Profiles:
         self._rows = grouped[_ROW].list.len().to_numpy().astype(np.int64)
         self._profile = np.zeros(rows, np.int64)
         self._profile[grouped[_ROW].explode().drop_nulls().to_numpy()] = np.repeat(np.arange(len(grouped)), self._rows)
-        ranks = [grouped[name].rank("dense").fill_null(0).to_numpy() for name in base]
-        self._codes = np.column_stack([np.zeros((len(grouped), 0)), *ranks]).astype(np.int64)
+        self._frame = grouped.select(chosen)
+        ranked = self._frame.select(pl.all().rank("dense").fill_null(0).cast(pl.Int64))
+        self._ranks = {name: ranked[name].to_numpy() for name in chosen}
+        self._codes = np.column_stack([np.zeros((len(grouped), 0), np.int64), *(self._ranks[name] for name in base)])
         spec = TableSpec(name=table.name, columns={name: table.columns[name] for name in chosen})
-        limits = Limits() if desk.max_groups is None else Limits(groups=desk.max_groups)
-        self._backend = DuckdbBackend([spec], {table.name: grouped.select(chosen)}, limits)
+        self._limits = Limits(threads=1) if desk.max_groups is None else Limits(threads=1, groups=desk.max_groups)
+        self._backend = DuckdbBackend([spec], {table.name: self._frame}, self._limits)
 
     @staticmethod
     def _few(columns: list[pl.Series], values: int, rows: int) -> bool:
@@ -335,21 +331,23 @@ class _Profiles:
 
     def groups(self, left: Ints, known: Ints) -> Ints:
         """Make base groups of some records; people whom somebody knows are not counted."""
-        profiles, profile = np.unique(self._profile[left], return_inverse=True)
+        present = np.bincount(self._profile[left], minlength=len(self._rows)) > 0
+        profile = (np.cumsum(present) - 1)[self._profile[left]]
         most = int(self._owner.max(initial=0)) + 1
-        pairs = np.unique(profile * most + self._owner[left])
-        pairs = pairs[~np.isin(pairs % most, known)]
+        pairs = ascending(profile * most + self._owner[left])
+        pairs = pairs[~np.isin(pairs % most, known)] if len(known) else pairs
         of, person = pairs // most, pairs % most
-        alone = len(np.unique(person)) == len(person)
+        alone = len(ascending(person)) == len(person)
 
         def people(number: Ints) -> Ints:
             inside, count = number[of] >= 0, int(number.max()) + 1
             if alone:
                 return np.bincount(number[of][inside], minlength=count).astype(np.int64)
-            found = np.unique(number[of][inside] * most + person[inside])
+            found = ascending(number[of][inside] * most + person[inside])
             return np.bincount(found // most, minlength=count).astype(np.int64)
 
-        return base_groups(self._codes[profiles], people)[profile]
+        made: Ints = base_groups(self._codes[present], people)[profile]
+        return made
 
     def atoms(self, values: pl.Series, groups: BaseGroups) -> tuple[Ints, Ints, Ints]:
         """Give pairs of profile and group (or none), and how many records with a value each has."""
@@ -362,9 +360,16 @@ class _Profiles:
         """Find the cells of a question among the profiles."""
         if self._backend is None:
             return Cells(((),), np.zeros(len(self._rows), np.int64), np.array([self._rows.sum()]), by_profile=True)
-        members = self._backend.members(query.table, query.where, query.group_by, unit="row")
-        rows = np.array([int(self._rows[found].sum()) for found in members.values()], np.int64)
-        return Cells(tuple(members), _labels(members.values(), len(self._rows)), rows, by_profile=True)
+        (found,) = self._backend.members(query.table, query.where, unit="row").values()
+        codes = [self._ranks[name][found] for name in query.group_by]
+        cell, first = number_lines(np.column_stack([np.zeros((len(found), 0), np.int64), *codes]))
+        if len(first) > self._limits.groups:
+            raise QueryRefused(f"the answer would have more than {self._limits.groups:,} groups")
+        keys = self._frame[found[first]].select(query.group_by).rows() if query.group_by else [()]
+        label = np.full(len(self._rows), NOWHERE, np.int64)
+        label[found] = cell
+        rows = np.bincount(cell, self._rows[found], len(keys)).astype(np.int64)
+        return Cells(tuple(map(group_key, keys)), label, rows, by_profile=True)
 
     def close(self) -> None:
         """Let go of the database of profiles."""

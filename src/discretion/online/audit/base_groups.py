@@ -12,6 +12,8 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from discretion.online.audit.elements import ascending
+
 Ints = NDArray[np.int64]
 OTHERS = 9
 """with how many others everybody shares a group, at least"""
@@ -50,7 +52,7 @@ def base_groups(codes: Ints, people: Callable[[Ints], Ints], others: int = OTHER
         number = np.full(count, NOWHERE, np.int64)
         if len(left) == 0:
             return 0, number
-        number[left] = _rank(codes[left][:, list(columns)])
+        number[left] = number_lines(codes[left][:, list(columns)])[0]
         size = people(number)
         good = size > others
         new = np.where(good, np.cumsum(good) - 1, NOWHERE)
@@ -72,13 +74,13 @@ def base_groups(codes: Ints, people: Callable[[Ints], Ints], others: int = OTHER
     return group
 
 
-def _rank(codes: Ints) -> Ints:
-    """Number the different lines from 0."""
-    number = np.zeros(len(codes), np.int64)
+def number_lines(codes: Ints) -> tuple[Ints, Ints]:
+    """Number the different lines from 0; give the number of each line, and the first line of each number."""
+    number, first = np.zeros(len(codes), np.int64), np.zeros(1, np.int64)
     for column in codes.T:
         key = number * (int(column.max(initial=0)) + 1) + column
-        number = np.unique(key, return_inverse=True)[1].astype(np.int64)
-    return number
+        _, first, number = np.unique(key, return_index=True, return_inverse=True)
+    return number.astype(np.int64), first
 
 
 @dataclass(frozen=True)
@@ -89,8 +91,15 @@ class Reach:
     """records with a value in each cell"""
     covered: Ints
     """records of the groups that lie in each cell"""
-    groups: tuple[Ints, ...]
-    """these groups"""
+    whole: Ints
+    """these groups, cell by cell"""
+    ends: Ints
+    """where the groups of each cell end"""
+
+    @property
+    def groups(self) -> tuple[Ints, ...]:
+        """The groups of each cell."""
+        return tuple(np.split(self.whole, self.ends[:-1]))
 
 
 class BaseGroups:
@@ -135,7 +144,7 @@ class BaseGroups:
         """the records in groups, group by group"""
         self.size = np.bincount(group[self.records], minlength=self.count).astype(np.int64)
         counted = self.records if known is None else self.records[~np.isin(owner[self.records], known)]
-        pairs = np.unique(group[counted] * (int(owner.max(initial=0)) + 1) + owner[counted])
+        pairs = ascending(group[counted] * (int(owner.max(initial=0)) + 1) + owner[counted])
         people = np.bincount(pairs // (int(owner.max(initial=0)) + 1), minlength=self.count)
         self.usable = people > others
         self.usable[group[here:][group[here:] >= 0]] = False
@@ -158,14 +167,13 @@ class BaseGroups:
         cell = lead[whole]
         covered = np.bincount(cell, self.size[whole], cells).astype(np.int64)
         order = np.argsort(cell, kind="stable")
-        ends = np.cumsum(np.bincount(cell, minlength=cells))[:-1]
-        return Reach(asked, covered, tuple(np.split(whole[order], ends)))
+        return Reach(asked, covered, whole[order], np.cumsum(np.bincount(cell, minlength=cells)))
 
     def people_in(self, groups: Ints, owner: Ints) -> int:
         """Count the people of groups."""
         inside = np.zeros(self.count, np.bool_)
         inside[groups] = True
-        return len(np.unique(owner[self.records[inside[self.group[self.records]]]]))
+        return len(ascending(owner[self.records[inside[self.group[self.records]]]]))
 
 
 def pack_groups(columns: tuple[str, ...], group: Ints) -> tuple[str, bytes]:

@@ -91,7 +91,7 @@ class Charge:
     """the canonical question, as JSON"""
     cost: Cost = FREE
     sets: bytes | None = None
-    """query sets of a true answer, as `pack_sets` gives them"""
+    """query sets of a true answer, as `pack_sets` gives them; of a perturbed one the number of its cells"""
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind) or self.kind == "answer":

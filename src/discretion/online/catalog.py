@@ -189,6 +189,9 @@ class ServerSpec(Declared):
     """largest request"""
     query_seconds: float = Field(30.0, gt=0)
     """longest time a question may take"""
+    answer_step_seconds: float = Field(0.1, ge=0, le=60)
+    """private answers, and refusals of them, leave so long after the question, or twice, four times … as long; 0: at
+    once, and how long an answer took may tell how many people it is over"""
     memory: str = Field("1GB", pattern=r"^\d+(\.\d+)?\s?[KMGT]i?B$")
     """memory of the embedded database"""
     threads: int | None = Field(None, ge=1)

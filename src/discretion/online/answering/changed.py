@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from contextlib import suppress
 
 from discretion.errors import QueryRefused
 from discretion.online.answering.mode import Desk, Told, Wish, canonical_text, whole
@@ -25,6 +26,10 @@ class PerturbedMode:
     def __init__(self, desk: Desk, policy: PerturbedPolicy, keys: CellKeys) -> None:
         self._desk, self._policy, self._keys = desk, policy, keys
         self._measured = Measured(desk.backend, desk.table)
+        for name in desk.table.visible:  # read now what decides about refusals, not when somebody asks
+            if desk.table.columns[name].role == "sensitive":
+                with suppress(QueryRefused):
+                    self._measured.of(name)
         self._told: dict[str, int] = {}
         self._asked: set[str] = set()
         self._seen = 0

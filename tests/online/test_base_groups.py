@@ -15,6 +15,7 @@ import discretion as dc
 from discretion.online.answering.protection import rule_of
 from discretion.online.audit import LinearAudit
 from discretion.online.audit.base_groups import OTHERS, BaseGroups, base_groups
+from discretion.online.catalog import ServiceSpec
 from discretion.online.column import ColumnSpec
 from tests.online import attackers
 
@@ -435,3 +436,21 @@ def test_min_query_size_counts_people_in_whole_groups() -> None:
         assert answer.covered is not None
         assert answer.covered["s"].to_list() == [n if 60 <= n <= 140 else 0 for n in sizes]
         assert [s is None for s in answer.frame["s"]] == [not 60 <= n <= 140 for n in sizes]
+
+
+def test_a_table_in_postgresql_tells_the_same(postgres_url: str) -> None:
+    import psycopg
+
+    frame = people_frame(300)
+    with psycopg.connect(postgres_url) as base:
+        base.execute("DROP TABLE IF EXISTS grouped")
+        base.execute("CREATE TABLE grouped (n bigserial, id bigint, sex text, region text, age bigint)")
+        for row in frame.rows():
+            base.execute("INSERT INTO grouped (id, sex, region, age) VALUES (%s, %s, %s, %s)", row)
+    spec = {"columns": {**PUBLIC, "age": AGE}, "source": f"{postgres_url}?table=grouped", "row_key": "n"}
+    service = ServiceSpec(tables={"data": spec}, users={"ann": {}}, ledger=":memory:")
+    with dc.StatisticalDatabase(service) as remote, opened(frame) as local:
+        for asked in ("region, avg(age) FROM data GROUP BY region", "sum(age) FROM data WHERE id < 290"):
+            answers = [database.ask(f"SELECT {asked}") for database in (remote, local)]
+            assert answers[0].frame.equals(answers[1].frame)
+            assert answers[0].covered is not None and answers[0].covered.equals(answers[1].covered)  # type: ignore[arg-type]

@@ -64,7 +64,7 @@ def questions(people: int, seed: int) -> Iterator[tuple[tuple[str, ...], Any]]:
     ]
     yield from by_columns
     while True:
-        chosen = np.flatnonzero(rng.random(people) < min(0.5, 900 / people))
+        chosen = np.flatnonzero(rng.random(people) < min(0.5, 100 / people))
         yield (), Condition("id", "in", tuple(chosen.tolist()))
 
 

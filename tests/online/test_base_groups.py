@@ -320,6 +320,32 @@ def test_sets_without_one_person_are_told_without_the_whole_group() -> None:
         assert all(total - answer.frame.item() > TOP for answer in told)  # a whole group is missing, not one person
 
 
+def test_the_interval_audit_stands_on_base_groups() -> None:
+    """Sums are over whole groups with it as without it; those at the ends are told as bounds."""
+    asked = "SELECT sum(age) AS s, avg(age) AS m, count(*) AS n FROM data WHERE id != 3"
+    told = []
+    for audited in (False, True):
+        with opened(people_frame(200), policy={"mode": "exact+audit", "interval_audit": audited}) as database:
+            answer = database.ask(asked)
+            assert answer.covered is not None
+            told.append((answer.frame.rows(), answer.covered.rows()))
+    assert told[0] == told[1] and told[0][0][0][2] == 199
+    low = people_frame(200).with_columns(
+        age=pl.Series([i % 15 for i in range(200)]), sex=pl.lit("f"), region=pl.lit("a")
+    )
+    with opened(
+        low, {**AGE, "bounds": (0, 10_000)}, policy={"mode": "exact+audit", "interval_audit": True}
+    ) as database:
+        answer = database.ask("SELECT sum(age) AS s FROM data")
+        assert answer.frame.item() == low["age"].sum()  # far from the ends for so many people
+    few = low.head(10)
+    with opened(
+        few, {**AGE, "bounds": (0, 10_000)}, policy={"mode": "exact+audit", "interval_audit": True}
+    ) as database:
+        answer = database.ask("SELECT sum(age) AS s FROM data")
+        assert answer.frame.item() is None and answer.high is not None and answer.high.item() >= 1000
+
+
 def test_decisions_do_not_depend_on_values_or_order() -> None:
     asked = [
         "SELECT region, sum(age) FROM data GROUP BY region",

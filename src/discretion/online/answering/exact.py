@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -51,28 +51,21 @@ class ExactMode:
             return Told(Figures.from_text(json.dumps(stored)), cached=True)
         try:
             by_groups = self._protection.rule(moments_of(question, self._desk.table)) == "groups"
-            if by_groups and not self._policy.interval_audit:
+            if by_groups:
                 cells, told = self._whole_groups(question)
             else:
-                sets, everybody = self._sets(question, by_groups=by_groups)
+                sets, everybody = self._sets(question)
         except QueryRefused as refusal:
             self._desk.note_refusal(question, user, refusal)
             raise
-        if by_groups and not self._policy.interval_audit:
+        if by_groups:
             return self._by_groups(question, user, cells, told)
         admission = self._history.admit(user, question, sets, self._policy, everybody=everybody)
         found, sums = self._compute(question, admission.columns)
         totals = {c: [sums.get(key, {}).get(c, 0.0) for key in admission.keys] for c in admission.columns}
-        sizes = {key: len(members) for key, members in zip(admission.keys, admission.sets, strict=True)}
-        made: list[Figures] = []
-
-        def render(responses: Mapping[str, list[Response]]) -> object:
-            told = {c: dict(zip(admission.keys, listed, strict=True)) for c, listed in responses.items()}
-            made.append(_figures(question, found, told, sizes))
-            return json.loads(made[-1].to_text())
-
-        self._history.settle(admission, totals, render)
-        return Told(made[-1])
+        figures = Figures(tuple(found), tuple(found.values()))
+        self._history.settle(admission, totals, lambda _: json.loads(figures.to_text()))
+        return Told(figures)
 
     def dry_run(self, query: Query, user: str, wish: Wish) -> Estimate:  # noqa: ARG002
         """True answers cost nothing and have no error."""
@@ -94,6 +87,9 @@ class ExactMode:
         found = {c: self._large_enough(c, self._protection.told(c, cells)) for c in moments_of(query, self._desk.table)}
         if not any(told.covered.any() for told in found.values()):
             raise QueryRefused(_NOTHING)
+        first, *others = found.values()
+        if self._policy.interval_audit and any(not np.array_equal(first.whole, told.whole) for told in others):
+            raise QueryRefused("these columns have different base groups; ask for one of them at a time")
         return cells, found
 
     def _large_enough(self, column: str, told: Reach) -> Reach:
@@ -113,40 +109,74 @@ class ExactMode:
         )
 
     def _by_groups(self, query: Query, user: str, cells: Cells, told: Mapping[str, Reach]) -> Told:
-        """Charge, then add up the sums of base groups; what is public comes from the database."""
-        entry = self._desk.charge(query, user, "exact")
+        """Charge, then add up the sums of base groups; with the interval audit they may be told as bounds."""
+        if not self._policy.interval_audit:
+            entry = self._desk.charge(query, user, "exact")
+            totals = {column: self._protection.totals(column, found) for column, found in told.items()}
+            figures = self._grouped_figures(query, cells, told, totals, {})
+            content = {"responses": {}, "answer": json.loads(figures.to_text())}
+            self._desk.ledger.record_answer(entry.id, json.dumps(content, ensure_ascii=False))
+            return Told(figures)
+        column, reach = next(iter(told.items()))
+        listed = zip(cells.keys, reach.groups, strict=True)
+        sets = {key: self._protection.records(column, groups) for key, groups in listed}
+        everybody = self._protection.people(column)
+        admission = self._history.admit(user, query, sets, self._policy, everybody=everybody)
+        totals = {column: self._protection.totals(column, found) for column, found in told.items()}
+        made: list[Figures] = []
+
+        def render(responses: Mapping[str, list[Response]]) -> object:
+            made.append(self._grouped_figures(query, cells, told, totals, responses))
+            return json.loads(made[-1].to_text())
+
+        self._history.settle(admission, totals, render)
+        return Told(made[-1])
+
+    def _grouped_figures(
+        self,
+        query: Query,
+        cells: Cells,
+        told: Mapping[str, Reach],
+        totals: Mapping[str, Sequence[float]],
+        responses: Mapping[str, Sequence[Response]],
+    ) -> Figures:
+        """Put the answer together from sums of base groups, what the audit lets out of them, and public figures."""
         known = tuple(a for a in query.aggregates if a.column is not None and a.column not in told)
-        public = {}
+        public, width = {}, len(query.group_by)
         if known:
             asked = Query(query.table, known, query.where, query.group_by)
-            width = len(query.group_by)
             public = {row[:width]: row[width:] for row in self._desk.backend.exact(asked).rows()}
-        totals = {column: self._protection.totals(column, found) for column, found in told.items()}
-        values: list[tuple[Value, ...]] = []
-        covered: list[tuple[Value, ...]] = []
-        asked_about: list[tuple[Value, ...]] = []
+        parts: tuple[list[tuple[Value, ...]], ...] = ([], [], [], [], [])
         for i, key in enumerate(cells.keys):
-            line: list[tuple[Value, Value, Value]] = []
+            line: list[tuple[Value, ...]] = []
             for aggregate in query.aggregates:
-                column = aggregate.column
-                if column is None:
-                    line.append((int(cells.rows[i]), None, None))
-                elif column not in told:
-                    line.append((public[key][known.index(aggregate)], None, None))
+                column = aggregate.column or ""
+                if column in told:
+                    size, asked_about = int(told[column].covered[i]), int(told[column].asked[i])
+                    total = totals[column][i]
+                    value = None if size == 0 else total / size if aggregate.function == "mean" else total
+                    response = responses[column][i] if column in responses and size else Response("exact", 0.0)
+                    line.append((*_told(aggregate, value, response, size), size, asked_about))
                 else:
-                    line.append(_figure(aggregate, totals[column][i], told[column], i))
-            for part, rows in enumerate((values, covered, asked_about)):
+                    value = public[key][known.index(aggregate)] if column else int(cells.rows[i])
+                    line.append((value, value, value, None, None))
+            for part, rows in enumerate(parts):
                 rows.append(tuple(cell[part] for cell in line))
-        shares = [_extent(column, found) for column, found in told.items()]
-        figures = Figures(
-            cells.keys, tuple(values), notes=tuple(shares), covered=tuple(covered), asked=tuple(asked_about)
+        values, low, high, covered, asked_records = map(tuple, parts)
+        bounded = any(response.kind != "exact" for listed in responses.values() for response in listed)
+        return Figures(
+            cells.keys,
+            values,
+            low if bounded else None,
+            high if bounded else None,
+            1.0 if bounded else None,
+            (*(_extent(column, found) for column, found in told.items()), *((_BOUNDED,) if bounded else ())),
+            covered=covered,
+            asked=asked_records,
         )
-        content = {"responses": {}, "answer": json.loads(figures.to_text())}
-        self._desk.ledger.record_answer(entry.id, json.dumps(content, ensure_ascii=False))
-        return Told(figures)
 
-    def _sets(self, query: Query, *, by_groups: bool) -> tuple[dict[GroupKey, Ints], int | None]:
-        """Give the rows with a value in each group, and how many people have one; `by_groups` whole base groups only.
+    def _sets(self, query: Query) -> tuple[dict[GroupKey, Ints], int | None]:
+        """Give the rows with a value in each group, and how many people have one.
 
         Several sensitive columns must be missing in the same rows of each group.
         """
@@ -162,16 +192,6 @@ class ExactMode:
             if any(not np.array_equal(present[0], other) for other in present[1:]):
                 raise QueryRefused("these columns have values for different people; ask for one of them at a time")
             found[key] = present[0]
-        if by_groups:
-            cells, told = self._whole_groups(query)
-            listed = [told[columns[0]].groups[cells.keys.index(key)] for key in found]
-            if any(
-                not np.array_equal(g, h)
-                for c in columns
-                for g, h in zip(told[c].groups, told[columns[0]].groups, strict=True)
-            ):
-                raise QueryRefused("these columns have different base groups; ask for one of them at a time")
-            found = {k: self._protection.records(columns[0], g) for k, g in zip(found, listed, strict=True)}
         return found, self._people_with_a_value(gaps[0])
 
     def _people_with_a_value(self, gap: Ints) -> int:
@@ -196,14 +216,6 @@ class ExactMode:
         return figures, sums
 
 
-def _figure(aggregate: Aggregate, total: float, told: Reach, cell: int) -> tuple[Value, Value, Value]:
-    """Give a sum or a mean with the numbers of records it is over and was asked about."""
-    size, asked = int(told.covered[cell]), int(told.asked[cell])
-    if size == 0:
-        return None, 0, asked
-    return total / size if aggregate.function == "mean" else total, size, asked
-
-
 def _extent(column: str, told: Reach) -> str:
     """Say how much of what was asked about the figures of a column are over."""
     asked = told.asked[told.asked > 0]
@@ -213,27 +225,6 @@ def _extent(column: str, told: Reach) -> str:
         f"figures of {column!r} are over whole base groups only: {about} % of the records asked about; cells need not "
         "add up across tables"
     )
-
-
-def _figures(
-    query: Query,
-    found: Mapping[GroupKey, tuple[Value, ...]],
-    told: Mapping[str, Mapping[GroupKey, Response]],
-    sizes: Mapping[GroupKey, int],
-) -> Figures:
-    """Put the answer together from what the audit lets out."""
-    keys, rows = tuple(found), []
-    for key in keys:
-        row = []
-        for aggregate, value in zip(query.aggregates, found[key], strict=True):
-            response = told.get(aggregate.column or "", {}).get(key)
-            row.append((value, value, value) if response is None else _told(aggregate, value, response, sizes[key]))
-        rows.append(row)
-    values = tuple(tuple(cell[0] for cell in row) for row in rows)
-    if all(response.kind == "exact" for listed in told.values() for response in listed.values()):
-        return Figures(keys, values)
-    low, high = (tuple(tuple(cell[side] for cell in row) for row in rows) for side in (1, 2))
-    return Figures(keys, values, low, high, 1.0, (_BOUNDED,))
 
 
 def _told(aggregate: Aggregate, value: Any, response: Response, size: int) -> tuple[Value, Value, Value]:

@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.docs-installed
 JOBS ?= 2
 
-.PHONY: help install demo test test-all test-cpus test-cpus-quick lint types stubs bench docs clean
+.PHONY: help install demo test test-all test-cpus test-cpus-quick lint types stubs wheel bench docs clean
 
 help:
 	@echo "make demo      protect an invented census and write a release with a report to demo/"
@@ -15,6 +15,7 @@ help:
 	@echo "make test-cpus the numeric tests as other processors would compute them (an hour); test-cpus-quick: one of them"
 	@echo "make lint      ruff and mypy"
 	@echo "make stubs     write __init__.pyi again, after a part was added or a field changed"
+	@echo "make wheel     build the wheel and the source archive in dist/"
 	@echo "make bench     the benchmarks, as ratios to numpy, scipy and polars on this machine"
 	@echo "make docs      build the documentation in site/"
 
@@ -55,6 +56,10 @@ types: $(STAMP)
 
 stubs: $(STAMP)
 	$(BIN)/python docs/stubs.py
+
+wheel: $(STAMP)
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks

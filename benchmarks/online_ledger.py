@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmarks.ratio import Line
-from discretion.online.ledger import EACH, Cost, Limit, open_ledger
+from discretion.online.ledger import EACH, Cost, Limit, PrivacyFilter, open_ledger
 
 ROUNDS, EACH_ROUND, LIMIT = 15, 40, 2.0
 _QUERY = '{"aggregates": [{"column": "income", "function": "sum"}], "group_by": [], "table": "people", "where": null}'
@@ -20,8 +20,8 @@ def lines() -> Iterator[Line]:
     with tempfile.TemporaryDirectory(dir=os.environ.get("DISCRETION_BENCHMARK_DISK", ".")) as folder:
         file = os.open(Path(folder) / "bare", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
         limits = [
-            Limit(Cost(micro_epsilon=2**60), table="people"),
-            Limit(Cost(micro_epsilon=2**60), user=EACH, period="day"),
+            Limit(PrivacyFilter(10**12), table="people"),
+            Limit(PrivacyFilter(10**12), user=EACH, period="day"),
         ]
         with open_ledger(Path(folder) / "ledger.db", limits=limits) as ledger:
 

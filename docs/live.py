@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import discretion as dc
+from discretion.cli.demo import PEOPLE, write_example
 from discretion.part import index
 
 ROOT = Path(__file__).parents[1]
@@ -41,20 +41,10 @@ def blocks(text: str) -> Iterator[str]:
             yield found[1]
 
 
-def prepare(folder: Path, *, identifiers: bool = True) -> None:
-    """Write the files that examples read: an invented census, a hierarchy of its regions, the plan of the README."""
-    people = dc.datasets.census(4000, seed=1).frame.drop("diagnoses", "birth_date", "municipality", "household")
-    people = people.filter(people["age"] < 80)
-    people.drop([] if identifiers else "person_id").write_csv(folder / "census.csv")
-    regions = people["region"].unique().sort().to_list()
-    halves = "".join(f"{name};{'north' if place < 6 else 'south'};*\n" for place, name in enumerate(regions))
-    (folder / "region.csv").write_text(halves, encoding="utf-8")
-    (folder / "plan.yaml").write_text(readme_plan(), encoding="utf-8")
-
-
-def readme_plan() -> str:
-    """Give the plan that stands in the README."""
-    return (ROOT / "README.md").read_text(encoding="utf-8").partition("```yaml\n")[2].partition("```")[0]
+def prepare(folder: Path, page: str) -> None:
+    """Write the files that the examples of a page read: data, hierarchies and plan of the demo, as it leaves them."""
+    if "census.csv" in page or "hierarchies/" in page:
+        write_example(folder, PEOPLE)
 
 
 def on_config(config: Any, **_: Any) -> Any:
@@ -93,7 +83,7 @@ def _with_output(markdown: str, source: str) -> str:
 
     home = Path.cwd()
     with tempfile.TemporaryDirectory() as folder:
-        prepare(Path(folder))
+        prepare(Path(folder), markdown)
         os.chdir(folder)
         try:
             return _FENCE.sub(shown, markdown)

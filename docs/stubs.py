@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
 import discretion as dc
-from discretion.part import Part, all_parts
+from discretion.part import Part, all_parts, is_path
 
 STUB = Path(__file__).parent.parent / "src" / "discretion" / "__init__.pyi"
 _PLAIN = {str: "str", int: "int", float: "float", bool: "bool", type(None): "None"}
@@ -22,7 +22,12 @@ def stub() -> str:
     for name, module in sorted(dc._NAMES.items()):
         names.setdefault(module, []).append(f"{_RENAMED.get(name, name)} as {name}")
     lines = ['"""Made by `make stubs` from the registry of parts; do not edit."""', ""]
-    lines += ["from collections.abc import Mapping, Sequence", "from typing import Any, Literal", ""]
+    lines += [
+        "from collections.abc import Mapping, Sequence",
+        "from pathlib import Path",
+        "from typing import Any, Literal",
+        "",
+    ]
     lines += [f"from discretion import {name} as {name}" for name in dc._MODULES]
     for module, found in sorted(names.items()):
         lines.append(f"from discretion.{module} import (")
@@ -42,7 +47,8 @@ def _class(part: type[Part]) -> list[str]:
     given = []
     for name, field in part.model_fields.items():
         default = "" if field.is_required() else f" = {_default(field.get_default(call_default_factory=True))}"
-        given.append(f"        {name}: {_type(field.annotation)}{default},")
+        kind = _type(field.annotation).replace("str", "str | Path" if is_path(field) else "str")
+        given.append(f"        {name}: {kind}{default},")
     head = ["        self,", "        *,", *given] if given else ["        self,"]
     return [*lines, "    def __init__(", *head, "    ) -> None: ..."]
 

@@ -90,6 +90,19 @@ def test_what_the_step_does_not_read_does_not_matter() -> None:
     assert np.array_equal(noise(method), noise(method, other))
 
 
+def test_the_last_digits_of_a_decision_do_not_change_what_is_drawn() -> None:
+    """Processors add up in another order: the same release made elsewhere draws the same; with 1e-7 more, others."""
+    method, data = dc.AdditiveNoise(columns=["x"], sd_share=0.25), dc.Dataset(FRAME)
+    first = method.run(data, Context(5, "noise"))
+
+    def again(factor: float) -> bytes | None:
+        other = Decision({**first.decision.values, "sd": [factor * first.decision["sd"][0]]})
+        assert other["sd"] != first.decision["sd"]
+        return method.run(data, Context(5, "noise"), other).drawn
+
+    assert again(1 + 4e-16) == first.drawn != again(1 + 1e-7)
+
+
 def test_a_decision_used_again_draws_as_it_would_anew_and_otherwise_independently() -> None:
     method = dc.AdditiveNoise(columns=["x"], sd_share=0.25)
     data = dc.Dataset(FRAME)

@@ -1,6 +1,7 @@
 """Made by `make stubs` from the registry of parts; do not edit."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 from discretion import datasets as datasets
@@ -546,8 +547,8 @@ class Elimination(_Elimination):
         self,
         *,
         cost: Literal['value', 'frequency', 'unit'] = 'value',
-        singletons: bool = True,
         coalition: int = 1,
+        singletons: bool = True,
     ) -> None: ...
 
 from discretion.privacy.l_diversity import EntropyLDiversity as _EntropyLDiversity
@@ -690,7 +691,7 @@ class ILoss(_ILoss):
 from discretion.utility.errors import Il1s as _Il1s
 
 class Il1s(_Il1s):
-    """Sum of absolute changes, each in units of √2 standard deviations of its column."""
+    """How far values moved in all: the sum of absolute changes, each as a part of its column's usual spread."""
 
     def __init__(
         self,
@@ -779,7 +780,7 @@ class IntervalProtection(_IntervalProtection):
 from discretion.risk.attribute.intervals import IntervalRisk as _IntervalRisk
 
 class IntervalRisk(_IntervalRisk):
-    """Share of records whose true values all lie within a few standard deviations of the published ones."""
+    """Share of records whose true values all lie close to the published ones."""
 
     def __init__(
         self,
@@ -875,8 +876,9 @@ class Levels(_Levels):
         self,
         *,
         cost: Literal['value', 'frequency', 'unit'] = 'value',
-        singletons: bool = True,
         coalition: int = 1,
+        singletons: bool = True,
+        respondents: bool = True,
         clean: int | None = None,
     ) -> None: ...
 
@@ -1120,6 +1122,8 @@ class Optimal(_Optimal):
         self,
         *,
         cost: Literal['value', 'frequency', 'unit'] = 'value',
+        coalition: int = 1,
+        respondents: bool = True,
         seconds: float | None = None,
         largest: int = 2000,
         budget: float | None = None,
@@ -1366,7 +1370,7 @@ class Pseudonymize(_Pseudonymize):
         self,
         *,
         columns: Sequence[str] = (),
-        key_file: str,
+        key_file: str | Path,
     ) -> None: ...
 
 from discretion.risk.identity.quasi_identifiers import QuasiIdentifiers as _QuasiIdentifiers

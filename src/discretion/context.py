@@ -88,7 +88,7 @@ class Context:
     All draws come from Philox, a generator that counts, under a key of 128 bits: a keyed hash (HMAC-SHA256) of what
     identifies the draws, under the secret seed. For a step on data these are its id, its settings, its decision and a
     keyed fingerprint of the columns it reads (see `Stream`): the same step on the same data draws the same, and any
-    other strength, decision or delivery draws independently. Measures and tables have no stream: seed and name.
+    other strength, decision or delivery draws independently. So do tables. Measures have no stream: seed and name.
 
     What is claimed: keys of different steps cannot be told from independent random ones, and no published attack
     computes the key of Philox from its output (with numpy's default generator, somebody who knows a few original values

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
-from typing import ClassVar
+from importlib import import_module
+from types import ModuleType
+from typing import ClassVar, Literal
 
 
 class DiscretionError(Exception):
@@ -54,6 +56,10 @@ class BudgetExhausted(QueryRefused):
     """The privacy budget does not cover the query."""
 
 
+class MissingLibrary(DiscretionError, ImportError):
+    """A library of an extra is not installed; the message says which extra to install."""
+
+
 class Cancelled(DiscretionError):
     """The user stopped the work; nothing was written."""
 
@@ -75,3 +81,12 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 def unknown(what: str, name: str, known: Iterable[str]) -> str:
     """Word the error for a name that does not exist."""
     return f"unknown {what} {name!r}{did_you_mean(name, known)}"
+
+
+def need(module: str, purpose: str, extra: Literal["io", "online"]) -> ModuleType:
+    """Import a library that only an extra installs, or say how to get it: the one door to optional libraries."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        library = (error.name or module).partition(".")[0]
+        raise MissingLibrary(f'{purpose} needs the library {library}; pip install "discretion[{extra}]"') from None

@@ -56,6 +56,21 @@ class Score:
         }
 
 
+class Scores(tuple[Score, ...]):
+    """Several scores in a row; a notebook shows them as one table."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        def guessing(score: Score) -> str:
+            chance = score.detail.get("chance")
+            return figure(float(chance)) if isinstance(chance, int | float) else ""
+
+        heads = ("", "measure", "value", "better", "guessing", "meaning")
+        rows = [(s.family, s.measure, figure(s.value), s.better, guessing(s), s.meaning) for s in self]
+        return table(f"{len(self)} score{'' if len(self) == 1 else 's'}", heads, rows)
+
+
 class Measure(Part):
     """A measure of risk or utility: `assess(original, released, ctx) -> Score`."""
 

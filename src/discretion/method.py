@@ -18,6 +18,9 @@ from discretion.data.schema import Schema
 from discretion.errors import DataError, Infeasible, PlanError
 from discretion.part import Columns, Family, Part
 
+_DIGITS = 9
+"""Digits of a decision's numbers that decide what is drawn."""
+
 
 @dataclass(frozen=True)
 class Decision:
@@ -127,7 +130,7 @@ class Method(Part):
 
     def _drawing(self, data: Dataset, ctx: Context, decision: Decision | None) -> Context:
         def told() -> bytes:
-            known = None if decision is None else decision.to_plan()
+            known = None if decision is None else _to_digits(decision.to_plan())
             content = {"method": self.kind, "settings": self.model_dump(mode="json"), "decision": known}
             return json.dumps(content, sort_keys=True, default=str).encode()
 
@@ -144,6 +147,15 @@ class Method(Part):
         if isinstance(data, Dataset):
             return self.run(data, ctx).data
         return self.run(Dataset(data), ctx).data.to_native()
+
+
+def _to_digits(plain: Any) -> Any:
+    """Round the numbers of a decision: processors differ in the last digits, and must draw the same."""
+    if isinstance(plain, float):
+        return float(f"{plain:.{_DIGITS}g}")
+    if isinstance(plain, dict):
+        return {key: _to_digits(value) for key, value in plain.items()}
+    return [_to_digits(value) for value in plain] if isinstance(plain, list) else plain
 
 
 def _without(values: Mapping[str, Any], names: Container[str]) -> dict[str, Any]:

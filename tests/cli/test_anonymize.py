@@ -231,6 +231,17 @@ def test_what_more_suppression_would_gain(census: list[object], cli: Cli) -> Non
         assert one["score"] <= done.json()["score"]
 
 
+def test_what_whole_classes_share_is_said(tmp_path: Path, cli: Cli) -> None:
+    """Two of the four classes of five share their illness; the third has it missing, which is no value."""
+    ills = ["flu"] * 5 + ["flu", "cold", "cold", "cold", "flu"] + [""] * 5 + ["cold"] * 5
+    rows = [f"{place},{ill}" for place, ill in zip([p for p in "abcd" for _ in range(5)], ills, strict=True)]
+    (tmp_path / "in.csv").write_text("\n".join(["place,ill", *rows]) + "\n")
+    for search in ("optimal-generalization", "mondrian"):
+        call = ("--k", 5, "--quasi", "place", "--sensitive", "ill", "--search", search, "--dry-run")
+        done = cli("anonymize", tmp_path / "in.csv", tmp_path / "out.csv", *call)
+        assert "50.0% of the records sit in classes that share one value of ill" in " ".join(done.err.split())
+
+
 def test_a_folder_of_hierarchies_and_a_plan_that_runs(tmp_path: Path, census: list[object], cli: Cli) -> None:
     folder = tmp_path / "levels"
     folder.mkdir()

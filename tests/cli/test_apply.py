@@ -43,6 +43,7 @@ def test_a_file_is_protected_as_in_python(file: Path, tmp_path: Path, cli: Cli) 
         "columns": survey().columns,
         "written": True,
     }
+    assert "nothing was required of this file" in done.err
     expected = dc.Mdav(columns=["income", "savings"], k=7)(survey())
     assert pl.read_csv(out).equals(expected)
 
@@ -254,3 +255,13 @@ def test_options_add_to_what_the_plan_says_of_a_column(file: Path, tmp_path: Pat
     plan = ["--plan", tmp_path / "plan.yaml", "--type", "person_id=nominal"]
     assert cli("apply", "drop-identifiers", file, out, *plan).code == 0
     assert "person_id" not in pl.read_csv(out).columns
+
+
+def test_columns_that_tell_who_somebody_is_are_named(tmp_path: Path, cli: Cli) -> None:
+    people = dc.datasets.census(300, seed=1).frame.select("person_id", "household", "age", "income")
+    people.write_csv(tmp_path / "in.csv")
+    call = ("apply", "additive-noise", tmp_path / "in.csv", tmp_path / "out.csv", "--columns", "income", "--force")
+    words = "person_id (identifier), household (household)"
+    assert words in " ".join(cli(*call, "--sd-share", 0.2).err.split())
+    told = cli(*call, "--sd-share", 0.2, "--identifier", "person_id", "--household", "household")
+    assert "look as if they told" not in told.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import polars as pl
@@ -41,6 +42,19 @@ def test_roles_choose_the_measures(files: tuple[Path, Path], cli: Cli) -> None:
     assert done.code == 0 and done.err == ""
     for kind in ("sample-uniqueness", "distance-linkage", "interval-risk", "il1s"):
         assert kind in done.out
+
+
+def test_a_plan_that_reads_some_columns_reads_all_of_the_release(
+    files: tuple[Path, Path], tmp_path: Path, cli: Cli
+) -> None:
+    pl.read_csv(files[1]).drop("person_id").write_csv(tmp_path / "released.csv")
+    (tmp_path / "plan.yaml").write_text(
+        "data: {path: before.csv, columns: [person_id, age, income]}\n"
+        "roles: {person_id: identifier, age: quasi, income: sensitive}\n"
+    )
+    done = cli("assess", files[0], tmp_path / "released.csv", "--plan", tmp_path / "plan.yaml", "--json", *MEASURES)
+    assert done.code == 0, done.err
+    assert {"sex", "savings"} <= {column["name"] for column in done.json()["columns"]}
 
 
 def test_without_roles_and_measures_there_is_nothing_to_do(tmp_path: Path, cli: Cli) -> None:
@@ -120,3 +134,22 @@ def test_that_no_attack_ran_is_said(files: tuple[Path, Path], cli: Cli) -> None:
         assert "no attack ran: no quasi-identifier or sensitive column is known; give --quasi" in text
     done = cli("assess", original, released, "--json", "--sensitive", "income")
     assert done.json()["no_attack"] is None and "no attack ran" not in done.err
+
+
+def test_the_command_says_what_python_says(files: tuple[Path, Path], cli: Cli) -> None:
+    original, released = files
+    content = cli("assess", original, released, "--quasi", "age,sex,region", "--sensitive", "income", "--json").json()
+    roles = {"age": "quasi", "sex": "quasi", "region": "quasi", "income": "sensitive"}
+    found = dc.assess(dc.read(original, roles=roles), dc.read(released))
+    assert content.pop("aligned_by") == "position"
+    assert {name: content[name] for name in found.to_dict()} == json.loads(json.dumps(found.to_dict()))
+
+
+def test_the_command_speaks_of_its_options(files: tuple[Path, Path], tmp_path: Path, cli: Cli) -> None:
+    quasi = [f"q{i}" for i in range(9)]
+    frame = survey().with_columns(*(pl.col("age").alias(name) for name in quasi))
+    frame.write_csv(tmp_path / "wide.csv")
+    wide = tmp_path / "wide.csv"
+    notes = cli("assess", wide, wide, "--quasi", ",".join(quasi), "--json").json()["notes"]
+    assert any("ask for it by --measure" in note for note in notes)
+    assert "`measures`" not in " ".join(notes)

@@ -33,7 +33,10 @@ def test_unmet_requirements_exit_4_with_one_json_document(tmp_path: Path, cli: C
 
 def test_a_plan_without_requirements(tmp_path: Path, cli: Cli) -> None:
     plan = PLAN[: PLAN.index("requirements:")]
-    assert "the plan has no requirements" in cli("check", put_survey(tmp_path, plan)).err
+    done = cli("check", put_survey(tmp_path, plan))
+    assert done.code == 2 and "`requirements: none`" in done.err
+    done = cli("check", put_survey(tmp_path, plan + "requirements: none\n"))
+    assert done.code == 0 and "nothing is required: the plan says so" in done.err
 
 
 # --- a finished file -------------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ def test_order_is_kept_where_the_plan_says_so_and_the_report_tells(tmp_path: Pat
     people().write_csv(tmp_path / "people.csv")
     plan = tmp_path / "plan.yaml"
     text = "data: people.csv\nroles: {region: quasi, age: quasi, income: sensitive}\nmeasures: [row-order]\n"
+    text += "steps: none\nrequirements: none\n"
     figures = {}
     for order, words in (("keep", "the order of the original file"), ("permute", "a random order")):
         plan.write_text(text + f"order: {order}\n")
@@ -36,7 +37,7 @@ def test_order_is_kept_where_the_plan_says_so_and_the_report_tells(tmp_path: Pat
     assert dc.Plan.from_dict({**dc.Plan.load(plan).to_dict(), "order": "keep"}).to_dict()["order"] == "keep"
     assert "order" not in dc.Plan.load(plan).to_dict()
     plan.write_text(text + "order: sorted\n")
-    with pytest.raises(PlanError, match=r"line 4 \(order\): unknown order 'sorted'"):
+    with pytest.raises(PlanError, match=r"line 6 \(order\): unknown order 'sorted'"):
         dc.Plan.load(plan)
 
 

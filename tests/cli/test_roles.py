@@ -63,6 +63,17 @@ def test_a_labelled_file_runs_after_confirmation(tmp_path: Path, cli: Cli) -> No
     assert done.code == 2 and "'respondent' has no role and looks like an identifier" in done.err
 
 
+def test_a_file_with_nothing_to_protect_by_gets_a_plan_that_says_so(tmp_path: Path, cli: Cli) -> None:
+    survey().select("income").write_csv(tmp_path / "survey.csv")
+    plan = tmp_path / "plan.yaml"
+    assert cli("roles", tmp_path / "survey.csv", "--out", plan).code == 0
+    assert "\nsteps: none\n" in plan.read_text() and "\nrequirements: none\n" in plan.read_text()
+    assert cli("run", plan).code == 2
+    plan.write_text(plan.read_text().replace("confirmed: false", "confirmed: true"))
+    done = cli("run", plan)
+    assert done.code == 0 and "published without steps and requirements in" in " ".join(done.err.split())
+
+
 def test_a_file_without_identifiers_gets_no_step_that_needs_them(tmp_path: Path, cli: Cli) -> None:
     survey().select("age", "sex", "income").write_csv(tmp_path / "survey.csv")
     plan = tmp_path / "plan.yaml"

@@ -87,6 +87,9 @@ def test_json_is_all_of_stdout(tmp_path: Path, cli: Cli) -> None:
 def test_the_same_seed_gives_the_same_table(tmp_path: Path, cli: Cli) -> None:
     (tmp_path / "seed").write_text("12345\n")
     path = put(tmp_path, protect("round-random: {base: 10}").replace("minimum: 4, range_percent: 30.731", "minimum: 1"))
+    refused = cli("table", path, "--seed-file", tmp_path / "seed", "--override", "a test")
+    assert refused.code == 2 and "small seed" in refused.err and not (tmp_path / "out").exists()
+    (tmp_path / "seed").write_text("0x" + "0123456789abcdef" * 2 + "\n")
     for out in ("one", "two"):
         assert (
             cli("table", path, "--seed-file", tmp_path / "seed", "--out", tmp_path / out, "--override", "a test").code

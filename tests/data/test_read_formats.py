@@ -6,7 +6,6 @@ import polars as pl
 import pytest
 import xlsxwriter
 
-from discretion.data import formats
 from discretion.data.read import read
 from discretion.data.write import write
 from discretion.errors import DataError, PlanError
@@ -89,18 +88,6 @@ def test_json_lines_with_late_fields(tmp_path: Path) -> None:
     assert frame.columns == ["a", "late"] and frame["a"][-1] == 1.5
     file.write_text('{"a": {"b": 1}}\n')
     with pytest.raises(DataError, match="flatten"):
-        read(file)
-
-
-def test_missing_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "a.dta"
-    write(pl.DataFrame({"a": [1]}), file)
-
-    def absent(name: str) -> None:
-        raise ImportError(name)
-
-    monkeypatch.setattr(formats.importlib, "import_module", absent)
-    with pytest.raises(DataError, match=r'pyreadstat; pip install "discretion\[io\]"'):
         read(file)
 
 

@@ -15,7 +15,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from discretion.data import files, formats, labels
+from discretion.data import files, labels
 from discretion.data.dataset import Dataset
 from discretion.data.read import read
 from discretion.data.schema import Column, Schema
@@ -249,7 +249,7 @@ def test_existing_target_and_bad_places(tmp_path: Path) -> None:
 # --- what formats cannot hold ---------------------------------------------------------------------------------------
 
 
-def test_refusals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refusals(tmp_path: Path) -> None:
     one = pl.DataFrame({"a": [1]})
     for name, said in [("a.sas7bdat", "xpt"), ("a.xls", "xlsx"), ("a.nope", "not known")]:
         with pytest.raises(PlanError, match=said):
@@ -274,13 +274,6 @@ def test_refusals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         write(pl.DataFrame({"a": ["漢字"]}), tmp_path / "a.csv", encoding="cp1252")
     assert "漢" not in str(caught.value)
     assert list(tmp_path.iterdir()) == []
-
-    def absent(name: str) -> None:
-        raise ImportError(name)
-
-    monkeypatch.setattr(formats.importlib, "import_module", absent)
-    with pytest.raises(DataError, match=r'pip install "discretion\[io\]"'):
-        write(one, tmp_path / "a.dta")
 
 
 def test_gzip_holds_no_time_or_name(tmp_path: Path) -> None:

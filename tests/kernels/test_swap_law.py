@@ -112,8 +112,11 @@ def test_the_tree_finds_the_likeliest_of_all_pairs(seed: int, n: int, d: int, va
 
 
 @settings(max_examples=60, deadline=None)
-@given(seed=st.integers(0, 2**32), n=st.integers(3, 40), d=st.integers(2, 3), values=st.sampled_from([12, 40, 10**6]))
-def test_the_exchange_against_all_pairs(seed: int, n: int, d: int, values: int) -> None:
+@given(
+    seed=st.integers(0, 2**32), n=st.integers(3, 40), d=st.integers(1, 3), values=st.sampled_from([12, 40, 10**6]),
+    gaps=st.booleans(),
+)  # fmt: skip
+def test_the_exchange_against_all_pairs(seed: int, n: int, d: int, values: int, gaps: bool) -> None:
     rng = np.random.default_rng(seed)
     known, published, terms = swapped_columns(rng, n, d, values)
     other = rng.normal(size=(n, 2))
@@ -124,19 +127,28 @@ def test_the_exchange_against_all_pairs(seed: int, n: int, d: int, values: int) 
         offsets=np.zeros(d + 1, np.int64), low=np.column_stack([terms.low, -bounds]),
         high=np.column_stack([terms.high, bounds]),
     )  # fmt: skip
+    empty = np.zeros((n, d + 1), np.bool_)
+    empty[:, :d] = gaps & (rng.random((n, d)) < 0.2)
+    complete, published = published, np.where(empty, np.nan, published)
     exchange = who_has_what(known, published, np.arange(d))
     got = nearest_exchanged(known, published, terms, exchange, int(rng.integers(d)))
     each = np.array(
-        [*(costs(known, published, terms, j) for j in range(d)), (known[:, None, d] - published[None, :, d]) ** 2]
+        [*(costs(known, complete, terms, j) for j in range(d)), (known[:, None, d] - published[None, :, d]) ** 2]
     )
+    each = np.where(empty.T[:, None, :], 0.0, each)  # a missing value costs nothing here
     total = each.sum(axis=0)
+
+    def counts(value: float, j: int) -> int:
+        """How many have or show a value, where more do; a missing value is nobody's."""
+        return n + 1 if np.isnan(value) else max((known[:, j] == value).sum(), (published[:, j] == value).sum())
+
     for q in range(n):
         for c in range(n):
             for j in range(d):
                 had, shown = np.flatnonzero(known[:, j] == published[c, j]), np.flatnonzero(
                     published[:, j] == known[q, j]
                 )  # fmt: skip
-                if len(had) == len(shown) == 1 and had[0] != q:
+                if max(counts(published[c, j], j), counts(known[q, j], j)) == 1 and had[0] != q and len(shown):
                     total[q, c] += np.delete(each[:, had[0], shown[0]], j).sum()
     least = total.min(axis=1)
     tied = total <= (least * (1 + 1e-9))[:, None] + 1e-300

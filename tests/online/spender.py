@@ -6,13 +6,13 @@ import os
 import sys
 
 from discretion.errors import BudgetExhausted
-from discretion.online.ledger import Cost, Limit, open_ledger
+from discretion.online.ledger import Cost, Limit, PrivacyFilter, open_ledger
 
 
 def spend(url: str, name: str, told: str, user: str, budget: int) -> None:
     """Write the number of every charge whose answer somebody was told into the file `told`."""
     out = os.open(told, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
-    ledger = open_ledger(url, name=name, limits=[Limit(Cost(micro_epsilon=budget))])
+    ledger = open_ledger(url, name=name, limits=[Limit(PrivacyFilter(budget / 1e6))])
     os.write(out, b"ready\n")
     number = 0
     while True:

@@ -460,6 +460,19 @@ def test_digests_change_with_the_values_of_the_first_rows_and_with_the_key(
         assert all(found[name] == first[name] for name in names if name != column)
 
 
+def test_signatures_know_equal_values_in_any_order_and_under_any_name(opened: Open) -> None:
+    base: dict[str, Any] = {name: values[0] for name, values in samples.VALUES.items()}
+    rows = [{**base, "id": f"p{n}", "age": n, "debt": n % 5, samples.INCOME: n / 8} for n in range(30)]
+    first = opened(samples.table(person="id"), rows).signatures("people")
+    assert {name for name, sign in first.items() if sign} == {"", "age", samples.INCOME}  # the others have few values
+    assert opened(samples.table(person="id"), rows[::-1]).signatures("people") == first
+    changed = [{**row, "age": row["age"] + (row["age"] == 7)} for row in rows]
+    found = opened(samples.table(person="id"), changed).signatures("people")
+    assert found["age"] != first["age"] and found[samples.INCOME] == first[samples.INCOME]
+    swapped = [{**row, "debt": row["age"]} for row in rows]
+    assert opened(samples.table(person="id"), swapped).signatures("people")["debt"] == first["age"]
+
+
 @pytest.mark.slow
 def test_squares_of_large_codes_do_not_overflow_with_millions_of_records() -> None:
     top, number = 2**52, 8_500_000  # 2¹⁰⁴ each: more than 2¹²⁷ together

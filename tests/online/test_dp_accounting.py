@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 import discretion as dc
 from discretion.errors import PlanError
-from discretion.online.dp import accounting
-from discretion.online.dp.accounting import MICRO, NANO, budget, cost, epsilon_of_rho, nano_rho_within, policy_cost
 from discretion.online.dp.composition import advanced, parallel, parallel_replace, sequential
-from discretion.online.ledger.entries import Cost
+from discretion.online.dp.price import policy_budget, policy_cost, policy_filter
 from discretion.online.policy import DpPolicy
+from discretion.privacy import accounting
+from discretion.privacy.accounting import MICRO, NANO, Cost, PrivacyFilter, cost, epsilon_of_rho, nano_rho_within
 
 amounts = st.floats(1e-9, 50, allow_nan=False)
 deltas = st.floats(1e-9, 0.3)
@@ -48,7 +48,10 @@ def test_written_decimals_are_taken_as_written() -> None:
 
 @given(amounts, deltas)
 def test_costs_are_rounded_up_and_budgets_down(epsilon: float, delta: float) -> None:
-    spent, limit = cost(epsilon=epsilon, rho=epsilon, delta=delta), budget(epsilon, delta, "approximate")
+    spent, limit = (
+        cost(epsilon=epsilon, rho=epsilon, delta=delta),
+        PrivacyFilter(epsilon, delta).left(Cost(), "approximate"),
+    )
     written = Fraction(repr(epsilon))
     assert Fraction(spent.micro_epsilon, MICRO) >= written > Fraction(spent.micro_epsilon - 1, MICRO)
     assert Fraction(spent.nano_rho, NANO) >= written
@@ -84,15 +87,47 @@ def test_the_budget_of_concentrated_privacy_is_the_largest_that_fits(epsilon: fl
 @pytest.mark.parametrize("accountant", ["pure", "approximate", "zcdp"])
 def test_a_budget_spent_in_many_answers_stays_within_what_was_promised(accountant: str) -> None:
     policy = DpPolicy(mode="dp", epsilon=2, delta=1e-5, accountant=accountant, epsilon_per_query=0.03)  # type: ignore[arg-type]
-    limit, each = accounting.policy_budget(policy), policy_cost(policy)
+    limit, each = policy_filter(policy), policy_cost(policy)
     answers = 0
     spent = Cost()
-    while limit.covers(spent + each):
+    while limit.admits(spent + each):
         spent += each
         answers += 1
     epsilon, delta = accounting.as_epsilon_delta(spent, policy.delta / 2)
     assert epsilon <= policy.epsilon and delta <= policy.delta
     assert answers == 66 if accountant != "zcdp" else answers > 1000
+    left = limit.left(spent, policy.accountant)
+    assert limit.left(Cost(), policy.accountant) == policy_budget(policy) and not left.covers(each)
+
+
+spendings = st.builds(Cost, st.integers(0, 3 * MICRO), st.integers(0, NANO // 2), st.integers(0, 40))
+
+
+@settings(deadline=None, max_examples=30)
+@given(spendings, spendings, st.floats(0.1, 5), st.sampled_from([0, 1e-6, 1e-8]))
+def test_nothing_that_was_spent_is_forgiven(one: Cost, more: Cost, epsilon: float, delta: float) -> None:
+    """What fits is within (ε, δ) whatever it was spent in, and who spent more never has more left."""
+    limit = PrivacyFilter(epsilon, delta)
+    if limit.admits(one):
+        read = float(delta) / 2 if one.nano_rho else 0
+        found, slack = accounting.as_epsilon_delta(one, read)
+        assert found <= epsilon * (1 + 1e-9) and slack <= delta * (1 + 1e-9)
+    assert not limit.admits(one + more) or limit.admits(one)
+    for accountant in ("pure", "approximate", "zcdp"):
+        before, after = limit.left(one, accountant), limit.left(one + more, accountant)  # type: ignore[arg-type]
+        assert before.covers(after)
+        if limit.admits(one):
+            assert limit.admits(one + before) or (accountant == "approximate" and one.nano_rho == 0)
+            assert not limit.admits(one + before + Cost(3, 3 if accountant == "zcdp" else 0))
+
+
+def test_pure_spending_beside_concentrated_is_what_the_gaussian_and_the_worst_of_pure_lose() -> None:
+    """E + ε(R, δ/2) covers the exact loss of a Gaussian beside an answer that always loses its whole ε."""
+    limit, gaussian = PrivacyFilter(1.0, 1e-5), Cost(0, 20_000_000)
+    most = limit.left(gaussian, "pure").micro_epsilon / MICRO
+    assert 0.1 < most < 1 and gaussian_delta(0.02, 1 - most) <= 1e-5 / 2
+    assert limit.left(Cost(), "zcdp").nano_rho > limit.left(Cost(500_000), "zcdp").nano_rho > 0
+    assert PrivacyFilter(5).left(gaussian, "pure") == Cost()  # without δ nothing covers it
 
 
 def test_sequential_and_parallel_composition() -> None:
@@ -126,7 +161,9 @@ def test_advanced_composition_is_rounded_up(epsilons: list[float], slack: float)
 
 def test_wrong_accounting_is_refused() -> None:
     with pytest.raises(PlanError, match="needs a δ"):
-        budget(1, 0, "zcdp")
+        policy_budget(DpPolicy(mode="dp", epsilon=1, accountant="zcdp"))
+    with pytest.raises(PlanError, match="privacy budget"):
+        PrivacyFilter(0)
     with pytest.raises(PlanError, match="δ between"):
         epsilon_of_rho(0.1, 0)
     with pytest.raises(PlanError, match="finite"):

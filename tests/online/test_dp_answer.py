@@ -20,9 +20,9 @@ from discretion.online.catalog import TableSpec
 from discretion.online.dp.answer import PrivateAnswer, answer
 from discretion.online.dp.mechanisms import Additive
 from discretion.online.dp.price import Price, price
-from discretion.online.ledger.entries import Cost
 from discretion.online.policy import DpPolicy
 from discretion.online.query import Aggregate, Query
+from discretion.privacy.accounting import Cost
 
 pytest.importorskip("opendp")
 

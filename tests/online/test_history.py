@@ -15,7 +15,7 @@ from discretion.errors import DataError, QueryRefused
 from discretion.online.audit import Response
 from discretion.online.catalog import TableSpec
 from discretion.online.history import EVERYBODY, History
-from discretion.online.ledger import Cost, Limit, open_ledger
+from discretion.online.ledger import Cost, Limit, PrivacyFilter, open_ledger
 from discretion.online.policy import ExactPolicy
 from discretion.online.query import Aggregate, Condition, Query
 from tests.online.ledgers import Place, place
@@ -283,7 +283,7 @@ def test_budgets_apply_and_a_refused_charge_leaves_no_trace(place: Place) -> Non
     with place.open() as ledger:
         history = History(ledger, TABLE, 9)
         ledger.charge("ann", "people", "x", Cost(micro_epsilon=5))
-        limits = [Limit(Cost(micro_epsilon=3), user="ann")]
+        limits = [Limit(PrivacyFilter(3e-06), user="ann")]
         assert history.admit("ann", ask(), one(0, 1, 2, 3), FREE, limits).entry.cost == Cost()
         assert allowed(history, "ann", one(4, 5, 6, 7))
 

@@ -21,6 +21,7 @@ from discretion.online.ledger import (
     Entry,
     Head,
     Limit,
+    PrivacyFilter,
     open_ledger,
     pack_sets,
     unpack_sets,
@@ -77,7 +78,7 @@ def test_a_charge_without_answer_stays_spent_and_an_update_makes_answers_old(pla
 
 
 def test_budgets_hold_to_the_last_unit(place: Place) -> None:
-    limits = [Limit(Cost(micro_epsilon=250_000, nano_delta=5), table="people")]
+    limits = [Limit(PrivacyFilter(0.25, 5e-9), table="people")]
     with place.open(limits=limits) as ledger:
         ledger.charge("ann", "people", "1", TENTH)
         ledger.charge("bob", "people", "2", Cost(micro_epsilon=150_000, nano_delta=5))
@@ -91,7 +92,7 @@ def test_budgets_hold_to_the_last_unit(place: Place) -> None:
 
 
 def test_budgets_of_users(place: Place) -> None:
-    each = Limit(TENTH, user=EACH)
+    each = Limit(PrivacyFilter(0.1), user=EACH)
     with place.open(limits=[each]) as ledger:
         ledger.charge("ann", "a", "1", TENTH)
         ledger.charge("bob", "a", "1", TENTH)
@@ -99,12 +100,12 @@ def test_budgets_of_users(place: Place) -> None:
             ledger.charge("ann", "b", "1", Cost(micro_epsilon=1))
         assert ledger.remaining(each, "ann") == Cost() and ledger.remaining(each, "cid") == TENTH
         with pytest.raises(BudgetExhausted, match="cid"):
-            ledger.charge("cid", "a", "1", TENTH, limits=[Limit(Cost(micro_epsilon=99_999), user="cid")])
-        ledger.charge("dan", "a", "1", TENTH, limits=[Limit(Cost(micro_epsilon=99_999), user="cid")])
+            ledger.charge("cid", "a", "1", TENTH, limits=[Limit(PrivacyFilter(0.099999), user="cid")])
+        ledger.charge("dan", "a", "1", TENTH, limits=[Limit(PrivacyFilter(0.099999), user="cid")])
 
 
 def test_calendar_periods(place: Place) -> None:
-    clock, limit = Clock(), Limit(TENTH, user=EACH, period="month")
+    clock, limit = Clock(), Limit(PrivacyFilter(0.1), user=EACH, period="month")
     with place.open(limits=[limit], clock=clock) as ledger:
         ledger.charge("ann", "t", "1", TENTH)
         clock.move(hours=35.9)  # 31 January, 23:54
@@ -118,7 +119,7 @@ def test_calendar_periods(place: Place) -> None:
 
 
 def test_rolling_periods(place: Place) -> None:
-    clock, limit = Clock(), Limit(Cost(micro_epsilon=250_000), period=timedelta(hours=1))
+    clock, limit = Clock(), Limit(PrivacyFilter(0.25), period=timedelta(hours=1))
     with place.open(limits=[limit], clock=clock) as ledger:
         ledger.charge("ann", "t", "1", TENTH)
         clock.move(minutes=40)
@@ -138,7 +139,7 @@ def test_rolling_periods(place: Place) -> None:
 
 def test_a_clock_that_goes_back_buys_nothing(place: Place) -> None:
     clock = Clock()
-    with place.open(limits=[Limit(TENTH, period="day")], clock=clock) as ledger:
+    with place.open(limits=[Limit(PrivacyFilter(0.1), period="day")], clock=clock) as ledger:
         ledger.charge("ann", "t", "1", TENTH)
         clock.move(days=-3)
         with pytest.raises(BudgetExhausted):
@@ -147,7 +148,7 @@ def test_a_clock_that_goes_back_buys_nothing(place: Place) -> None:
 
 
 def test_a_group_is_charged_whole_or_not_at_all(place: Place) -> None:
-    limit = Limit(Cost(micro_epsilon=250_000))
+    limit = Limit(PrivacyFilter(0.25))
     three = [Charge("ann", "t", "dp", f"d{i}", cost=TENTH) for i in range(3)]
     with place.open() as ledger:
         with pytest.raises(BudgetExhausted):
@@ -161,7 +162,7 @@ def test_a_group_is_charged_whole_or_not_at_all(place: Place) -> None:
 
 
 def test_two_ledgers_on_one_place_see_each_other(place: Place) -> None:
-    limit = Limit(Cost(micro_epsilon=300_000))
+    limit = Limit(PrivacyFilter(0.3))
     with place.open(limits=[limit]) as one, place.open(limits=[limit]) as two:
         one.charge("ann", "t", "1", TENTH)
         two.charge("bob", "t", "2", TENTH)
@@ -175,7 +176,7 @@ def test_two_ledgers_on_one_place_see_each_other(place: Place) -> None:
 
 def test_threads_of_one_process(place: Place) -> None:
     refused = []
-    with place.open(limits=[Limit(Cost(micro_epsilon=1_000_000))]) as ledger:
+    with place.open(limits=[Limit(PrivacyFilter(1))]) as ledger:
 
         def spend(user: str) -> None:
             for number in range(10):
@@ -308,7 +309,7 @@ def test_wrong_calls(tmp_path: Path) -> None:
     with pytest.raises(PlanError):
         Charge("ann", "t", "refused", cost=TENTH)
     with pytest.raises(PlanError):
-        Limit(TENTH, period=timedelta(0))
+        Limit(PrivacyFilter(0.1), period=timedelta(0))
     with pytest.raises(PlanError, match="postgresql"):
         open_ledger("mysql://somewhere")
     with pytest.raises(DataError, match="no ledger"):

@@ -21,6 +21,7 @@ from discretion.online.ledger import (
     Ledger,
     Limit,
     NoLedger,
+    PrivacyFilter,
     open_ledger,
     pack_sets,
     verify_chain,
@@ -191,7 +192,7 @@ def test_a_ledger_from_before_forms_were_noted_opens(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_charges_nothing_and_breaks_nothing(tmp_path: Path) -> None:
-    limit = Limit(Cost(micro_epsilon=10**9))
+    limit = Limit(PrivacyFilter(1000))
     with open_ledger(tmp_path / "ledger.db", limits=[limit]) as ledger:
         first = ledger.charge("ann", "t", "1", TENTH)
         connection = ledger._store._connection  # type: ignore[attr-defined]
@@ -238,7 +239,7 @@ def _charge() -> Any:
 
 def test_a_clock_that_goes_back_gives_no_budget_back(place: Place) -> None:
     clock = Clock()
-    limit = Limit(TENTH, user=EACH, period="day")
+    limit = Limit(PrivacyFilter(0.1), user=EACH, period="day")
     with place.open(limits=[limit], clock=clock) as ledger:
         ledger.charge("ann", "t", "1", TENTH)
         clock.move(days=-3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import sqlite3
 import threading
 import time
 from collections.abc import Iterator
@@ -294,3 +295,49 @@ def test_keys_made_at_once_are_all_kept(tmp_path: Path) -> None:
     ring = KeyRing(path=path)
     assert len(ring.stored()) == 20
     assert all(ring.user_of(key) == "ann" for key in made)
+
+
+def test_a_header_does_not_change_who_is_counted(tmp_path: Path) -> None:
+    """Strangers on the same machine said they came from elsewhere, and were never slowed down."""
+    dc.datasets.students().frame.write_csv(tmp_path / "students.csv")
+    (tmp_path / "service.yaml").write_text(
+        "tables: {students: {source: students.csv, columns: {sex: {role: public, type: category}}}}\n"
+        "users: {ann: {}}\nserver: {requests_per_minute: 5}\n"
+    )
+    process = Process(tmp_path / "service.yaml")
+    url = process.start()
+    try:
+        found = [
+            httpx.get(f"{url}/tables", headers={"X-Forwarded-For": f"10.0.0.{i}", "Forwarded": f"for=10.0.0.{i}"})
+            for i in range(12)
+        ]
+    finally:
+        process.stop()
+    assert [one.status_code for one in found].count(401) < 8 and found[-1].status_code == 429
+
+
+def test_a_ledger_with_a_removed_entry_is_not_served(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Budgets would be fuller and the audit would have forgotten a question; only the owner may accept that."""
+    dc.datasets.students().frame.write_csv(tmp_path / "students.csv")
+    service = tmp_path / "service.yaml"
+    service.write_text(
+        "tables: {students: {source: students.csv, columns: {sex: {role: public, type: category, categories: [female, "
+        "male]}}}}\nusers: {ann: {}}\npolicy: {mode: dp, epsilon: 1, epsilon_per_query: 0.1}\n"
+    )
+    with dc.StatisticalDatabase(service) as base:
+        for sex in ("female", "male"):
+            base.ask(f"SELECT count(*) FROM students WHERE sex = '{sex}'")
+    with closing(sqlite3.connect(tmp_path / "ledger.db")) as file:
+        (text,) = file.execute("SELECT sql FROM sqlite_master WHERE name = 'ledger_no_delete'").fetchone()
+        file.execute("DROP TRIGGER ledger_no_delete")
+        file.execute("DELETE FROM ledger WHERE id = 1")
+        file.execute(text)
+        file.commit()
+    assert run(["serve", str(service), "--port", "0"]) == 3
+    said = capsys.readouterr().err
+    assert "the ledger is damaged" in said and "--damaged-ledger" in said and "listening" not in said
+    process = Process(service, "--damaged-ledger")
+    try:
+        assert httpx.get(process.start() + "/health").status_code == 200
+    finally:
+        process.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from typing import Any
 
 import pytest
@@ -67,11 +68,11 @@ def test_aggregates(text: str, aggregate: Aggregate) -> None:
     ("text", "expected"),
     [
         ("age = 30", Condition("age", "=", (30,))),
-        ("30 < age", Condition("age", ">", (30,))),
+        ("30 < age", Condition("age", ">=", (31,))),
         ("age <> -1.5", Condition("age", "!=", (-1.5,))),
         ("sex IN ('F', 'M')", Condition("sex", "in", ("F", "M"))),
         ("sex = 'O''Neill; DROP TABLE'", Condition("sex", "=", ("O'Neill; DROP TABLE",))),
-        ("age BETWEEN 20 AND 30", Condition("age", "between", (20, 30))),
+        ("age BETWEEN 20 AND 30", And((Condition("age", ">=", (20,)), Condition("age", "<=", (30,))))),
         ("income IS NULL", Condition("income", "is-missing")),
         ("income IS NOT NULL", Condition("income", "not-missing")),
         ("married", Condition("married", "=", (True,))),
@@ -80,7 +81,7 @@ def test_aggregates(text: str, aggregate: Aggregate) -> None:
         ("born >= '1990-12-31'", Condition("born", ">=", ("1990-12-31",))),
         ("faculty = 'EE'", Condition("Faculty", "=", ("EE",))),
         ("NOT age > 30", Condition("age", "<=", (30,))),
-        ("NOT (age > 30)", Not(Condition("age", ">", (30,)))),
+        ("NOT (age > 30)", Not(Condition("age", ">=", (31,)))),
         ("sex NOT IN ('F')", And((Condition("sex", "not-missing"), Not(Condition("sex", "in", ("F",)))))),
         (
             "age = 1 AND sex = 'F' OR age = 2",
@@ -472,3 +473,20 @@ def test_not_is_two_valued(condition: Any, rows: list[dict[str, Any]]) -> None:
 
 def test_names_are_quoted() -> None:
     assert quote('a"b', "duckdb") == '"a""b"' and quote("a%b", "postgresql") == '"a%%b"'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT count(*) FROM t WHERE native-country = 'a'",
+        "SELECT Native-Country, count(*) FROM t GROUP BY Native-Country",
+        "SELECT count(*) FROM t WHERE native-country IN ('a')",
+        "SELECT count(native-country) FROM t",
+    ],
+)
+def test_a_column_that_needs_quotes_is_told_to_be_quoted(text: str) -> None:
+    table = TableSpec(name="t", columns={"native-country": {"role": "public", "type": "category"}})
+    with pytest.raises(QueryRefused, match=r'written in double quotes: "native-country"'):
+        parse_sql(text, {"t": table})
+    quoted = re.sub(r"(?i)native-country", '"native-country"', text)
+    assert parse_sql(quoted, {"t": table}).table == "t"

@@ -224,10 +224,84 @@ def test_zero_concentrated_accounting_spends_rho() -> None:
         assert database.budget()[0].to_json()["unit"] == "ρ"
 
 
-def test_one_budget_needs_one_accountant() -> None:
-    concentrated = {"mode": "dp", "epsilon": 1, "delta": 1e-6, "accountant": "zcdp"}
-    with pytest.raises(dc.PlanError, match="choose one accountant"):
-        students(NOISE, users={"ann": {}, "bob": {"policy": concentrated}}, epsilon=3)
+CONCENTRATED = {"mode": "dp", "epsilon": 2.0, "delta": 1e-6, "accountant": "zcdp", "epsilon_per_query": 0.2}
+
+
+def test_one_budget_counts_every_measure() -> None:
+    users = {"ann": {}, "bob": {"policy": CONCENTRATED}}
+    with pytest.raises(dc.PlanError, match="give it a δ"):
+        students(NOISE, users=users, epsilon=3)
+    with students(NOISE, users=users, epsilon=2, delta=1e-6) as database:
+        database.ask("SELECT count(*) FROM students", user="bob", epsilon=1.5)
+        left = database.budget("ann")[0].remaining
+        assert left is not None and left.micro_epsilon <= 500_000
+        with pytest.raises(dc.BudgetExhausted, match="of all users"):
+            database.ask("SELECT count(*) FROM students", user="ann", epsilon=0.6)
+
+
+@pytest.mark.parametrize(("first", "then"), [(NOISE, CONCENTRATED), (CONCENTRATED, NOISE)])
+def test_another_accountant_refills_nothing(tmp_path: Path, first: Any, then: Any) -> None:
+    place = tmp_path / "ledger.db"
+    with students(first, ledger=place) as database:
+        database.ask("SELECT count(*) FROM students", epsilon=2.0)
+    with students(then, ledger=place) as database:
+        with pytest.raises(dc.BudgetExhausted):
+            database.ask("SELECT avg(income) FROM students", epsilon=0.1)
+        left = database.budget()[0].remaining
+        assert left is not None and left.micro_epsilon + left.nano_rho == 0
+
+
+def two_views(first: Any, second: Any, **tables: Any) -> ServiceSpec:
+    """Give a service with two views of the same students, the second under other names and in another order."""
+    income = {"role": "sensitive", "type": "integer", "bounds": [0, 200_000]}
+    columns = {"sex": {"role": "public", "type": "category", "categories": ["female", "male"]}}
+    views = {
+        "one": {"columns": {**columns, "income": income}, "policy": first, **tables.get("one", {})},
+        "two": {"columns": {**columns, "earned": income}, "policy": second, **tables.get("two", {})},
+    }
+    return ServiceSpec.model_validate({"tables": views, "users": {"ann": {}}, "ledger": "sqlite:///:memory:"})
+
+
+def views() -> dict[str, pl.DataFrame]:
+    frame = pl.DataFrame({"sex": ["female", "male"] * 20, "income": [1000 * n for n in range(40)]})
+    return {"one": frame, "two": frame.sample(fraction=1, shuffle=True, seed=1).rename({"income": "earned"})}
+
+
+def test_the_same_people_under_two_names_have_one_budget(tmp_path: Path) -> None:
+    with pytest.raises(dc.PlanError, match=r"hold the same values \(income, earned\).*people: NAME"):
+        dc.StatisticalDatabase(two_views(NOISE, NOISE), data=views(), ledger=tmp_path / "a.db")
+    same = {"one": {"people": "students"}, "two": {"people": "students"}}
+    with dc.StatisticalDatabase(two_views(NOISE, NOISE, **same), data=views(), ledger=tmp_path / "b.db") as database:
+        database.ask("SELECT avg(income) FROM one", epsilon=1.5)
+        with pytest.raises(dc.BudgetExhausted, match="other tables about the same people"):
+            database.ask("SELECT avg(earned) FROM two", epsilon=0.6)
+        assert [found.spent.micro_epsilon for found in database.budget()] == [1_500_000] * 2
+    renamed = two_views(NOISE, NOISE, **same).model_dump(mode="json")
+    renamed["tables"] = {"three": {**renamed["tables"]["two"], "name": "three"}}
+    data = {"three": views()["two"]}
+    spec = ServiceSpec.model_validate(renamed)
+    with (
+        dc.StatisticalDatabase(spec, data=data, ledger=tmp_path / "b.db") as database,
+        pytest.raises(dc.BudgetExhausted),
+    ):
+        database.ask("SELECT avg(earned) FROM three", epsilon=0.6)
+    apart = {"one": {"people": "a"}, "two": {"people": "b"}}
+    with dc.StatisticalDatabase(two_views(NOISE, NOISE, **apart), data=views(), ledger=tmp_path / "c.db") as database:
+        database.ask("SELECT avg(income) FROM one", epsilon=1.5)
+        database.ask("SELECT avg(earned) FROM two", epsilon=1.5)
+
+
+def test_the_same_people_are_answered_exactly_from_one_table(tmp_path: Path) -> None:
+    same = {"one": {"people": "students"}, "two": {"people": "students"}}
+    with pytest.raises(dc.PlanError, match="only one of them can be answered exactly"):
+        dc.StatisticalDatabase(two_views(TRUTH, TRUTH, **same), data=views(), ledger=tmp_path / "a.db")
+
+
+def test_whole_numbers_have_one_way_to_be_compared() -> None:
+    with students(NOISE) as database:
+        ways = ("class > 2", "class >= 3", "class > 2.5", "class BETWEEN 3 AND 4", "class >= 3 AND class <= 4.2")
+        digests = [database.read(f"SELECT count(*) FROM students WHERE {way}").digest() for way in ways]
+        assert len(set(digests[:3])) == 1 and len(set(digests[3:])) == 1 and digests[0] != digests[3]
 
 
 def test_a_dry_run_spends_nothing_and_tells_what_the_answer_will_cost() -> None:

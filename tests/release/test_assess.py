@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+import polars as pl
 import pytest
 
 import discretion as dc
@@ -27,3 +29,35 @@ def test_measures_that_were_asked_for_must_run() -> None:
     assert score.value == dc.DistanceLinkage(columns=["income"], intruder={"knows_method": True})(people, noisy).value
     with pytest.raises(dc.DataError, match="unknown column"):
         dc.assess(people, noisy, measures=[dc.DistanceLinkage(columns=["incme"])])
+
+
+def test_attacks_that_take_long_are_named_as_not_run() -> None:
+    people = dc.datasets.census(120, seed=1)
+    quasi = [name for name in people.columns if name not in ("person_id", "name", "diagnoses", "weight", "income")]
+    known = dc.Dataset(people.frame, roles={**dict.fromkeys(quasi[:9], "quasi"), "income": "sensitive"})
+    found = dc.assess(known, dc.RankSwap(columns=["income"], percent=10)(known, seed=1))
+    assert [one.measure for one in found.left_to_ask] == ["quasi-identifiers"]
+    assert "quasi-identifiers was not run: takes long (more than 8 quasi-identifiers)" in " ".join(found.notes)
+    assert "quasi-identifiers" in found.best_attack
+
+
+def test_rows_that_nothing_matches_are_an_error_unless_it_is_said() -> None:
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(size=(2, 200))
+    roles = {"x": "sensitive"}
+    before, other = dc.Dataset(pl.DataFrame({"x": x}), roles=roles), pl.DataFrame({"x": y})
+    with pytest.raises(dc.DataError, match="as in synthetic data: align='none'"):
+        dc.assess(before, other)
+    by_place = dc.assess(before, other, align="position", measures=[dc.Il1s()])["il1s"].value
+    assert by_place == pytest.approx(np.abs(x - y).sum() / (np.sqrt(2) * x.std(ddof=1)))
+    unrelated = dc.assess(before, other, align="none")
+    assert "il1s" in {one.measure for one in unrelated.not_run}
+    with pytest.raises(dc.DataError, match="200 rows and the release 100"):
+        dc.assess(before, other.head(100), align="position")
+
+
+def test_without_a_known_column_it_is_said_that_no_attack_ran() -> None:
+    people = dc.Dataset(pl.DataFrame({"x": np.arange(100.0)}))
+    found = dc.assess(people, people)
+    assert found.no_attack is not None and "give the original roles" in found.no_attack
+    assert "--" not in found.no_attack

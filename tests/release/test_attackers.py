@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 import discretion as dc
+from discretion.errors import DataError
 from discretion.measure import Score
 from discretion.release.attack_run import run_measures
 from discretion.release.attack_set import attack_set
@@ -81,6 +82,31 @@ def test_census_columns_weights_households_and_keys_are_judged() -> None:
     assert "tells region of" in notes["weight"]
     assert "composition of their own" in notes["household"]
     assert "extreme value" in notes["income"]
+
+
+def test_a_report_without_measures_of_its_own_plays_every_attacker() -> None:
+    people = dc.datasets.census(1500, seed=1).drop(["birth_date", "municipality", "diagnoses"])
+    study = dc.Study(people, seed=2).apply(dc.RankSwap(columns=["income", "savings"], percent=8))
+    release = study.release()
+    cards = {card.attacker: card for card in release.attackers()}
+    assert {name for name, card in cards.items() if not card.tried} == {"reader of an earlier release"}
+    notes = {one.name: "; ".join(one.notes) for one in published_columns(release.data, release.attacks())}
+    assert "composition of their own" in notes["household"] and "extreme value" in notes["income"]
+    assert not release.not_run and len({str(one.measure) for one in release.measured}) == len(release.measured)
+    named = study.release(measures=[dc.SampleUniqueness()])
+    assert {"not among the measures of the plan"} == {
+        card.not_tried[name] for card in named.attackers() for name in card.not_tried if name == "row-order"
+    }
+
+
+def test_an_attack_nobody_asked_for_says_why_it_cannot_run_and_one_that_was_asked_for_raises() -> None:
+    few = dc.Study(table(7), seed=2).apply(dc.RandomizedResponse(columns=["sex"], truth_share=0.9))
+    release = few.release()
+    assert "row-order" in release.not_run and "7 rows" in release.not_run["row-order"]
+    card = next(card for card in release.attackers() if card.attacker == "one who knows the order")
+    assert card.success is None and "7 rows" in card.not_tried["row-order"]
+    with pytest.raises(DataError, match="7 rows"):
+        few.release(measures=[dc.RowOrder()])
 
 
 def score(kind: str, value: float, **detail: object) -> Score:

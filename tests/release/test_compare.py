@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import discretion as dc
 from discretion.release.compare import comparable_measures, data_file, match, plan_beside, short_names
 from discretion.release.comparison import Compared, Comparison
+from discretion.release.report.wording import percent
 from discretion.release.tune_cache import Figure
 from tests.release.survey import PLAN, ROLES, put_survey, survey, without
 
@@ -131,6 +133,26 @@ def test_pages_show_all_and_escape(people: dc.Dataset) -> None:
     assert found.verdict.split(":")[0] in page and "Rank interval" in page
     assert "<html" not in found._repr_html_() and "Rank interval" in found._repr_html_()
     assert found.to_dict()["overall"]["B"]["attack"] == "rank-interval"
+
+
+def test_the_page_draws_attacks_and_losses_of_every_release(people: dc.Dataset) -> None:
+    found = dc.compare(people, {"A": swapped(people, 3), "B": swapped(people, 40)}, measures=[RISK, LOSS])
+    page = found.page()
+    assert page.index("<svg") < page.index("<table")
+    (risk, loss) = re.findall(r"<desc>(.*?)</desc>", page)[::2]  # each picture is drawn wide and narrow
+    attack, lost = found.rows
+    for name in ("A", "B"):
+        one = attack.figures[name]
+        assert f"{name} {percent(one.value)} (guessing {percent(one.chance)})" in risk
+        assert f"{name} {percent(lost.loss(name))}" in loss and "guessing" not in loss
+    assert f"the original {percent(attack.before)}" in risk and "the original" not in loss
+
+
+def test_group_attacks_of_members_and_strangers_are_told_apart(people: dc.Dataset) -> None:
+    fields = {"columns": ["age"], "sensitive": ["income"]}
+    attacks = [dc.GroupAttack(**fields), dc.GroupAttack(**fields, coalition=1)]
+    found = dc.compare(people, {"A": people, "B": people}, measures=attacks)
+    assert [row.title for row in found.rows] == ["group-attack", "group-attack (by members of the group)"]
 
 
 def test_release_folders_know_their_data_and_plan(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ steps:
   - additive-noise: {columns: x, sd_share: 0.25}
 measures:
   - il1s: {columns: [x]}
+requirements: none
 """
 COARSER = """\
 from: fine-j
@@ -28,6 +29,7 @@ steps:
   - additive-noise: {columns: x, sd_share: 0.5}
 measures:
   - il1s: {columns: [x]}
+requirements: none
 """
 N = 3000
 
@@ -48,6 +50,11 @@ def folder(tmp_path: Path) -> Path:
     people().write_csv(tmp_path / "people.csv")
     put(tmp_path, "fine", PLAN).run(seed=2**100 + 1, out=tmp_path / "fine", journal=tmp_path / "fine-j")
     return tmp_path
+
+
+def yaml_of(plan: dc.Plan) -> str:
+    plan.save(plan.base / "saved.yaml")
+    return (plan.base / "saved.yaml").read_text()
 
 
 def by_row(release: dc.Release) -> np.ndarray:
@@ -118,7 +125,7 @@ def test_a_copy_of_a_copy(folder: Path) -> None:
 def test_the_same_in_python(folder: Path) -> None:
     study = dc.Study.from_release(folder / "fine-j", seed=2**100 + 9).apply(dc.Round(columns=["x"], base=10))
     assert len(study.current) == N and study.original.columns == ("id", "x", "y")
-    release = study.release(folder / "rounded", folder / "rounded-j")
+    release = study.release(folder / "rounded", folder / "rounded-j", no_requirements=True)
     fine = pl.read_csv(folder / "fine" / "data.csv")["x"].to_numpy()
     assert np.array_equal(np.sort(np.round(fine / 10) * 10), np.sort(release.data.number("x")))
     assert release.plan.made_from == {"journal": str(folder / "fine-j")}
@@ -194,6 +201,11 @@ def test_another_delivery_is_matched_by_the_people(folder: Path) -> None:
     plan = PLAN.replace("people.csv", "later.csv") + "previous: [{journal: fine-j}]\n"
     (found,) = put(folder, "later", plan).run(seed=8).averaging
     assert found.records == 2400 and found.averaged == pytest.approx(0.25 / np.sqrt(2), rel=0.06)
+    several = plan.replace("y: quasi", "y: identifier")
+    with pytest.raises(PlanError, match=r"several columns have the role identifier.*person: COLUMN"):
+        put(folder, "later", several).run(seed=8).averaging  # noqa: B018
+    named = put(folder, "later", several.replace("fine-j}", "fine-j, person: id}"))
+    assert named.run(seed=8).averaging[0].records == 2400 and "person: id" in yaml_of(named)
     unknown = plan.replace("id: identifier", "id: other")
     with pytest.raises(PlanError, match="made of another delivery, and its people cannot be found"):
         put(folder, "later", unknown).run(seed=8).averaging  # noqa: B018

@@ -58,7 +58,7 @@ def test_the_same_seed_and_data_give_the_same_order_and_anything_else_an_indepen
 
 
 def test_the_journal_knows_the_order_and_gives_the_same_figures(tmp_path: Path) -> None:
-    release = study().release(tmp_path / "out")
+    release = study().release(tmp_path / "out", no_requirements=True)
     private = tmp_path / "out-private"
     assert json.loads((private / "journal.json").read_text())["order"] == "order.npy"
     assert (private / "order.npy").stat().st_mode & 0o777 == 0o600
@@ -90,7 +90,9 @@ def test_the_journal_knows_the_order_and_gives_the_same_figures(tmp_path: Path) 
 
 def test_rows_of_a_sample_are_named_by_their_place_in_the_original(tmp_path: Path) -> None:
     release = (
-        dc.Study(study().original.take(np.arange(100, 500)), SEED).apply(dc.Sample(share=0.5)).release(tmp_path / "out")
+        dc.Study(study().original.take(np.arange(100, 500)), SEED)
+        .apply(dc.Sample(share=0.5))
+        .release(tmp_path / "out", no_requirements=True)
     )
     rows = read_order(tmp_path / "out-private")
     assert len(rows) == len(release.data) == 200 and rows.max() < 400
@@ -158,3 +160,17 @@ def test_households_without_a_number_stand_alone_and_missing_codes_are_not_given
     new = permuted(data, SEED)
     assert new.frame["home"].null_count() == 3
     assert sorted(new.frame["home"].drop_nulls().unique()) == [1, 3, 4]
+
+
+def test_the_public_words_say_that_members_of_a_household_stand_together() -> None:
+    homes = people().with_columns(home=pl.int_range(600) // 3)
+    with_numbers = study(homes, home="household").release()
+    words = with_numbers.facts()["row_order"]["meaning"]
+    assert "the members of a household stand together" in words and "given anew" in words
+    assert with_numbers.data.frame["home"].rle().struct.field("len").to_list() == [3] * 200
+    for release in (
+        study().release(),
+        study(homes, home="household").apply(dc.DropIdentifiers(columns=["home"])).release(),
+    ):
+        words = release.facts()["row_order"]["meaning"]
+        assert "household" not in words and "the place of a row tells nothing about it" in words

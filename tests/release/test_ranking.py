@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import polars as pl
 import pytest
 
 import discretion as dc
+from discretion.context import Context
 from discretion.measure import Score
+from discretion.release.attack_run import run_measures
 from discretion.release.attack_set import attack_set, too_large
-from discretion.release.ranking import best_attack, chance_of, rank_attacks, why_no_baseline
+from discretion.release.ranking import best_attack, chance_of, rank_attacks, success_of, why_no_baseline
+from discretion.release.report import svg
 from discretion.release.report.assessment import assessment_page
+from discretion.release.report.attack_lines import WIDTH, Line, draw
+from discretion.release.report.record_risk import draw as draw_record_risk
 from discretion.release.report.record_risk import record_risk_of
+from discretion.release.report.wording import percent, title_of
+from tests.release.report.html import assert_sound
 
 
 def score(kind: str, value: float, **detail: object) -> Score:
@@ -60,7 +69,65 @@ def test_every_attack_of_the_set_runs_and_the_page_shows_them() -> None:
     scores = [measure(people, released) for measure in measures]
     page = assessment_page(scores, [{"measure": "disco", "reason": "no reason"}], "a & b")
     assert "a &amp; b" in page and "NOT FOR PUBLICATION" in page and "no reason" in page
-    assert page.count("<svg") == sum(record_risk_of(item) is not None for item in scores) > 3
+    assert page.count("<svg") == 2 + sum(record_risk_of(item) is not None for item in scores) > 5
+    titles = re.findall(r'<th scope="row">(.*?)<span class="what">(?:find|learn)', page)
+    assert len(titles) == len(set(titles)) == len(rank_attacks(scores)), "each attack once, told apart from others"
+    assert {"Distance linkage (8 columns known)", "Distance linkage (10 columns known)"} <= set(titles)
+    assert {"Model disclosure (income)", "Group attack", "Group attack (by members of the group)"} <= set(titles)
+    assert_sound(page)
+
+
+def test_an_attack_that_was_given_twice_is_one_row() -> None:
+    twice = [score("distance-linkage", 0.3, chance=0.1)] * 2
+    assert len(rank_attacks(twice)) == 1
+    page = assessment_page(twice, [], "t")
+    assert page.count("distance-linkage sentence") == 1
+
+
+def test_the_page_opens_with_every_attack_from_guessing_to_success_before_and_after() -> None:
+    people = dc.datasets.census(300)
+    released = dc.RankSwap(columns=["income", "savings"], percent=20)(people, seed=1)
+    measures = [dc.DistanceLinkage(columns=["income", "savings"]), dc.RankInterval(columns=["income"]), dc.Il1s()]
+    scores, _ = run_measures(measures, people, released, unprotected=True)
+    assert [item.detail.get("unprotected") for item in scores[:2]] == [
+        success_of(measure.run(people, people, Context(0, measure.kind))) for measure in measures[:2]
+    ]
+    assert "unprotected" not in scores[2].detail, "a loss is no attack"
+    page = assessment_page(scores, [], "t")
+    assert page.index("<svg") < page.index("<table"), "the picture comes first"
+    ranked = rank_attacks(scores)
+    told = re.findall(r"<desc>(.*?)</desc>", page)[0].split("; ")
+    assert told == [
+        f"{title_of(one.measure)}: before: the original {percent(one.unprotected)} "
+        f"(guessing {percent(one.unprotected_chance)}), "
+        f"after: the release {percent(one.success)} (guessing {percent(one.chance)})"
+        for one in ranked
+    ]
+    alone, _ = run_measures(measures[:1], people, released)
+    assert "before: the original" not in assessment_page(alone, [], "t")
+
+
+def test_lines_begin_at_guessing_and_end_at_success() -> None:
+    line = Line("attack", "", (0.5, 0.25), (1.0, 0.75))
+    across = svg.Scale(0.0, 1.0, 300, WIDTH - 62)
+    drawn = draw([line], ("before", "after"), "title")
+    for chance, success in zip(line.chances, line.values, strict=True):
+        ends = f'x1="{svg._short(across(chance))}"', f'x2="{svg._short(across(success))}"'
+        assert re.search(rf"<line {ends[0]} y1=\"[\d.]+\" {ends[1]} [^>]*stroke-width=\"2.2\"", drawn)
+        assert re.search(rf"<line {ends[0]} [^>]*stroke=\"{svg.CHANCE}\"", drawn), "guessing has its mark"
+    assert "not run" in draw([Line("attack", "", (None,), (None,))], ("only",), "title", original=False)
+
+
+@pytest.mark.parametrize("certain", [False, True])
+def test_risk_per_record_shows_guessing(certain: bool) -> None:
+    risk = np.array([0.0, 1.0, 1.0, 1.0]) if certain else np.array([0.0, 0.5, 0.5, 1.0])
+    found = record_risk_of(Score("distance-linkage", 0.5, "lower", "risk", "", {"chance": 0.25}, risk))
+    assert found is not None and found.chance == 0.25 and found.certain is certain
+    picture = draw_record_risk(found)
+    assert "guessing: 25%" in picture and "Guessing reaches 25%." in picture
+    (dashed,) = re.findall(r"<line ([^>]*)stroke-dasharray", picture)
+    x1, y1, x2, y2 = (re.search(rf'{name}="([\d.]+)"', dashed)[1] for name in ("x1", "y1", "x2", "y2"))  # type: ignore[index]
+    assert (y1 == y2) is certain and (x1 == x2) is not certain
 
 
 def test_one_unique_record_does_not_outweigh_everybody() -> None:

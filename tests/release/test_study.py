@@ -175,7 +175,9 @@ def test_plans_run_again_with_the_decisions_of_a_journal(tmp_path: Path) -> None
 
     steps = "[{top-code: {column: income, quantile: 0.8, by: sex}}, {rank-swap: {columns: savings, percent: 9}}]"
     roles = "roles:\n" + "".join(f"  {name}: {role}\n" for name, role in ROLES.items())
-    plan = dc.Plan.load(put_survey(tmp_path, f"data: survey.csv\n{roles}steps: {steps}\noutput: out\n"))
+    plan = dc.Plan.load(
+        put_survey(tmp_path, f"data: survey.csv\n{roles}steps: {steps}\nrequirements: none\noutput: out\n")
+    )
     first = plan.run(seed=1)
     decisions = read_decisions(tmp_path / "out-private")
     assert decisions == dict(first.study.decisions)
@@ -212,7 +214,7 @@ def test_a_decision_survives_json() -> None:
 
 def test_release_of_a_study(tmp_path: Path) -> None:
     study = dc.Study(people(), seed=7).apply(NOISE)
-    release = study.release(tmp_path / "out", format="parquet")
+    release = study.release(tmp_path / "out", format="parquet", no_requirements=True)
     published = pl.read_parquet(tmp_path / "out" / "data.parquet")
     assert published.equals(release.data.frame) and "person_id" not in published.columns
     assert (tmp_path / "out-private" / "seed").read_text().split()[0] == "0x" + "7".zfill(32)
@@ -257,7 +259,7 @@ def test_values_moved_out_of_their_hierarchy_can_be_released(method: dc.Method, 
     study = dc.Study(data, seed=7).apply(dc.RankSwap(columns=["income"], percent=10)).apply(method)
     assert not study.current.stands_in_hierarchy("age")
     assert "precision" not in {score.measure for score in study.scores()}
-    study.release(tmp_path / "out", tmp_path / "private")
+    study.release(tmp_path / "out", tmp_path / "private", no_requirements=True)
     with pytest.raises(DataError, match=r"'age': .* values stand at no level") as told:
         dc.Precision(columns=["age"])(study.current)
     assert not any(str(age) in str(told.value) for age in study.current.frame["age"].head(20))

@@ -14,6 +14,7 @@ import pytest
 import discretion as dc
 from discretion.release import tune as tuning
 from discretion.release.plan import Requirement
+from discretion.release.report.risk_utility_map import NARROW, draw, map_of
 from discretion.release.study import Study
 from discretion.release.tune_cache import Figure, data_digest
 from discretion.release.tune_limits import tolerance_bound
@@ -516,3 +517,21 @@ def test_the_map_shows_every_point_and_asks_nobody(people: dc.Dataset) -> None:
     assert page.count('tabindex="0"') == 12 and "A &lt;b&gt;title&lt;/b&gt;" in page and "NOT FOR PUBLICATION" in page
     assert "http" not in page and "src=" not in page and "@import" not in page
     assert found._repr_html_() == picture
+
+
+def test_the_marks_of_the_map_say_what_they_are(people: dc.Dataset) -> None:
+    found = dc.tune(people, [swaps()], risk=RISK, utility=LOSS, max_risk=0.5, seed=1)
+    shown = map_of(found)
+    signs = {
+        "filled: nothing tried is better in both": any(mark.on_front for mark in shown.marks),
+        "hollow: another setting is better in both": any(not mark.on_front for mark in shown.marks),
+        "ring: the best under the limit": any(mark.best for mark in shown.marks),
+        "pale: breaks the limit or a requirement": any(mark.refused for mark in shown.marks),
+        "dashed: tried on a sample only": any(not mark.confirmed for mark in shown.marks),
+    }
+    for picture in (draw(shown), draw(shown, width=NARROW)):
+        assert {words for words in signs if words in picture} == {words for words, there in signs.items() if there}
+        best = next(mark for mark in shown.marks if mark.best)
+        assert best.short.startswith("percent=") and f'font-weight="600">{best.short}</text>' in picture
+    refused = sum(mark.refused for mark in shown.marks)
+    assert draw(shown).count('class="mark" opacity="0.45"') == refused > 0

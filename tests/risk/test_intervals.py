@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import polars as pl
 import pytest
@@ -101,3 +103,14 @@ def test_the_baseline_knows_the_best_guess_for_everybody() -> None:
         best = max(np.mean(np.abs(x - guess) <= tolerance) for guess in np.linspace(0, 60_000, 300))
         assert score.detail["best_constant"] == pytest.approx(best, abs=0.05)
         assert chance_of(score) == score.detail["best_constant"] > 2 * score.detail["chance"]
+
+
+@pytest.mark.parametrize("measure", [dc.RankInterval, dc.SdInterval, dc.IntervalRisk])
+def test_more_records_than_the_single_guess_looks_at(measure: Any) -> None:
+    rng = np.random.default_rng(3)
+    true = rng.exponential(100, 30_000)
+    true[::7] = np.nan
+    noisy = np.where(rng.random(30_000) < 0.2, np.nan, true + rng.normal(0, 50, 30_000))
+    large = measure(columns=["x"])(frame := pl.DataFrame({"x": true}), pl.DataFrame({"x": noisy}), align="position")
+    small = measure(columns=["x"])(frame[::3], pl.DataFrame({"x": noisy[::3]}), align="position")
+    assert large.detail["best_constant"] == pytest.approx(small.detail["best_constant"], abs=0.02)

@@ -11,7 +11,6 @@ import pytest
 
 from discretion.online.catalog import TableSpec
 from discretion.online.dp import sensitivity
-from discretion.online.dp.accounting import epsilon_of_rho
 from discretion.online.dp.groups import most_frequent
 from discretion.online.dp.mechanisms import Additive, Choice, Loss, RandomAnswer, Threshold
 from discretion.online.dp.plan import Ingredient
@@ -20,6 +19,7 @@ from discretion.online.dp.quantiles import scores
 from discretion.online.dp.sensitivity import Unit
 from discretion.online.policy import DpPolicy
 from discretion.online.query import Aggregate, Query
+from discretion.privacy.accounting import epsilon_of_rho
 from tests.statistical.claims import DRAWS, Trial, best_event, clopper_pearson, epsilon_at_least, repeated
 
 pytest.importorskip("opendp")

@@ -43,6 +43,17 @@ def test_random_rounding_repeats_with_its_seed_and_only_then() -> None:
     assert (one == two).all() and (one != three).any()
 
 
+def test_another_base_or_another_delivery_is_rounded_by_other_draws() -> None:
+    """With the draws of one seed alike in two releases, two roundings of a cell would narrow each other."""
+    counts = np.full((40, 30), 32.0)
+    first, again = (released(table(counts + more).round_random(5, seed=3).cells) - more for more in (0, 5))
+    coarser = released(table(counts).round_random(10, seed=3).cells)
+    cells = table(counts).inner_cell
+    assert abs((first == again)[cells].mean() - 0.52) < 0.05  # 0.4² + 0.6² for independent draws
+    up, coarse_up = first[cells] > 30, coarser[cells] > 30
+    assert abs(np.corrcoef(up, coarse_up)[0, 1]) < 0.1
+
+
 def test_added_totals_are_additive() -> None:
     cells = table(np.arange(24).reshape(2, 3, 4))
     done = cells.round_random(3, totals="added", seed=5)

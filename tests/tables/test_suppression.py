@@ -59,7 +59,7 @@ def test_by_hand(cells: dc.Cells) -> None:
 
 
 def test_audit_options_and_nothing_to_do(cells: dc.Cells) -> None:
-    assert cells.suppress(audit={"attacker": "contributors"}).audit.attacker != cells.suppress().audit.attacker
+    assert cells.suppress(audit={"attacker": "outsider"}).audit.attacker != cells.suppress().audit.attacker
     safe = cells.mark({"row": "a", "col": "x"}, "safe")
     assert safe.suppress().holds and not safe.suppress().cells.suppressed.any()
 

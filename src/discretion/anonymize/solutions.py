@@ -17,6 +17,7 @@ from discretion.anonymize.records import Steps
 from discretion.anonymize.search import Found, search
 from discretion.context import Progress
 from discretion.data.dataset import Dataset
+from discretion.display import table
 from discretion.errors import Infeasible
 from discretion.measure import as_percent
 
@@ -117,6 +118,12 @@ class Solution:
             suppression_limit=settings.suppression_limit,
             levels=self.levels,
         ).to_plan()
+
+    def _repr_html_(self) -> str:
+        highest = {axis.column: axis.low + axis.steps - 1 for axis in self._problem.records.axes}
+        rows = [(name, level, highest[name]) for name, level in self.levels.items()]
+        title = "Solution: the level of each column, 0 being the value itself"
+        return table(title, ("column", "level", "of at most"), rows, self.words)
 
     def __repr__(self) -> str:
         listed = ", ".join(f"{name}: {level}" for name, level in self.levels.items())

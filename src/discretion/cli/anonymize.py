@@ -98,8 +98,18 @@ def anonymize(source: str, target: str, **options: Any) -> None:  # fmt: skip
     written = _write(solution, data, target, options, quiet)
     gains = [] if options["levels"] else _gains(data, models, options, solution)
     _report(solution, gains, as_json, quiet, stderr=target == "-")
+    _warn(solution.dataset, quiet)
     for path in written:
         say(f"written: {path}", quiet)
+
+
+def _warn(released: Dataset, quiet: bool) -> None:
+    """Say what the models do not hide: values that whole classes share, and what other columns tell."""
+    from discretion.release.published import published_columns, shared_values, to_look_at, together
+
+    found = [f"{column.name}: {'; '.join(column.notes)}" for column in to_look_at(published_columns(released))]
+    for words in filter(None, (*shared_values(released), *found, together(released))):
+        say(f"note: {words}", quiet)
 
 
 def _models(options: dict[str, Any]) -> list[PrivacyModel]:
@@ -274,6 +284,7 @@ def _local(
         raise PlanError(f"{options['search']} is not a method")
     with progress_bar(quiet) as progress:
         released = method(data, seed=options["seed"], progress=progress)
+    _warn(released, quiet)
     write_released(released, data, options["seed"], target, options, quiet)
     if not options["dry_run"]:
         say(f"written: {target}", quiet)

@@ -228,6 +228,10 @@ def apply() -> None:
     """Protect a file by one method: discretion apply KIND IN OUT."""
 
 
+_LOOKED_AT = 10_000
+"""Rows from which columns without a role are guessed."""
+
+
 def write_released(
     released: Dataset, original: Dataset, seed: int, target: str, options: dict[str, Any], quiet: bool
 ) -> None:
@@ -235,7 +239,7 @@ def write_released(
     from discretion.data.atomic import replacing
     from discretion.data.write import write
     from discretion.release.journal import write_order
-    from discretion.release.order import ORDERS, RENUMBERED, permuted
+    from discretion.release.order import order_words, permuted
 
     if options["dry_run"]:
         return
@@ -245,8 +249,23 @@ def write_released(
     if options["order_file"]:
         with replacing(Path(options["order_file"]), overwrite=options["force"], private=True) as temporary:
             write_order(temporary, original, data)
-    words = ORDERS["keep" if keep else "permute"]
-    say(words + ("" if keep or not data.having("household") else f" {RENUMBERED}"), quiet)
+    say(order_words("keep" if keep else "permute", data), quiet)
+    _name_telling(data, quiet)
+
+
+def _name_telling(data: Dataset, quiet: bool) -> None:
+    """Name columns that nobody gave a role and that look as if they told who or in which household somebody is."""
+    from discretion.data.detect import propose
+
+    looks = propose(data.frame.head(_LOOKED_AT))
+    telling = [one for one in looks if one.role in ("identifier", "household") and not data.schema[one.column].has_role]
+    if telling:
+        names = ", ".join(f"{one.column} ({one.role})" for one in telling)
+        say(
+            f"note: published as they are, though they look as if they told who somebody is: {names}. Drop them, or "
+            "give roles: `discretion roles IN -o plan.yaml` proposes a plan that judges every column",
+            quiet,
+        )
 
 
 def _run(kind: str, options: dict[str, Any]) -> None:
@@ -278,6 +297,8 @@ def _run(kind: str, options: dict[str, Any]) -> None:
         f"{kind}: {len(released)} rows × {len(released.columns)} columns {'' if options['dry_run'] else f'→ {target}'}",
         quiet,
     )
+    if not options["dry_run"]:
+        say("nothing was required of this file: to publish, put the method into a plan (`discretion run`)", quiet)
     if options["as_json"]:
         print_json(
             {

@@ -10,10 +10,12 @@ from discretion.cli.console import ARROWS, DIRECTIONS, common_options, print_jso
 from discretion.cli.matching import matching_options, read_released, take_matching
 from discretion.cli.output_checks import check_files
 from discretion.cli.schema_options import read_with, schema_options, take_schema
+from discretion.cli.wording import in_options
 from discretion.errors import PlanError
 
 if TYPE_CHECKING:
-    from discretion.data.dataset import Dataset
+    from collections.abc import Sequence
+
     from discretion.measure import Measure, Score
     from discretion.part import Family, Part
     from discretion.release.published import PublishedColumn
@@ -28,7 +30,11 @@ if TYPE_CHECKING:
     "--measure", "measures", multiple=True, metavar="KIND[:FIELDS]",
     help="measure to run, for example 'interval-risk:{sd_share: 0.2}'; default: a set chosen from roles and types",
 )  # fmt: skip
-@click.option("--page", metavar="FILE", help="also write an HTML page with tables and pictures (internal)")
+@click.option(
+    "--page",
+    metavar="FILE",
+    help="also write an HTML page with pictures and tables (internal); attacks the original too, to compare",
+)
 @click.option(
     "--jobs", type=click.IntRange(min=1), metavar="N", help="measures to run at a time; default: cores, up to 4"
 )
@@ -43,10 +49,7 @@ def assess(
     **options: Any,
 ) -> None:
     """Attack a release and measure what is left of it, and say what each kind of attacker can do."""
-    from discretion.release.attack_set import attack_set
-    from discretion.release.published import published_columns, together
-    from discretion.release.ranking import attacker_cards, best_attack, rank_attacks
-    from discretion.risk.identity.intruder import knowing_method
+    from discretion.release.assess import assess as assess_data
 
     quiet, as_json = options.pop("quiet"), options.pop("as_json")
     matching = take_matching(options)
@@ -55,94 +58,37 @@ def assess(
         check_files([page], force=False)
     before = read_with(original, schema, reading, quiet)
     after, aligned_by = read_released(before, released, reading, matching, quiet)
-    chosen = [knowing_method(_parse_measure(text), True) for text in measures]
-    attacks = chosen or attack_set(before, after)
-    if not attacks:
-        raise PlanError("nothing to measure: give roles (--quasi, --sensitive, …) or --measure")
-    scores, failed = _run(attacks, before, after, jobs, quiet, strict=bool(chosen))
-    no_attack = None if chosen else _no_attack(before, scores)
-    if no_attack:
-        say(no_attack)
-    left = {} if chosen else _left_to_ask(before, after)
-    notes = _notes(scores) + [f"{kind} was not run: {why}; ask for it by --measure." for kind, why in left.items()]
-    ranked = rank_attacks(scores)
-    not_run = {**left, **{item["measure"]: item["reason"] for item in failed}}
-    cards = attacker_cards(scores, not_run)
-    columns = published_columns(after, scores)
-    notes += [text for text in (together(after),) if text]
+    chosen = [_parse_measure(text) for text in measures]
+    with progress_bar(quiet) as progress:
+        found = assess_data(
+            before, after, measures=chosen, align="none", unprotected=page is not None, jobs=jobs, progress=progress
+        )
+    content = {
+        "aligned_by": aligned_by,
+        **found.to_dict(),
+        "no_attack": found.no_attack and in_options(found.no_attack, ["assess"]),
+        "notes": [in_options(note, ["assess"]) for note in found.notes],
+    }
+    if content["no_attack"]:
+        say(content["no_attack"])
+    title = f"{released} against {original}"
     if page is not None:
-        _write_page(page, scores, failed, f"{released} against {original}", columns, left)
+        left = {one.measure: one.reason for one in found.left_to_ask}
+        _write_page(page, found.scores, content["not_run"], title, found.columns, left)
         say(f"wrote {page} (not for publication)", quiet)
     if as_json:
-        print_json(
-            {
-                "aligned_by": aligned_by,
-                "scores": [score.to_dict() for score in scores],
-                "not_run": failed,
-                "no_attack": no_attack,
-                "notes": notes,
-                "attackers": [card.to_dict() for card in cards],
-                "columns": [column.to_dict() for column in columns],
-                "ranked": [attack.to_dict() for attack in ranked],
-                "best_attack": best_attack(ranked, not_run),
-            }
-        )
+        print_json(content)
         return
-    _print_scores(scores, failed, f"{released} against {original} ({DIRECTIONS})")
-    _print_ranking(ranked)
-    print_columns(columns)
-    print_cards(cards)
-    click.echo(best_attack(ranked, not_run))
-    for note in notes:
+    _print_scores(found.scores, content["not_run"], f"{title} ({DIRECTIONS})")
+    _print_ranking(found.ranked)
+    print_columns(found.columns)
+    print_cards(found.attackers)
+    click.echo(found.best_attack)
+    for note in content["notes"]:
         click.echo(f"Note: {note}")
 
 
-def _run(
-    measures: list[Measure], before: Dataset, after: Dataset, jobs: int | None, quiet: bool, *, strict: bool
-) -> tuple[list[Score], list[dict[str, str]]]:
-    """Run the measures; for one that nobody named, the reason why it cannot run stands in place of a figure."""
-    from discretion.release.attack_run import default_jobs, run_measures
-
-    with progress_bar(quiet) as progress:
-        scores, failed = run_measures(
-            measures, before, after, jobs=jobs or default_jobs(), strict=strict, progress=progress
-        )
-    return scores, [{"measure": one.measure, "reason": one.reason} for one in failed]
-
-
-def _no_attack(original: Dataset, scores: list[Score]) -> str | None:
-    """Say that no attack ran, so that figures of utility alone are not taken for safety."""
-    if any(score.family == "risk" for score in scores):
-        return None
-    if original.having("quasi", "sensitive"):
-        return "no attack ran: see under `not run` why"
-    return (
-        "no attack ran: no quasi-identifier or sensitive column is known; "
-        "give --quasi and --sensitive, or see `discretion roles`"
-    )
-
-
-def _notes(scores: list[Score]) -> list[str]:
-    """Say which quasi-identifiers the linkages could not use, and why a figure has no baseline."""
-    from discretion.release.attack_set import left_out
-    from discretion.release.ranking import why_no_baseline
-
-    bare = {score.measure: reason for score in scores if (reason := why_no_baseline(score))}
-    return [
-        f"{measure} did not compare {', '.join(columns)}: the published values have nothing in common with the "
-        "original's. If the column was generalized, give its hierarchy; the figure understates the risk."
-        for measure, columns in left_out(scores).items()
-    ] + [f"{measure} has no baseline: {reason}." for measure, reason in bare.items()]
-
-
-def _left_to_ask(before: Dataset, after: Dataset) -> dict[str, str]:
-    """Say which attacks were not run because they take long."""
-    from discretion.release.attack_set import too_large
-
-    return {kind: f"takes long ({why})" for kind, why in too_large(before, after).items()}
-
-
-def _print_scores(scores: list[Score], failed: list[dict[str, str]], title: str) -> None:
+def _print_scores(scores: Sequence[Score], failed: list[dict[str, str]], title: str) -> None:
     from discretion.release.ranking import chance_of
 
     rows = []
@@ -161,7 +107,9 @@ def _print_ranking(ranked: tuple[RankedAttack, ...]) -> None:
         return
     rows = [
         (
-            a.measure + (" (takes perturbed values as true)" if a.doubtful else ""),
+            a.measure
+            + (f" ({a.note})" if a.note else "")
+            + (" (takes perturbed values as true)" if a.doubtful else ""),
             a.aim,
             shown(a.success),
             "none" if a.chance is None else shown(a.chance),
@@ -207,7 +155,7 @@ def print_cards(cards: tuple[AttackerCard, ...]) -> None:
 
 def _write_page(
     path: str,
-    scores: list[Score],
+    scores: Sequence[Score],
     failed: list[dict[str, str]],
     title: str,
     columns: tuple[PublishedColumn, ...],

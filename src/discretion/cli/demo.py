@@ -76,12 +76,14 @@ requirements:
 
 output: {folder: release, journal: private}
 """
+PEOPLE = 30_000
+"""How many people the demo invents; with fewer its requirements do not hold."""
 _HIERARCHIES = ("region", "age", "education", "marital_status", "occupation")
 
 
 @click.command()
 @click.option("--out", default="demo", show_default=True, metavar="FOLDER", help="where the example is written")
-@click.option("--rows", default=30_000, show_default=True, type=click.IntRange(min=30_000), help="number of people")
+@click.option("--rows", default=PEOPLE, show_default=True, type=click.IntRange(min=PEOPLE), help="number of people")
 @click.option("--force", is_flag=True, help="write over an earlier demo")
 @common_options
 def demo(out: str, rows: int, force: bool, as_json: bool, quiet: bool) -> None:

@@ -64,7 +64,8 @@ def read_released(
     from discretion.measure import Matched, match_by, match_rows
     from discretion.release.journal import in_journal_order
 
-    data = read_with(released, original.schema, reading, quiet, partial=True)
+    whole = {name: value for name, value in reading.items() if name != "columns"}  # all that the release has is judged
+    data = read_with(released, original.schema, whole, quiet, partial=True)
     if matching.unrelated:
         return data, None
     if matching.id_column is not None:

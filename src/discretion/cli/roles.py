@@ -100,10 +100,14 @@ def _protection(proposals: Sequence[Proposal]) -> list[str]:
     ]
     steps = dropped + (search if models else [])
     return [
-        *(["steps:", *steps] if steps else ["steps: []"]),
+        *(
+            ["steps:", *steps]
+            if steps
+            else ["# Nothing that identifies was found: values go out as they are.", "steps: none"]
+        ),
         "",
         "# What must hold before anything is published.",
-        *(["requirements:", *(f"  - {model}" for model in models)] if models else ["requirements: []"]),
+        *(["requirements:", *(f"  - {model}" for model in models)] if models else ["requirements: none"]),
     ]
 
 

@@ -33,18 +33,27 @@ if TYPE_CHECKING:
     metavar="JOURNAL",
     help="apply what an earlier run decided (its journal folder) to this delivery",
 )
+@click.option("--no-requirements", is_flag=True, help="publish although the plan requires nothing; the report says so")
 @force_option
 @dry_run_option
 @common_options
 def run_command(plan_file: str, as_json: bool, quiet: bool, **options: Any) -> None:
-    """Carry out a plan and publish the release if its requirements hold."""
+    """Carry out a plan and publish the release if its requirements hold.
+
+    A plan without steps or requirements publishes only if it says so (`steps: none`, `requirements: none`).
+    """
+    from dataclasses import replace
+
     from discretion.errors import PlanError
-    from discretion.release.facts import order_words
     from discretion.release.journal import read_decisions
+    from discretion.release.order import order_words
     from discretion.release.plan import Plan
     from discretion.release.release import check_places
 
     plan = Plan.load(plan_file)
+    if options["no_requirements"] and plan.requirements:
+        raise PlanError("--no-requirements: the plan has requirements; take them out of it to publish without")
+    plan = replace(plan, no_requirements=plan.no_requirements or options["no_requirements"])
     folder = options["out"] or (plan.resolve(plan.output.folder) if plan.output.folder else None)
     if folder is None:
         raise PlanError("the plan names no `output`; give --out FOLDER")
@@ -58,8 +67,9 @@ def run_command(plan_file: str, as_json: bool, quiet: bool, **options: Any) -> N
     release.require()
     public, private = release.write(folder, journal, overwrite=options["force"])
     report(release, as_json, {"folder": str(public), "journal": str(private)})
-    say(order_words(release), quiet)
-    say(f"published in {public} (report: {public / 'report.html'}); private journal in {private}", quiet)
+    say(order_words(release.plan.order, release.data), quiet)
+    lacking = f" without {' and '.join(release.without)}" if release.without else ""
+    say(f"published{lacking} in {public} (report: {public / 'report.html'}); private journal in {private}", quiet)
 
 
 @click.command()
@@ -85,7 +95,7 @@ def check(plan_file: str, as_json: bool, quiet: bool, **options: Any) -> int:
     except RequirementNotMet as error:
         say(f"error: {error}")
         return error.exit_code
-    say("all requirements hold" if release.findings else "the plan has no requirements", quiet)
+    say("all requirements hold" if release.findings else "nothing is required: the plan says so", quiet)
     return 0
 
 
@@ -98,7 +108,9 @@ def _carry_out(plan: Plan, source: str | None, seed_file: str | None, quiet: boo
     if seed_file:
         plan = replace(plan, seed_file=str(Path(seed_file).absolute()))
     with progress_bar(quiet) as progress:
-        release = run_plan(plan, source, reuse=reuse, progress=progress, report=lambda text: say(text, quiet))
+        release = run_plan(
+            plan, source, reuse=reuse, progress=progress, report=lambda text: say(text, quiet), publish=True
+        )
     if reused := sum(item.reused for item in release.study.done):
         say(f"{reused} of {len(release.study.done)} steps used what they decided on an earlier delivery", quiet)
     return release
@@ -109,6 +121,7 @@ def _judge_file(plan: Plan, source: str | None, released: str, matching: Matchin
 
     from discretion.errors import RequirementNotMet
     from discretion.method import Decision
+    from discretion.release.gate import check_publishable
     from discretion.release.plan import Step
     from discretion.release.run import check_data, check_plan, conclude
     from discretion.release.study import Done, Study
@@ -121,6 +134,7 @@ def _judge_file(plan: Plan, source: str | None, released: str, matching: Matchin
     data, _ = read_released(original, released, reading, matching, quiet)
     if left := [name for name in data.having("identifier") if name != matching.id_column]:
         raise RequirementNotMet(f"{released} holds identifiers: {', '.join(left)}")
+    check_publishable(plan, original, data.columns, made=True)
     for step in plan.steps:
         data = data.after(step.method, data)  # an intruder who knows the plan's steps attacks it too
     if not plan.steps and plan.knows_method:
@@ -139,11 +153,15 @@ def _Elsewhere() -> Any:  # noqa: N802 - stands for a method
 
 
 def _dry_run(plan: Plan, source: str | None, as_json: bool, quiet: bool) -> None:
+    from discretion.release.earlier import Earlier
+    from discretion.release.gate import check_publishable
     from discretion.release.run import check_data, check_plan
 
+    plan = Earlier.open(plan.made_from).started(plan) if plan.made_from else plan
     check_plan(plan)
     data = plan.read(source, lambda text: say(text, quiet))
     check_data(data)
+    check_publishable(plan, data, made=bool(plan.steps or plan.made_from))
     if as_json:
         print_json({"plan": "valid", "rows": len(data), "columns": list(data.columns)})
     say(f"the plan is valid: {len(plan.steps)} steps on {len(data)} rows × {len(data.columns)} columns", quiet)
@@ -153,9 +171,8 @@ def report(release: Release, as_json: bool, places: dict[str, str]) -> None:
     """Print risk and utility before and after, what was found about columns, and the requirements."""
     from discretion.cli.assess import print_columns
     from discretion.release.published import published_columns, together
-    from discretion.release.ranking import NOT_IN_PLAN, attacker_cards
 
-    columns = published_columns(release.data, release.attacks())
+    columns = published_columns(release.data, release.attacks(), release.plan.confirmed_other)
     if as_json:
         content = {
             "records": len(release.data),
@@ -172,17 +189,18 @@ def report(release: Release, as_json: bool, places: dict[str, str]) -> None:
             ],
             "notes": list(release.notes),
             "averaging": [vars(found) for found in release.averaging],
-            "attackers": [card.to_dict() for card in attacker_cards(release.attacks(), chosen=NOT_IN_PLAN)],
+            "attackers": [card.to_dict() for card in release.attackers()],
             "columns": [column.to_dict() for column in columns],
             **places,
         }  # fmt: skip
         print_json(content)
         return
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (m.measure.family, m.measure.kind, shown(m.before.value if m.before else None), shown(m.after.value),
          ARROWS[m.after.better], m.after.meaning)
         for m in release.measured
     ]  # fmt: skip
+    rows += [("", kind, "", "not run", "", reason) for kind, reason in release.not_run.items()]
     print_table(
         f"Risk and utility ({DIRECTIONS})", ("", "measure", "before", "after", "", "meaning"), rows, numeric=(2, 3)
     )

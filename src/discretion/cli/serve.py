@@ -32,6 +32,9 @@ _LOOPBACK = ("127.0.0.1", "::1", "localhost")
     "--port", metavar="NUMBER", type=click.IntRange(0, 65_535), help="port instead of the file's (0: a free one)"
 )
 @click.option("--force", is_flag=True, help="overwrite SERVICE (with --draft)")
+@click.option(
+    "--damaged-ledger", is_flag=True, help="start although the ledger is damaged: what it lost may be asked again"
+)
 @common_options
 def serve(service: str, as_json: bool, quiet: bool, **options: Any) -> None:
     """Answer questions about the tables of a service file; only statistics, under the owner's policies."""
@@ -51,7 +54,7 @@ def serve(service: str, as_json: bool, quiet: bool, **options: Any) -> None:
         print_json({"keys": [{"user": user, "key": key} for user, key in keys]})
     for user, key in keys if not as_json else ():
         click.echo(f"{user}\t{key}")
-    _run(spec, service, quiet)
+    _run(spec, service, quiet, damaged=options["damaged_ledger"])
 
 
 def _ring(spec: ServiceSpec, service: str) -> Any:
@@ -60,22 +63,30 @@ def _ring(spec: ServiceSpec, service: str) -> Any:
     return KeyRing.of(spec, keys_beside(service))
 
 
-def _run(spec: ServiceSpec, service: str, quiet: bool) -> None:
-    from discretion.online.extras import need
+def _run(spec: ServiceSpec, service: str, quiet: bool, *, damaged: bool) -> None:
+    from discretion.errors import DataError, need
     from discretion.online.server import create_app
     from discretion.online.statistical_database import StatisticalDatabase
 
-    uvicorn = need("uvicorn", "the server")
+    uvicorn = need("uvicorn", "the server", "online")
     from discretion.online.server.protocol import patient
 
     server, ring = spec.server, _ring(spec, service)
     _check_tls(spec)
+    try:
+        _check_ledger(spec)
+    except DataError as error:
+        if not damaged:
+            hint = "mend it from a copy, or start with --damaged-ledger: what it lost may then be asked again"
+            raise DataError(f"{error}; {hint}") from None
+        say(f"warning: {error}")
     _warn(spec, service, ring)
     say(f"reading {', '.join(spec.tables)} …", quiet)
     with _stopping_on_term(), StatisticalDatabase(spec) as database:
         config = uvicorn.Config(
             create_app(database, ring), host=server.host, port=server.port, ssl_certfile=server.tls_certificate,
             ssl_keyfile=server.tls_key, log_level="warning", access_log=False, server_header=False, ws="none",
+            proxy_headers=False,  # an address that the caller writes himself would escape the limit of strangers
             http=patient(server.connections), timeout_keep_alive=30,
             timeout_graceful_shutdown=math.ceil(server.query_seconds) + 5,
         )  # fmt: skip

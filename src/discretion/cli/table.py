@@ -53,20 +53,23 @@ def table() -> None:
 @common_options
 def run_table_command(plan_file: str, as_json: bool, quiet: bool, **options: Any) -> None:
     """Carry out a table plan and publish the table if its audit and its requirements hold."""
-    from discretion.release.run import read_seed
+    from dataclasses import replace
+    from pathlib import Path
+
     from discretion.release.table_files import check_table_places
     from discretion.release.table_plan import TablePlan
 
     plan = TablePlan.load(plan_file)
+    if options["seed_file"]:
+        plan = replace(plan, plan=replace(plan.plan, seed_file=str(Path(options["seed_file"]).absolute())))
     folder = options["out"] or plan.folder()
     journal = options["journal"] or (plan.resolve(plan.output.journal) if plan.output.journal else None)
     check_table_places(plan, folder, journal, overwrite=options["force"])
     if options["dry_run"]:
         _dry_run(plan, options["source"], as_json, quiet)
         return
-    seed = read_seed(options["seed_file"]) if options["seed_file"] else None
     with progress_bar(quiet) as progress:
-        release = plan.run(options["source"], seed=seed, progress=progress, report=lambda text: say(text, quiet))
+        release = plan.run(options["source"], progress=progress, report=lambda text: say(text, quiet))
     if options["override"] is not None and not release.holds:
         release = release.overridden(options["override"])
         say("published by override; the reason is in the journal", quiet)

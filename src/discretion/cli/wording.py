@@ -17,7 +17,10 @@ _COLUMNS = {
 _Rule = tuple[str, str]
 
 _EVERYWHERE: tuple[_Rule, ...] = ((r"overwrite=True replaces it", "overwrite it with --force"),)
-GIVE_HIERARCHY = "give one with --hierarchy COLUMN=FILE or --hierarchy 'COLUMN={masking: {}}'"
+GIVE_HIERARCHY = (
+    "give one with --hierarchy COLUMN=FILE or --hierarchy 'COLUMN={masking: {}}', or let `discretion roles IN -o "
+    "plan.yaml` propose some and take them with --plan plan.yaml"
+)
 _FOR_FILES: tuple[_Rule, ...] = (
     (r"\bheader=False", "--no-header"),
     (r"\bquote=''", "--quote ''"),
@@ -33,6 +36,19 @@ _FOR_PLANS: tuple[_Rule, ...] = (
     (r"\bquote=''", "`quote: ''` under `data`"),
     (rf"\b({_READING})=(?=[\s,;:)]|$)", r"`\1` under `data`"),
     (r"give it the type `continuous` when reading", "give it the type `continuous` in `types`"),
+    (r"in Python `no_requirements=True`", "or --no-requirements"),
+    (r" \(in Python `no_steps=True`\)", ""),
+)
+_FOR_ASSESS: tuple[_Rule, ...] = (
+    (r"ask for it in `measures`", "ask for it by --measure"),
+    (
+        r"give the original roles \(quasi, sensitive\), or `measures`",
+        "give roles (--quasi, --sensitive, …) or --measure",
+    ),
+    (
+        r"give the original roles \(quasi, sensitive\)$",
+        "give --quasi and --sensitive, or see `discretion roles`",
+    ),
 )
 
 
@@ -44,6 +60,8 @@ def in_options(message: str, arguments: Sequence[str]) -> str:
         rules += _FOR_FILES
     elif command in _ON_PLANS:
         rules += _FOR_PLANS
+    if command == "assess":
+        rules += _FOR_ASSESS
     if command in _COLUMNS:
         rules += ((r"give `columns`", f"give {_COLUMNS[command]}"),)
     if command == "apply":

@@ -45,6 +45,24 @@ def write_text(path: Path, text: str, *, overwrite: bool = False, private: bool 
         temporary.write_text(text, encoding="utf-8")
 
 
+@contextlib.contextmanager
+def alone_beside(path: Path) -> Iterator[None]:
+    """Keep other processes that ask for the same from changing files of the folder between reading and writing them."""
+    try:
+        import fcntl
+    except ImportError:  # this system has no such locks
+        fcntl = None  # type: ignore[assignment]
+    if fcntl is None or not path.parent.is_dir():
+        yield
+        return
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
+
+
 def check_target(path: Path, overwrite: bool) -> Path:
     """Raise unless a file can be put there: a folder, no folder above, or a file that may not be overwritten."""
     if path.is_dir():

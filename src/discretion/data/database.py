@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
-from discretion.data.formats import existing_file, need
+from discretion.data.formats import existing_file
 from discretion.data.infer import parse_dates
-from discretion.errors import DataError, PlanError, did_you_mean
+from discretion.errors import DataError, PlanError, did_you_mean, need
 
 if TYPE_CHECKING:
     import sqlite3
@@ -228,7 +228,7 @@ def _collect(
 
 @contextmanager
 def _postgresql(address: Address) -> Iterator[_Opened]:
-    psycopg: Any = need("psycopg", "PostgreSQL")
+    psycopg: Any = need("psycopg", "PostgreSQL", "io")
     with connect_postgresql(psycopg, address) as base:
         base.read_only = True
         yield postgresql_tables(base), lambda query: _ask_postgresql(psycopg, base, query)

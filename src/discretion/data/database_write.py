@@ -16,8 +16,7 @@ from discretion.data.database import (
     quoted,
     sqlite_tables,
 )
-from discretion.data.formats import need
-from discretion.errors import DataError, PlanError
+from discretion.errors import DataError, PlanError, need
 
 if TYPE_CHECKING:
     import polars as pl
@@ -109,7 +108,7 @@ def _sqlite(frame: pl.DataFrame, address: Address, overwrite: bool) -> None:
 
 
 def _postgresql(frame: pl.DataFrame, address: Address, overwrite: bool) -> None:
-    psycopg: Any = need("psycopg", "PostgreSQL")
+    psycopg: Any = need("psycopg", "PostgreSQL", "io")
     table = quoted(str(address.table))
     columns = ", ".join(f"{quoted_column(name)} {_postgresql_type(kind)}" for name, kind in frame.schema.items())
     try:

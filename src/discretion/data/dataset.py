@@ -135,6 +135,15 @@ class Dataset:
         """For each row its position in the data it came from."""
         return np.arange(len(self)) if self._rows is None else self._rows
 
+    def head(self, rows: int = 5) -> Any:
+        """Give the first rows, in the frame library the data came in: private, for the owner of the data to look at.
+
+        The only display of a Dataset that shows values of people; reprs, reports and errors show none.
+        """
+        if rows < 0:
+            raise PlanError(f"rows: expected a number of at least 0, got {rows}")
+        return self.take(np.arange(min(rows, len(self)))).to_native()
+
     def to_native(self) -> Any:
         """Give the data in the frame library it came in, index, column order and untouched columns kept."""
         if self._source is None:

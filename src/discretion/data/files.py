@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from discretion.data.formats import need
 from discretion.data.infer import parse_dates
 from discretion.data.text import check_unique, choose_columns
-from discretion.errors import DataError, PlanError, unknown
+from discretion.errors import DataError, PlanError, need, unknown
 
 if TYPE_CHECKING:
     import polars as pl
@@ -58,7 +57,7 @@ def read_excel(path: Path, sheet: str | int | None, header: bool | None) -> pl.D
     """Read a sheet of a workbook: by name, by number (from 1), or the first."""
     import polars as pl
 
-    fastexcel = need("fastexcel", "reading Excel")
+    fastexcel = need("fastexcel", "reading Excel", "io")
     try:
         book = fastexcel.read_excel(path)
         names = book.sheet_names
@@ -120,7 +119,7 @@ def write_binary(frame: pl.DataFrame, format: str, target: Path, sheet: str | No
 
 
 def _write_excel(frame: pl.DataFrame, target: Path, sheet: str) -> None:
-    xlsxwriter: Any = need("xlsxwriter", "writing Excel")
+    xlsxwriter: Any = need("xlsxwriter", "writing Excel", "io")
     _check_excel(frame)
     options = {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}
     content = io.BytesIO()
@@ -137,7 +136,7 @@ def _write_excel(frame: pl.DataFrame, target: Path, sheet: str) -> None:
 
 def _exact_worksheet() -> Any:
     """Give a kind of sheet that writes floats with all their digits, not sixteen."""
-    base: Any = need("xlsxwriter.worksheet", "writing Excel").Worksheet
+    base: Any = need("xlsxwriter.worksheet", "writing Excel", "io").Worksheet
 
     class ExactWorksheet(base):  # type: ignore[misc]
         def _xml_number_element(self, number: Any, attributes: Any = ()) -> None:

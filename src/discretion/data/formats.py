@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import difflib
-import importlib
 import os
 from pathlib import Path
-from types import ModuleType
 from typing import Literal, get_args
 
 from discretion.errors import DataError, PlanError, unknown
@@ -102,11 +100,3 @@ def existing_file(path: Path) -> Path:
     if path.is_file() and path.stat().st_size == 0:
         raise DataError(f"{str(path)!r} is empty")
     return path
-
-
-def need(module: str, purpose: str) -> ModuleType:
-    """Import an optional library, or say how to get it."""
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        raise DataError(f'{purpose} needs the library {module}; pip install "discretion[io]"') from None

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from discretion.data.formats import Format, need
+from discretion.data.formats import Format
 from discretion.data.text import choose_columns
-from discretion.errors import DataError
+from discretion.errors import DataError, need
 
 if TYPE_CHECKING:
     import polars as pl
@@ -76,7 +76,7 @@ def read_labelled(
     """Read a file of a statistics package: values stay codes, labels stand beside them."""
     import polars as pl
 
-    pyreadstat = need("pyreadstat", f"reading {_TITLES[format]} files")
+    pyreadstat = need("pyreadstat", f"reading {_TITLES[format]} files", "io")
     reader = getattr(pyreadstat, _READERS[format])
     options: dict[str, Any] = {"output_format": "polars"}
     if encoding is not None:
@@ -123,7 +123,7 @@ def write_labelled(frame: pl.DataFrame, format: Format, target: Path, labels: La
     """Write a file of a statistics package; the time of writing in its header is replaced by a fixed one."""
     import polars as pl
 
-    pyreadstat = need("pyreadstat", f"writing {_TITLES[format]} files")
+    pyreadstat = need("pyreadstat", f"writing {_TITLES[format]} files", "io")
     _check_names(frame.columns, format)
     frame = frame.with_columns(pl.col(pl.Boolean).cast(pl.Int32))
     whole = [name for name, kind in frame.schema.items() if kind.is_integer()]

@@ -75,8 +75,8 @@ def give_back(source: Source, frame: pl.DataFrame, rows: NDArray[np.int64] | Non
         return _to_pandas(source.frame, frame, rows, changed)
     if source.library == "pyarrow":
         return _to_pyarrow(source.frame, frame, rows, changed)
-    kept = source.frame if rows is None else source.frame[rows]
-    return frame.with_columns(kept[name] for name in frame.columns if name not in changed)
+    kept = source.frame.select(name for name in frame.columns if name not in changed)
+    return frame.with_columns((kept if rows is None or not kept.width else kept[rows]).get_columns())
 
 
 def _to_pandas(source: Any, frame: pl.DataFrame, rows: NDArray[np.int64] | None, changed: frozenset[str]) -> Any:

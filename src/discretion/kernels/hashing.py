@@ -30,6 +30,8 @@ def dense_ids_by_hash(keys: Keys) -> tuple[Ints32, Ints, Ints]:
     Time O(n) expected, memory up to 32 bytes for each distinct key.
     """
     n = keys.size
+    keys = keys.view()
+    keys.flags.writeable = False  # one kernel for all kinds of keys
     ids = np.empty(n, np.int32)
     seen = np.empty(n, np.uint64)  # the distinct keys: reading them by class spares the way through first_row
     counts = np.empty(n, np.int64)

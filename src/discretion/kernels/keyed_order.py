@@ -37,9 +37,11 @@ def keyed_mix(positions: NDArray[np.integer], key: bytes) -> NDArray[np.uint64]:
 def keyed_order(n: int, key: bytes) -> Ints:
     """Return a permutation of 0 … n−1: the positions in the order of their enciphered numbers.
 
-    Sorting bucket by bucket of the leading bits gives the same order. Time O(n·log n).
+    Sorting bucket by bucket of the leading bits gives the same order. Time O(n).
     """
-    return np.argsort(keyed_mix(np.arange(n), key), kind="stable").astype(np.int64, copy=False)
+    from discretion.kernels.order import key_order
+
+    return key_order(keyed_mix(np.arange(n), key)).astype(np.int64, copy=False)
 
 
 def round_keys(key: bytes) -> NDArray[np.uint32]:

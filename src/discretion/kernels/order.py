@@ -38,6 +38,11 @@ def sorted_with_order(x: ArrayLike) -> tuple[Floats, Order]:
     return values[order] + 0.0, order
 
 
+def key_order(keys: Keys) -> Order:
+    """Return the row numbers of whole numbers of 64 bits from smallest to largest, as `stable_order` does of floats."""
+    return _radix_keys(keys.copy())[1] if _fits_radix(len(keys)) else np.argsort(keys, kind="stable")
+
+
 def break_ties(values: Floats, order: Order, key: bytes) -> Order:
     """Return an order in which rows of equal values stand by the keyed mix of their row number, not by the number.
 
@@ -54,9 +59,8 @@ def break_ties(values: Floats, order: Order, key: bytes) -> Order:
     groups = np.cumsum(np.concatenate([[False], ~same])[tied])
     width = np.uint64(max(int(groups[-1]).bit_length(), 1) if len(groups) else 1)
     keys = (groups.astype(np.uint64) << (np.uint64(64) - width)) | (keyed_mix(rows, key) >> width)
-    place = _radix_keys(keys)[1] if _fits_radix(len(rows)) else np.argsort(keys, kind="stable")
     broken = order.copy()
-    broken[tied] = rows[place]
+    broken[tied] = rows[key_order(keys)]
     return broken
 
 

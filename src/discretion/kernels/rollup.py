@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from discretion.kernels.arrays import Bools, Floats, Index, Ints, Ints32, Keys
-from discretion.kernels.jit import helper, kernel
+from discretion.kernels.jit import helper, kernel, lean_kernel
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
@@ -195,52 +195,47 @@ def sum_of_products(keys: Keys, counts: Ints, gone: Bools, fields: Ints, factors
 def sensitive_triples(owners: Ints32, values: Ints, counts: Ints, classes: int, size: int) -> tuple[Ints, Ints, Ints]:
     """Add up counts by class and value: starts of each class, values and counts, sorted by class, then value.
 
-    `owners` is the class of each entry, or −1 for none. Time O(entries + classes) plus a short sort in each class;
-    memory linear.
+    `owners` is the class of each entry, or −1 for none; values are 0 … size−1. Time O(entries + classes + size): the
+    entries are sorted by value, and these by class, by counting. Memory linear.
     """
-    starts = np.zeros(classes + 1, np.int64)
-    order = _by_class(owners, starts)
-    out_values = np.empty(order.size, np.int64)
-    out_counts = np.empty(order.size, np.int64)
+    given = np.flatnonzero(owners >= 0)
+    values, counts, owners_of = (np.ascontiguousarray(x, dtype=np.int64) for x in (values, counts, owners))
+    by_value, by_class = np.empty_like(given), np.empty_like(given)
+    _sort_by(values, given, _starts(values[given], size), by_value)
+    starts = _starts(owners_of[given], classes)
+    _sort_by(owners_of, by_value, starts.copy(), by_class)
+    out_values, out_counts = np.empty(len(given), np.int64), np.zeros(len(given), np.int64)
     ends = np.zeros(classes + 1, np.int64)
-    found = _triples(order, starts, values, counts, np.zeros(size, np.int64), out_values, out_counts, ends)
+    found = _triples(by_class, starts, values, counts, out_values, out_counts, ends)
     return ends, out_values[:found], out_counts[:found]
 
 
-@kernel
-def _by_class(owners: Ints32, starts: Ints) -> Ints:
-    """Sort the entries by class (stable); `starts` receives where each class begins."""
-    for entry in range(owners.size):
-        if owners[entry] >= 0:
-            starts[owners[entry] + 1] += 1
-    for number in range(1, starts.size):
-        starts[number] += starts[number - 1]
-    order = np.empty(starts[-1], np.int64)
-    place = starts[:-1].copy()
-    for entry in range(owners.size):
-        owner = owners[entry]
-        if owner >= 0:
-            order[place[owner]] = entry
-            place[owner] += 1
-    return order
+def _starts(labels: Ints, size: int) -> Ints:
+    """Give where each of the labels 0 … size−1 begins when they are sorted, and their number."""
+    return np.concatenate([[0], np.cumsum(np.bincount(labels, minlength=size))])
 
 
-@kernel
+@lean_kernel
+def _sort_by(labels: Ints, order: Ints, places: Ints, result: Ints) -> None:
+    """Sort entries by label (stable); `places` says where each label begins, and is used up."""
+    for i in range(order.size):
+        label = labels[order[i]]
+        result[places[label]] = order[i]
+        places[label] += 1
+
+
+@lean_kernel
 def _triples(
-    order: Ints, starts: Ints, values: Ints, counts: Ints, tally: Ints, out_values: Ints, out_counts: Ints, ends: Ints
+    order: Ints, starts: Ints, values: Ints, counts: Ints, out_values: Ints, out_counts: Ints, ends: Ints
 ) -> int:
     found = 0
     for number in range(starts.size - 1):
         first = found
         for place in range(starts[number], starts[number + 1]):
-            value = values[order[place]]
-            if tally[value] == 0:
-                out_values[found] = value
+            entry = order[place]
+            if found == first or out_values[found - 1] != values[entry]:
+                out_values[found] = values[entry]
                 found += 1
-            tally[value] += counts[order[place]]
-        out_values[first:found].sort()
-        for place in range(first, found):
-            out_counts[place] = tally[out_values[place]]
-            tally[out_values[place]] = 0
+            out_counts[found - 1] += counts[entry]
         ends[number + 1] = found
     return found

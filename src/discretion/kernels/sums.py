@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from discretion.kernels.arrays import Floats
-from discretion.kernels.jit import helper
+from discretion.kernels.jit import lean_helper
 
 
-@helper
+@lean_helper
 def add_exactly(total: Floats, value: float) -> None:
     """Add a value to a sum kept as (sum, rounding error), after Neumaier: it is `total[0] + total[1]`."""
     before = total[0]

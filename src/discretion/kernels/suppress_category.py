@@ -53,8 +53,11 @@ def _search(
     count = len(units.missing)
     size = 1 << int(3 * count // 2 + 64).bit_length()
     groups = Groups(np.zeros(size, np.uint64), np.zeros(size, np.int64))
-    settle(units, small, groups)
-    to = Assignment(np.full(small, -1, np.int64), np.full(small, -1, np.int64), units.weights[small:] - k)
+    to = Assignment(
+        np.full(small, -1, np.int64), np.full(small, -1, np.int64), units.weights[small:] - k,
+        np.empty(count - small, np.int64),
+    )  # fmt: skip
+    settle(units, small, groups, to.homes)
     givers, targets, amounts, places = (np.zeros(count + 1, np.int64) for _ in range(4))
     gifts = Gifts(givers, targets, amounts, places, np.zeros(1, np.int64))
     work = _scratch(small, count)
@@ -84,6 +87,7 @@ def _scratch(small: int, count: int) -> Scratch:
         np.full(size, -1, np.int32),
         np.full(size, -1, np.int32),
         np.empty(count, np.int32),
+        np.empty(small, np.int64),
     )
 
 

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 from discretion.kernels.arrays import Floats, Ints, Ints32, Keys
-from discretion.kernels.jit import helper, kernel
+from discretion.kernels.jit import lean_helper, lean_kernel
 from discretion.kernels.suppress_table import Units, find, find_or_add, key_of
 
 GROUPED = -1  # key of the tables here: no pattern, the set of removed columns says all
@@ -26,11 +24,13 @@ class Groups(NamedTuple):
 
 
 class Assignment(NamedTuple):
-    """Where each small class goes (a set of missing columns, −1 for not yet), and what is left to give."""
+    """Where each small class goes (a set of missing columns, −1 for not yet), and what large ones can give."""
 
     targets: Ints
     places: Ints
     surplus: Ints
+    homes: Ints
+    """the groups that the large classes are"""
 
 
 class Gifts(NamedTuple):
@@ -44,7 +44,7 @@ class Gifts(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """The candidate groups of one set of columns."""
+    """The candidate groups of one set of columns, and that of each waiting class (−1 for none)."""
 
     keys: Keys
     records: Ints
@@ -53,6 +53,7 @@ class Scratch(NamedTuple):
     heads: Ints32
     givers: Ints32
     next: Ints32
+    slots: Ints
 
 
 class Round(NamedTuple):
@@ -64,15 +65,16 @@ class Round(NamedTuple):
     k: int
 
 
-@kernel
-def settle(units: Units, small: int, groups: Groups) -> None:
-    """Count the large classes as groups that exist."""
+@lean_kernel
+def settle(units: Units, small: int, groups: Groups, homes: Ints) -> None:
+    """Count the large classes as groups that exist, and note where."""
     for unit in range(small, units.missing.size):
         slot = find_or_add(groups.keys, key_of(units, unit, units.missing[unit], GROUPED))
         groups.sizes[slot] += units.weights[unit]
+        homes[unit - small] = slot
 
 
-@helper
+@lean_helper
 def cost_of(columns: int, costs: Floats) -> float:
     """Add up what the columns of a set cost."""
     total = 0.0
@@ -82,7 +84,7 @@ def cost_of(columns: int, costs: Floats) -> float:
     return total
 
 
-@kernel
+@lean_kernel
 def merge(
     units: Units, waiting: Ints, one: Round, costs: Floats, groups: Groups, to: Assignment, gifts: Gifts, work: Scratch
 ) -> int:
@@ -91,11 +93,10 @@ def merge(
     wanting = 0
     placed = 0
     for i in range(waiting.size):
-        unit = waiting[i]
-        slot = _slot_of(units, unit, one.target, to, work)
-        if slot < 0 or work.records[slot] <= 0:
+        slot = work.slots[i]
+        if slot < 0 or to.targets[waiting[i]] >= 0 or work.records[slot] <= 0:
             continue
-        there = find(groups.keys, key_of(units, unit, one.target, GROUPED))
+        there = find(groups.keys, work.keys[slot])
         have = groups.sizes[there] if there >= 0 else 0
         need = one.k - have - work.records[slot]
         price = work.costs[slot] + max(need, 0) * cost_of(one.target, costs)
@@ -103,60 +104,47 @@ def merge(
         if too_large or price > one.at_most * work.records[slot]:
             work.records[slot] = -work.records[slot]  # not in this round
         elif need <= 0:
-            placed += _commit(units, slot, unit, one.target, groups, to, work)
+            placed += _commit(slot, one, units.weights, groups, to, gifts, work)
         else:
             work.available[slot] = -need
             wanting += 1
     if wanting:
-        _offer(units, one.target, to, work, to.targets.size)
+        _offer(units, one.target, to, work)
         for i in range(waiting.size):
-            unit = waiting[i]
-            slot = _slot_of(units, unit, one.target, to, work)
-            if slot >= 0 and work.records[slot] > 0 and work.givers[slot] >= 0 and work.available[slot] >= 0:
-                _take(units, slot, unit, one, groups, to, gifts, work)
-                placed += _commit(units, slot, unit, one.target, groups, to, work)
-    _clear(units, waiting, one.target, work)
+            slot = work.slots[i]
+            if slot < 0 or to.targets[waiting[i]] >= 0 or work.records[slot] <= 0:
+                continue
+            if work.givers[slot] >= 0 and work.available[slot] >= 0:
+                placed += _commit(slot, one, units.weights, groups, to, gifts, work)
+    for i in range(waiting.size):
+        slot = work.slots[i]
+        if slot >= 0:
+            work.keys[slot] = 0
+            work.records[slot], work.costs[slot], work.available[slot] = 0, 0.0, 0
+            work.heads[slot], work.givers[slot] = -1, -1
     return placed
 
 
-@helper
-def _slot_of(units: Units, unit: int, target: int, to: Assignment, work: Scratch) -> int:
-    if to.targets[unit] >= 0 or units.missing[unit] & ~target:
-        return -1
-    return find(work.keys, key_of(units, unit, target, GROUPED))
-
-
-@helper
+@lean_helper
 def _gather(units: Units, waiting: Ints, target: int, costs: Floats, to: Assignment, work: Scratch) -> None:
+    """Form the candidate groups."""
     for i in range(waiting.size):
         unit = waiting[i]
+        work.slots[i] = -1
         if to.targets[unit] >= 0 or units.missing[unit] & ~target:
             continue
         slot = find_or_add(work.keys, key_of(units, unit, target, GROUPED))
+        work.slots[i] = slot
         work.records[slot] += units.weights[unit]
         work.costs[slot] += units.weights[unit] * cost_of(target & ~units.missing[unit], costs)
         work.next[unit] = work.heads[slot]
         work.heads[slot] = unit
 
 
-@helper
-def _clear(units: Units, waiting: Ints, target: int, work: Scratch) -> None:
-    """Empty the candidate groups; slots are found again through the keys, from the last to the first."""
-    for i in range(waiting.size):
-        unit = waiting[i]
-        if units.missing[unit] & ~target:
-            continue
-        place = np.int64(key_of(units, unit, target, GROUPED) & np.uint64(work.keys.size - 1))
-        while work.keys[place] != np.uint64(0):
-            work.keys[place] = np.uint64(0)
-            work.records[place], work.costs[place], work.available[place] = 0, 0.0, 0
-            work.heads[place], work.givers[place] = -1, -1
-            place = (place + 1) & (work.keys.size - 1)
-
-
-@helper
-def _offer(units: Units, target: int, to: Assignment, work: Scratch, small: int) -> None:
+@lean_helper
+def _offer(units: Units, target: int, to: Assignment, work: Scratch) -> None:
     """Let the large classes offer what they can spare to the groups that lack records."""
+    small = to.targets.size
     for i in range(to.surplus.size):
         if to.surplus[i] <= 0 or units.missing[small + i] & ~target or units.missing[small + i] == target:
             continue
@@ -167,20 +155,17 @@ def _offer(units: Units, target: int, to: Assignment, work: Scratch, small: int)
             work.givers[slot] = small + i
 
 
-@helper
-def _take(
-    units: Units, slot: int, unit: int, one: Round, groups: Groups, to: Assignment, gifts: Gifts, work: Scratch
-) -> None:
-    """Take records of large classes into a group until it has k."""
+@lean_helper
+def _commit(slot: int, one: Round, weights: Ints, groups: Groups, to: Assignment, gifts: Gifts, work: Scratch) -> int:
+    """Make a candidate group one that exists, filled up to k with records of large classes where they are offered."""
     small = to.targets.size
-    there = find_or_add(groups.keys, key_of(units, unit, one.target, GROUPED))
+    there = find_or_add(groups.keys, work.keys[slot])
     need = one.k - groups.sizes[there] - work.records[slot]
     giver = work.givers[slot]
     while giver >= 0 and need > 0:
         amount = min(need, to.surplus[giver - small])
         to.surplus[giver - small] -= amount
-        own = find(groups.keys, key_of(units, giver, units.missing[giver], GROUPED))
-        groups.sizes[own] -= amount
+        groups.sizes[to.homes[giver - small]] -= amount
         groups.sizes[there] += amount
         need -= amount
         place = gifts.total[0]
@@ -188,24 +173,19 @@ def _take(
         gifts.amounts[place], gifts.places[place] = amount, there
         gifts.total[0] += 1
         giver = work.next[giver]
-
-
-@helper
-def _commit(units: Units, slot: int, unit: int, target: int, groups: Groups, to: Assignment, work: Scratch) -> int:
-    there = find_or_add(groups.keys, key_of(units, unit, target, GROUPED))
     member = work.heads[slot]
     placed = 0
     while member >= 0:
-        to.targets[member] = target
+        to.targets[member] = one.target
         to.places[member] = there
-        groups.sizes[there] += units.weights[member]
+        groups.sizes[there] += weights[member]
         member = work.next[member]
         placed += 1
     work.records[slot] = 0
     return placed
 
 
-@kernel
+@lean_kernel
 def improve(units: Units, sets: Ints, costs: Floats, k: int, groups: Groups, to: Assignment, gifts: Gifts) -> None:
     """Move small classes to cheaper groups that exist, and send back given records that are not needed any more."""
     for unit in range(to.targets.size):

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discretion.kernels.arrays import Ints, Ints32, Keys
-from discretion.kernels.jit import helper, kernel
+from discretion.kernels.jit import lean_helper, lean_kernel
 
 
 class Units(NamedTuple):
@@ -50,7 +50,7 @@ def make_table(entries: int) -> Table:
     )
 
 
-@helper
+@lean_helper
 def mixed(x: np.uint64) -> np.uint64:
     """Spread the bits of a number over all 64."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -58,7 +58,7 @@ def mixed(x: np.uint64) -> np.uint64:
     return x ^ (x >> np.uint64(31))
 
 
-@kernel
+@lean_kernel
 def _hash_columns(codes: NDArray[np.int64], hashes: NDArray[np.uint64], totals: Keys) -> None:
     for unit in range(codes.shape[0]):
         for j in range(codes.shape[1]):
@@ -66,7 +66,7 @@ def _hash_columns(codes: NDArray[np.int64], hashes: NDArray[np.uint64], totals: 
             totals[unit] += hashes[unit, j]
 
 
-@helper
+@lean_helper
 def key_of(units: Units, unit: int, removed: int, pattern: int) -> np.uint64:
     """Give the key of a unit without the removed columns, for the table of units that miss `pattern`."""
     total = units.totals[unit]
@@ -82,7 +82,7 @@ def key_of(units: Units, unit: int, removed: int, pattern: int) -> np.uint64:
     return key if key != np.uint64(0) else np.uint64(1)
 
 
-@helper
+@lean_helper
 def find(keys: Keys, key: np.uint64) -> int:
     """Give the place of a key, or −1."""
     last = keys.size - 1
@@ -94,7 +94,7 @@ def find(keys: Keys, key: np.uint64) -> int:
     return -1
 
 
-@helper
+@lean_helper
 def find_or_add(keys: Keys, key: np.uint64) -> int:
     """Give the place of a key, which is added if it is new."""
     last = keys.size - 1

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discretion.kernels.arrays import Floats, Index, Ints, as_integers, as_vector
-from discretion.kernels.jit import helper, kernel
+from discretion.kernels.arrays import Bools, Floats, Index, Ints, as_integers, as_vector
+from discretion.kernels.jit import lean_helper, lean_kernel
 from discretion.kernels.sums import add_exactly
 
 
@@ -28,7 +28,10 @@ def mdav_bounds(values: ArrayLike, k: int, order: ArrayLike | None = None) -> In
     """
     x = _checked(values, k)
     rows = np.arange(x.size) if order is None else as_integers(order)
-    return _mdav_bounds(x, k, rows)
+    is_bound = np.zeros(x.size + 1, np.bool_)
+    runs = np.array([0, 0, x.size, x.size])  # see _low_end_first
+    _mdav_bounds(x, k, rows, is_bound, np.zeros(2), runs)
+    return np.flatnonzero(is_bound)
 
 
 def optimal_bounds(values: ArrayLike, k: int) -> Ints:
@@ -37,7 +40,13 @@ def optimal_bounds(values: ArrayLike, k: int) -> Ints:
     Of equally good cuts the one with the shortest last group is taken, then with the shortest before it,
     and so on. Time O(k·n), memory O(n); no NaN.
     """
-    return _optimal_bounds(_checked(values, k), k)
+    x = _checked(values, k)
+    cost = np.full(x.size + 1, np.inf)  # of the best cut of the first i values
+    start = np.zeros(x.size + 1, np.int64)  # of the last group in that cut
+    inverse = 1.0 / np.arange(1, 2 * k)  # of group sizes, because a division takes longer than all the rest
+    is_bound = np.zeros(x.size + 1, np.bool_)
+    _optimal_bounds(x, k, cost, start, inverse, is_bound)
+    return np.flatnonzero(is_bound)
 
 
 def replace_by_mean(values: ArrayLike, bounds: ArrayLike, order: ArrayLike) -> Floats:
@@ -45,7 +54,10 @@ def replace_by_mean(values: ArrayLike, bounds: ArrayLike, order: ArrayLike) -> F
 
     `order` gives the row of each sorted value. A group of equal values keeps exactly that value. Time O(n).
     """
-    return _replace_by_mean(as_vector(values), as_integers(bounds), as_integers(order))
+    x = as_vector(values)
+    out = np.empty(x.size)
+    _replace_by_mean(x, as_integers(bounds), as_integers(order), out)
+    return out
 
 
 def _checked(values: ArrayLike, k: int) -> Floats:
@@ -57,20 +69,13 @@ def _checked(values: ArrayLike, k: int) -> Floats:
     return x
 
 
-@kernel
-def _mdav_bounds(x: Floats, k: int, rows: Ints) -> Ints:
-    n = x.size
-    low, high = (
-        np.int64(0),
-        n,
-    )  # what is left is x[low:high]
-    is_bound = np.zeros(n + 1, np.bool_)
-    is_bound[0] = is_bound[n] = True
-    total = np.zeros(2)  # sum and its rounding error
-    for i in range(n):
+@lean_kernel
+def _mdav_bounds(x: Floats, k: int, rows: Ints, is_bound: Bools, total: Floats, runs: Ints) -> None:
+    """Mark the bounds; `total` is the sum of what is left and its rounding error."""
+    low, high = 0, x.size  # what is left is x[low:high]
+    is_bound[low] = is_bound[high] = True
+    for i in range(x.size):
         add_exactly(total, x[i])
-    runs = np.zeros(4, np.int64)  # see _low_end_first
-    runs[2] = runs[3] = n
     while high - low >= 2 * k:
         center = (total[0] + total[1]) / (high - low)
         from_low = _low_end_first(x, rows, low, high, center, runs)
@@ -87,10 +92,9 @@ def _mdav_bounds(x: Floats, k: int, rows: Ints) -> Ints:
             is_bound[high] = True
         if not pair:
             break
-    return np.flatnonzero(is_bound)
 
 
-@helper
+@lean_helper
 def _low_end_first(x: Floats, rows: Ints, low: Index, high: Index, center: float, runs: Ints) -> bool:
     """Is the low end farther from the center than the high end (or as far, with a lower row)?
 
@@ -117,21 +121,17 @@ def _low_end_first(x: Floats, rows: Ints, low: Index, high: Index, center: float
     return low_row <= _lowest_row(rows, runs[2], runs[3], low, high)
 
 
-@helper
+@lean_helper
 def _lowest_row(rows: Ints, start: Index, end: Index, low: Index, high: Index) -> int:
     """Return the lowest row left of a run of equal values, from which the lowest rows left first."""
     left = min(end, high) - max(start, low)
     return int(rows[end - left])
 
 
-@kernel
-def _optimal_bounds(x: Floats, k: int) -> Ints:
-    n = x.size
-    cost = np.full(n + 1, np.inf)  # of the best cut of the first i values
-    start = np.zeros(n + 1, np.int64)  # of the last group in that cut
+@lean_kernel
+def _optimal_bounds(x: Floats, k: int, cost: Floats, start: Ints, inverse: Floats, is_bound: Bools) -> None:
     cost[0] = 0.0
-    inverse = 1.0 / np.arange(1, 2 * k)  # of group sizes, because a division takes longer than all the rest
-    for end in range(k, n + 1):
+    for end in range(k, x.size + 1):
         # Sums are taken around the group's largest value. A group of range R has an error of at least
         # R²/2, and the sums stay below size·R², so that the subtraction below loses no more than a few
         # digits.
@@ -147,23 +147,15 @@ def _optimal_bounds(x: Floats, k: int) -> Ints:
                     best = candidate
                     start[end] = end - size
         cost[end] = best
-    return _trace_back(start, n)
-
-
-@helper
-def _trace_back(start: Ints, n: int) -> Ints:
-    is_bound = np.zeros(n + 1, np.bool_)
-    end = n
+    end = x.size
     while end > 0:
         is_bound[end] = True
         end = start[end]
     is_bound[0] = True
-    return np.flatnonzero(is_bound)
 
 
-@kernel
-def _replace_by_mean(x: Floats, bounds: Ints, order: Ints) -> Floats:
-    out = np.empty(x.size)
+@lean_kernel
+def _replace_by_mean(x: Floats, bounds: Ints, order: Ints, out: Floats) -> None:
     for g in range(bounds.size - 1):
         start, end = bounds[g], bounds[g + 1]
         # Averaging what exceeds the first value leaves a group of equal values exactly as it is.
@@ -173,4 +165,3 @@ def _replace_by_mean(x: Floats, bounds: Ints, order: Ints) -> Floats:
         mean = x[start] + excess / (end - start)
         for i in range(start, end):
             out[order[i]] = mean
-    return out

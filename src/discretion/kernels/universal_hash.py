@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discretion.kernels.arrays import Keys
-from discretion.kernels.jit import kernel
+from discretion.kernels.jit import lean_kernel
 
 MORE_KEYS = 2
 """How many keys are needed beyond one for each number."""
@@ -29,11 +29,13 @@ def hash_floats(values: NDArray[np.float64], keys: Keys) -> Keys:
         raise ValueError(f"{len(values)} numbers need {len(values) + MORE_KEYS} keys, got {len(keys)}")
     given = np.ascontiguousarray(values, dtype=np.float64).view(np.uint64)
     given.flags.writeable = False
-    return _sums(given, keys)
+    sums = np.zeros(3, np.uint64)
+    _sums(given, keys, sums)
+    return sums
 
 
-@kernel
-def _sums(words: Keys, keys: Keys) -> Keys:
+@lean_kernel
+def _sums(words: Keys, keys: Keys, sums: Keys) -> None:
     one, two, three = np.uint64(0), np.uint64(0), np.uint64(0)
     for i in range(words.size):
         word = words[i]
@@ -43,4 +45,4 @@ def _sums(words: Keys, keys: Keys) -> Keys:
         one += ((word + keys[i]) & _LOW) * ((high + (keys[i] >> _HALF)) & _LOW)
         two += ((word + keys[i + 1]) & _LOW) * ((high + (keys[i + 1] >> _HALF)) & _LOW)
         three += ((word + keys[i + 2]) & _LOW) * ((high + (keys[i + 2] >> _HALF)) & _LOW)
-    return np.array([one, two, three])
+    sums[0], sums[1], sums[2] = one, two, three

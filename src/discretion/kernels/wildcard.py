@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from discretion.kernels.arrays import Bools, Codes, Floats, Ints, Ints32
 from discretion.kernels.classes import class_ids, class_sums
-from discretion.kernels.jit import kernel, lean_kernel
+from discretion.kernels.jit import lean_kernel
 
 Pattern = tuple[bool, ...]  # for each column: is it observed?
 
@@ -88,17 +88,17 @@ def wildcard_units(
     return counts[classes.ids].astype(np.float64)
 
 
-@kernel
+@lean_kernel
 def _count_units(distinct: Ints, incomplete: Ints, units: Ints, starts: Ints, seen: Ints, counts: Ints) -> None:
     """Count the units of the rows that match each distinct row; a complete row can match only incomplete others."""
-    everyone = np.arange(distinct.shape[0])
     for row in range(distinct.shape[0]):
         has_gap = False
         for j in range(distinct.shape[1]):
             has_gap = has_gap or distinct[row, j] < 0
-        others = everyone if has_gap else incomplete
-        for place in range(-1, others.size):
-            other = row if place < 0 else others[place]
+        for place in range(-1, distinct.shape[0] if has_gap else incomplete.size):
+            other = row
+            if place >= 0:
+                other = place if has_gap else incomplete[place]
             match = True
             for j in range(distinct.shape[1]):
                 if distinct[row, j] >= 0 and distinct[other, j] >= 0 and distinct[row, j] != distinct[other, j]:

@@ -1,11 +1,13 @@
 """Whether a question fits the declared table: names, types of columns and of the values they are compared with.
 
 Both roads, SQL and JSON, end here. The values of conditions are brought into one form (30.0 and 30 are the same
-number), so that the same question has the same digest. A refusal names columns and kinds of values, never a value.
+number, `BETWEEN` is two comparisons, `> 5` of whole numbers is `>= 6`), so that the same question has the same digest.
+A refusal names columns and kinds of values, never a value.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date
@@ -30,7 +32,7 @@ def admit(query: Query, tables: ServiceSpec | TableSpec | Mapping[str, TableSpec
     >>> from discretion.online.query import Aggregate
     >>> table = TableSpec(name="t", columns={"age": {"role": "public", "type": "integer"}})
     >>> admit(Query("t", (Aggregate("count"),), Condition("age", ">", (30.0,))), table).where
-    Condition(column='age', op='>', values=(30,))
+    Condition(column='age', op='>=', values=(31,))
     """
     known = tables_of(tables)
     if query.table not in known:
@@ -64,11 +66,27 @@ def _filter(where: Filter, table: TableSpec) -> Filter:
         spec = table.column(where.column)
         if spec.type in ("category", "truth") and where.op in ("<", "<=", ">", ">=", "between"):
             raise QueryRefused(f"{where.column!r} of type {spec.type} has no order; use =, != or IN")
-        return replace(where, values=tuple(_value(value, where.column, spec) for value in where.values))
+        found = replace(where, values=tuple(_value(value, where.column, spec) for value in where.values))
+        ends: tuple[Condition, ...] = (found,)
+        if found.op == "between":
+            low, high = found.values
+            ends = (Condition(found.column, ">=", (low,)), Condition(found.column, "<=", (high,)))
+        written = tuple(_whole(end) for end in ends) if spec.type == "integer" else ends
+        return And(written) if len(written) > 1 else written[0]
     if isinstance(where, Not):
         return Not(_filter(where.part, table))
     if isinstance(where, And | Or):
         return type(where)(tuple(_filter(part, table) for part in where.parts))
+    return where
+
+
+def _whole(where: Condition) -> Condition:
+    """Write a comparison of whole numbers in one way: `> 5`, `> 5.5` and `>= 6` choose the same records."""
+    bound = next((value for value in where.values if isinstance(value, int | float)), 0)
+    if where.op in (">", ">="):
+        return replace(where, op=">=", values=(math.floor(bound) + 1 if where.op == ">" else math.ceil(bound),))
+    if where.op in ("<", "<="):
+        return replace(where, op="<=", values=(math.ceil(bound) - 1 if where.op == "<" else math.floor(bound),))
     return where
 
 

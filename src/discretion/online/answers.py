@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from discretion.errors import need
 from discretion.online.backend import GroupKey
 from discretion.online.catalog import TableSpec
-from discretion.online.ledger.entries import FREE, Cost
 from discretion.online.query import Aggregate, Query
+from discretion.privacy.accounting import FREE, Cost
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -160,9 +161,9 @@ class Answer:
 
     def to_pandas(self) -> pd.DataFrame:
         """Give the figures as a pandas frame."""
-        import pandas as pd
-
-        return pd.DataFrame({column.name: column.to_list() for column in self.frame})
+        library = need("pandas", "a pandas frame", "io")
+        found: pd.DataFrame = library.DataFrame({column.name: column.to_list() for column in self.frame})
+        return found
 
     def to_json(self) -> dict[str, Any]:
         """Give the answer as plain data."""

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 GroupKey = tuple[Scalar | None, ...]
 """values of the group columns, missing as None; without groups ()"""
 Unit = Literal["person", "row"]
+FEW = 12
+"""Columns with fewer different values may be equal in two tables by accident."""
 
 
 class QueryTimeout(QueryRefused):
@@ -123,6 +125,13 @@ class Backend(Protocol):
 
     def digests(self, table: str, columns: Iterable[str], rows: int, key: bytes) -> dict[str, str]:
         """Give for columns ("": the people) a digest of the values in the first rows, which a secret key decides."""
+        ...
+
+    def signatures(self, table: str) -> dict[str, str]:
+        """Give for each column ("": the keys of the people) a figure that equal values give in any order; "" if few.
+
+        Columns of two tables with the same figure hold the same values: for the owner's check at the start.
+        """
         ...
 
     def refresh(self, table: str, data: Any = None) -> int:

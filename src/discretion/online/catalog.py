@@ -19,6 +19,7 @@ from discretion.online.column import ColumnSpec, ColumnType, Visibility
 from discretion.online.declared import Declared, Faults, Name, checked_name
 from discretion.online.policy import DpPolicy, ExactPolicy, PerturbedPolicy, Policy, PolicyOrName
 from discretion.online.query import Scalar
+from discretion.part import FileName
 
 __all__ = [
     "Adjacency",
@@ -60,7 +61,7 @@ class TableSpec(Declared):
 
     name: Name
     """what analysts call the table"""
-    source: str | None = None
+    source: FileName | None = None
     """a Parquet or CSV file, or postgresql://user@host/base?table=name; none when a frame is handed over in Python"""
     columns: Named[ColumnSpec] = Field(min_length=1)
     """the declared columns"""
@@ -72,12 +73,14 @@ class TableSpec(Declared):
     """column that names a row and grows with every appended row; PostgreSQL needs one, files have their order"""
     base_columns: tuple[Name, ...] | None = Field(None, max_length=5)
     """public columns from which the base groups of true answers are made; none: the five with the fewest values"""
+    people: Name | None = None
+    """name of the people that the rows are about: tables with the same one share budgets; none: people of its own"""
     adjacency: Adjacency = "add-remove"
     """neighboring data sets differ by one person's presence, or by one person's values"""
     policy: PolicyOrName | None = None
     """how questions are answered, unless user or group say otherwise: a policy, or the name of one"""
     epsilon: float | None = Field(None, gt=0)
-    """privacy budget of all users together for the table; none: each has only its own"""
+    """privacy budget of all users together for the people of the table; none: each has only its own"""
     delta: float = Field(0.0, ge=0, lt=1)
     """δ that belongs to the table's ε"""
     description: str = ""
@@ -175,9 +178,9 @@ class ServerSpec(Declared):
     """address to listen on"""
     port: int = Field(8000, ge=0, le=65_535)
     """port to listen on; 0: a free one"""
-    tls_certificate: str | None = None
+    tls_certificate: FileName | None = None
     """file with the certificate chain; with `tls_key` the service speaks TLS"""
-    tls_key: str | None = None
+    tls_key: FileName | None = None
     """file with the private key of the certificate"""
     requests_per_minute: int = Field(120, ge=1)
     """most requests of one user in a minute, and of one address that brings no valid key"""
@@ -198,7 +201,7 @@ class ServerSpec(Declared):
     """threads of the embedded database; none: one per core"""
     max_groups: int = Field(10_000, ge=1)
     """most groups of one answer"""
-    log: str | None = None
+    log: FileName | None = None
     """file of the audit log (who asked what when; never a filter value, never an answer); none: stderr"""
 
     @model_validator(mode="after")
@@ -221,9 +224,9 @@ class ServiceSpec(Declared):
     """groups of users by name"""
     users: Named[UserSpec] = Field(default_factory=lambda: MappingProxyType({}))
     """users by name"""
-    ledger: str = "sqlite:///ledger.db"
+    ledger: FileName = "sqlite:///ledger.db"
     """where questions, costs and answers are kept: sqlite:///file or postgresql://user@host/base"""
-    secret_file: str | None = None
+    secret_file: FileName | None = None
     """file with the secret of the service (keys of cells, the audit's primes); made when absent"""
     server: ServerSpec = Field(default_factory=ServerSpec)
     """how the service listens"""
@@ -286,6 +289,11 @@ class ServiceSpec(Declared):
         group = self.groups[spec.group].tables if spec.group is not None else None
         allowed = spec.tables if spec.tables is not None else group
         return tuple(name for name in self.tables if allowed is None or name in allowed)
+
+    def same_people(self, name: str) -> tuple[str, ...]:
+        """Name the tables about the same people as a table, itself among them."""
+        people = self.tables[name].people
+        return tuple(one for one, table in self.tables.items() if one == name or (people and table.people == people))
 
     def policy_for(self, user: str, table: str) -> Policy:
         """Give the policy that applies: the user's, the group's, the table's, the service's."""

@@ -10,10 +10,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
-from discretion.errors import BudgetExhausted, DiscretionError, PlanError, QueryRefused
+from discretion.errors import BudgetExhausted, DiscretionError, PlanError, QueryRefused, need
 from discretion.online.answers import Answer, cost_of
 from discretion.online.estimate import Estimate
-from discretion.online.extras import need
 from discretion.online.query import Query
 
 if TYPE_CHECKING:
@@ -151,7 +150,7 @@ class Connection:
         return self._send("POST", path, json=asked if epsilon is None else {**asked, "epsilon": epsilon})
 
     def _send(self, method: str, path: str, **options: Any) -> dict[str, Any]:
-        httpx = need("httpx", "a connection to a service")
+        httpx = need("httpx", "a connection to a service", "online")
         client = self._opened()
         try:
             response = client.request(method, path, **options)
@@ -170,7 +169,7 @@ class Connection:
 
     def _opened(self) -> httpx.Client:
         if self._client is None:
-            library = need("httpx", "a connection to a service")
+            library = need("httpx", "a connection to a service", "online")
             made: httpx.Client = library.Client(
                 base_url=self.url, headers={"Authorization": f"Bearer {self._key}"}, verify=self._trusted(),
                 timeout=self._seconds, transport=self._transport,

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from discretion.online.answers import cost_json, cost_of
-from discretion.online.ledger.entries import FREE, Cost
+from discretion.privacy.accounting import FREE, Cost
 
 _UNITS = (("ε", 10**6), ("ρ", 10**9))
 

@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, Tag
 
 from discretion.online.declared import Declared, Name
+from discretion.privacy.accounting import Accountant
 
 Period = Literal["day", "week", "month", "quarter", "year", "ever"]
-Accountant = Literal["pure", "approximate", "zcdp"]
 
 
 class ExactPolicy(Declared):
@@ -42,7 +42,7 @@ class DpPolicy(Declared):
     mode: Literal["dp"]
     """differential privacy"""
     epsilon: float = Field(gt=0)
-    """budget of a user in one period"""
+    """budget of a user in one period, for all tables about the same people"""
     delta: float = Field(0.0, ge=0, lt=1)
     """δ of the budget; needed for zCDP accounting and for groups whose keys are not declared"""
     accountant: Accountant = "pure"

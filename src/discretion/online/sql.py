@@ -6,15 +6,15 @@ entry it has, and what was not expected is refused. Reasons name what is allowed
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from discretion.errors import QueryRefused, did_you_mean
+from discretion.errors import QueryRefused, did_you_mean, need
 from discretion.online.admit import admit
 from discretion.online.catalog import ServiceSpec, TableSpec, tables_of
 from discretion.online.declared import checked_name
-from discretion.online.extras import need
 from discretion.online.query import Aggregate, And, Condition, Function, Query, is_text, told_apart
 from discretion.online.sql_filter import FilterReader
 from discretion.online.sql_nodes import only, plain_number
@@ -78,7 +78,7 @@ def _tree(text: str) -> exp.Select:
     """Parse one SELECT; sizes are limited before the parser sees the text."""
     if not is_text(text) or len(text) > LONGEST:
         raise QueryRefused(f"a question is a text of at most {LONGEST:,} characters, without zero bytes")
-    sqlglot = need("sqlglot", "a question in SQL")
+    sqlglot = need("sqlglot", "a question in SQL", "online")
     from sqlglot import exp
 
     try:
@@ -182,7 +182,12 @@ class _Reader:
         from sqlglot import exp
 
         if type(node) is not exp.Column or type(node.this) is not exp.Identifier:
-            raise QueryRefused(f"{what} takes the name of a column; expressions, functions and casts are not allowed")
+            words = [str(one.this).casefold() for one in node.find_all(exp.Identifier, bfs=False)]
+            meant = [name for name in self.table.visible if re.split(r"\W+", name.casefold()) == words]
+            hint = f'; the column {meant[0]!r} is written in double quotes: "{meant[0]}"' if meant else ""
+            raise QueryRefused(
+                f"{what} takes the name of a column; expressions, functions and casts are not allowed{hint}"
+            )
         only(node, {"this", "table"}, {})
         qualifier = node.args.get("table")
         if qualifier is not None and resolve_name(qualifier, [self.table.name]) is None:

@@ -12,7 +12,7 @@ from discretion.errors import PlanError, QueryRefused
 from discretion.online.admit import admit
 from discretion.online.answering.locks import Turns
 from discretion.online.answering.mode import Wish
-from discretion.online.answering.table_desk import TableDesk, check_accountants
+from discretion.online.answering.table_desk import TableDesk, check_budgets, check_people
 from discretion.online.answers import Answer
 from discretion.online.backend import Limits, open_backend
 from discretion.online.catalog import ServiceSpec, TableSpec
@@ -111,13 +111,14 @@ class StatisticalDatabase:
     ) -> None:
         given = {"columns": columns, "policy": policy, "users": users, **options}
         self.spec, frames = _declared(source, given, table, ledger, data)
-        check_accountants(self.spec)
+        check_budgets(self.spec)
         server = self.spec.server
         limits = Limits(server.query_seconds, server.memory, server.threads, server.max_groups)
         self._turns = Turns()
         self.ledger: Ledger = open_ledger(_ledger_place(self.spec.ledger), clock=clock)
         try:
             self._backend = open_backend(self.spec.tables.values(), frames, limits)
+            check_people(self.spec, self._backend)
             secret, lasting = read_secret(self.spec), secret_place(self.spec) is not None
             self._desks = {
                 name: TableDesk(self.spec, name, self._backend, self.ledger, secret, lasting=lasting)

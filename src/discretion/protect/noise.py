@@ -48,9 +48,9 @@ class AdditiveNoise(PersonalNoise, kind="additive-noise"):
     """
 
     variance_share: float | None = confidential(None, gt=0)
-    """variance of the noise as a share of the column's variance (computed with 1/N)"""
+    """how strong the noise is: its variance as a share of the column's variance (computed with 1/N)"""
     sd_share: float | None = confidential(None, gt=0)
-    """standard deviation of the noise as a share of the column's standard deviation (computed with N−1)"""
+    """how strong the noise is: its usual size as a share of the column's usual spread (the sd, with N−1)"""
     distribution: Literal["normal", "laplace"] = "normal"
     """shape of the noise; laplace has heavier tails at the same variance"""
 

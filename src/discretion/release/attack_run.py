@@ -8,12 +8,13 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from contextvars import copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from discretion.context import Context, Progress, ignore_progress
 from discretion.data.dataset import Dataset
 from discretion.errors import Cancelled, DataError, PlanError
 from discretion.measure import Measure, Score, align
+from discretion.release.ranking import baseline_of, success_of
 
 _MOST_JOBS = 4
 """More at a time hardly help: one long attack remains, and each needs memory."""
@@ -41,6 +42,7 @@ def run_measures(
     jobs: int = 1,
     seed: int = 0,
     strict: bool = True,
+    unprotected: bool = False,
     progress: Progress = ignore_progress,
 ) -> tuple[list[Score], list[NotRun]]:
     """Run measures, `jobs` at a time, and give their scores in the order of the measures.
@@ -48,7 +50,8 @@ def run_measures(
     The figures do not depend on `jobs`: every measure draws from the seed and its own name, and sums are not divided
     among threads. Measures that fit models do so one at a time: what limits their threads holds for all. With `strict`
     the first measure that cannot run raises; otherwise its reason is given. `progress` is never called by two threads
-    at once, and may raise to cancel: the measures that run stop at their next report.
+    at once, and may raise to cancel: the measures that run stop at their next report. With `unprotected` every attack
+    also attacks the original itself; the detail of its score has what it reaches there.
     """
     from threadpoolctl import threadpool_limits
 
@@ -63,7 +66,12 @@ def run_measures(
         alone = fitting if "model" in type(measure).model_fields else nullcontext()
         with alone, board.running(number, measure.kind) as report:
             try:
-                return measure.run(original, released, Context(seed, measure.kind, report))
+                score = measure.run(original, released, Context(seed, measure.kind, report))
+                return (
+                    _beside_original(score, measure, original, Context(seed, measure.kind, report))
+                    if unprotected
+                    else score
+                )
             except (DataError, PlanError) as error:
                 if strict:
                     raise
@@ -73,6 +81,18 @@ def run_measures(
         numbers = range(len(measures))
         found = [run(number) for number in numbers] if jobs == 1 else _together(run, len(measures), jobs, board)
     return [one for one in found if isinstance(one, Score)], [one for one in found if isinstance(one, NotRun)]
+
+
+def _beside_original(score: Score, measure: Measure, original: Dataset, ctx: Context) -> Score:
+    """Add what an attack reaches with the original itself; nothing where it cannot run there."""
+    if measure.family != "risk":
+        return score
+    try:
+        before = measure.run(original, original, ctx)
+    except (DataError, PlanError):
+        return score
+    reached = {"unprotected": success_of(before), "unprotected_chance": baseline_of(before)}
+    return replace(score, detail={**score.detail, **reached})
 
 
 def _prepare(measures: Sequence[Measure], original: Dataset, released: Dataset) -> None:

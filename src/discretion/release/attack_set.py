@@ -25,6 +25,11 @@ _MOST_SUBSETS = 8
 _MOST_TARGETS = 3
 _KNOWN_PEOPLE = 1_000
 """People of whom an intruder knows the sensitive values too: enough for an interval of three points."""
+_QUICK = (
+    "attacker-risk", "individual-risk", "household-uniqueness", "weight-disclosure", "rare-values", "row-order",
+    "value-agreement", "distance-linkage", "group-attack",
+)  # fmt: skip
+"""Attacks of the set that a report runs too when nobody chose: each takes about as long as a linkage, or less."""
 _NEAR = 5.0
 """Percent within which a number counts as learnt from a group."""
 
@@ -32,19 +37,32 @@ _NEAR = 5.0
 def attack_set(original: Dataset, released: Dataset) -> list[Measure]:
     """Give the measures of `default_measures` and further attacks, each once: risks first, then utilities."""
     measures = [_whole(measure, original) for measure in default_measures(original, released)]
+    every = [*measures, *_further(measures, original, released)]
+    return _risks_first(knowing_method(measure, True) for measure in every)  # nobody says how it was made
+
+
+def report_set(original: Dataset, released: Dataset) -> list[Measure]:
+    """Give the measures of a report whose plan names none: `default_measures`, and the quick attacks of the set.
+
+    Together they judge every published column: rare values, weights, households, the order of rows, groups.
+    """
+    measures = default_measures(original, released)
+    quick = [one for one in _further(measures, original, released) if one.kind in _QUICK]
+    return _risks_first([*measures, *quick])
+
+
+def _further(measures: list[Measure], original: Dataset, released: Dataset) -> Iterator[Measure]:
+    """Give attacks that are not yet among the measures, or have another aim or more knowledge."""
     known = {measure.kind for measure in measures}
     for kind, fields in _attacks(original, released):
         part = find(kind)(**fields)
-        again = {
-            "target",
-            "coalition",
-            "intruder",
-        } & fields.keys()  # the same attack with another aim or more knowledge
-        if isinstance(part, Measure) and (kind not in known or again):
-            measures.append(part)
+        if isinstance(part, Measure) and (kind not in known or {"target", "coalition", "intruder"} & fields.keys()):
             known.add(kind)
-    told = [knowing_method(measure, True) for measure in measures]  # nobody says how it was made: see what fits
-    return sorted(told, key=lambda measure: measure.family != "risk")
+            yield part
+
+
+def _risks_first(measures: Iterable[Measure]) -> list[Measure]:
+    return sorted(measures, key=lambda measure: measure.family != "risk")
 
 
 def _whole(measure: Measure, original: Dataset) -> Measure:

@@ -80,10 +80,12 @@ def compare(
 
 
 def _told_apart(rows: Sequence[Compared]) -> tuple[Compared, ...]:
-    """Name rows of one title by their number of columns."""
+    """Name rows of one title by who attacks (members of the group), then by their number of columns."""
+    insiders = "by members of the group"
+    rows = [replace(row, note=insiders) if getattr(row.measure, "coalition", 0) else row for row in rows]
     titles = [row.title for row in rows]
     return tuple(
-        replace(row, note=f"{len(named)} columns")
+        replace(row, note=", ".join(filter(None, (row.note, f"{len(named)} columns"))))
         if titles.count(row.title) > 1 and (named := _named(row.measure))
         else row
         for row in rows

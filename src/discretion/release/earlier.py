@@ -34,9 +34,11 @@ class Earlier:
     plan: Plan
     public: Path | None = None
     """the public folder, where it is not the one the journal names"""
+    person: str = ""
+    """the column that tells who a row is about, where several have the role identifier"""
 
     @classmethod
-    def open(cls, place: Mapping[str, str]) -> Earlier:
+    def open(cls, place: Mapping[str, str | Path]) -> Earlier:
         """Read the journal; `place` names its folder (`journal`), and may say where the public folder is now."""
         folder = Path(place["journal"])
         file = folder / "journal.json"
@@ -46,12 +48,14 @@ class Earlier:
         if content.get("format") != "discretion-journal" or "file" not in content.get("output", {}):
             raise PlanError(f"{str(file)!r} does not say where its release lies; it was written by an older version")
         public = Path(place["folder"]) if "folder" in place else None
-        return cls(folder, content, Plan.load(folder / "plan.yaml"), public)
+        return cls(folder, content, Plan.load(folder / "plan.yaml"), public, str(place.get("person", "")))
 
     def started(self, plan: Plan) -> Plan:
         """Give a plan that starts from this release its data and, where it says nothing else, its schema."""
-        columns = {**self.plan.schema.columns, **plan.schema.columns}
-        return replace(plan, schema=Schema(MappingProxyType(columns)), data=plan.data or self.plan.data)
+        schema = Schema(MappingProxyType({**self.plan.schema.columns, **plan.schema.columns}))
+        still = (name for name in self.plan.confirmed_other if schema[name].roles == ("other",))
+        confirmed = tuple(dict.fromkeys((*plan.confirmed_other, *still)))
+        return replace(plan, schema=schema, data=plan.data or self.plan.data, confirmed_other=confirmed)
 
     def require_original(self, facts: Mapping[str, Any]) -> None:
         """Refuse other data than what the earlier release was made of: rows would be taken for others."""
@@ -164,13 +168,13 @@ def _positions(earlier: Earlier, release: Release) -> Rows:
     if earlier.same_input(input_facts(release.plan, original)):
         return rows
     try:
-        column = person_column(original)
+        column = person_column(original, earlier.person)
         now = person_ids(original, column).to_list()
         before = person_ids(earlier.plan.read(), column).to_list()
     except DiscretionError as error:
         raise PlanError(
             f"previous: {str(earlier.folder)!r} was made of another delivery, and its people cannot be found in this "
-            f"one: {error}"
+            f"one: {error} (`previous: [{{journal: …, person: COLUMN}}]` names a column)"
         ) from None
     places = {person: place for place, person in enumerate(now)}
     return np.array([places.get(before[row], -1) for row in rows.tolist()], dtype=np.int64)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from discretion import __version__
 from discretion.data.dataset import Dataset
 from discretion.measure import align, as_percent
-from discretion.release.order import ORDERS, RENUMBERED
+from discretion.release.order import order_words
 from discretion.release.plan import Step
+from discretion.release.ranking import chance_of
 
 if TYPE_CHECKING:
     from discretion.release.release import Measured, Release
@@ -26,8 +28,10 @@ def public_facts(release: Release) -> dict[str, Any]:
         "records": len(release.data),
         "records_suppressed": release.data.lost_records,
         "cells_suppressed": dict(release.data.suppressed_cells),
-        "row_order": {"order": release.plan.order, "meaning": order_words(release)},
+        "row_order": {"order": release.plan.order, "meaning": order_words(release.plan.order, release.data)},
+        "smallest_class": None if (least := smallest_class(release)) is None else asdict(least),
         "columns": columns(release),
+        "confirmed_other": [name for name in release.plan.confirmed_other if name in release.data.columns],
         "intruder_knows_method": release.plan.knows_method,
         "steps": [step_facts(item.step) for item in release.study.done],
         "risk": [score_facts(release, item) for item in release.measured if item.measure.family == "risk"],
@@ -39,10 +43,25 @@ def public_facts(release: Release) -> dict[str, Any]:
     }
 
 
-def order_words(release: Release) -> str:
-    """Say in what order the rows stand, and what that means."""
-    renumbered = release.plan.order == "permute" and release.data.having("household")
-    return ORDERS[release.plan.order] + (f" {RENUMBERED}" if renumbered else "")
+@dataclass(frozen=True)
+class SmallestClass:
+    """The smallest group of published records that share the quasi-identifiers: anybody can count it in the file."""
+
+    columns: tuple[str, ...]
+    size: int
+    alone: int
+    """records without any other like them"""
+
+
+def smallest_class(release: Release, columns: Sequence[str] = ()) -> SmallestClass | None:
+    """Count the classes of the published file (missing is a value of its own); None without quasi-identifiers."""
+    data = release.data
+    named = [name for name in columns or release.study.original.having("quasi") if name in data.columns]
+    plain = tuple(name for name in named if not data.frame.schema[name].is_nested())
+    if not plain or not len(data):
+        return None
+    counts = data.class_counts(plain)
+    return SmallestClass(plain, int(counts.min()), int((counts == 1).sum()))
 
 
 def step_facts(step: Step) -> dict[str, Any]:
@@ -79,14 +98,14 @@ def public_figures(release: Release, measured: Measured) -> PublicFigures | None
         return None
     after = measured.after
     before = measured.before.value if measured.before else None
-    chance = after.detail.get("chance")
+    chance = chance_of(after)
     if measured.publish or not tells_strength(release, measured):
         return PublicFigures(before, after.value, chance, after.meaning, rounded=False)
     meaning = "Rounded to one digit: the exact figure would let one compute a withheld setting."
     plain, informed = after.detail.get("plain"), after.detail.get("informed")
     if plain is not None and informed is not None:
         meaning += f" For an intruder who knows the method; without: about {as_percent(one_digit(plain))}."
-    guessed = one_digit(chance) if isinstance(chance, int | float) else None
+    guessed = None if chance is None else one_digit(chance)
     return PublicFigures(before, one_digit(after.value), guessed, meaning, rounded=True)
 
 

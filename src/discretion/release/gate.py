@@ -1,16 +1,86 @@
-"""The gate: requirements a release must meet before anything is published."""
+"""The gate: what a plan must say, and the requirements a release must meet, before anything is published.
+
+To publish is to write a release: `discretion run`, `Plan.run` and `Study.release` with a folder, `Release.write`. A
+release that is only looked at in Python needs no requirements; its repr says that it has none.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
+from discretion.errors import PlanError
 from discretion.measure import Measure, Score
 from discretion.model import Verdict
-from discretion.release.plan import Requirement
+from discretion.release.plan import Plan, Requirement
+from discretion.release.plan_columns import confirmed_faults
+from discretion.release.published import looks_telling
 from discretion.risk.identity.intruder import knowing_method
+
+_MOST_ADVISED = 3
+
+
+def check_publishable(plan: Plan, original: Dataset, columns: Iterable[str] | None = None, *, made: bool) -> None:
+    """Refuse to publish by a plan that leaves something unsaid; every fault at once.
+
+    It has steps or says that it has none, requirements or says that it has none, and confirms each published column of
+    the role `other` that looks like something others know. `columns`: those that are published (otherwise all that
+    no step takes out); `made`: the data went through steps, of the plan or of the release it is made from.
+    """
+    if problems := unsaid(plan, original, columns, made=made):
+        raise PlanError(problems)
+
+
+def unsaid(plan: Plan, original: Dataset, columns: Iterable[str] | None = None, *, made: bool) -> list[str]:
+    """Word what a plan leaves unsaid, and what it could say."""
+    problems = []
+    if not made and not plan.no_steps:
+        problems.append(
+            "`steps`: the plan has none, so that the original values would be published; `discretion roles DATA -o "
+            "PLAN` proposes some. If that is meant, write `steps: none` (in Python `no_steps=True`)"
+        )
+    if not plan.requirements and not plan.no_requirements:
+        problems.append(
+            f"`requirements`: the plan has none, so that anything would be published; {_advice(original)}. To publish "
+            "without, write `requirements: none` (in Python `no_requirements=True`)"
+        )
+    if columns is None:
+        gone = {name for step in plan.steps for name in step.method.removes(plan.schema)}
+        columns = [name for name in original.columns if name not in gone]
+    problems += confirmed_faults(plan, original.columns)
+    telling = looks_telling(original, (name for name in columns if name not in plan.confirmed_other))
+    for one in telling:
+        has = "has the role `other`" if original.schema[one.column].has_role else "has no role"
+        problems.append(f"column {one.column!r} {has} and looks like {one.role} ({one.reason}); give it that role")
+    if telling:
+        listed = _written([*plan.confirmed_other, *(one.column for one in telling)])
+        problems.append(f"columns that may be published as they are: confirm them by `confirmed_other: {listed}`")
+    return problems
+
+
+def _advice(data: Dataset) -> str:
+    """Name requirements that would make sense for the roles and types of this data."""
+    sensitive = [name for name in data.having("sensitive") if data.type_of(name) != "set" and data.codes(name).size > 1]
+    if data.having("quasi"):
+        asked: list[dict[str, Any]] = [{"k-anonymity": {"k": 5}}]
+        asked += [{"distinct-l-diversity": {"l": 2, "sensitive": name}} for name in sensitive[:_MOST_ADVISED]]
+    elif numbers := [name for name in sensitive if data.is_quantity(name)]:
+        asked = [{"distance-linkage": {"columns": numbers[:_MOST_ADVISED], "at_most": 0.05}}]
+    else:
+        return "give the columns that others may know about a person the role `quasi`, then require k-anonymity of them"
+    return f"for this data, for example, `requirements: {_written(asked)}`"
+
+
+def _written(content: Any) -> str:
+    """Write a list as it stands in a plan, on one line."""
+    import yaml
+
+    return str(
+        yaml.safe_dump(content, default_flow_style=True, sort_keys=False, allow_unicode=True, width=10**6)
+    ).strip()
 
 
 @dataclass(frozen=True)

@@ -159,7 +159,7 @@ def _with_full_paths(plan: Plan) -> dict[str, Any]:
     )
     content = moved.to_dict()
     for section in {"steps", "measures", "requirements"} & content.keys():
-        content[section] = [map_paths(spec, lambda path: resolve_path(Path.cwd(), path)) for spec in content[section]]
+        content[section] = map_paths(content[section], lambda path: resolve_path(Path.cwd(), path))
     return content
 
 

@@ -13,10 +13,11 @@ from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
 from discretion.kernels.arrays import Ints
 from discretion.kernels.keyed_order import keyed_mix
-from discretion.measure import Score
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from discretion.measure import Score
 
 Order = Literal["permute", "keep"]
 
@@ -26,7 +27,16 @@ ORDERS: dict[str, str] = {
     "rows around it can tell values that were hidden or changed.",
 }
 """What is said about the order of the rows, in public and on the terminal."""
-RENUMBERED = "The numbers of households were given anew, in the order of the release."
+HOUSEHOLDS_PERMUTED = (
+    "The households stand in a random order, and so do the members within each: the members of a household stand "
+    "together, which tells no more than its number does. Otherwise the place of a row tells nothing about it. The "
+    "numbers of households were given anew, in the order of the release."
+)
+
+
+def order_words(order: str, data: Dataset) -> str:
+    """Say in what order published rows stand, and what that means."""
+    return HOUSEHOLDS_PERMUTED if order == "permute" and data.having("household") else ORDERS[order]
 
 
 def permuted(data: Dataset, seed: int) -> Dataset:
@@ -40,13 +50,15 @@ def secret_order(data: Dataset, seed: int) -> Ints:
     The order is that of the rows' positions enciphered under a key made of the seed, the number of rows and what is
     published: the same release is written alike, and the order of another delivery, or of the same data protected in
     another way, is independent. Where a household id is published the members of a household stay together, in an
-    order of their own. Time O(n·log n); sorting bucket by bucket gives the same.
+    order of their own. Time O(n), with households O(n·log n); sorting bucket by bucket gives the same.
     """
     positions = np.arange(len(data))
     mixed = keyed_mix(positions, keyed_hash(Context(seed).secret, "row order", _fingerprint(data))[:16])
     units = data.having("household")
     if not units:
-        return np.argsort(mixed, kind="stable")
+        from discretion.kernels.order import key_order
+
+        return key_order(mixed).astype(np.int64)
     coded = data.codes(units[0])
     first = np.where(coded.codes == coded.missing, positions, coded.first_rows[coded.codes])
     return np.lexsort((mixed, mixed[first]))

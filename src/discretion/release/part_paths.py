@@ -22,7 +22,12 @@ def resolve_path(base: Path, path: str) -> str:
 
 
 def map_paths(spec: Any, change: Change) -> Any:
-    """Change every path in `{kind: {fields}}`, also in the parts that its fields hold; anything else stays as it is."""
+    """Change every path in `{kind: {fields}}`, or a list of them, also in the parts that its fields hold.
+
+    Anything else stays as it is.
+    """
+    if isinstance(spec, list):
+        return [map_paths(one, change) for one in spec]
     if not isinstance(spec, Mapping) or len(spec) != 1:
         return spec
     ((kind, fields),) = spec.items()
@@ -44,7 +49,7 @@ def _map_field(field: FieldInfo | None, value: Any, change: Change) -> Any:
         return {name: _map_field(inside.get(str(name)), one, change) for name, one in fields} or value
     if field is None or not holds_parts(field):
         return value
-    return [map_paths(one, change) for one in value] if isinstance(value, list) else map_paths(value, change)
+    return map_paths(value, change)
 
 
 def map_file(spec: Any, change: Change) -> Any:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discretion.context import Progress, ignore_progress
 from discretion.data.schema import Schema
+from discretion.display import table
 from discretion.measure import Measure
 from discretion.method import Decision, Method
 from discretion.model import PrivacyModel
 from discretion.part import Part
 from discretion.release.part_paths import map_file, map_paths, resolve_path
-from discretion.release.plan_file import Origin, PlanText, read_plan_file, write_plan_file
+from discretion.release.plan_file import Origin, PlanText, as_text, read_plan_file, write_plan_file
 
 if TYPE_CHECKING:
     from discretion.data.dataset import Dataset
@@ -91,9 +92,13 @@ def _with_options(part: Part, *, publish: bool = False, **options: Any) -> dict[
 class Output:
     """Where a release goes: the public folder, the private journal, the format of the data file."""
 
-    folder: str | None = None
-    journal: str | None = None
+    folder: str | Path | None = None
+    journal: str | Path | None = None
     format: str = "csv"
+
+    def __post_init__(self) -> None:
+        for name in ("folder", "journal"):
+            object.__setattr__(self, name, as_text(getattr(self, name)))
 
 
 @dataclass(frozen=True)
@@ -112,11 +117,17 @@ class Plan:
     steps: tuple[Step, ...] = ()
     measures: tuple[Shown, ...] = ()
     requirements: tuple[Requirement, ...] = ()
+    no_steps: bool = False
+    """the plan says `steps: none`: it may publish the original values"""
+    no_requirements: bool = False
+    """the plan says `requirements: none`: it may publish although nothing has to hold"""
+    confirmed_other: tuple[str, ...] = ()
+    """columns of the role `other` that look like something others know, and may go out all the same"""
     data: Mapping[str, Any] = field(default_factory=dict)
     output: Output = field(default_factory=Output)
     title: str = ""
     confirmed: bool = True
-    seed_file: str | None = None
+    seed_file: str | Path | None = None
     order: Order = "permute"
     """whether the published rows are put in a random order, or keep that of the file"""
     knows_method: bool = True
@@ -124,14 +135,18 @@ class Plan:
     base: Path = field(default_factory=Path)
     demo: bool = False
     """a demonstration on invented data: a small seed may be used"""
-    made_from: Mapping[str, str] = field(default_factory=dict)
+    made_from: Mapping[str, str | Path] = field(default_factory=dict)
     """the release that this one makes coarser: its `journal` folder, and its public `folder` where that was moved"""
-    previous: tuple[Mapping[str, str], ...] = ()
+    previous: tuple[Mapping[str, str | Path], ...] = ()
     """earlier releases of the same people, named in the same way"""
     tune: Mapping[str, Any] = field(default_factory=dict)
     """what `discretion tune` explores, as the plan writes it"""
     text: PlanText = field(default_factory=lambda: PlanText({}), repr=False, compare=False)
     """the content of the plan file, with its lines"""
+
+    def __post_init__(self) -> None:
+        for name in ("data", "seed_file", "made_from", "previous"):
+            object.__setattr__(self, name, as_text(getattr(self, name)))
 
     @classmethod
     def load(cls, path: str | Path) -> Plan:
@@ -141,7 +156,7 @@ class Plan:
     @classmethod
     def from_dict(cls, content: Mapping[str, Any], base: str | Path = ".") -> Plan:
         """Take a plan as plain data; relative paths start at `base`."""
-        return cls.from_text(PlanText(content), Path(base))
+        return cls.from_text(PlanText(as_text(content)), Path(base))
 
     @classmethod
     def from_text(cls, text: PlanText, base: Path) -> Plan:
@@ -158,13 +173,14 @@ class Plan:
             "data": dict(self.data) if len(self.data) > 1 else self.data.get("path"),
             "roles": {n: c.roles[0] if len(c.roles) == 1 else list(c.roles) for n, c in columns.items() if c.has_role},
             "confirmed": None if self.confirmed else False,
+            "confirmed_other": list(self.confirmed_other),
             "types": {n: c.type for n, c in columns.items() if c.type and not c.order},
             "orders": {n: list(c.order) for n, c in columns.items() if c.order},
             "hierarchies": {n: c.hierarchy.to_plan() for n, c in columns.items() if c.hierarchy},
             "missing_codes": {n: list(c.missing_codes) for n, c in columns.items() if c.missing_codes},
-            "steps": [step.to_plan() for step in self.steps],
+            "steps": [step.to_plan() for step in self.steps] or ("none" if self.no_steps else []),
             "measures": [measure.to_plan() for measure in self.measures],
-            "requirements": [requirement.to_plan() for requirement in self.requirements],
+            "requirements": [one.to_plan() for one in self.requirements] or ("none" if self.no_requirements else []),
             "output": {k: v for k, v in vars(self.output).items() if v and (k, v) != ("format", "csv")},
             "seed_file": self.seed_file,
             "order": None if self.order == "permute" else self.order,
@@ -183,8 +199,7 @@ class Plan:
         """
         content, folder = self.to_dict(), Path(path).resolve().parent
         for section in ("steps", "measures", "requirements"):
-            specs = content.get(section, [])
-            content[section] = [map_paths(spec, lambda path: _seen_from(folder, path)) for spec in specs]
+            content[section] = map_paths(content.get(section, []), lambda path: _seen_from(folder, path))
         if "path" in self.data:
             named = _seen_from(folder, self.resolve(self.data["path"]))
             content["data"] = {**self.data, "path": named} if len(self.data) > 1 else named
@@ -198,11 +213,27 @@ class Plan:
         """Tell whether a step brings what it decided on an earlier delivery."""
         return any(step.decision is not None for step in self.steps)
 
-    def resolve(self, path: str) -> str:
-        """Give a path of the plan relative to the plan's folder; URLs and absolute paths stay."""
-        return resolve_path(self.base, path)
+    def _repr_html_(self) -> str:
+        """Show the plan in a notebook, parameters included: like the plan, for the owner of the data."""
+        columns = [(name, column.roles) for name, column in self.schema.columns.items() if column.has_role]
+        rows = [("role", name, ", ".join(roles)) for name, roles in columns]
+        sections: tuple[tuple[str, Sequence[Step | Shown | Requirement]], ...] = (
+            ("step", self.steps),
+            ("measure", self.measures),
+            ("requirement", self.requirements),
+        )
+        for section, items in sections:
+            for item in items:
+                ((kind, fields),) = item.to_plan().items()
+                shown = "; ".join(f"{name}: {value}" for name, value in fields.items() if name != "decision")
+                rows.append((section, kind, shown))
+        return table(self.title or "Plan", ("", "", "settings"), rows, "" if self.confirmed else "Not confirmed yet.")
 
-    def read(self, source: str | None = None, report: Callable[[str], None] | None = None) -> Dataset:
+    def resolve(self, path: str | Path) -> str:
+        """Give a path of the plan relative to the plan's folder; URLs and absolute paths stay."""
+        return resolve_path(self.base, str(path))
+
+    def read(self, source: str | Path | None = None, report: Callable[[str], None] | None = None) -> Dataset:
         """Read the data of the plan (or another delivery of it) with the plan's roles."""
         from discretion.release.run import read_data
 
@@ -219,19 +250,23 @@ class Plan:
         reuse: Mapping[str, Decision] | None = None,
         progress: Progress = ignore_progress,
     ) -> Release:
-        """Protect, measure and check; write the release where the plan or `out` says. Unmet requirements raise."""
+        """Protect, measure and check; write the release where the plan or `out` says. Unmet requirements raise.
+
+        Writing needs steps and requirements, or a plan that says that it has none (`discretion.release.gate`).
+        """
         from discretion.release.run import run_plan
 
-        release = run_plan(self, data, seed=seed, reuse=reuse, progress=progress)
-        release.require()
         folder = out or (self.resolve(self.output.folder) if self.output.folder else None)
+        release = run_plan(self, data, seed=seed, reuse=reuse, progress=progress, publish=folder is not None)
+        release.require()
         if folder is not None:
             private = journal or (self.resolve(self.output.journal) if self.output.journal else None)
             release.write(folder, private, overwrite=overwrite)
         return release
 
-    def with_data(self, source: str) -> Plan:
+    def with_data(self, source: str | Path) -> Plan:
         """Give the plan for another delivery of the data; `source` is relative to the working folder."""
+        source = str(source)
         is_file = "://" not in source and source != "-"
         return replace(self, data={**self.data, "path": str(Path(source).absolute()) if is_file else source})
 
@@ -240,7 +275,7 @@ class Plan:
         return replace(self, output=replace(self.output, **changes))
 
 
-def _place(named: Mapping[str, str]) -> str | dict[str, str] | None:
+def _place(named: Mapping[str, str | Path]) -> str | Path | dict[str, str | Path] | None:
     """Write where an earlier release lies: the path of its journal, if that is all there is to say."""
     return named.get("journal") if len(named) < 2 else dict(named)
 

@@ -144,6 +144,18 @@ def _schema_faults(plan: Plan, columns: Sequence[str]) -> Iterator[str]:
                 placed.add(str(name))
                 yield f"{plan.text.where(section, str(name))}: {unknown('column', str(name), columns)}"
     yield from (unknown("column", name, columns) for name in lacking if name not in placed)
+    yield from confirmed_faults(plan, columns)
+
+
+def confirmed_faults(plan: Plan, columns: Sequence[str]) -> Iterator[str]:
+    """Word what is wrong with `confirmed_other`: a column that is not there, or that has another role."""
+    for number, name in enumerate(plan.confirmed_other):
+        where = plan.text.where("confirmed_other", number)
+        roles = plan.schema[name].roles
+        if name not in columns:
+            yield f"{where}: {unknown('column', name, columns)}"
+        elif roles != ("other",):
+            yield f"{where}: column {name!r} has the role {', '.join(roles)}; only the role `other` is confirmed here"
 
 
 def _part_faults(

@@ -8,13 +8,22 @@ import sys
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from discretion.errors import PlanError
 
 Place = tuple[str | int, ...]
 _DEEPEST = 40
+
+
+def as_text(value: Any) -> Any:
+    """Write every `Path` in plain data as text: a plan built in Python may name files by either."""
+    if isinstance(value, PurePath):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {key: as_text(item) for key, item in value.items()}
+    return type(value)(map(as_text, value)) if type(value) in (list, tuple) else value
 
 
 @dataclass(frozen=True)

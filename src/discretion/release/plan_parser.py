@@ -21,7 +21,7 @@ from discretion.release.plan_columns import SCHEMA_SECTIONS
 from discretion.release.plan_file import Origin, PlanText
 
 _SECTIONS = (
-    "title", "data", "roles", "confirmed", "types", "hierarchies", "missing_codes", "orders",
+    "title", "data", "roles", "confirmed", "confirmed_other", "types", "hierarchies", "missing_codes", "orders",
     "steps", "measures", "requirements", "output", "seed_file", "order", "demo", "from", "previous", "knows_method",
     "tune",
 )  # fmt: skip
@@ -38,6 +38,8 @@ _DATA_OPTIONS = (
     "query",
     "columns",
 )
+_NONE = "none"
+"""How a plan says that it has no steps, or no requirements, on purpose."""
 _T = TypeVar("_T")
 
 
@@ -65,6 +67,9 @@ class PlanParser:
             steps=self._each("steps", self._step),
             measures=self._each("measures", self._measure),
             requirements=self._each("requirements", self._requirement),
+            no_steps=content.get("steps") == _NONE,
+            no_requirements=content.get("requirements") == _NONE,
+            confirmed_other=self._each("confirmed_other", self._name),
             data=self._data(),
             output=self._output(),
             title=str(content.get("title") or ""),
@@ -106,16 +111,24 @@ class PlanParser:
 
     def _list(self, key: str) -> list[Any]:
         value = self.text.content.get(key)
-        if value is None:
+        may_be_none = key in ("steps", "requirements")
+        if value is None or (may_be_none and value == _NONE):
             return []
         if not isinstance(value, list):
-            self._fault((key,), "expected a list, each entry on a line that starts with `- `")
+            wanted = "expected a list, each entry on a line that starts with `- `"
+            self._fault((key,), f"{wanted}, or the word `none`" if may_be_none else wanted)
             return []
         return value
 
     def _each(self, key: str, parse_one: Callable[[int, Any], _T | None]) -> tuple[_T, ...]:
         found = [parse_one(number, spec) for number, spec in enumerate(self._list(key))]
         return tuple(item for item in found if item is not None)
+
+    def _name(self, number: int, given: Any) -> str | None:
+        if not isinstance(given, str):
+            self._fault(("confirmed_other", number), "expected the name of a column")
+            return None
+        return given
 
     def _text(self, key: str) -> str | None:
         value = self.text.content.get(key)
@@ -186,9 +199,12 @@ class PlanParser:
         return Output(**{key: value[key] for key in known if isinstance(value.get(key), str)})
 
     def _release(self, place: tuple[str | int, ...], given: Any) -> dict[str, str]:
-        """Read where an earlier release lies: its private journal, and its public folder where that was moved."""
+        """Read where an earlier release lies: its private journal, its public folder where that was moved, and people.
+
+        `person` names the column by which the people of another delivery are found again.
+        """
         named = {"journal": given} if isinstance(given, str) else given
-        known = ("journal", "folder")
+        known = ("journal", "folder", *(("person",) if place[0] == "previous" else ()))
         texts = isinstance(named, Mapping) and all(isinstance(value, str) for value in named.values())
         if not texts or "journal" not in named:
             self._fault(place, "expected the private journal of a release, or a mapping with `journal` and `folder`")
@@ -196,7 +212,7 @@ class PlanParser:
         for key in named:
             if key not in known:
                 self._fault((*place, key), unknown("option", str(key), known))
-        return {key: self._resolve(named[key]) for key in known if key in named}
+        return {key: named[key] if key == "person" else self._resolve(named[key]) for key in known if key in named}
 
     def _split(self, place: tuple[str | int, ...], spec: Any, options: tuple[str, ...]) -> tuple[Any, dict[str, Any]]:
         """Take the options of an entry (publish, at_most …) out of the fields of its part."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from discretion.data.dataset import Dataset
@@ -12,6 +12,7 @@ from discretion.measure import Score, as_percent
 
 _TELLING = ("identifier", "quasi", "geography", "stratum", "household")
 """Roles that a column without one should perhaps have."""
+CONFIRMED = "the plan confirms the role other"
 
 
 @dataclass(frozen=True)
@@ -31,17 +32,30 @@ class PublishedColumn:
         return asdict(self)
 
 
-def published_columns(released: Dataset, scores: Iterable[Score] = ()) -> tuple[PublishedColumn, ...]:
+def looks_telling(data: Dataset, columns: Iterable[str]) -> tuple[Proposal, ...]:
+    """Find those of the columns that have the role `other` (or none) and look like something others know."""
+    others = {name for name in columns if data.schema[name].roles == ("other",)}
+    if not others:
+        return ()
+    proposals = propose(data.drop(name for name in data.columns if name not in others))
+    return tuple(one for one in proposals if one.role in _TELLING)
+
+
+def published_columns(
+    released: Dataset, scores: Iterable[Score] = (), confirmed: Collection[str] = ()
+) -> tuple[PublishedColumn, ...]:
     """Judge every published column, whatever its role; figures of attacks that were run are used where they fit.
 
     A column of the role `other` (or none) that looks like a quasi-identifier is added to the quasi-identifiers: what
-    it adds to the share of unique records is what an intruder gains who knows it too.
+    it adds to the share of unique records is what an intruder gains who knows it too. `confirmed`: columns of which the
+    plan says that they may go out all the same.
     """
     found = {score.measure: score.detail for score in scores}
     quasi = tuple(name for name in released.having("quasi") if not released.frame.schema[name].is_nested())
     alone = _unique(released, quasi) if quasi else 0.0
-    proposals = {one.column: one for one in propose(released)}
-    return tuple(_judge(released, name, quasi, alone, proposals[name], found) for name in released.columns)
+    telling = {one.column: one for one in looks_telling(released, released.columns)}
+    judged = (_judge(released, name, quasi, alone, telling.get(name), found) for name in released.columns)
+    return tuple(replace(one, notes=(*one.notes, CONFIRMED)) if one.name in confirmed else one for one in judged)
 
 
 def together(released: Dataset) -> str:
@@ -61,6 +75,30 @@ def together(released: Dataset) -> str:
     )
 
 
+def shared_values(released: Dataset) -> tuple[str, ...]:
+    """Say for each column outside the quasi-identifiers how many records sit in classes that share one value of it.
+
+    Whoever finds the class of a person knows that value without knowing the record: k-anonymity does not prevent it.
+    """
+    plain = [name for name in released.columns if not released.frame.schema[name].is_nested()]
+    quasi = tuple(name for name in released.having("quasi") if name in plain)
+    told = [name for name in plain if released.schema[name].roles in (("sensitive",), ("other",), ())]
+    if not quasi or not told or not len(released):
+        return ()
+    import polars as pl
+
+    classes = released.frame.group_by(quasi).agg(
+        (pl.col(told).n_unique() == 1) & (pl.col(told).null_count() == 0), pl.len().alias("class size")
+    )
+    shares = {name: float(classes["class size"].filter(classes[name]).sum()) / len(released) for name in told}
+    return tuple(
+        f"{as_percent(share)} of the records sit in classes that share one value of {name}"
+        "; who finds the class knows it"
+        for name, share in shares.items()
+        if share > 0
+    )
+
+
 def to_look_at(columns: Iterable[PublishedColumn]) -> tuple[PublishedColumn, ...]:
     """Give the columns about which something was found."""
     return tuple(column for column in columns if column.notes)
@@ -71,15 +109,15 @@ def _judge(
     name: str,
     quasi: tuple[str, ...],
     alone: float,
-    proposal: Proposal,
+    telling: Proposal | None,
     found: Mapping[str, Mapping[str, Any]],
 ) -> PublishedColumn:
     roles = tuple(role for role in data.schema[name].roles)
     notes: list[str] = []
     looks_like, unique = "", None
-    if roles == ("other",) and proposal.role in _TELLING:
-        looks_like = proposal.role
-        notes.append(f"looks like {proposal.role} ({proposal.reason})")
+    if telling is not None:
+        looks_like = telling.role
+        notes.append(f"looks like {telling.role} ({telling.reason})")
         if not data.frame.schema[name].is_nested():
             unique = _unique(data, (*quasi, name))
             notes.append(

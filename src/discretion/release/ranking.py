@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
@@ -44,6 +45,11 @@ class RankedAttack:
     low: float | None = None
     """lower end of the interval for the success (Wilson, 95%), where the number of people tried is known"""
     high: float | None = None
+    note: str = ""
+    """what tells it from others of its kind: the column it looks for, who attacks, how many columns are known"""
+    unprotected: float | None = None
+    """its success on the original itself, where that was run"""
+    unprotected_chance: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Give the attack as plain data."""
@@ -58,10 +64,36 @@ def rank_attacks(scores: Iterable[Score]) -> tuple[RankedAttack, ...]:
     succeeds with share s where guessing succeeds with share c gains (s − c) / (1 − c): 0 when it does no better than
     guessing, 1 when it is always right. Without a chance level the gain is the success itself. Figures that are not
     shares (counts, distances) cannot be compared and are left out. Attacks that take perturbed values as true come
-    last: they would succeed if nothing had been changed.
+    last: they would succeed if nothing had been changed. An attack that was given twice counts once; those of one
+    kind are told apart by a note.
     """
-    ranked = [_ranked(score) for score in scores if score.family == "risk" and _is_share(score)]
-    return tuple(sorted(ranked, key=lambda attack: (attack.doubtful, -attack.gain, attack.measure)))
+    chosen = [score for score in scores if score.family == "risk" and is_share(score)]
+    ranked = dict.fromkeys(_ranked(score, note) for score, note in zip(chosen, notes_of(chosen), strict=True))
+    return tuple(sorted(ranked, key=lambda attack: (attack.doubtful, -attack.gain, attack.measure, attack.note)))
+
+
+def success_of(score: Score) -> float:
+    """Give the share of people for whom an attack is expected to be right."""
+    expected = _first(score, _EXPECTED)
+    return score.value if expected is None else expected
+
+
+def notes_of(scores: Sequence[Score]) -> list[str]:
+    """Say of each score what tells it from others of its kind; empty where nothing needs to."""
+    kinds = Counter((score.measure, _note(score)) for score in scores)
+    notes = []
+    for score in scores:
+        columns, note = score.detail.get("columns"), _note(score)
+        several = kinds[score.measure, note] > 1 and isinstance(columns, list | tuple)
+        notes.append(", ".join(filter(None, (note, f"{len(columns or ())} columns known" if several else ""))))
+    return notes
+
+
+def _note(score: Score) -> str:
+    if score.detail.get("coalition"):
+        return "by members of the group"
+    target = score.detail.get("target")
+    return target if isinstance(target, str) else ""
 
 
 def best_attack(ranked: tuple[RankedAttack, ...], not_run: Iterable[str] = ()) -> str:
@@ -101,16 +133,22 @@ def why_no_baseline(score: Score) -> str:
     return str(score.detail.get("baseline") or _NO_BASELINE.get(score.measure, "none is defined for this measure"))
 
 
-def _is_share(score: Score) -> bool:
+def is_share(score: Score) -> bool:
+    """Tell whether the figure of a risk is a share of people, which can be compared with others."""
     return getattr(find(score.measure), "limits", None) == (0.0, 1.0) and score.better == "lower"
 
 
-def _ranked(score: Score) -> RankedAttack:
-    room = find(score.measure).__module__.split(".")[-2]
-    chance, expected = chance_of(score), _first(score, _EXPECTED)
-    success = score.value if expected is None else expected
+def baseline_of(score: Score) -> float | None:
+    """Give what guessing reaches; for a measure whose value has no chance level, picking a record at random."""
+    chance = chance_of(score)
     if chance is None and score.measure in _NO_BASELINE and score.detail.get("records"):
-        chance = 1.0 / score.detail["records"]
+        return 1.0 / float(score.detail["records"])
+    return chance
+
+
+def _ranked(score: Score, note: str) -> RankedAttack:
+    room = find(score.measure).__module__.split(".")[-2]
+    chance, success = baseline_of(score), success_of(score)
     low, high = _interval(score, success)
     return RankedAttack(
         score.measure,
@@ -123,6 +161,8 @@ def _ranked(score: Score) -> RankedAttack:
         _first(score, _HIGHEST),
         low,
         high,
+        note,
+        *(_first(score, (name,)) for name in ("unprotected", "unprotected_chance")),
     )
 
 
@@ -149,7 +189,11 @@ def _gain(success: float, chance: float) -> float:
     return 0.0 if chance >= 1 else max(0.0, (success - chance) / (1 - chance))
 
 
-class _Kind(NamedTuple):
+_COMPARED = "the comparison of releases"
+_AVERAGED = "perturbed numbers were averaged, see the private report; matching and intersecting were not tried"
+
+
+class AttackerKind(NamedTuple):
     """A kind of attacker: what he knows, by which measures he is played, and why some of them may not be run."""
 
     name: str
@@ -160,13 +204,13 @@ class _Kind(NamedTuple):
 
 
 _ATTACKERS = (
-    _Kind(
+    AttackerKind(
         "prosecutor",
         "the quasi-identifiers of a person who is in the file",
         ("sample-uniqueness", "attacker-risk", "suda", "rare-values", "singling-out"),
         {"sample-uniqueness": "no quasi-identifier is known"},
     ),
-    _Kind(
+    AttackerKind(
         "journalist",
         "a register of the population, but not who was sampled",
         ("individual-risk", "population-uniqueness", "log-linear-risk"),
@@ -175,7 +219,7 @@ _ATTACKERS = (
             "population-uniqueness": "needs a population size or a sampling share; name it",
         },
     ),
-    _Kind(
+    AttackerKind(
         "marketer",
         "a file with the original values of many people, to be linked as a whole",
         (
@@ -188,7 +232,7 @@ _ATTACKERS = (
             "assignment-linkage": "takes long; name it",
         },
     ),
-    _Kind(
+    AttackerKind(
         "one who wants a secret",
         "a person's quasi-identifiers, and that the person is in the file",
         (
@@ -197,43 +241,50 @@ _ATTACKERS = (
         ),
         {"group-attack": "no sensitive column is known", "model-disclosure": "no sensitive column is known"},
     ),
-    _Kind(
+    AttackerKind(
         "neighbor",
         "all members of a household with their quasi-identifiers",
         ("household-uniqueness", "household-risk"),
         {"household-uniqueness": "no column has the role household"},
     ),
-    _Kind(
+    AttackerKind(
         "member",
         "the own record, and what others of the same group tell",
         ("group-attack", "membership-inference"),
         {"membership-inference": "needs a holdout or models trained on the release; name it"},
     ),
-    _Kind(
+    AttackerKind(
         "one who knows the method",
         "the methods and their parameters, not the random draws",
         ("distance-linkage", "probabilistic-linkage", "assignment-linkage", "interval-risk", "rank-interval"),
         {"an informed linkage": "no attack was told which methods made the release, or none exists for them"},
     ),
-    _Kind(
+    AttackerKind(
         "one who knows the design",
         "which sampling weight belongs to which stratum or area",
         ("weight-disclosure",),
         {"weight-disclosure": "no weight is published, or none is declared"},
     ),
-    _Kind(
+    AttackerKind(
         "one who knows the order",
         "how the rows of the original were sorted",
         ("row-order",),
         {"row-order": "what the order of rows tells was not measured"},
     ),
-    _Kind(
+    AttackerKind(
         "reader of an earlier release",
         "another release of the same people",
         (),
-        {"the comparison of releases": "no earlier release was given"},
+        {_COMPARED: "no earlier release was named; any two of the same people add up"},
     ),
 )  # fmt: skip
+
+
+def attackers_by(measure: str) -> tuple[AttackerKind, ...]:
+    """Give the kinds of attackers that are played by a measure."""
+    return tuple(kind for kind in _ATTACKERS if measure in kind.measures)
+
+
 NOT_IN_PLAN = "not among the measures of the plan"
 _INFORMED = "one who knows the method"
 
@@ -266,25 +317,24 @@ class AttackerCard:
 
 
 def attacker_cards(
-    scores: Iterable[Score], not_run: Mapping[str, str] | None = None, *, chosen: str = ""
+    scores: Iterable[Score], not_run: Mapping[str, str] | None = None, *, chosen: str = "", earlier: bool = False
 ) -> tuple[AttackerCard, ...]:
     """Give a card for each kind of attacker, from the scores of the attacks that were run.
 
     `not_run` has the reasons of measures that were to run and could not; where a measure that belongs to a card was
-    not even chosen, the card says so too (with the reason `chosen`, where somebody chose the measures). Among the
-    attacks of a card the one that gains most over guessing counts, an attack that takes perturbed values as true only
-    where there is no other.
+    not even chosen, the card says so too (with the reason `chosen`, where somebody chose the measures). `earlier`: the
+    release was compared with earlier ones. Among the attacks of a card the one that gains most over guessing counts,
+    an attack that takes perturbed values as true only where there is no other.
     """
-    known = [score for score in scores if score.family == "risk" and _is_share(score)]
+    known = [score for score in scores if score.family == "risk" and is_share(score)]
     cards = [_card(kind, known, not_run or {}) for kind in _ATTACKERS]
-    if not chosen:
-        return tuple(cards)
-    words = {name: chosen for kind in _ATTACKERS for name in kind.measures}
+    words = {name: chosen for kind in _ATTACKERS for name in kind.measures} if chosen else {}
+    words |= {_COMPARED: _AVERAGED} if earlier else {}
     left = [{name: words.get(name, why) for name, why in card.not_tried.items()} for card in cards]
     return tuple(replace(card, not_tried=names) for card, names in zip(cards, left, strict=True))
 
 
-def _card(kind: _Kind, scores: list[Score], not_run: Mapping[str, str]) -> AttackerCard:
+def _card(kind: AttackerKind, scores: list[Score], not_run: Mapping[str, str]) -> AttackerCard:
     own = [score for score in scores if score.measure in kind.measures and _plays(kind, score)]
     ranked = rank_attacks(own)
     tried = tuple(dict.fromkeys(score.measure for score in own))
@@ -302,7 +352,7 @@ def _card(kind: _Kind, scores: list[Score], not_run: Mapping[str, str]) -> Attac
     return AttackerCard(kind.name, kind.knows, can, *figures, best.doubtful, tried, lacking)
 
 
-def _plays(kind: _Kind, score: Score) -> bool:
+def _plays(kind: AttackerKind, score: Score) -> bool:
     """Tell whether a score is one of this attacker: insiders attack groups in coalition, some know the method."""
     if score.measure == "group-attack":
         return (kind.name == "member") == bool(score.detail.get("coalition"))

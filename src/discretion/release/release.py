@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,14 +13,15 @@ from discretion.context import SMALL_SEED
 from discretion.data.dataset import Dataset
 from discretion.display import figure, table
 from discretion.errors import PlanError, RequirementNotMet, unknown
-from discretion.measure import Measure, Score
-from discretion.release.gate import Finding
+from discretion.measure import Measure, Score, Scores
+from discretion.release.gate import Finding, check_publishable, unsaid
 from discretion.release.plan import OUTPUT_FORMATS
 from discretion.release.staging import publishing, release_places
 
 if TYPE_CHECKING:
     from discretion.release.earlier import Averaging
     from discretion.release.plan import Plan
+    from discretion.release.ranking import AttackerCard
     from discretion.release.seeds import SeedFile
     from discretion.release.study import Study
 
@@ -36,11 +37,14 @@ class Measured:
     before: Score | None
     after: Score
     publish: bool = False
+    chosen: bool = True
+    """whether the plan names it; the parameters of a measure that nobody chose are the same for all, and no secret"""
 
     @property
     def is_public(self) -> bool:
         """A score that depends on a confidential parameter would give it away, unless the plan publishes it."""
-        return self.publish or not set(self.measure.confidential_fields()) & set(self.measure.settings())
+        secret = set(self.measure.confidential_fields()) & set(self.measure.settings())
+        return self.publish or not self.chosen or not secret
 
 
 @dataclass(frozen=True)
@@ -52,9 +56,18 @@ class Release:
     data: Dataset
     measured: tuple[Measured, ...]
     findings: tuple[Finding, ...]
+    not_run: Mapping[str, str] = field(default_factory=dict)
+    """measures that nobody asked for and that cannot run, with the reason: not a risk of zero"""
 
     def __repr__(self) -> str:
-        state = "may be published" if self.may_publish else "does not meet its requirements"
+        lacking = " and ".join(self.without)
+        if not all(finding.holds for finding in self.findings):
+            state = "does not meet its requirements"
+        elif not self.may_publish:
+            state = f"has no {lacking} and does not say so" if lacking else "has columns that nobody confirmed"
+            state = f"may not be published: {state}"
+        else:
+            state = f"may be published without {lacking}" if lacking else "may be published"
         return f"Release({len(self.data)} rows × {len(self.data.columns)} columns; {state})"
 
     def _repr_html_(self) -> str:
@@ -90,15 +103,33 @@ class Release:
         return tuple(_notes(self))
 
     @property
-    def may_publish(self) -> bool:
-        """Tell whether every requirement holds."""
-        return all(finding.holds for finding in self.findings)
+    def without(self) -> tuple[str, ...]:
+        """What a release usually has and this one does not: steps, requirements."""
+        lacking = {"steps": not self.study.done, "requirements": not self.findings}
+        return tuple(name for name, lacks in lacking.items() if lacks)
 
-    def attacks(self) -> tuple[Score, ...]:
+    @cached_property
+    def may_publish(self) -> bool:
+        """Tell whether every requirement holds and the plan says all that publishing needs."""
+        return all(finding.holds for finding in self.findings) and not unsaid(**self._published)
+
+    @property
+    def _published(self) -> dict[str, Any]:
+        made = bool(self.study.done)
+        return {"plan": self.plan, "original": self.study.original, "columns": self.data.columns, "made": made}
+
+    def attacks(self) -> Scores:
         """Give the figures of all attacks that were run, as measures or as requirements."""
         judged = [finding.result for finding in self.findings if isinstance(finding.result, Score)]
         every = [*(item.after for item in self.measured), *judged]
-        return tuple(score for score in every if score.family == "risk")
+        return Scores(score for score in every if score.family == "risk")
+
+    def attackers(self) -> tuple[AttackerCard, ...]:
+        """Give a card for each kind of attacker: what he knows and can do, and what was not tried and why."""
+        from discretion.release.ranking import NOT_IN_PLAN, attacker_cards
+
+        chosen = NOT_IN_PLAN if self.plan.measures else ""
+        return attacker_cards(self.attacks(), self.not_run, chosen=chosen, earlier=bool(self.plan.previous))
 
     def require(self) -> None:
         """Raise if a requirement does not hold, saying which and by how much."""
@@ -132,6 +163,7 @@ class Release:
     ) -> tuple[Path, Path]:
         """Write the public folder and the private journal, both whole or not at all; give their paths."""
         self.require()
+        check_publishable(**self._published)
         public, private = self.places(folder, journal, overwrite=overwrite)
         seeds = self.seed_file()
         with publishing(public, private) as (new_public, new_private):
@@ -186,6 +218,10 @@ class Release:
 
 
 def _notes(release: Release) -> Iterator[str]:
+    if "requirements" in release.without:
+        yield "Published without requirements: nothing had to hold before publication."
+    if "steps" in release.without:
+        yield "Published without steps: apart from the columns that are left out, the values are the original ones."
     if release.study.seed < SMALL_SEED and release.study.drawn:
         yield (
             "The random numbers of this release come from a small seed: anybody who knows one original value can try "

@@ -14,10 +14,10 @@ from discretion.data.dataset import Dataset
 from discretion.errors import DataError, PlanError
 from discretion.measure import Measure, Score
 from discretion.method import Decision
+from discretion.release.attack_set import report_set
 from discretion.release.earlier import Earlier
-from discretion.release.gate import judge
+from discretion.release.gate import check_publishable, judge
 from discretion.release.journal import input_facts
-from discretion.release.measures import default_measures
 from discretion.release.order import in_order_of, reordered, secret_order
 from discretion.release.plan import Plan, Shown
 from discretion.release.plan_columns import check_columns
@@ -27,7 +27,7 @@ from discretion.release.study import Study
 from discretion.risk.identity.intruder import knowing_method
 
 
-def read_data(plan: Plan, source: str | None = None, report: Callable[[str], None] | None = None) -> Dataset:
+def read_data(plan: Plan, source: str | Path | None = None, report: Callable[[str], None] | None = None) -> Dataset:
     """Read the data of a plan, or another delivery of it from `source`; the plan may name no column it lacks."""
     from discretion.data.read import read_as
 
@@ -48,19 +48,25 @@ def run_plan(
     reuse: Mapping[str, Decision] | None = None,
     progress: Progress = ignore_progress,
     report: Callable[[str], None] | None = None,
+    publish: bool = False,
 ) -> Release:
-    """Carry out a plan on its data (or on `data`) and judge the result; nothing is written."""
+    """Carry out a plan on its data (or on `data`) and judge the result; nothing is written.
+
+    `publish`: it is to be written, so that what the plan leaves unsaid is refused before any work is done.
+    """
     earlier = Earlier.open(plan.made_from) if plan.made_from else None
     plan = plan if earlier is None else earlier.started(plan)
     check_plan(plan)
     _check_decisions(plan, reuse)
     seed = seed_of(plan, release=True) if seed is None else seed
     if isinstance(data, str | Path):
-        plan, data = plan.with_data(str(data)), None
+        plan, data = plan.with_data(data), None
     original = read_data(plan, None, report) if data is None else _with_plan_schema(plan, data)
     if data is not None:
         plan = replace(plan, data={})  # what the plan names was not read; the journal must not say so
     check_data(original)
+    if publish:
+        check_publishable(plan, original, made=bool(plan.steps or earlier))
     study = Study(original, seed, progress=progress)
     if earlier is not None:
         earlier.require_original(input_facts(plan, original))
@@ -165,14 +171,20 @@ def conclude(plan: Plan, study: Study) -> Release:
     order = np.arange(len(published)) if plan.order == "keep" else secret_order(published, study.seed)
     final = published if plan.order == "keep" else reordered(published, order)
     ctx = study.context()
-    shown = plan.measures or tuple(Shown(measure) for measure in default_measures(study.original, published))
-    measured = []
+    shown = plan.measures or tuple(Shown(measure) for measure in report_set(study.original, published))
+    measured, not_run = [], {}
     for number, item in enumerate(shown):
         study.progress(number, len(shown), f"measuring: {item.measure.kind}")
         seen = final if item.measure.reads_order else published
-        found = _measure(item, study.original, seen, ctx, plan.knows_method)
+        try:
+            found = _measure(item, study.original, seen, ctx, plan.knows_method)
+        except (PlanError, DataError) as error:
+            if plan.measures:
+                raise
+            not_run[item.measure.kind] = str(error)  # nobody asked for it: the report says why it is not there
+            continue
         kept = found.after if item.measure.reads_order else in_order_of(found.after, order)
-        measured.append(replace(found, after=kept))
+        measured.append(replace(found, after=kept, chosen=bool(plan.measures)))
     findings = []
     for number, requirement in enumerate(plan.requirements):
         study.progress(number, len(plan.requirements), f"checking: {requirement.part.kind}")
@@ -182,7 +194,9 @@ def conclude(plan: Plan, study: Study) -> Release:
         if isinstance(finding.result, Score) and not ordered:
             finding = replace(finding, result=in_order_of(finding.result, order))
         findings.append(finding)
-    return Release(plan, study, final, tuple(measured), tuple(findings))
+    tried = {item.measure.kind for item in measured}
+    lacking = {kind: reason for kind, reason in not_run.items() if kind not in tried}
+    return Release(plan, study, final, tuple(measured), tuple(findings), lacking)
 
 
 def _measure(shown: Shown, original: Dataset, released: Dataset, ctx: Context, knows_method: bool) -> Measured:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from discretion.context import SMALL_SEED, Context, keyed_hash, new_seed
-from discretion.data.atomic import write_text
+from discretion.data.atomic import alone_beside, write_text
 from discretion.errors import PlanError
 
 _HEX_DIGITS = 32
@@ -81,12 +81,13 @@ class SeedFile:
         )
 
     def remember(self, drawn: Mapping[str, bytes]) -> None:
-        """Add a published use, if it is new; the file is replaced whole."""
-        now = SeedFile.read(self.path)
-        now.allow(drawn)
-        if drawn and hashed(self.seed, drawn) not in now.uses:
-            text = self.path.read_text(encoding="utf-8").rstrip() + "\n" + use_line(self.seed, drawn)
-            write_text(self.path, text, overwrite=True, private=True)
+        """Add a published use, if it is new; the file is replaced whole, and of two runs at once the second sees it."""
+        with alone_beside(self.path):
+            now = SeedFile.read(self.path)
+            now.allow(drawn)
+            if drawn and hashed(self.seed, drawn) not in now.uses:
+                text = self.path.read_text(encoding="utf-8").rstrip() + "\n" + use_line(self.seed, drawn)
+                write_text(self.path, text, overwrite=True, private=True)
 
 
 def use_line(seed: int, drawn: Mapping[str, bytes]) -> str:

@@ -12,7 +12,7 @@ from discretion.context import Context, Progress, ignore_progress, new_seed
 from discretion.data.dataset import Dataset
 from discretion.display import table
 from discretion.errors import DiscretionError, PlanError, unknown
-from discretion.measure import Measure, Score
+from discretion.measure import Measure, Scores
 from discretion.method import Decision, Method
 from discretion.model import PrivacyModel, Verdict
 from discretion.part import Part
@@ -145,12 +145,12 @@ class Study:
             raise PlanError(f"there are {len(self.done)} steps to undo, {steps} were asked for")
         return replace(self, done=self.done[:-steps])
 
-    def scores(self, *measures: Measure) -> list[Score]:
+    def scores(self, *measures: Measure) -> Scores:
         """Measure the current data against the original; without measures, a set chosen from roles and types."""
         from discretion.release.measures import default_measures
 
         chosen: Sequence[Measure] = measures or default_measures(self.original, self.current)
-        return [m.run(self.original, self.current, self.context().within(f"measure/{m.kind}")) for m in chosen]
+        return Scores(m.run(self.original, self.current, self.context().within(f"measure/{m.kind}")) for m in chosen)
 
     def check(self, *models: PrivacyModel) -> list[Verdict]:
         """Check privacy models on the current data."""
@@ -164,8 +164,14 @@ class Study:
         requirements: Sequence[Part] = (),
         title: str = "",
         fitted: bool = False,
+        no_steps: bool = False,
+        no_requirements: bool = False,
+        confirmed_other: Sequence[str] = (),
     ) -> Plan:
         """Give the plan of what was done: the script that repeats it.
+
+        A plan without steps or without requirements publishes only if it says so (`no_steps`, `no_requirements`);
+        `confirmed_other` names columns of the role `other` that look like something others know and may go out.
 
         `fitted`: the plan carries what each step decided (cut points, matrices, noise scale), and run on the next
         delivery it uses that instead of deciding anew. Steps that work on rows together have nothing to re-use.
@@ -183,6 +189,9 @@ class Study:
             measures=tuple(Shown(measure) for measure in measures),
             requirements=required,
             title=title,
+            no_steps=no_steps,
+            no_requirements=no_requirements,
+            confirmed_other=tuple(confirmed_other),
             made_from={"journal": self.done[0].earlier} if self.done and self.done[0].earlier else {},
         )
 
@@ -199,8 +208,10 @@ class Study:
     ) -> Release:
         """Check and publish the current data: data file and report in `folder`, the journal in another folder.
 
-        The rows are put in a random order that the journal knows; `order="keep"` leaves them as they are.
+        The rows are put in a random order that the journal knows; `order="keep"` leaves them as they are. Without a
+        folder nothing is written, and the release is only to look at. `options` are those of `plan`.
         """
+        from discretion.release.gate import check_publishable
         from discretion.release.run import check_plan, check_roles, conclude
 
         if order not in ORDERS:
@@ -210,6 +221,8 @@ class Study:
             chosen = replace(chosen, order=order)
         check_plan(chosen)
         check_roles(self.original)
+        if folder is not None:
+            check_publishable(chosen, self.original, self.current.columns, made=bool(self.done))
         release = conclude(chosen, self)
         release.require()
         if folder is not None:

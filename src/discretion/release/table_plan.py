@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from discretion.errors import PlanError
 from discretion.release.plan import Plan
-from discretion.release.plan_file import PlanText, read_plan_file
+from discretion.release.plan_file import PlanText, as_text, read_plan_file
 
 if TYPE_CHECKING:
     from discretion.context import Progress
@@ -85,7 +85,7 @@ class TablePlan:
     @classmethod
     def from_dict(cls, content: Mapping[str, Any], base: str | Path = ".") -> TablePlan:
         """Take a plan as plain data; relative paths start at `base`."""
-        return cls.from_text(PlanText(content), Path(base))
+        return cls.from_text(PlanText(as_text(content)), Path(base))
 
     @classmethod
     def from_text(cls, text: PlanText, base: Path) -> TablePlan:
@@ -94,7 +94,7 @@ class TablePlan:
 
         return TablePlanParser(text, base).table_plan()
 
-    def resolve(self, path: str) -> str:
+    def resolve(self, path: str | Path) -> str:
         """Give a path of the plan relative to the plan's folder; URLs and absolute paths stay."""
         return self.plan.resolve(path)
 

@@ -36,6 +36,7 @@ _OTHER = (
     "orders",
     "steps",
     "seed_file",
+    "demo",
 )
 _TABULATE = (
     "by", "value", "hierarchies", "weight", "contributor", "top", "missing", "empty", "waivers", "requests",

@@ -94,7 +94,7 @@ def run_table(
 ) -> TableRelease:
     """Carry out a table plan on its data (or on `data`); nothing is written."""
     records = read_records(plan, data, report)
-    seed = seed_of(plan.plan) if seed is None else seed
+    seed = seed_of(plan.plan, release=True) if seed is None else seed
     study = Study(records, seed, progress=progress)
     for step in plan.plan.steps:
         study = study.apply(step)

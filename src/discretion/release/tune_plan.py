@@ -67,7 +67,7 @@ def _resolved(value: Any, resolve: Change) -> Any:
 
 def tune_plan(
     plan: Plan,
-    source: str | None = None,
+    source: str | Path | None = None,
     *,
     seed: int | None = None,
     seconds: float | None = None,

@@ -90,6 +90,7 @@ def adjust(
         raise PlanError("expected a gap of at least 0 and below 1, and seconds above 0")
     end = time.monotonic() + seconds
     ctx = Context(new_seed() if seed is None else seed, "adjust", progress)
+    ctx = cells.drawing(ctx, weight, least_percent, limit_percent, whole)
     best, bound = _fixed_senses(problem, ctx, seconds)
     if bound < float("inf") and (best is None or _gap(best, bound) > gap):
         mixed = _all_senses(problem, best, end - time.monotonic(), gap, progress)

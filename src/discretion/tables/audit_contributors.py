@@ -12,7 +12,7 @@ import numpy as np
 from discretion.errors import PlanError, unknown
 from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.tables.attacker import Attacker
-from discretion.tables.attacker_system import Prior, System
+from discretion.tables.attacker_system import Matrix, Prior
 from discretion.tables.audit import outsider
 from discretion.tables.audit_certify import Clock
 from discretion.tables.audit_report import Audit
@@ -89,25 +89,26 @@ class Secrets:
     smaller than its own part.
     """
 
-    def __init__(self, cells: Cells, knowledge: Knowledge, whole: System, coalition: int) -> None:
+    def __init__(self, cells: Cells, knowledge: Knowledge, spread: Matrix, low: Floats, coalition: int) -> None:
+        """Take which inner cells each unknown is the sum of, and how far it can lie below its value (−∞: any)."""
         self.coalition, self.label, self._x = coalition, knowledge.label, cells.x
-        self._total = whole.spread.T @ np.nan_to_num(cells.inner_value)
-        self._floors = not bool(np.isneginf(whole.low).any())
-        self._low = whole.low
+        self._total = spread.T @ np.nan_to_num(cells.inner_value)
+        self._floors = not bool(np.isneginf(low).any())
+        self._low = low
         self._every = knowledge.everybody
-        filled = np.diff(whole.spread.indptr) > 0
+        filled = np.diff(spread.indptr) > 0
         self._unknown = np.full(len(filled), -1, np.int64)
-        self._unknown[filled] = whole.spread.indices
+        self._unknown[filled] = spread.indices
         self._by_who = np.argsort(knowledge.who, kind="stable")
         self._starts = np.searchsorted(knowledge.who[self._by_who], np.arange(knowledge.who.max(initial=-1) + 2))
         self._entries = knowledge.inner, knowledge.x
         place = self._unknown[knowledge.inner]
-        self._owners: list[dict[int, float]] = [{} for _ in range(whole.size)]
+        self._owners: list[dict[int, float]] = [{} for _ in range(len(low))]
         some = np.flatnonzero(place >= 0)
         entries = (place[some].tolist(), knowledge.who[some].tolist(), knowledge.x[some].tolist())
         for at, who, amount in zip(*entries, strict=True):
             self._owners[at][who] = self._owners[at].get(who, 0.0) + amount
-        empty = np.bincount(whole.spread.indices, self._every[filled] == 0, whole.size) > 0
+        empty = np.bincount(spread.indices, self._every[filled] == 0, len(low)) > 0
         count = np.array([len(owners) for owners in self._owners], np.int64)
         self.known_to_some: Bools = (count > 0) & (count <= coalition) & ~empty
         """(unknowns,) which all respondents of a possible coalition make"""

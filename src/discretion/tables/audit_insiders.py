@@ -39,10 +39,11 @@ def every_contributor(found: Audit, coalition: int, wanted: Bools, prior: Prior,
     """
     cells = found.cells
     attacker = Attacker(cells, prior=prior)
-    secrets = Secrets(cells, Knowledge.of(cells, coalition), attacker.system, coalition)
+    whole = attacker.system
+    secrets = Secrets(cells, Knowledge.of(cells, coalition), whole.spread, whole.low, coalition)
     panel = _Panel(found, attacker, secrets, wanted, prior, clock)
     panel.run()
-    who = f"an outsider and {secrets.people:,} respondents"
+    who = f"an outsider and {secrets.people:,} respondent{'' if secrets.people == 1 else 's'}"
     return found.with_bounds(
         panel.bounds,
         attacker=who + (f" in coalitions of up to {coalition}" if coalition > 1 else ""),

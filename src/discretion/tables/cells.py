@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from discretion.context import Context, keyed_hash
 from discretion.errors import PlanError, unknown
 from discretion.kernels.arrays import Bools, Floats, Ints, Ints32
 from discretion.tables.dimensions import Dimension
@@ -96,6 +97,15 @@ class Cells:
         return (
             f"Cells({names} by {shown}: {len(self):,} cells, {len(self.inner_codes):,} inner; "
             f"{int(self.primary.sum()):,} sensitive, {int(self.suppressed.sum()):,} suppressed)"
+        )
+
+    def drawing(self, ctx: Context, *settings: object) -> Context:
+        """Give a context whose draws belong to this table and these settings: another table draws independently."""
+        labels = repr((self.tables, [(dim.name, dim.codes) for dim in self.dims], self.response.name))
+        arrays = (self.codes, self.value, self.inner_codes, self.inner_value)
+        return ctx.keyed(
+            lambda: repr(settings).encode(),
+            lambda: keyed_hash(ctx.secret, labels, *(np.ascontiguousarray(array).tobytes() for array in arrays)),
         )
 
     # --- the figures of the active response --------------------------------------------------------------------------

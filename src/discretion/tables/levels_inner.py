@@ -28,6 +28,7 @@ class InnerModel:
         if frame.bounds is None:
             raise DiscretionError("levels: totals have bounds of their own")
         self._frame, self._usable = frame, usable[: frame.shown].copy()
+        self._bounds, self._held = frame.bounds, np.zeros(0, np.int32)
         self._free = free
         self._rows = np.flatnonzero(~free)
         """the columns that cost something, or may not differ"""
@@ -76,6 +77,24 @@ class InnerModel:
         self._usable[column] = not closed
         for variable in (self._n + place, self._n + place + k):
             self._solver.changeColBounds(variable, 0.0, 0.0 if closed else self._infinite)
+
+    def hold(self, known: Ints, partly: Ints, low: Floats) -> None:
+        """Let unknowns stand still, and others fall no farther than `low`, until `release`."""
+        self.release()
+        below, above = self._bounds
+        at = np.r_[known, partly].astype(np.int32)
+        still = np.zeros(len(known))
+        self._solver.changeColsBounds(
+            len(at), at, np.r_[still, np.maximum(low, -below[partly])], np.r_[still, above[partly]]
+        )
+        self._held = at
+
+    def release(self) -> None:
+        """Give unknowns that were held their own bounds back."""
+        below, above = self._bounds
+        at = self._held
+        self._solver.changeColsBounds(len(at), at, -below[at], above[at])
+        self._held = np.zeros(0, np.int32)
 
     def room(self, column: int, amount: float, *, above: bool) -> tuple[Ints, Floats] | None:
         """Give the columns that differ, and by how much, in the cheapest table where one differs by at least an amount.

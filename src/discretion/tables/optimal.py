@@ -15,6 +15,7 @@ from discretion.tables.levels import costs, levels
 from discretion.tables.optimal_attack import Attack
 from discretion.tables.optimal_master import Master
 from discretion.tables.optimal_rows import bridges, first_cuts
+from discretion.tables.respondents import failing_pairs, protect_respondents
 
 if TYPE_CHECKING:
     from discretion.tables.cells import Cells
@@ -45,6 +46,7 @@ def optimal(
     cost: Any = "value",
     seconds: float | None = None,
     largest: int = 2000,
+    coalition: int = 0,
     ctx: Context | None = None,
 ) -> Optimum:
     """Choose the cheapest complementary cells that give every sensitive cell the interval it needs.
@@ -58,8 +60,9 @@ def optimal(
     found exactly. Attackers know that no cell is negative (where none is). When `seconds` are over the best pattern
     known is given, with the gap to the bound reached.
 
-    Does not look at respondents as attackers. Time grows exponentially in the worst case; tables of more than `largest`
-    cells are refused.
+    With a `coalition` of at least 1 respondents attack too, each (or each group of so many) with what it knows:
+    whenever no outsider objects to a pattern, they are asked, and their conditions join the program. Time grows
+    exponentially in the worst case; tables of more than `largest` cells are refused.
 
     References
     ----------
@@ -71,14 +74,15 @@ def optimal(
             "or raise `largest` and give `seconds`"
         )
     ctx = ctx or Context(seed=0, step="optimal")
-    search = _Search(cells, costs(cells, cost), ctx, seconds)
+    search = _Search(cells, costs(cells, cost), ctx, seconds, coalition)
     return search.run(cost)
 
 
 class _Search:
     """The state of the search."""
 
-    def __init__(self, cells: Cells, cost: Floats, ctx: Context, seconds: float | None) -> None:
+    def __init__(self, cells: Cells, cost: Floats, ctx: Context, seconds: float | None, coalition: int) -> None:
+        self.coalition = coalition
         self.cells, self.cost, self.ctx = cells, np.where(cells.primary, 0.0, cost), ctx
         self.attack = Attack(cells)
         self.usable = ~cells.status.must_publish & ~self.attack.empty
@@ -91,18 +95,25 @@ class _Search:
 
     def run(self, cost: Any) -> Optimum:
         """Converge without whole numbers, exclude cells that are too expensive, then choose with whole numbers."""
-        self.keep(levels(self.cells, cost=cost, ctx=self.ctx))
+        first = levels(self.cells, cost=cost, ctx=self.ctx)
+        repaired, holds = self.repaired(first, cost)
+        asked, self.coalition = self.coalition, self.coalition if holds else 0
+        self.keep(repaired if holds else first)
         for members, weights in first_cuts(self.cells, self.attack, self.usable):
             self.add(1.0, members, weights)
         chosen = self.converge(whole=False)
         if chosen is not None and self.bound < self.best_cost and not self.over():
-            self.keep(levels(self.cells, start=chosen > 0.5, keep_start=False, cost=cost, ctx=self.ctx))
+            found = levels(self.cells, start=chosen > 0.5, keep_start=False, cost=cost, ctx=self.ctx)
+            self.keep(self.repaired(found, cost)[0])
             self.master.exclude(self.best_cost - self.bound + 1e-6 * max(self.best_cost, 1.0))
         if self.bound < self.target and not self.over():
             self.master.whole()
             chosen = self.converge(whole=True)
             if chosen is not None:
                 self.keep((chosen > 0.5) & ~self.cells.primary)
+        if asked and not self.coalition:  # no pattern holds against all of them: as far as it goes
+            self.best, _ = protect_respondents(self.cells, self.best, cost=cost, coalition=asked, ctx=self.ctx)
+            self.best_cost = float(self.cost[self.best].sum())
         gap = max(self.best_cost - self.bound, 0.0) / self.best_cost if self.best_cost > 0 else 0.0
         return Optimum(self.best, self.best_cost, 0.0 if gap < _EQUAL else gap, self.cuts)
 
@@ -114,6 +125,13 @@ class _Search:
     def over(self) -> bool:
         """Tell whether time is over."""
         return time.monotonic() > self.end
+
+    def repaired(self, pattern: Bools, cost: Any) -> tuple[Bools, bool]:
+        """Protect a pattern against respondents; tell whether it then holds."""
+        if not self.coalition:
+            return pattern, True
+        found, audit = protect_respondents(self.cells, pattern, cost=cost, coalition=self.coalition, ctx=self.ctx)
+        return found, audit.holds
 
     def keep(self, pattern: Bools) -> None:
         """Keep a pattern that protects all cells if it is the cheapest so far."""
@@ -143,6 +161,12 @@ class _Search:
                 self.add(0.0, members, weights)
             for members, weights in self.attack.objections(chosen, whole, self.ctx, self.over):
                 self.add(1.0, members, weights)
+            if self.cuts == before and whole and self.coalition and not self.over():
+                failing = failing_pairs(self.cells, chosen > 0.5, self.coalition, self.ctx)
+                for members, weights in self.attack.respondents_object(failing, chosen, self.coalition):
+                    self.add(1.0, members, weights)
+                if failing and self.cuts == before:
+                    return None  # no condition can be told from rounding: the best pattern known stays
             if self.cuts == before:
                 return None if self.over() else chosen
         return None

@@ -15,6 +15,7 @@ from discretion.tables.attacker import solver
 from discretion.tables.attacker_system import Prior
 from discretion.tables.audit import whole_numbers
 from discretion.tables.audit_certify import EXACT
+from discretion.tables.audit_contributors import Group, Knowledge
 from discretion.tables.levels import empty
 
 if TYPE_CHECKING:
@@ -74,6 +75,11 @@ class Attack:
         self._constant = np.where(own >= 0, 0.0, reach if negative else np.abs(cells.inner_value))
         self._place = np.empty(len(cells), np.int64)
         self._place[self._cell[self._cell >= 0]] = np.flatnonzero(self._cell >= 0)
+        shown = self._cell >= 0
+        self._most_below = np.where(shown, self.low[self._cell], np.r_[self._constant, np.zeros(len(self._outer))])
+        """(unknowns,) how far below its value each may lie when it is chosen; who knows more knows less room"""
+        self._most_above = np.full(len(self._cell), reach)
+        self._cells, self._amounts, self._floors = cells, cells.inner_value, not negative
         self._solver: Any = solver(primal=True)
         self._solver.passModel(self._model(cells, highspy))
         self._numbers = np.arange(len(self._cell), dtype=np.int32)
@@ -115,14 +121,42 @@ class Attack:
                 cuts += [cut for goal in found if (cut := self._objection(goal, chosen, unit)[1]) is not None]
         return cuts
 
+    def respondents_object(self, failing: list[tuple[int, Group]], chosen: Floats, coalition: int) -> Iterator[Cut]:
+        """Give the conditions that respondents raise who come too close to cells of a whole pattern.
+
+        They are attackers whose own inner cells stand still, and others fall no lower than their own part.
+        """
+        knowledge = Knowledge.of(self._cells, coalition)
+        below, above = self._most_below.copy(), self._most_above.copy()
+        for cell, group in failing:
+            known, floor = knowledge.of_group(group)
+            n, rests = len(known), np.abs(self._amounts - floor) if self._floors else below[: len(known)]
+            self._most_below[:n] = np.where(known, 0.0, np.minimum(below[:n], rests))
+            self._most_above[:n] = np.where(known, 0.0, above[:n])
+            inside = self._cells.x.transposed.row(cell)
+            rest = abs(float(self._cells.value[cell])) - float(floor[inside].sum())
+            for goal in self.goals:
+                if goal.cell != cell:
+                    continue
+                least = min(goal.least, max(rest, 0.0)) if goal.side < 0 and self._floors else goal.least
+                if least <= 0:
+                    continue
+                for cut in (True, False):
+                    unit = 2.0 ** float(np.ceil(np.log2(least)))
+                    self._look(chosen, unit, cut=cut)
+                    found = self._objection(Goal(cell, goal.side, least), chosen, unit)[1]
+                    if found is not None:
+                        yield found
+                        break
+        self._most_below, self._most_above = below, above
+
     def _look(self, chosen: Floats, unit: float, *, cut: bool) -> None:
         """Set the bounds of a pattern, in units."""
         most = 1.0 if cut else np.inf
         shown = self._cell >= 0
         extent = np.where(shown, chosen[self._cell], 1.0)
-        low = np.where(shown, self.low[self._cell], np.r_[self._constant, np.zeros(len(self._outer))])
-        high = np.where(shown, self.high[self._cell], self.high[0] if len(self.high) else 0.0)
-        below, above = np.minimum(low / unit, most) * extent, np.minimum(high / unit, most) * extent
+        below = np.minimum(self._most_below / unit, most) * extent
+        above = np.minimum(self._most_above / unit, most) * extent
         self._solver.changeColsBounds(len(below), self._numbers, -below, above)
 
     def _unmet(self, goals: list[Goal], unit: float, ctx: Context) -> list[Goal]:
@@ -172,13 +206,9 @@ class Attack:
         """Turn reduced costs into weights of the cells, and a constant for inner cells that are not shown."""
         shown = self._cell >= 0
         weights = np.zeros(len(self.high))
-        cell, price_shown = self._cell[shown], price[shown]
-        weights[cell] = np.where(price_shown > 0, price_shown * self.low[cell], -price_shown * self.high[cell])
-        n = len(self._constant)
-        hidden = price[:n][self._cell[:n] < 0]
-        low = self._constant[self._cell[:n] < 0]
-        high = self.high[0] if len(hidden) else 0.0
-        return weights, float(np.where(hidden > 0, hidden * low, -hidden * high).sum())
+        worth = np.where(price > 0, price * self._most_below, -price * self._most_above)
+        weights[self._cell[shown]] = worth[shown]
+        return weights, float(worth[~shown].sum())
 
     def _farthest(self, objective: Floats) -> tuple[Floats, Floats]:
         """Give the deviations (in units) that make an objective largest, and the reduced costs."""

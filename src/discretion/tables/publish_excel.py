@@ -6,8 +6,7 @@ import datetime as dt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from discretion.data.formats import need
-from discretion.errors import PlanError
+from discretion.errors import PlanError, need
 
 if TYPE_CHECKING:
     from discretion.kernels.arrays import Ints
@@ -20,7 +19,7 @@ _ROWS, _COLUMNS = 1_048_576, 16_384
 
 def write_excel(cells: Cells, picked: Ints, pivot: Pivot | None, path: Path, internal: bool) -> None:
     """Write one sheet with the table and one that explains its signs; the internal version colors cells by decision."""
-    xlsxwriter: Any = need("xlsxwriter", "writing Excel")
+    xlsxwriter: Any = need("xlsxwriter", "writing Excel", "io")
     book = xlsxwriter.Workbook(str(path), {"strings_to_formulas": False, "strings_to_urls": False})
     book.set_properties({"created": _NEVER, "title": f"Table of {cells.response.name}"})
     styles = {

@@ -58,6 +58,7 @@ def round_random(
     base of the truth); with `totals="added"` only inner cells are rounded and totals are their sums, additive but
     further from the truth (the error grows with the root of the number of parts). With `keys` the cell keys of the
     table decide instead of new draws, so that a cell that several tables show is rounded the same way in all of them.
+    With the same `seed` the same table is rounded alike again; another base or another table draws independently.
 
     Gives an attacker an interval of two bases around each value. Somebody who sees the same cell rounded several times
     independently learns more: use `keys`, or publish once. Does not see that a total and its parts narrow each other
@@ -82,10 +83,10 @@ def round_random(
     if keys and totals == "added":
         raise PlanError("keys: cell keys round every cell by itself; use totals='independent'")
     if totals == "added":
-        inner = _rounded(cells.inner_value, base, _draws(len(cells.inner_codes), seed))
+        inner = _rounded(cells.inner_value, base, _draws(cells, len(cells.inner_codes), seed, base, totals))
         released = np.round(cells.x.transposed.dot(inner / base)) * base
     else:
-        released = _rounded(cells.value, base, _keys(cells) if keys else _draws(len(cells), seed))
+        released = _rounded(cells.value, base, _keys(cells) if keys else _draws(cells, len(cells), seed, base, totals))
     moved = float(np.abs(released - cells.value).sum())
     steps = _steps(cells, released, base) if totals == "added" else 0
     return Rounded(cells.with_released(released), base, steps, totals == "added", moved=moved)
@@ -129,8 +130,8 @@ def _rounded(value: Floats, base: float, draws: Floats) -> Floats:
     return released
 
 
-def _draws(n: int, seed: int | None) -> Floats:
-    ctx = Context(new_seed() if seed is None else seed, "round-random")
+def _draws(cells: Cells, n: int, seed: int | None, *settings: object) -> Floats:
+    ctx = cells.drawing(Context(new_seed() if seed is None else seed, "round-random"), *settings)
     draws: Floats = ctx.rng.random(n)
     return draws
 

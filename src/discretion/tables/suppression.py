@@ -12,6 +12,7 @@ from discretion.context import Context
 from discretion.errors import PlanError, unknown
 from discretion.part import parse
 from discretion.tables.engines.engine import Choice, Engine
+from discretion.tables.respondents import knows_respondents
 
 if TYPE_CHECKING:
     from discretion.tables.audit_report import Audit
@@ -58,7 +59,8 @@ def suppress(
     least cost; small tables), with its fields as options (`singletons=False`, `coalition=2`, `seconds=60`), or an
     engine object. `cost` is what suppressing a cell costs: `"value"`, `"frequency"`, `"unit"` or a number per cell.
     Cells marked must-publish stay (`Infeasible` names those that make protection impossible), preferred ones go first.
-    `audit` holds options of the audit. Earlier complementary cells are replaced.
+    `audit` holds options of the audit; where it is known who the respondents are, they attack too. Earlier
+    complementary cells are replaced.
 
     Examples
     --------
@@ -77,7 +79,10 @@ def suppress(
     else:
         choice = Choice(np.zeros(len(cells), np.bool_))
     done = fresh.with_status(secondary=choice.secondary)
-    return Protected(done, done.audit(**{"ctx": ctx.within("audit"), **(audit or {})}), made, choice.facts)
+    default: dict[str, Any] = {"ctx": ctx.within("audit")}
+    if knows_respondents(cells):
+        default |= {"attacker": "contributors", "coalition": made.coalition}
+    return Protected(done, done.audit(**{**default, **(audit or {})}), made, choice.facts)
 
 
 def suppress_by_hand(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError
-from discretion.measure import Better, Measure, Score
+from discretion.measure import Better, Measure, Score, as_percent
 from discretion.part import Columns
 from discretion.utility.comparable import numeric_columns, unseen
 
@@ -147,7 +147,7 @@ class Mre(_MeanError, kind="mre"):
 
 
 class Il1s(_Comparison, kind="il1s"):
-    """Sum of absolute changes, each in units of √2 standard deviations of its column.
+    """How far values moved in all: the sum of absolute changes, each as a part of its column's usual spread.
 
     Σ |x − x'| / (√2·σ) over all records and columns, σ the original's standard deviation. The detail has the mean over
     the values, which can be compared between data of different size. Values missing in either data set are left out
@@ -180,7 +180,8 @@ class Il1s(_Comparison, kind="il1s"):
         note, absent = unseen(original, released, self.columns)
         return self.score(
             value,
-            f"Values moved by {mean:.3g} × √2 standard deviations on average.{note}",
+            f"On average values moved by {as_percent(math.sqrt(2) * mean)} of the usual spread (standard deviation) of "
+            f"their column.{note}",
             per_record=change.sum(axis=1),
             mean=mean,
             per_column=per_column,

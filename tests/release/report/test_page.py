@@ -34,7 +34,7 @@ def test_a_census_release_is_a_sound_page(internal: bool) -> None:
     html = render(done, internal=internal)
     words = text_of(html)
     assert "Census <2024> & “friends”" in words
-    assert "3,000 records with 14 columns" in words
+    assert "3,000 records with 14 of 16 columns." in words
     assert "3 protection steps were applied" in words
     assert "The one requirement holds." in words
     assert "Exchange each value with a value whose rank" in words
@@ -101,7 +101,7 @@ def test_five_rows_make_a_page_without_histograms(internal: bool) -> None:
 def test_one_row_and_no_steps(internal: bool) -> None:
     data = Dataset(pl.DataFrame({"a": ["x"], "b": [1]}), roles={"a": "quasi"})
     words = text_of(render(release([], data), internal=internal))
-    assert "1 record with 2 columns" in words
+    assert "1 record with all 2 columns." in words
     assert "No protection step was applied" in words
     assert "No step was applied" in words
 
@@ -156,7 +156,7 @@ def test_unmet_requirements_are_said_in_color_and_words(internal: bool) -> None:
 
 def test_identifiers_without_a_step_are_left_out() -> None:
     words = text_of(render(release([]), internal=False))
-    assert "600 records with 5 columns" in words
+    assert "600 records with 5 of 6 columns." in words
     assert "left out" in words
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -10,13 +11,15 @@ import pytest
 import discretion as dc
 from discretion.data.dataset import Dataset
 from discretion.release.plan import Requirement
+from discretion.release.release import Release
 from discretion.release.report import wording
 from discretion.release.report.columns import columns_of
 from discretion.release.report.exposure import details_of, exposed_of
+from discretion.release.report.page import render
 from discretion.release.report.requirements import requirements_of
 from discretion.release.report.scores import scores_of
 from discretion.release.report.steps import steps_of
-from discretion.release.report.summary import summary_of
+from discretion.release.report.summary import Summary, summary_of
 from tests.release.report.build import people, release
 
 
@@ -87,9 +90,12 @@ def test_steps_show_changed_settings_in_public_and_all_inside() -> None:
     [
         (
             "sd_share",
-            "standard deviation of the noise as a share of the column's standard deviation (computed with N−1)",
+            "how strong the noise is: its usual size as a share of the column's usual spread (the sd, with N−1)",
         ),
-        ("variance_share", "variance of the noise as a share of the column's variance (computed with 1/N)"),
+        (
+            "variance_share",
+            "how strong the noise is: its variance as a share of the column's variance (computed with 1/N)",
+        ),
     ],
 )
 def test_the_strength_of_noise_is_named_and_explained_as_given(strength: str, meaning: str) -> None:
@@ -117,34 +123,132 @@ def test_suppressed_cells_are_counted() -> None:
     done = release([dc.Mdav(columns=["x", "y"], k=3)], Dataset(frame, roles={"x": "sensitive", "y": "sensitive"}))
     assert sum(int(row.suppressed) for row in columns_of(done)) == sum(done.data.suppressed_cells.values()) > 0
     rows = scores_of(done, "risk", internal=False), scores_of(done, "utility", internal=False)
-    assert any("suppressed." in sentence for sentence in summary_of(done, *rows).sentences)
+    assert re.search(r"single values? \([\d.]+% of all\) (was|were) taken out\.", told(summary_of(done, *rows), 2))
 
 
 def test_lost_records_are_counted() -> None:
     done = release()
     smaller = replace(done, data=done.data.take(np.arange(len(done.data)) > 1, suppressed=True))
-    words = " ".join(summary_of(smaller, (), ()).sentences)
-    assert "2 records were suppressed." in words
-    assert "No risk was measured." in words
+    summary = summary_of(smaller, (), ())
+    assert "2 records were taken out." in told(summary, 2)
+    assert "No risk was measured." in told(summary, 1)
 
 
-def test_the_summary_names_the_largest_remaining_risk() -> None:
-    done = release()
-    risk, utility = (scores_of(done, family, internal=False) for family in ("risk", "utility"))
-    summary = summary_of(done, risk, utility)
-    worst = max(risk, key=lambda row: row.values[1] if row.values else 0)
-    assert any(worst.after in sentence for sentence in summary.sentences if "largest remaining risk" in sentence)
-    assert any(sentence.startswith("The price in detail and accuracy:") for sentence in summary.sentences)
-    assert summary.title == "Release report"
-    assert summary.verdict == "No requirements were set"
-    assert ("requirements met", "none set") in summary.tiles
+def told(summary: Summary, question: int) -> str:
+    answer = summary.answers[question]
+    return " ".join([answer.short, *answer.more])
+
+
+JARGON = ("quasi-identifier", "√2", "standard deviation", "anonym", "linkage", "perturb", "suppress", "uniqueness")
+
+
+def asked(done: Release, *, internal: bool = False) -> Summary:
+    rows = (scores_of(done, family, internal=internal) for family in ("risk", "utility"))
+    return summary_of(done, *rows, internal=internal)
+
+
+def test_three_questions_are_answered_without_jargon() -> None:
+    summary = asked(release())
+    assert [answer.question for answer in summary.answers] == [
+        "What goes out?", "Could anyone be found?", "What was lost?",
+    ]  # fmt: skip
+    assert summary.title == "Release report" and summary.verdict == "Published without requirements"
+    words = " ".join(told(summary, number) for number in range(3)).lower()
+    assert not [word for word in JARGON if word in words]
+
+
+def test_what_goes_out_says_what_happened_to_each_column() -> None:
+    words = told(asked(release()), 0)
+    assert words.startswith("600 records with 5 of 6 columns.")
+    assert "As in the original: town, savings and hours." in words
+    assert "With less detail, or values taken out: age." in words
+    assert "none of which can be taken as true for one person: income." in words
+    assert "Left out: name." in words and "The rows stand in a random order" in words
+
+
+def test_could_anyone_be_found_counts_what_anybody_can_count() -> None:
+    alone = release([], Dataset(pl.DataFrame({"x": ["a", "b", "b", "c", "c"]}), roles={"x": "quasi"}))
+    assert "20 of 100 records look like no other" in told(asked(alone), 1)
+    assert alone.facts()["smallest_class"] == {"columns": ("x",), "size": 1, "alone": 1}
+    hidden = release([], Dataset(pl.DataFrame({"x": ["a"] * 3 + ["b"] * 4}), roles={"x": "quasi"}))
+    words = told(asked(hidden), 1)
+    assert "at least 3 records fit" in words and "Whoever knows x of somebody has a chance of 1 in 3 at best" in words
+    required = release(requirements=[Requirement(dc.KAnonymity(k=2, columns=["town"]))])
+    least = required.data.frame["town"].value_counts()["count"].min()
+    (row,) = requirements_of(required, internal=False)
+    assert row.text == "Holds." and f"at least {least} times: anybody can count it" in row.meaning
+
+
+def test_could_anyone_be_found_gives_the_strongest_attacks_before_after_and_by_guessing() -> None:
+    done = release(measures=[dc.DistanceLinkage(columns=["income", "savings"]), dc.RankInterval(columns=["income"])])
+    linkage, interval = scores_of(done, "risk", internal=False)
+    words = told(asked(done), 1)
+    assert linkage.values is not None and linkage.values[0] is not None and linkage.guessing is not None
+    assert linkage.rounded and "finds nearly everybody (guessing: 2 of 1,000 people)" in words
+    assert f"With the unprotected data it would be {wording.of_people(linkage.values[0])}." in words
+    assert f"{interval.after} (guessing: {interval.chance}; unprotected data: {interval.before})" in words
+    assert "Assumed to attack: somebody who knows a file with the original values of many people" in words
+
+
+def test_an_attacker_who_does_not_know_the_method_is_said_so() -> None:
+    done = release(measures=[dc.SampleUniqueness()])
+    unaware = replace(done, plan=replace(done.plan, knows_method=False))
+    said = "assumed not to know how the data was protected"
+    assert said in told(asked(unaware), 1) and said not in told(asked(done), 1)
+
+
+def test_no_attack_better_than_guessing_is_said_so() -> None:
+    done = release([dc.Generalize(levels={"age": 3, "town": 1})], measures=[dc.SampleUniqueness()])
+    assert "No attack that looked for people found more than guessing does" in told(asked(done), 1)
+
+
+def test_what_was_lost_is_told_from_public_figures() -> None:
+    done = release(measures=[dc.Il1s(columns=["income"]), dc.Precision(columns=["age"])])
+    il1s, precision = scores_of(done, "utility", internal=False)
+    assert il1s.values is not None and il1s.rounded
+    values = int((~done.data.frame["income"].is_null()).sum())
+    moved = float(f"{math.sqrt(2) * il1s.values[1] / values:.0e}")
+    summary = asked(done)
+    assert summary.answers[2].short == f"Of the detail of age, {precision.after} is left."
+    assert f"a value of income moved by about {wording.percent(moved)} of the usual spread" in told(summary, 2)
+    assert "This was not measured." in told(summary_of(done, (), ()), 2)
+
+
+@pytest.mark.parametrize(
+    ("share", "words"),
+    [
+        (0.0, "nobody"),
+        (1.0, "everybody"),
+        (0.7567, "76 of 100 people"),
+        (0.997, "997 of 1,000 people"),
+        (0.0004, "4 of 10,000 people"),
+        (0.0007, "7 of 10,000 people"),
+        (0.024, "24 of 1,000 people"),
+        (1 / 30000, "3 of 100,000 people"),
+    ],
+)
+def test_shares_are_people(share: float, words: str) -> None:
+    assert wording.of_people(share) == words
+
+
+def test_long_lists_are_cut() -> None:
+    assert wording.listed(["a"]) == "a" and wording.listed(["a", "b", "c"]) == "a, b and c"
+    assert wording.listed(list("abcdef"), 4) == "a, b, c, d and 2 more"
+
+
+def test_the_public_page_has_no_units_that_nobody_knows() -> None:
+    page = render(release(measures=[dc.IntervalRisk(columns=["income"]), dc.Il1s(columns=["income"])]), internal=False)
+    assert "√2" not in page and "a few standard deviations" not in page
+    assert "Close: nearer than 5% of the column&#39;s usual spread." in page
 
 
 def test_requirements_in_public_and_inside() -> None:
     required = [Requirement(dc.KAnonymity(k=2, columns=["town"])), Requirement(dc.KAnonymity(k=400, columns=["town"]))]
     done = release(requirements=required)
     met, unmet = requirements_of(done, internal=False)
-    assert (met.holds, met.text, met.classes, met.meaning) == (True, "Holds.", (), "")
+    assert (met.holds, met.text, met.classes, met.meaning) == (
+        True, "Holds.", (), "In the file every combination of values occurs at least 187 times: anybody can count it.",
+    )  # fmt: skip
     assert (unmet.holds, unmet.text, unmet.classes) == (False, "Does not hold.", ())
     _, inside = requirements_of(done, internal=True)
     assert "required 400" in inside.text

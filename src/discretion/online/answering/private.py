@@ -9,13 +9,13 @@ from discretion.errors import PlanError, QueryRefused
 from discretion.online.answering.mode import Desk, Told, Wish, whole
 from discretion.online.answers import Figures, Value
 from discretion.online.backend import GroupKey
-from discretion.online.dp.accounting import NANO, exact, nano_rho_within, policy_budget
 from discretion.online.dp.answer import PrivateAnswer, answer
-from discretion.online.dp.price import Price, price
+from discretion.online.dp.price import Price, policy_budget, policy_filter, price
 from discretion.online.estimate import Estimate, TableBudget
 from discretion.online.ledger import Cost, Limit
 from discretion.online.policy import DpPolicy
 from discretion.online.query import Query
+from discretion.privacy.accounting import NANO, exact, nano_rho_within
 
 _NOTE = "intervals are about the noise only; values outside the declared bounds were moved to them first"
 _RANKS = "errors of quantiles, minimum and maximum are numbers of records, not values"
@@ -26,8 +26,9 @@ class PrivateMode:
 
     name = "dp"
 
-    def __init__(self, desk: Desk, policy: DpPolicy, shared: Sequence[Limit] = ()) -> None:
-        self._desk, self._policy, self._shared = desk, policy, tuple(shared)
+    def __init__(self, desk: Desk, policy: DpPolicy, people: tuple[str, ...], shared: Sequence[Limit] = ()) -> None:
+        self._desk, self._policy, self._people, self._shared = desk, policy, people, tuple(shared)
+        self._budget = policy_filter(policy)
 
     def ask(self, query: Query, user: str, wish: Wish) -> Told:
         """Price, charge, draw, record, answer; a charge whose answer was not recorded stays spent."""
@@ -58,17 +59,18 @@ class PrivateMode:
     def budget(self, user: str) -> TableBudget:
         """Give what a user may spend and has spent in the running period."""
         ledger, table, policy = self._desk.ledger, self._desk.table.name, self._policy
-        charges = tuple(ledger.spending(user, table, policy.period))
-        limit, spent = policy_budget(policy), ledger.spent(user, table, policy.period)
+        charges = tuple(ledger.spending(user, self._people, policy.period))
+        limit, spent = policy_budget(policy), ledger.spent(user, self._people, policy.period)
         return TableBudget(table, self.name, policy.period, limit, spent, self.remaining(user), charges)
 
     def _limits(self, user: str) -> tuple[Limit, ...]:
-        own = Limit(policy_budget(self._policy), self._desk.table.name, user, self._policy.period)
+        own = Limit(self._budget, self._people, user, self._policy.period)
         return (own, *self._shared)
 
     def remaining(self, user: str) -> Cost:
         """Give what is left under all budgets together."""
-        left = [self._desk.ledger.remaining(limit, user) for limit in self._limits(user)]
+        accountant = self._policy.accountant
+        left = [self._desk.ledger.remaining(limit, user, accountant) for limit in self._limits(user)]
         return Cost(*(min(cost.amounts[i] for cost in left) for i in range(3)))
 
     def _price(self, query: Query, wish: Wish) -> Price:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import Any
 
 from discretion.errors import PlanError
@@ -11,14 +12,14 @@ from discretion.online.answering.locks import Growth
 from discretion.online.answering.mode import Desk, Mode
 from discretion.online.answering.private import PrivateMode
 from discretion.online.answering.protection import Protection
-from discretion.online.answering.values import Values
+from discretion.online.answering.values import Values, tables_about
 from discretion.online.backend import Backend
 from discretion.online.catalog import ServiceSpec
-from discretion.online.dp.accounting import budget
 from discretion.online.history import History
 from discretion.online.ledger import Ledger, Limit
 from discretion.online.perturbed import CellKeys
 from discretion.online.policy import DpPolicy, ExactPolicy, Policy
+from discretion.privacy.accounting import PrivacyFilter
 
 _SERVICE = "service"
 
@@ -40,7 +41,9 @@ class TableDesk:
         self._spec, self._desk = spec, Desk(self.table, backend, ledger, spec.server.max_groups)
         self._keys = CellKeys(secret, name)
         policies = {user: spec.policy_for(user, name) for user in spec.users if name in spec.tables_for(user)}
-        self._shared = shared_limits(spec, name)
+        earlier = tables_about(ledger, self.table.people) if self.table.people else ()
+        self._people = tuple(dict.fromkeys((*spec.same_people(name), *earlier)))
+        self._shared = shared_limits(spec, name, self._people)
         for limit in self._shared:  # add up now what everybody spent, not while the first user waits
             ledger.remaining(limit, _SERVICE)
         self.history: History | None = None
@@ -80,7 +83,7 @@ class TableDesk:
 
     def _made(self, policy: Policy) -> Mode:
         if isinstance(policy, DpPolicy):
-            return PrivateMode(self._desk, policy, self._shared)
+            return PrivateMode(self._desk, policy, self._people, self._shared)
         if isinstance(policy, ExactPolicy):
             if self.history is None or self._protection is None:
                 raise PlanError("true answers need a history")
@@ -94,26 +97,57 @@ class TableDesk:
                 history.learn(user, (int(n) for n in self._desk.backend.find_people(self.table.name, keys)))
 
 
-def shared_limits(spec: ServiceSpec, name: str) -> tuple[Limit, ...]:
-    """Give the budget of all users together for a table, if it has one."""
-    table = spec.tables[name]
-    found = _accountants(spec, name)
-    if table.epsilon is None or not found:
-        return ()
-    return (Limit(budget(table.epsilon, table.delta, found[0]), name),)
+def shared_limits(spec: ServiceSpec, name: str, people: tuple[str, ...]) -> tuple[Limit, ...]:
+    """Give the budgets of all users together for the people of a table: its own, and those of tables about the same."""
+    tables = [spec.tables[one] for one in spec.same_people(name)]
+    budgets = {(table.epsilon, table.delta) for table in tables if table.epsilon is not None}
+    return tuple(Limit(PrivacyFilter(epsilon, delta), people) for epsilon, delta in sorted(budgets))
 
 
-def check_accountants(spec: ServiceSpec) -> None:
-    """Raise when users of one budget count in different ways: ε and ρ cannot be added."""
+def check_people(spec: ServiceSpec, backend: Backend) -> None:
+    """Raise when two tables seem to be about the same people and nobody said whether they are, or tell both truly."""
+    names = list(spec.tables)
+    signs = {name: backend.signatures(name) for name in names} if len(names) > 1 else {}
+    problems = []
+    for one, other in combinations(names, 2):
+        first, second = spec.tables[one], spec.tables[other]
+        if other in spec.same_people(one):
+            if all(_exact(spec, name) for name in (one, other)):
+                problems.append(
+                    f"tables {one!r} and {other!r} are about the same people: only one of them can be answered "
+                    "exactly, since each audit knows its own table only; give the other a policy of mode dp"
+                )
+        elif first.people is None or second.people is None:
+            equal = [
+                (a, b) for a, sign in signs[one].items() for b, known in signs[other].items() if sign == known != ""
+            ]
+            if equal:
+                a, b = (name or "the people" for name in equal[0])
+                problems.append(
+                    f"tables {one!r} and {other!r} hold the same values ({a}, {b}): if they are about the same people, "
+                    "give both the same `people: NAME`, so that they share one budget; if not, give each its own"
+                )
+    if problems:
+        raise PlanError(problems)
+
+
+def _exact(spec: ServiceSpec, name: str) -> bool:
+    users = [user for user in spec.users if name in spec.tables_for(user)]
+    return any(isinstance(spec.policy_for(user, name), ExactPolicy) for user in users)
+
+
+def check_budgets(spec: ServiceSpec) -> None:
+    """Raise when the budget of a table has no δ and its users need one."""
     problems = [
-        f"table {name!r} has a budget of its own, and its users count {' and '.join(found)}: choose one accountant"
+        f"table {name!r} has a budget without `delta`, and its users count {' and '.join(found)}: give it a δ"
         for name, table in spec.tables.items()
-        if table.epsilon is not None and len(found := _accountants(spec, name)) > 1
+        if table.epsilon is not None and not table.delta and (found := _accountants(spec, name) - {"pure"})
     ]
     if problems:
         raise PlanError(problems)
 
 
-def _accountants(spec: ServiceSpec, name: str) -> list[Any]:
-    policies = [spec.policy_for(user, name) for user in spec.users if name in spec.tables_for(user)]
-    return sorted({policy.accountant for policy in policies if isinstance(policy, DpPolicy)})
+def _accountants(spec: ServiceSpec, name: str) -> set[str]:
+    tables = spec.same_people(name)
+    policies = [spec.policy_for(user, one) for user in spec.users for one in spec.tables_for(user) if one in tables]
+    return {policy.accountant for policy in policies if isinstance(policy, DpPolicy)}

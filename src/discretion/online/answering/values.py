@@ -15,13 +15,21 @@ from typing import Any
 
 from discretion.errors import DataError
 from discretion.online.answering.mode import Desk
-from discretion.online.ledger import Kind
+from discretion.online.ledger import Kind, Ledger
 from discretion.online.query import Query
 
 PEOPLE = ""
 """stands for the people of the rows, in place of the name of a column"""
 _TOLD: tuple[Kind, ...] = ("exact", "perturbed")
 _SERVICE = "service"
+
+
+def tables_about(ledger: Ledger, people: str) -> tuple[str, ...]:
+    """Name the tables that the ledger knows to be, or to have been, about some people."""
+    found = (
+        entry.table for entry in ledger.history(kinds=("update",)) if json.loads(entry.query).get("people") == people
+    )
+    return tuple(dict.fromkeys(found))
 
 
 @dataclass(frozen=True)
@@ -47,10 +55,12 @@ class Values:
             raise DataError(f"table {name!r} has fewer rows than the ledger knows; rows may only be appended")
         kept: dict[str, list[Any]] = {} if last is None else last.get("values", {})
         same = self._check(kept)
-        if known == rows and (self.secret is None or same):
+        people = {"people": self.desk.table.people} if self.desk.table.people else {}
+        noted = people == {key: value for key, value in (last or {}).items() if key == "people"}
+        if known == rows and (self.secret is None or same) and noted:
             return
         found = {column: [rows, digest] for column, digest in self._digests(self._columns(), rows).items()}
-        about = {"start": rows, "records": 0, **({"values": {**kept, **found}} if found else {})}
+        about = {"start": rows, "records": 0, **people, **({"values": {**kept, **found}} if found else {})}
         self.desk.ledger.charge(_SERVICE, name, "", kind="update", query=json.dumps(about, sort_keys=True))
 
     def check(self) -> None:
@@ -78,7 +88,7 @@ class Values:
         return (
             f"table {self.desk.table.name!r}, {what} are not what they were when figures about them were told; new "
             "figures beside the old ones would tell whom the change is about. Put the earlier data back and append "
-            "what is new as new rows, or serve the changed data as a table of another name"
+            "what is new as new rows, or serve the changed data as a table of another name with the same `people`"
         )
 
     def _told(self) -> set[str]:

@@ -101,6 +101,10 @@ class Routed:
         """Give for columns a digest of the values in the first rows."""
         return self._of(table).digests(table, columns, rows, key)
 
+    def signatures(self, table: str) -> dict[str, str]:
+        """Give for each column a figure that equal values give in any order."""
+        return self._of(table).signatures(table)
+
     def refresh(self, table: str, data: Any = None) -> int:
         """Read appended rows."""
         return self._of(table).refresh(table, data)

@@ -19,6 +19,7 @@ from discretion.errors import DataError, QueryRefused
 from discretion.online.admit import admit
 from discretion.online.audit.elements import ascending
 from discretion.online.backend import (
+    FEW,
     Bounded,
     GroupKey,
     Limits,
@@ -37,6 +38,9 @@ from discretion.online.sql_emit import Sql, emit_filter
 
 if TYPE_CHECKING:
     import polars as pl
+
+
+_KEYS = "SELECT count(*), sum(hash(key)), count(*) FROM people"
 
 
 class DuckdbBackend:
@@ -156,6 +160,23 @@ class DuckdbBackend:
         with loaded.connection.cursor() as cursor:
             return column_digests(cursor, loaded, tuple(columns), rows, key)
 
+    def signatures(self, table: str) -> dict[str, str]:
+        """Give for each column ("": the keys of the people) a figure that equal values give in any order; "" if few."""
+        loaded = self._of(table)
+        spec = loaded.layout.spec
+        numbers = [name for name in spec.visible if spec.columns[name].type in ("number", "integer")]
+        places = {
+            name: f"CAST({place} AS {'DOUBLE' if name in numbers else 'VARCHAR'})"
+            for name in spec.visible
+            for place in (loaded.layout.column(name),)
+        }
+        with loaded.connection.cursor() as cursor:
+            wanted = [f"approx_count_distinct({v}), sum(hash({v})), count({v})" for v in places.values()]
+            row = cursor.execute(f"SELECT {', '.join(wanted)} FROM data").fetchone() or ()
+            people = [("", row_of) for row_of in ([] if spec.person is None else cursor.execute(_KEYS).fetchall())]
+        found = [*zip(places, zip(row[::3], row[1::3], row[2::3], strict=True), strict=True), *people]
+        return {name: f"duckdb {total} {count}" if many >= FEW else "" for name, (many, total, count) in found}
+
     def refresh(self, table: str, data: Any = None) -> int:
         """Read the source again, or take a longer frame; earlier rows must be the same as before."""
         before = self._of(table)
@@ -208,6 +229,7 @@ class DuckdbBackend:
             raise QueryRefused("the database could not compute this; the figures are too large or too many") from None
         finally:
             timer.cancel()
+            timer.join()  # one that still held the cursor at exit would keep the library from being freed
             cursor.close()
 
 

@@ -17,12 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discretion.data.database import Address, parse_url, quoted
-from discretion.errors import DataError, PlanError, QueryRefused, unknown
+from discretion.errors import DataError, PlanError, QueryRefused, need, unknown
 from discretion.online.admit import admit
-from discretion.online.backend import Bounded, GroupKey, Limits, QueryTimeout, Unit, require_public, table_of
+from discretion.online.backend import FEW, Bounded, GroupKey, Limits, QueryTimeout, Unit, require_public, table_of
 from discretion.online.backends.answers import bounded_groups, exact_frame, group_key
 from discretion.online.catalog import TableSpec
-from discretion.online.extras import need
 from discretion.online.query import Aggregate, Filter, Query, Scalar
 from discretion.online.sql_emit import Layout, Sql, emit_filter, joined, quote
 
@@ -167,6 +166,21 @@ class PostgresBackend:
             (found,) = _run(cursor, "SELECT " + joined(figures, ", ") + f" FROM {source}")
         return {name: str(total or 0) for name, total in zip(names, found, strict=True)}
 
+    def signatures(self, table: str) -> dict[str, str]:
+        """Give for each column ("": the keys of the people) a figure that equal values give in any order; "" if few."""
+        layout = self._seen(self._of(table))
+        names = ("", *self._spec.visible) if self._spec.person else self._spec.visible
+        figures = []
+        for name in names:
+            text = f"CAST({layout.column(name) if name else _quoted(str(self._spec.person))} AS text)"
+            value = f"CAST(CAST('x' || substr(md5({text}), 1, 15) AS bit(60)) AS bigint)"
+            counted = f"DISTINCT {value}" if not name else value
+            figures.append(f"count(DISTINCT {text}), sum({counted}), count({text if name else counted})")
+        with self._cursor() as cursor:
+            (row,) = _run(cursor, f"SELECT {', '.join(figures)} FROM {layout.source} WHERE " + layout.always)
+        found = zip(names, row[::3], row[1::3], row[2::3], strict=True)
+        return {name: f"postgresql {total} {count}" if many >= FEW else "" for name, many, total, count in found}
+
     def refresh(self, table: str, data: Any = None) -> int:
         """Let rows in that were appended; rows that the service knows must still be there."""
         if data is not None:
@@ -246,7 +260,7 @@ class PostgresBackend:
     @contextmanager
     def _cursor(self) -> Iterator[Any]:
         """Give a cursor in a read-only transaction with a time limit; what the database says is never passed on."""
-        psycopg = need("psycopg", "PostgreSQL")
+        psycopg = need("psycopg", "PostgreSQL", "online")
         with self._lock:
             connection = self._idle.pop() if self._idle else None
         try:
@@ -282,7 +296,7 @@ def _address(table: TableSpec) -> Address:
 
 
 def _connect(address: Address, limits: Limits) -> Any:
-    psycopg = need("psycopg", "PostgreSQL")
+    psycopg = need("psycopg", "PostgreSQL", "online")
     connection = psycopg.connect(address.url, autocommit=True)
     connection.read_only = True
     connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 
 from discretion.errors import PlanError
-from discretion.online.dp.accounting import MICRO, NANO, Number, exact, units_up
-from discretion.online.ledger.entries import FREE, Cost
+from discretion.privacy.accounting import FREE, MICRO, NANO, Cost, Number, exact, units_up
 
 _FLOAT_MARGIN = 1 + 1e-12
 

@@ -16,10 +16,9 @@ from functools import cached_property
 from statistics import NormalDist
 from typing import Any, Literal
 
-from discretion.errors import PlanError, QueryRefused
-from discretion.online.dp.accounting import MICRO, NANO
+from discretion.errors import PlanError, QueryRefused, need
 from discretion.online.dp.sensitivity import Sensitivity
-from discretion.online.extras import need
+from discretion.privacy.accounting import MICRO, NANO
 
 LARGEST = 2**62
 """figures are clamped between −2⁶² and 2⁶² before noise is added"""
@@ -53,7 +52,7 @@ class Loss:
 
 def library() -> Any:
     """Import OpenDP with the mechanisms that are used here."""
-    found = need("opendp.prelude", "differential privacy")
+    found = need("opendp.prelude", "differential privacy", "online")
     found.enable_features("contrib")
     return found
 

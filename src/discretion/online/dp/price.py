@@ -12,16 +12,49 @@ from discretion.errors import PlanError, QueryRefused
 from discretion.online.admit import admit
 from discretion.online.catalog import TableSpec
 from discretion.online.column import ColumnSpec
-from discretion.online.dp.accounting import MICRO, NANO, Number, exact, nano_rho_within, policy_cost, units_up
 from discretion.online.dp.figures import ErrorOf, Noisy, confidences, estimate
 from discretion.online.dp.groups import number_of_groups
 from discretion.online.dp.mechanisms import Additive, Loss, Threshold
 from discretion.online.dp.plan import CHOICES, Ingredient, ingredients, name_of
 from discretion.online.dp.quantiles import Extreme, ExtremeValue, Quantile
 from discretion.online.dp.sensitivity import MANY, Unit
-from discretion.online.ledger.entries import Cost
 from discretion.online.policy import DpPolicy
 from discretion.online.query import Aggregate, Query
+from discretion.privacy.accounting import (
+    FREE,
+    MICRO,
+    NANO,
+    Cost,
+    Number,
+    PrivacyFilter,
+    cost,
+    exact,
+    nano_rho_within,
+    units_up,
+)
+
+
+def policy_filter(policy: DpPolicy) -> PrivacyFilter:
+    """Give the budget of a user in a period, as the ledger keeps it."""
+    if policy.accountant != "pure" and not policy.delta:
+        raise PlanError(f"{policy.accountant} accounting needs a δ between 0 and 1")
+    return PrivacyFilter(policy.epsilon, policy.delta)
+
+
+def policy_budget(policy: DpPolicy) -> Cost:
+    """Give what a user may spend in a period, in the measure of the policy."""
+    return policy_filter(policy).left(FREE, policy.accountant)
+
+
+def policy_cost(policy: DpPolicy, *, delta: Number = 0) -> Cost:
+    """Give what an answer spends when the question does not say: the policy's ε per question.
+
+    Under zero-concentrated accounting it is the ρ of a single answer that alone would be (ε per question, δ/2).
+    """
+    if policy.accountant == "zcdp":
+        rho = nano_rho_within(policy.epsilon_per_query, exact(policy.delta) / 2)
+        return Cost(0, max(rho, 1), units_up(delta, NANO))
+    return cost(epsilon=policy.epsilon_per_query, delta=delta)
 
 
 @dataclass(frozen=True)

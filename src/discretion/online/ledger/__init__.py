@@ -9,8 +9,9 @@ from pathlib import Path
 from discretion.errors import PlanError
 from discretion.online.ledger.book import Ledger, Page
 from discretion.online.ledger.chain import Head, Verification, verify_chain
-from discretion.online.ledger.entries import FREE, Charge, Cost, Entry, Kind, NoLedger, pack_sets, unpack_sets
+from discretion.online.ledger.entries import Charge, Entry, Kind, NoLedger, pack_sets, unpack_sets
 from discretion.online.ledger.limits import EACH, Limit, Period
+from discretion.privacy.accounting import FREE, Cost, PrivacyFilter
 
 __all__ = [
     "EACH",
@@ -25,6 +26,7 @@ __all__ = [
     "NoLedger",
     "Page",
     "Period",
+    "PrivacyFilter",
     "Verification",
     "open_ledger",
     "pack_sets",

@@ -14,9 +14,10 @@ from typing import IO, Any, Protocol
 
 from discretion.errors import PlanError
 from discretion.online.ledger.chain import Head, Verification, sealed, verify_chain
-from discretion.online.ledger.entries import ANSWERED, FREE, Charge, Cost, Entry, Kind, microseconds, moment_of
+from discretion.online.ledger.entries import ANSWERED, Charge, Entry, Kind, microseconds, moment_of
 from discretion.online.ledger.limits import Limit, Scope, Totals
 from discretion.online.ledger.rows import COSTS
+from discretion.privacy.accounting import FREE, Accountant, Cost
 
 _PORTION = 500
 _NUMBERS = 2**62
@@ -128,9 +129,9 @@ class Ledger:
     --------
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from discretion.online.ledger import Cost, Limit, open_ledger
+    >>> from discretion.online.ledger import Cost, Limit, PrivacyFilter, open_ledger
     >>> folder = tempfile.TemporaryDirectory()
-    >>> limit = Limit(Cost(micro_epsilon=1_000_000), table="people")
+    >>> limit = Limit(PrivacyFilter(1), table="people")
     >>> ledger = open_ledger(Path(folder.name) / "ledger.db", limits=[limit])
     >>> entry = ledger.charge("ann", "people", "a question", Cost(micro_epsilon=400_000))
     >>> _ = ledger.record_answer(entry.id, '{"count": 12}')
@@ -217,22 +218,23 @@ class Ledger:
                     return answer
         return None
 
-    def spent(self, user: str | None = None, table: str | None = None, period: Any = "ever") -> Cost:
-        """Give what was spent by a user (or all), on a table (or all), in the running period."""
+    def spent(self, user: str | None = None, table: str | tuple[str, ...] | None = None, period: Any = "ever") -> Cost:
+        """Give what was spent by a user (or all), on a table or several (or all), in the running period."""
         with self._lock:
             return self._now(Scope(user, table, period))
 
-    def remaining(self, limit: Limit, user: str) -> Cost:
-        """Give what a user may still spend under a budget."""
+    def remaining(self, limit: Limit, user: str, accountant: Accountant = "pure") -> Cost:
+        """Give what a user who counts in one way may still spend under a budget."""
         with self._lock:
-            return limit.most.less(self._now(limit.scope(user)))
+            return limit.most.left(self._now(limit.scope(user)), accountant)
 
-    def spending(self, user: str, table: str, period: Any = "ever") -> list[tuple[datetime, Cost]]:
-        """Give when a user spent how much on a table in the running period; reads times and costs only."""
+    def spending(self, user: str, table: str | tuple[str, ...], period: Any = "ever") -> list[tuple[datetime, Cost]]:
+        """Give when a user spent how much on a table (or several) in the running period; reads times and costs only."""
         with self._lock:
             since = Scope(user, table, period).since(self._moment(self._store.last()))
-            where = "who = ? AND subject = ? AND time >= ?"
-            return [(moment_of(time), cost) for time, cost in self._store.spending(where, (user, table, since))]
+            where, values = _condition([("who", user), ("subject", table)])
+            found = self._store.spending(f"{where} AND time >= ?", (*values, since))
+            return [(moment_of(time), cost) for time, cost in found]
 
     def history(
         self, table: str | None = None, user: str | None = None, after: int = 0, kinds: Sequence[Kind] | None = None
@@ -341,6 +343,7 @@ class Ledger:
 
 
 def _condition(wanted: Iterable[tuple[str, Any]]) -> tuple[str, list[Any]]:
-    """Give the condition that columns have values, where one is wanted."""
-    given = [(column, value) for column, value in wanted if value is not None]
-    return " AND ".join(f"{column} = ?" for column, _ in given) or "TRUE", [value for _, value in given]
+    """Give the condition that columns have values (or one of several), where one is wanted."""
+    given = [(column, value if isinstance(value, tuple) else (value,)) for column, value in wanted if value is not None]
+    parts = [f"{column} IN ({', '.join('?' * len(values))})" for column, values in given]
+    return " AND ".join(parts) or "TRUE", [value for _, values in given for value in values]

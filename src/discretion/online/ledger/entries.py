@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discretion.errors import DataError, PlanError
+from discretion.privacy.accounting import FREE, Cost
 
 
 class NoLedger(DataError):
@@ -23,59 +24,9 @@ class NoLedger(DataError):
 Kind = Literal["exact", "dp", "perturbed", "refused", "insider", "update", "groups", "answer"]
 ANSWERED: tuple[Kind, ...] = ("exact", "dp", "perturbed")
 """Kinds of entries that an answer may follow."""
-_MOST = 2**62
 _THIN = 32
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LATEST = (datetime(9999, 12, 31, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What an answer spends, in whole units, rounded up by whoever computes it: nothing is lost in small change.
-
-    Examples
-    --------
-    >>> Cost(micro_epsilon=100_000) + Cost(micro_epsilon=50_000, nano_delta=1)
-    Cost(micro_epsilon=150000, nano_rho=0, nano_delta=1)
-    """
-
-    micro_epsilon: int = 0
-    """millionths of ε (pure or approximate differential privacy)"""
-    nano_rho: int = 0
-    """billionths of ρ (zero-concentrated differential privacy)"""
-    nano_delta: int = 0
-    """billionths of δ"""
-
-    def __post_init__(self) -> None:
-        for name, amount in zip(("micro_epsilon", "nano_rho", "nano_delta"), self.amounts, strict=True):
-            if isinstance(amount, bool) or not isinstance(amount, int) or not 0 <= amount <= _MOST:
-                raise PlanError(f"`{name}` is a whole number from 0 to 2⁶²: round costs up before they are charged")
-
-    @property
-    def amounts(self) -> tuple[int, int, int]:
-        """The three amounts."""
-        return self.micro_epsilon, self.nano_rho, self.nano_delta
-
-    def __add__(self, other: Cost) -> Cost:
-        return Cost(*(a + b for a, b in zip(self.amounts, other.amounts, strict=True)))
-
-    def covers(self, other: Cost) -> bool:
-        """Say whether every amount is at least the other's."""
-        return all(a >= b for a, b in zip(self.amounts, other.amounts, strict=True))
-
-    def less(self, other: Cost) -> Cost:
-        """Give what is left after spending the other, at least 0."""
-        return Cost(*(max(0, a - b) for a, b in zip(self.amounts, other.amounts, strict=True)))
-
-    def __str__(self) -> str:
-        scales = (("ε", 10**6), ("ρ", 10**9), ("δ", 10**9))
-        named = [
-            f"{sign} {amount / unit:g}" for (sign, unit), amount in zip(scales, self.amounts, strict=True) if amount
-        ]
-        return ", ".join(named) or "nothing"
-
-
-FREE = Cost()
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from discretion.errors import BudgetExhausted, PlanError
-from discretion.online.ledger.entries import FREE, Charge, Cost, Entry, microseconds
+from discretion.online.ledger.entries import Charge, Entry, microseconds
+from discretion.privacy.accounting import FREE, Accountant, Cost, PrivacyFilter
 
 Calendar = Literal["day", "week", "month", "quarter", "year", "ever"]
 Period = Calendar | timedelta
@@ -46,11 +47,11 @@ def start_of(period: Calendar, moment: datetime) -> int:
 
 @dataclass(frozen=True)
 class Limit:
-    """A budget. All three amounts count: an amount of 0 means that none of it may be spent."""
+    """A budget: what is spent in any measure counts against it, see `PrivacyFilter`."""
 
-    most: Cost
-    table: str | None = None
-    """the table it is for; none: all tables together"""
+    most: PrivacyFilter
+    table: str | tuple[str, ...] | None = None
+    """the table it is for, or several tables about the same people; none: all tables together"""
     user: str | None = None
     """the user it is for; none: all users together; `EACH`: every user by itself"""
     period: Period = "ever"
@@ -61,7 +62,7 @@ class Limit:
 
     def applies_to(self, charge: Charge | Entry) -> bool:
         """Say whether a charge counts against this budget."""
-        return self.table in (None, charge.table) and self.user in (None, EACH, charge.user)
+        return self.scope(charge.user).holds(charge) and self.user in (None, EACH, charge.user)
 
     def scope(self, user: str) -> Scope:
         """Give what is added up for a user."""
@@ -70,10 +71,10 @@ class Limit:
 
 @dataclass(frozen=True)
 class Scope:
-    """Whose spending, on which table, in which period."""
+    """Whose spending, on which table (or tables together), in which period."""
 
     user: str | None = None
-    table: str | None = None
+    table: str | tuple[str, ...] | None = None
     period: Period = "ever"
 
     def since(self, moment: datetime) -> int:
@@ -84,7 +85,8 @@ class Scope:
 
     def holds(self, entry: Entry | Charge) -> bool:
         """Say whether an entry's user and table are meant."""
-        return self.user in (None, entry.user) and self.table in (None, entry.table)
+        tables = (self.table,) if isinstance(self.table, str) else self.table
+        return self.user in (None, entry.user) and (tables is None or entry.table in tables)
 
 
 class _Window:
@@ -154,20 +156,20 @@ class Totals:
     def check(self, charge: Charge, limits: Iterable[Limit], moment: datetime, pending: Sequence[Entry]) -> None:
         """Refuse a charge that would exceed a budget, pending charges of the same transaction included."""
         for limit in limits:
-            if not limit.applies_to(charge):
+            if charge.cost == FREE or not limit.applies_to(charge):
                 continue
             scope = limit.scope(charge.user)
             spent = self.spent(scope, moment)
             for entry in pending:
                 spent += entry.cost if scope.holds(entry) else FREE
-            wanted = (spent + charge.cost).amounts
-            over = [w > m and c > 0 for w, m, c in zip(wanted, limit.most.amounts, charge.cost.amounts, strict=True)]
-            if any(over):
-                raise BudgetExhausted(_words(limit, charge, limit.most.less(spent)))
+            if not limit.most.admits(spent + charge.cost):
+                counts: Accountant = "zcdp" if charge.cost.nano_rho else "approximate"
+                raise BudgetExhausted(_words(limit, charge, limit.most.left(spent, counts)))
 
 
 def _words(limit: Limit, charge: Charge, left: Cost) -> str:
     whose = "of all users" if limit.user is None else f"of {charge.user!r}"
-    where = "" if limit.table is None else f" for {charge.table!r}"
+    about = "" if limit.table in (None, charge.table) else " and other tables about the same people"
+    where = "" if limit.table is None else f" for {charge.table!r}{about}"
     when = "" if limit.period == "ever" else f" in this {limit.period if isinstance(limit.period, str) else 'period'}"
     return f"the privacy budget {whose}{where}{when} does not cover the question: it costs {charge.cost}, left: {left}"

@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from discretion.errors import DataError, DiscretionError, PlanError
-from discretion.online.ledger.entries import Cost, Entry, NoLedger
+from discretion.errors import DataError, PlanError, need
+from discretion.online.ledger.entries import Entry, NoLedger
 from discretion.online.ledger.rows import AMOUNTS, COLUMNS, COSTS, TOTALS, VERSION, entry_of, row_of, total_of
+from discretion.privacy.accounting import Cost
 
 _SETTINGS = (
     "synchronous_commit = on", "client_min_messages = warning", "lock_timeout = '60s'", "tcp_keepalives_idle = 30",
@@ -79,10 +80,7 @@ class PostgresStore:
             raise
 
     def _connect(self) -> Any:
-        try:
-            import psycopg
-        except ImportError as error:
-            raise DiscretionError("a ledger in PostgreSQL needs psycopg: pip install 'discretion[online]'") from error
+        psycopg = need("psycopg", "a ledger in PostgreSQL", "online")
         try:
             connection: Any = psycopg.connect(self._url, autocommit=True, connect_timeout=30)
         except psycopg.OperationalError as error:

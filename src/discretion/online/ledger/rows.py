@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from discretion.online.ledger.entries import Cost, Entry, well_formed
+from discretion.online.ledger.entries import Entry, well_formed
+from discretion.privacy.accounting import Cost
 
 VERSION = 1
 """The form of the stored table; a ledger of a later form is not touched."""

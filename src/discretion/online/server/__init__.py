@@ -17,9 +17,9 @@ def create_app(database: StatisticalDatabase, keys: KeyRing | None = None, log: 
 
     `keys` default to those in the service file, `log` to the file it names, or stderr.
     """
-    from discretion.online.extras import need
+    from discretion.errors import need
 
-    need("fastapi", "the server")
+    need("fastapi", "the server", "online")
     from discretion.online.server.app import build
 
     return build(database, keys, log)

@@ -9,16 +9,15 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-import os
 import secrets
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from discretion.data.atomic import write_text
+from discretion.data.atomic import alone_beside, write_text
 from discretion.errors import DataError, PlanError, unknown
 from discretion.online.catalog import ServiceSpec
 
@@ -152,22 +151,9 @@ class KeyRing:
                 self._write(left)
             return len(kept) - len(left)
 
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _alone(self) -> AbstractContextManager[None]:
         """Keep other processes from changing the file between reading and writing it: no key comes back."""
-        try:
-            import fcntl
-        except ImportError:  # this system has no such locks
-            fcntl = None  # type: ignore[assignment]
-        if fcntl is None or self.path is None or not self.path.parent.is_dir():
-            yield
-            return
-        folder = os.open(self.path.parent, os.O_RDONLY)
-        try:
-            fcntl.flock(folder, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(folder)
+        return nullcontext() if self.path is None else alone_beside(self.path)
 
     def _read(self) -> tuple[StoredKey, ...]:
         if self.path is None:

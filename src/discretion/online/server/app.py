@@ -145,6 +145,7 @@ def build(database: StatisticalDatabase, keys: KeyRing | None = None, log: Audit
     spec = database.spec
     app = FastAPI(
         title=spec.title, version=__version__, description=__doc__ or "", docs_url=None, redoc_url=None,
+        redirect_slashes=False,
         responses={code: {"model": models.ProblemBody, "description": text} for code, text in _FAILURES.items()},
     )  # fmt: skip
     guarded = _add_routes(app, Service(database))

@@ -57,7 +57,8 @@ def columns_of(release: Release) -> tuple[ColumnRow, ...]:
             ColumnRow(
                 name=name,
                 label=column.label,
-                roles=", ".join(_ROLES.get(role, role) for role in column.roles),
+                roles=", ".join(_ROLES.get(role, role) for role in column.roles)
+                + (" (confirmed)" if name in release.plan.confirmed_other else ""),
                 type=_TYPES.get(original.type_of(name), ""),
                 published=name in data.columns,
                 steps=tuple(touched),

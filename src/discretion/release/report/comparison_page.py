@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from discretion.release.report.attack_lines import NARROW, WIDTH, Line, draw
 from discretion.release.report.page import template
 from discretion.release.report.wording import NOTHING, count, figure, percent, title_of
+from discretion.release.tune_scales import gain_of
 
 if TYPE_CHECKING:
     from discretion.release.comparison import Compared, Comparison
@@ -14,8 +16,56 @@ _FAMILIES = (("risk", "Risk: what an attacker can do"), ("utility", "Utility: wh
 
 
 def comparison_page(found: Comparison, title: str) -> str:
-    """Give the page as one HTML file that needs nothing else."""
-    return template("comparison.html").render(title=title, internal=True, **_content(found))
+    """Give the page as one HTML file that needs nothing else: pictures first, then the tables."""
+    return template("comparison.html").render(title=title, internal=True, charts=_charts(found), **_content(found))
+
+
+def _charts(found: Comparison) -> list[dict[str, Any]]:
+    """Draw the attacks from guessing to success and the losses, for every release."""
+    from markupsafe import Markup
+
+    attacks = [row for row in found.rows if row.family == "risk" and row.measure.limits == (0.0, 1.0)]
+    attacks = [row for row in attacks if row.figures]
+    attacks.sort(key=lambda row: (_doubtful(row), -max(gain_of(one) for one in row.figures.values()), row.title))
+    risks = [
+        Line(
+            _title(row),
+            "takes perturbed values as true" if _doubtful(row) else "",
+            (row.chance, *(one.chance if (one := row.figures.get(name)) else None for name in found.names)),
+            (row.before, *(one.value if (one := row.figures.get(name)) else None for name in found.names)),
+            _doubtful(row),
+        )
+        for row in attacks
+    ]
+    none = (None,) * len(found.names)
+    losses = [Line(_title(row), "", none, tuple(row.loss(name) for name in found.names)) for row in found.scaled]
+    charts = []
+    if risks:
+        names = ("the original", *found.names)
+        title = "Every attack, from guessing to success"
+        drawn = [Markup(draw(risks, names, title, width=width)) for width in (WIDTH, NARROW)]
+        words = (
+            "The share of people for whom each attack is right, for the original and for every release; the attack "
+            "that gains most over guessing comes first. A short line is good."
+        )
+        charts.append({"key": "attack-lines", "title": title, "words": words, "pictures": drawn})
+    if losses:
+        title = "What was lost"
+        drawn = [
+            Markup(draw(losses, found.names, title, original=False, guessing=False, width=width))
+            for width in (WIDTH, NARROW)
+        ]
+        words = "Each measure put between 0% (nothing lost) and 100%; what a release does not have is lost."
+        charts.append({"key": "loss-lines", "title": title, "words": words, "pictures": drawn})
+    return charts
+
+
+def _doubtful(row: Compared) -> bool:
+    return any(one.doubtful for one in row.figures.values())
+
+
+def _title(row: Compared) -> str:
+    return title_of(row.kind) + row.title.removeprefix(row.kind)
 
 
 def table(found: Comparison) -> str:
@@ -74,7 +124,7 @@ def _row(found: Comparison, row: Compared) -> dict[str, Any]:
             }
         )
     return {
-        "title": title_of(row.kind) + row.title.removeprefix(row.kind),
+        "title": _title(row),
         "what": row.measure.summary(),
         "better": row.better,
         "before": figure(row.before, limits),

@@ -61,7 +61,8 @@ def _record_risks(release: Release) -> FigureGroup:
         Figure(
             f"{title_of(risk.kind)}: records at risk",
             record_risk.draw(risk),
-            f"{title_of(risk.kind)}: share of the records whose risk is at least the level below the bar.",
+            f"{title_of(risk.kind)}: share of the records whose risk is at least the level below the bar. Dashed: "
+            "guessing.",
         )
         for risk in found
         if risk is not None

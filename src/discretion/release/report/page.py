@@ -8,7 +8,6 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from discretion.release.published import published_columns, to_look_at
-from discretion.release.ranking import NOT_IN_PLAN, attacker_cards
 from discretion.release.report.attackers import card_rows
 from discretion.release.report.columns import columns_of
 from discretion.release.report.exposure import details_of, exposed_of
@@ -45,8 +44,8 @@ def content_of(release: Release, *, internal: bool) -> dict[str, Any]:
     return {
         "internal": internal,
         "knows_method": release.plan.knows_method,
-        "cards": card_rows(attacker_cards(scores, chosen=NOT_IN_PLAN), figures=internal),
-        "judged": to_look_at(published_columns(release.data, scores)) if internal else (),
+        "cards": card_rows(release.attackers(), figures=internal),
+        "judged": to_look_at(published_columns(release.data, scores, release.plan.confirmed_other)) if internal else (),
         "summary": summary_of(release, risk, utility, internal=internal),
         "requirements": requirements_of(release, internal=internal),
         "steps": steps_of(release, internal=internal),

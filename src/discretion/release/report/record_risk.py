@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discretion.measure import Score
+from discretion.release.ranking import baseline_of
 from discretion.release.report import svg
 from discretion.release.report.wording import number, percent, title_of
 
@@ -21,6 +22,10 @@ class RecordRisk:
     kind: str
     levels: tuple[float, ...]
     shares: tuple[float, ...]
+    chance: float | None = None
+    """what guessing reaches, where it is known"""
+    certain: bool = False
+    """whether a record is found or not, so that guessing finds a share of them; otherwise each is at that risk"""
 
 
 def record_risk_of(score: Score) -> RecordRisk | None:
@@ -35,12 +40,14 @@ def record_risk_of(score: Score) -> RecordRisk | None:
     levels = np.linspace(0, top, _BARS + 1)[1:]
     ordered = np.sort(risk)
     at_least = 1 - np.searchsorted(ordered, levels - 1e-12, side="left") / len(ordered)
-    return RecordRisk(score.measure, tuple(levels.tolist()), tuple(at_least.tolist()))
+    certain = bool(np.isin(risk, (0.0, 1.0)).all())
+    return RecordRisk(score.measure, tuple(levels.tolist()), tuple(at_least.tolist()), baseline_of(score), certain)
 
 
 def draw(found: RecordRisk) -> str:
-    """Draw the share of records (up) whose risk is at least the level (across)."""
-    top = max(*found.shares, 0.01)
+    """Draw the share of records (up) whose risk is at least the level (across), and what guessing reaches."""
+    level = found.chance if found.certain and found.chance is not None else 0.0
+    top = max(*found.shares, level, 0.01)
     across = svg.Scale(0.0, found.levels[-1], svg.LEFT, svg.WIDTH - svg.RIGHT)
     up = svg.Scale(0.0, top * 1.05, svg.HEIGHT - svg.BOTTOM, svg.TOP)
     width = across(found.levels[0]) - across(0.0)
@@ -51,10 +58,19 @@ def draw(found: RecordRisk) -> str:
     marks = [(mark, percent(mark)) for mark in svg.ticks(0.0, top * 1.05, 4)]
     places = [(across(level), number(level)) for level in svg.ticks(0.0, found.levels[-1], 5)]
     body = [svg.y_axis(up, marks, "share of records"), *bars, svg.x_axis(places, "risk of the record, at least")]
+    guessing = ""
+    if found.chance is not None:
+        guessing = f" Guessing reaches {percent(found.chance)}."
+        x, y = across(min(found.chance, found.levels[-1])), up(found.chance)
+        x1, y1, x2, y2 = (svg.LEFT, y, svg.WIDTH - svg.RIGHT, y) if found.certain else (x, svg.TOP - 8, x, up(0.0))
+        body.append(svg.line(x1, y1, x2, y2, "#fff", stroke_width=5, stroke_opacity="0.75"))
+        body.append(svg.line(x1, y1, x2, y2, svg.CHANCE, stroke_width=1.8, stroke_dasharray="5 3"))
+        words = f"guessing: {percent(found.chance)}"
+        body.append(svg.text(svg.WIDTH - svg.RIGHT, 14, words, font_size=11, fill=svg.CHANCE, text_anchor="end"))
     return svg.picture(
         svg.WIDTH,
         svg.HEIGHT,
         f"{title_of(found.kind)}: risk per record",
-        f"{percent(found.shares[-1])} of the records have the largest risk.",
+        f"{percent(found.shares[-1])} of the records have the largest risk.{guessing}",
         body,
     )

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from discretion.model import FailingClass, Verdict
+from discretion.release.facts import smallest_class
 from discretion.release.report.settings import Setting, settings_of
-from discretion.release.report.wording import NOTHING, caveats, count, number, title_of
+from discretion.release.report.wording import NOTHING, caveats, count, counted, number, title_of
 
 if TYPE_CHECKING:
     from discretion.release.gate import Finding
@@ -45,10 +46,10 @@ class RequirementRow:
 
 def requirements_of(release: Release, *, internal: bool) -> tuple[RequirementRow, ...]:
     """Describe the requirements in the order of the plan."""
-    return tuple(_row(finding, internal) for finding in release.findings)
+    return tuple(_row(release, finding, internal) for finding in release.findings)
 
 
-def _row(finding: Finding, internal: bool) -> RequirementRow:
+def _row(release: Release, finding: Finding, internal: bool) -> RequirementRow:
     part, publish = finding.requirement.part, finding.requirement.publish
     text = finding.explain() if internal else finding.explain_publicly()
     classes, left_out = _failing(finding) if internal else ((), "")
@@ -59,12 +60,26 @@ def _row(finding: Finding, internal: bool) -> RequirementRow:
         what=part.summary(),
         text=_sentence(text, finding.kind),
         withheld=not (internal or publish),
-        meaning=finding.result.meaning if internal else "",
+        meaning=finding.result.meaning if internal else _counted(release, finding),
         settings=settings_of(part, internal=internal, publish=publish),
         caveats=caveats(type(part)),
         attacker=finding.result.attacker if isinstance(finding.result, Verdict) else "",
         classes=classes,
         classes_left_out=left_out,
+    )
+
+
+def _counted(release: Release, finding: Finding) -> str:
+    """Say how small the smallest class is: k itself is no secret where anybody can count it in the published file."""
+    found = (
+        smallest_class(release, getattr(finding.requirement.part, "columns", ()))
+        if finding.kind == "k-anonymity"
+        else None
+    )
+    if found is None:
+        return ""
+    return (
+        f"In the file every combination of values occurs at least {counted(found.size, 'time')}: anybody can count it."
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ _FRONT = "#1b2733"
 _LIMIT = "#9b1c1c"
 _MOST_NAMED = 6
 _MARK = 6.0
+_PALE = "0.45"
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,13 @@ class Mark:
     best: bool
     allowed: bool
     confirmed: bool
+    short: str = ""
+    """what is written beside the mark: its settings, without the method"""
+
+    @property
+    def refused(self) -> bool:
+        """Whether it was tried on all rows and breaks the limit or a requirement."""
+        return self.confirmed and not self.allowed
 
 
 @dataclass(frozen=True)
@@ -74,6 +83,7 @@ def map_of(result: TuneResult) -> Map:
             best=best is point,
             allowed=result.holds(point) and not point.unmet,
             confirmed=point.confirmed,
+            short=_short(point.label),
         )
         for point in result.points
     )
@@ -81,6 +91,12 @@ def map_of(result: TuneResult) -> Map:
         marks, families, result.risk.title, result.utility.title, result.utility.better == "higher",
         (result.risk.is_share, result.utility.is_share), result.max_risk, result.min_utility, result.original_risk,
     )  # fmt: skip
+
+
+def _short(label: str) -> str:
+    """Take the settings out of a label, `rank-swap (percent=8)`; a label without settings stays."""
+    found = re.fullmatch(r"[^()]*\(([^()]*)\)", label)
+    return found[1] if found else label
 
 
 def words_of(result: TuneResult, point: Point, best: bool, on_front: bool) -> str:
@@ -111,13 +127,15 @@ def _figure(value: float, share: bool) -> str:
 def draw(found: Map, *, interactive: bool = False, width: int = WIDTH) -> str:
     """Draw the map; `interactive` marks can be reached by the keyboard."""
     across, up = _scales(found, width)
-    rows = -(-len(found.families[:_MOST_NAMED]) // _legend_columns(width))
-    height = HEIGHT + rows * _LEGEND_ROW
+    columns = _legend_columns(width)
+    rows = -(-len(found.families[:_MOST_NAMED]) // columns) + -(-len(_signs(found)) // columns)
+    height = HEIGHT + rows * _LEGEND_ROW + 10
     body = [
         *_forbidden(found, across, up),
         *_axes(found, across, up),
         *_front(found, across, up),
         *[_mark(mark, place, across, up, interactive) for place, mark in _painted(found)],
+        *_labels(found, across, up),
         *_legend(found, width),
     ]
     best = next((mark.label for mark in found.marks if mark.best), "")
@@ -205,25 +223,10 @@ def _mark(mark: Mark, place: int, across: svg.Scale, up: svg.Scale, interactive:
     shown = f"<title>{escape(mark.words)}</title>"
     if mark.best:
         shown += svg.element("circle", cx=x, cy=y, r=_MARK + 6, fill="none", stroke=_FRONT, stroke_width="2")
-    shown += _shape(mark.family, x, y, color if mark.on_front else "#fff", color, dashed=not mark.confirmed)
+    shown += svg.shape(mark.family, x, y, color if mark.on_front else "#fff", color, dashed=not mark.confirmed)
+    pale = {"opacity": _PALE} if mark.refused else {}
     reach = {"tabindex": "0", "role": "img", "aria-label": mark.words, "data-point": place} if interactive else {}
-    return svg.element("g", shown, **{"class": "mark", **reach})
-
-
-def _shape(family: int, x: float, y: float, fill: str, stroke: str, *, dashed: bool = False) -> str:
-    """Draw a circle, square, triangle or diamond; the shape tells methods apart without color."""
-    r = _MARK
-    style: dict[str, object] = {"fill": fill, "stroke": stroke, "stroke_width": "1.8"}
-    if dashed:
-        style["stroke_dasharray"] = "2.5 1.5"
-    corners = {
-        1: [(x - r, y - r), (x + r, y - r), (x + r, y + r), (x - r, y + r)],
-        2: [(x, y - r * 1.2), (x + r * 1.15, y + r), (x - r * 1.15, y + r)],
-        3: [(x, y - r * 1.3), (x + r * 1.3, y), (x, y + r * 1.3), (x - r * 1.3, y)],
-    }.get(family % 4)
-    if corners is None:
-        return svg.element("circle", cx=x, cy=y, r=r, **style)
-    return svg.element("polygon", points=" ".join(f"{a:.1f},{b:.1f}" for a, b in corners), **style)
+    return svg.element("g", shown, **{"class": "mark", **pale, **reach})
 
 
 def _legend_columns(width: int) -> int:
@@ -237,8 +240,62 @@ def _legend(found: Map, width: int) -> list[str]:
     for place, family in enumerate(found.families[:_MOST_NAMED]):
         x, y = _LEFT + 8 + (place % columns) * column, HEIGHT + 4 + (place // columns) * _LEGEND_ROW
         color = _COLORS[place % len(_COLORS)]
-        drawn.append(_shape(place, x, y, color, color))
+        drawn.append(svg.shape(place, x, y, color, color))
         drawn.append(svg.text(x + 14, y + 4, shorten(family, 42), font_size=12))
     if len(found.families) > _MOST_NAMED:
         drawn.append(svg.note(width - _RIGHT, HEIGHT + 8, f"and {len(found.families) - _MOST_NAMED} more", "end"))
+    first = HEIGHT + 10 - (-len(found.families[:_MOST_NAMED]) // columns) * _LEGEND_ROW
+    for place, (sign, words) in enumerate(_signs(found)):
+        x, y = _LEFT + 8 + (place % columns) * column, first + (place // columns) * _LEGEND_ROW
+        drawn += [*_sign(sign, x, y), svg.text(x + 14, y + 4, words, font_size=12, fill=svg.MUTED)]
+    return drawn
+
+
+def _signs(found: Map) -> list[tuple[str, str]]:
+    """Name the signs that occur on the map, and say what each means."""
+    occurs = {
+        "filled": (any(mark.on_front for mark in found.marks), "filled: nothing tried is better in both"),
+        "hollow": (any(not mark.on_front for mark in found.marks), "hollow: another setting is better in both"),
+        "ring": (any(mark.best for mark in found.marks), "ring: the best under the limit"),
+        "dashed": (any(not mark.confirmed for mark in found.marks), "dashed: tried on a sample only"),
+        "pale": (any(mark.refused for mark in found.marks), "pale: breaks the limit or a requirement"),
+        "stairs": (sum(mark.on_front for mark in found.marks) > 1, "line: the front, the best that can be had"),
+    }
+    return [(sign, words) for sign, (there, words) in occurs.items() if there]
+
+
+def _sign(sign: str, x: float, y: float) -> list[str]:
+    if sign == "stairs":
+        return [svg.polyline([(x - 7, y + 4), (x, y + 4), (x, y - 4), (x + 7, y - 4)], _FRONT, stroke_opacity="0.55")]
+    ring = [svg.element("circle", cx=x, cy=y, r=8.5, fill="none", stroke=_FRONT, stroke_width="2")]
+    shown = svg.shape(
+        0, x, y, "#fff" if sign in ("hollow", "dashed") else svg.MUTED, svg.MUTED, size=5.0, dashed=sign == "dashed"
+    )
+    faded = svg.element("g", shown, opacity=_PALE) if sign == "pale" else shown
+    return [*(ring if sign == "ring" else []), faded]
+
+
+def _labels(found: Map, across: svg.Scale, up: svg.Scale) -> list[str]:
+    """Write the settings beside the marks of the front, the best first, where they stand clear of each other."""
+    taken = [(across(mark.x) - 8, up(mark.y) - 8, across(mark.x) + 8, up(mark.y) + 8) for mark in found.marks]
+    if found.original_risk is not None:
+        x = min(across(found.original_risk) - 4, across.stop)
+        taken.append((x - 80, _TOP, x + 4, _TOP + 16))
+    if found.max_risk is not None:
+        x = across(found.max_risk)
+        taken.append((x, HEIGHT - _BOTTOM - 20, x + 36, HEIGHT - _BOTTOM))
+    drawn = []
+    for mark in sorted((one for one in found.marks if one.on_front), key=lambda one: (not one.best, one.x)):
+        words = shorten(mark.short, 30)
+        x, y, long = across(mark.x), up(mark.y), 6.2 * len(words)
+        off = 17 if mark.best else 12
+        places = [(x + off, y + 15), (x + off, y - 8), (x - off - long, y - 8), (x - off - long, y + 15)]
+        for left, base in places:
+            box = (left, base - 10, left + long, base + 3)
+            inside = left >= _LEFT + 2 and box[2] <= across.stop and box[1] >= _TOP and box[3] < HEIGHT - _BOTTOM
+            clear = all(box[2] < a or c < box[0] or box[3] < b or d < box[1] for a, b, c, d in taken)
+            if inside and clear:
+                taken.append(box)
+                drawn.append(svg.text(left, base, words, font_size=11, font_weight=600 if mark.best else 400))
+                break
     return drawn

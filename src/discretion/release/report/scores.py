@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from discretion.release.facts import PublicFigures, public_figures
+from discretion.release.ranking import chance_of
 from discretion.release.report.settings import Setting, settings_of
-from discretion.release.report.wording import NOTHING, WITHHELD, figure, title_of
+from discretion.release.report.wording import NOTHING, WITHHELD, figure, plain_summary, title_of
 
 if TYPE_CHECKING:
     from discretion.part import Family
@@ -45,6 +46,10 @@ class ScoreRow:
     """whether the attack takes values as true that were perturbed"""
     values: tuple[float | None, float] | None
     """the figures before and after, where they may be shown"""
+    guessing: float | None
+    """what guessing reaches, where it may be shown"""
+    columns: tuple[str, ...]
+    """columns that it looks at, as far as it says"""
 
 
 def scores_of(release: Release, family: Family, *, internal: bool) -> tuple[ScoreRow, ...]:
@@ -55,11 +60,11 @@ def scores_of(release: Release, family: Family, *, internal: bool) -> tuple[Scor
 def _row(release: Release, item: Measured, internal: bool) -> ScoreRow:
     measure, limits = item.measure, item.measure.limits
     shown = _exact_figures(item) if internal else public_figures(release, item)
-    chance = None if shown is None else _chance(shown.chance)
+    chance = None if shown is None else shown.chance
     return ScoreRow(
         title=title_of(measure.kind),
         kind=measure.kind,
-        what=measure.summary(),
+        what=plain_summary(measure),
         before=figure(shown.before, limits) if shown else WITHHELD,
         after=("about " if shown.rounded else "") + figure(shown.after, limits) if shown else WITHHELD,
         chance=figure(chance, limits) if shown else WITHHELD,
@@ -71,16 +76,19 @@ def _row(release: Release, item: Measured, internal: bool) -> ScoreRow:
         rounded=shown is not None and shown.rounded,
         doubtful="warning" in item.after.detail,
         values=(shown.before, shown.after) if shown else None,
+        guessing=chance,
+        columns=_columns(item),
     )
 
 
 def _exact_figures(item: Measured) -> PublicFigures:
     before = item.before.value if item.before else None
-    return PublicFigures(before, item.after.value, item.after.detail.get("chance"), item.after.meaning, rounded=False)
+    return PublicFigures(before, item.after.value, chance_of(item.after), item.after.meaning, rounded=False)
 
 
-def _chance(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) else None
+def _columns(item: Measured) -> tuple[str, ...]:
+    named = getattr(item.measure, "columns", ()) or item.after.detail.get("per_column") or ()
+    return tuple(str(name) for name in named)
 
 
 def _range(

@@ -83,6 +83,22 @@ def polyline(points: Sequence[tuple[float, float]], color: str, **attributes: ob
     return element("path", d=path, fill="none", stroke=color, **{"stroke_width": 2, **attributes})
 
 
+def shape(number: int, x: float, y: float, fill: str, stroke: str, *, size: float = 6.0, dashed: bool = False) -> str:
+    """Draw a circle, square, triangle or diamond; the shape tells kinds apart without color."""
+    r = size
+    style: dict[str, object] = {"fill": fill, "stroke": stroke, "stroke_width": "1.8"}
+    if dashed:
+        style["stroke_dasharray"] = "2.5 1.5"
+    corners = {
+        1: [(x - r, y - r), (x + r, y - r), (x + r, y + r), (x - r, y + r)],
+        2: [(x, y - r * 1.2), (x + r * 1.15, y + r), (x - r * 1.15, y + r)],
+        3: [(x, y - r * 1.3), (x + r * 1.3, y), (x, y + r * 1.3), (x - r * 1.3, y)],
+    }.get(number % 4)
+    if corners is None:
+        return element("circle", cx=x, cy=y, r=r, **style)
+    return element("polygon", points=" ".join(f"{a:.1f},{b:.1f}" for a, b in corners), **style)
+
+
 def nice_step(span: float, parts: int, *, whole: bool = False) -> float:
     """Give the smallest of 1, 2, 5 × 10ⁿ that cuts `span` into at most `parts` pieces."""
     raw = span / max(parts, 1)

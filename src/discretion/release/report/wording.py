@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
@@ -12,6 +12,8 @@ from discretion.part import Part, is_confidential, is_path
 
 WITHHELD = "withheld"
 NOTHING = "–"
+_NOUGHT = 1e-12
+"""Shares below are the errors of floating-point numbers."""
 
 
 def count(value: int) -> str:
@@ -39,7 +41,9 @@ def number(value: float | None, digits: int = 3) -> str:
 
 def percent(share: float | None) -> str:
     """Write a share of one as a percentage."""
-    return NOTHING if share is None or not math.isfinite(share) else f"{number(100 * share)}%"
+    if share is None or not math.isfinite(share):
+        return NOTHING
+    return "0%" if abs(share) < _NOUGHT else f"{number(100 * share)}%"
 
 
 def figure(value: float | None, limits: tuple[float | None, float | None]) -> str:
@@ -55,6 +59,13 @@ def title_of(kind: str) -> str:
     if re.match(r"[a-z]-", kind):
         return kind
     return (kind[:1].upper() + kind[1:]).replace("-", " ")
+
+
+def plain_summary(measure: Part) -> str:
+    """Say what a measure is; where it counts values as close, how close."""
+    near = getattr(measure, "sd_share", None) if measure.kind == "interval-risk" else None
+    beside = "" if near is None else f" Close: nearer than {percent(near)} of the column's usual spread."
+    return measure.summary() + beside
 
 
 def plain(text: str) -> str:
@@ -106,6 +117,26 @@ def _part_text(part: Part, reveal: bool) -> str:
 def file_name(path: str) -> str:
     """Give the last part of a path, whichever way its slashes lean."""
     return PurePath(path.replace("\\", "/")).name
+
+
+def listed(names: Sequence[str], most: int = 8) -> str:
+    """Name things in a row: `a, b and c`; of more than `most`, the first ones and how many more there are."""
+    shown = list(names[:most])
+    if len(names) > most:
+        return f"{', '.join(shown)} and {counted(len(names) - most, 'more', 'more')}"
+    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
+
+
+def of_people(share: float, who: str = "people") -> str:
+    """Write a share as people of a hundred, a thousand, …: `76 of 100 people`, `4 of 10,000`; hardly a tenth off."""
+    if share <= 0:
+        return "nobody" if who == "people" else f"none of the {who}"
+    if share >= 1:
+        return "everybody" if who == "people" else f"all {who}"
+    base = 100
+    while base < 10**9 and not (round(share * base) < base and abs(round(share * base) / (share * base) - 1) <= 0.12):
+        base *= 10
+    return f"{round(share * base):,} of {base:,} {who}"
 
 
 def shorten(text: str, width: int) -> str:

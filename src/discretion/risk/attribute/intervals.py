@@ -101,9 +101,13 @@ class _Interval(Measure):
         """Give what is right most often as a guess for everybody: the commonest value, or one of forty quantiles."""
         present = published[~np.isnan(published)]
         values, counts = np.unique(present, return_counts=True)
-        some = true[:: -(-len(true) // _LOOKED_AT)]
+        both = np.flatnonzero(~np.isnan(true) & ~np.isnan(published))
+        some = both[:: max(1, -(-len(both) // _LOOKED_AT))]
         guesses: list[float] = [float(values[counts.argmax()]), *np.quantile(present, np.linspace(0, 1, 40)).tolist()]
-        shares = [np.mean(self._disclosed(some, published, np.full(len(some), guess))) for guess in guesses]
+        if not len(some):
+            return guesses[0]
+        x, y = true[some], published[some]
+        shares = [np.mean(self._disclosed(x, y, np.full(len(some), guess))) for guess in guesses]
         return guesses[int(np.argmax(shares))]
 
     def _guess(self, true: Floats, published: Floats, step: Any) -> Floats | None:
@@ -228,7 +232,7 @@ class _PerColumnInterval(_Interval):
 
 
 class IntervalRisk(_Interval, kind="interval-risk"):
-    """Share of records whose true values all lie within a few standard deviations of the published ones.
+    """Share of records whose true values all lie close to the published ones.
 
     The interval is the published value ± sd_share · σ', σ' the standard deviation of the published column; with
     several columns a record counts when it is inside in all of them. Values missing in the release count as

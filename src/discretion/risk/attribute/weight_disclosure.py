@@ -121,12 +121,13 @@ def _right(weights: NDArray[Any], shown: NDArray[Any], values: NDArray[Any]) -> 
     weights, shown, values = (
         np.unique(codes, return_inverse=True)[1].astype(np.int64) for codes in (weights, shown, values)
     )
-    size = int(values.max()) + 1
-    per_shown = np.zeros((int(shown.max()) + 1, size), np.int64)
-    np.add.at(per_shown, (shown, values), 1)
-    is_usual = per_shown == per_shown.max(axis=1, keepdims=True)
-    usual = is_usual / is_usual.sum(axis=1, keepdims=True)
-    together = class_ids([weights, shown], [int(weights.max()) + 1, len(per_shown)])
+    size, published = int(values.max()) + 1, int(shown.max()) + 1
+    pairs = class_ids([shown, values], [published, size])
+    of_pair, most = shown[pairs.first_row], np.zeros(published, np.int64)
+    np.maximum.at(most, of_pair, pairs.counts)
+    is_usual = pairs.counts == most[of_pair]
+    usual = is_usual / np.bincount(of_pair, is_usual)[of_pair]
+    together = class_ids([weights, shown], [int(weights.max()) + 1, published])
     cells = class_ids([together.ids, values], [len(together.counts), size])
     group, counts = together.ids[cells.first_row].astype(np.int64), cells.counts
     order = np.lexsort((-counts, group))
@@ -143,9 +144,8 @@ def _right(weights: NDArray[Any], shown: NDArray[Any], values: NDArray[Any]) -> 
     others = counts - 1
     right = np.where(others > rival, 1.0, np.where((others == rival) & (others > 0), 1.0 / (1 + rivals), 0.0))
     alone = together.counts[group] == 1
-    of_cell = values[cells.first_row]
-    right = np.where(alone, usual[shown[cells.first_row], of_cell], right)
-    return right[cells.ids], float(per_shown.max(axis=1).sum() / len(values))
+    right = np.where(alone, usual[pairs.ids[cells.first_row]], right)
+    return right[cells.ids], float(most.sum() / len(values))
 
 
 def _gain(share: float, chance: float) -> float:

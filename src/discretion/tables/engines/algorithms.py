@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from discretion.context import Context
-from discretion.part import confidential
 from discretion.tables.engines.engine import Choice, Engine
 
 if TYPE_CHECKING:
@@ -36,8 +35,6 @@ class Elimination(Engine, kind="elimination"):
 
     singletons: bool = True
     """whether respondents who are alone in an inner cell are looked at as attackers"""
-    coalition: int = confidential(1, ge=1)
-    """respondents who put together what they know of an inner cell that is theirs alone"""
 
     def choose(self, cells: Cells, cost: Any, ctx: Context) -> Choice:
         """Go through the cells, the most costly first."""
@@ -51,7 +48,8 @@ class Levels(Engine, kind="levels"):
     """Suppress complementary cells until every sensitive cell has the interval its rules require.
 
     Starts from `elimination`, adds cells by linear programs until an attacker's bounds are far enough away, and
-    publishes again what is not needed. Protected against bounds; good, not proven least.
+    publishes again what is not needed. Then every respondent attacks with what it knows itself, and more cells are
+    suppressed until none comes too close. Protected against bounds; good, not proven least.
 
     References
     ----------
@@ -68,8 +66,8 @@ class Levels(Engine, kind="levels"):
 
     singletons: bool = True
     """whether the start looks at respondents who are alone in an inner cell"""
-    coalition: int = confidential(1, ge=1)
-    """respondents who put together what they know of an inner cell that is theirs alone"""
+    respondents: bool = True
+    """whether respondents (groups of `coalition`) are kept from narrow bounds too, where it is known who they are"""
     clean: int | None = Field(None, ge=0)
     """linear programs spent on publishing cells again that are not needed; more publish more; none given: by size"""
 
@@ -77,9 +75,14 @@ class Levels(Engine, kind="levels"):
         """Start from elimination, then make room."""
         from discretion.tables.elimination import eliminate
         from discretion.tables.levels import levels
+        from discretion.tables.respondents import knows_respondents, protect_respondents
 
         start = eliminate(cells, cost=cost, singletons=self.singletons, coalition=self.coalition, ctx=ctx)
-        return Choice(levels(cells, start=start, cost=cost, clean=self.clean, ctx=ctx))
+        found = levels(cells, start=start, cost=cost, clean=self.clean, ctx=ctx)
+        if not self.respondents or not knows_respondents(cells):
+            return Choice(found)
+        found, audit = protect_respondents(cells, found, cost=cost, coalition=self.coalition, ctx=ctx)
+        return Choice(found, audit=audit)
 
 
 class Optimal(Engine, kind="optimal"):
@@ -103,6 +106,8 @@ class Optimal(Engine, kind="optimal"):
     (True, 0.0)
     """
 
+    respondents: bool = True
+    """whether respondents (groups of `coalition`) are attackers too, where it is known who they are"""
     seconds: float | None = Field(None, gt=0)
     """time after which the best pattern found so far is taken; none given: as long as it takes"""
     largest: int = Field(2000, ge=1)
@@ -115,9 +120,11 @@ class Optimal(Engine, kind="optimal"):
         """Alternate between a program that chooses cells and attackers who object."""
         from discretion.tables.budget import most_protection
         from discretion.tables.optimal import Optimum, optimal
+        from discretion.tables.respondents import knows_respondents
 
         def cheapest(cells: Cells) -> Optimum:
-            return optimal(cells, cost=cost, seconds=self.seconds, largest=self.largest, ctx=ctx)
+            coalition = self.coalition if self.respondents and knows_respondents(cells) else 0
+            return optimal(cells, cost=cost, seconds=self.seconds, largest=self.largest, coalition=coalition, ctx=ctx)
 
         if self.budget is None:
             found, more = cheapest(cells), {}

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from discretion.context import Context
 from discretion.kernels.arrays import Bools
-from discretion.part import Family, Part
+from discretion.part import Family, Part, confidential
 
 if TYPE_CHECKING:
+    from discretion.tables.audit_report import Audit
     from discretion.tables.cells import Cells
 
 Cost = Literal["value", "frequency", "unit"]
@@ -23,6 +24,8 @@ class Choice:
 
     secondary: Bools
     facts: Mapping[str, Any] = field(default_factory=dict)
+    audit: Audit | None = None
+    """what the algorithm's own audit of this choice found, where it made one that decides"""
 
 
 class Engine(Part):
@@ -32,6 +35,9 @@ class Engine(Part):
 
     cost: Cost = "value"
     """what suppressing a cell costs: its value, its respondents, or 1; costs in the table's status come first"""
+
+    coalition: int = confidential(1, ge=1)
+    """respondents who put together what they know"""
 
     @abstractmethod
     def choose(self, cells: Cells, cost: Any, ctx: Context) -> Choice:

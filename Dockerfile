@@ -1,0 +1,16 @@
+# The service of `discretion serve`. Mount two volumes: /data with service.yaml and the data (its keys too; it may be read-only),
+# and /ledger for what the service remembers (in service.yaml: `ledger: sqlite:////ledger/ledger.db`). docs/online-service.md says more.
+FROM python:3.11-slim
+
+COPY pyproject.toml constraints.txt README.md LICENSE /build/
+COPY src /build/src
+RUN python -m pip install --no-cache-dir --disable-pip-version-check --constraint /build/constraints.txt "/build[online,io]"
+RUN useradd --uid 10001 --create-home discretion && install --directory --owner discretion --mode 700 /data /ledger
+
+USER 10001
+WORKDIR /data
+VOLUME ["/data", "/ledger"]
+EXPOSE 8000
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=30s --timeout=10s --start-period=60s CMD ["python", "-c", "import ssl, urllib.request as ask\ntry: ask.urlopen('http://127.0.0.1:8000/health')\nexcept OSError: ask.urlopen('https://127.0.0.1:8000/health', context=ssl._create_unverified_context())"]
+CMD ["discretion", "serve", "/data/service.yaml", "--host", "0.0.0.0", "--port", "8000"]

@@ -1,0 +1,159 @@
+"""Suppress what single respondents would need to compute the cells of others: the repair of a pattern."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from discretion.context import Context
+from discretion.kernels.arrays import Bools
+from discretion.tables.attacker_system import Prior, spread
+from discretion.tables.audit_certify import EXACT
+from discretion.tables.audit_contributors import Group, Knowledge, Secrets
+from discretion.tables.levels import TAKEN, costs, empty
+from discretion.tables.levels_inner import InnerModel
+from discretion.tables.levels_model import frame_of
+
+if TYPE_CHECKING:
+    from discretion.tables.audit_report import Audit
+    from discretion.tables.cells import Cells
+
+MARGIN = 1e-6
+"""Share of room asked for beyond what is needed, so that rounding does not spoil the proof."""
+TURNS = 50
+"""Audits after which a repair is given up; each adds cells, so that few are needed."""
+_FAILING = ("under-protected", "disclosed")
+
+Against = Literal["bounds", "exact"]
+"""Whether respondents must be kept from narrow bounds, or from exact values only."""
+
+
+def knows_respondents(cells: Cells) -> bool:
+    """Tell whether it is known who contributes to inner cells, or how many."""
+    return cells.source is not None or (cells.response.counted and bool((cells.inner_cell >= 0).all()))
+
+
+def protect_respondents(
+    cells: Cells,
+    secondary: Bools,
+    *,
+    cost: Any = "value",
+    coalition: int = 1,
+    against: Against = "bounds",
+    ctx: Context | None = None,
+) -> tuple[Bools, Audit]:
+    """Suppress more cells until no respondent comes too close to another's cell; give them and the last audit.
+
+    Every respondent (with `coalition`: every group of so many) is an attacker who knows the inner cells that are all
+    its own and that the others are not smaller than its own part. For each sensitive cell that fails against one, the
+    cheapest table is found in which the cell deviates as far as it must while what that respondent knows stands still;
+    what differs in it and is published becomes suppressed. Then everybody is asked again. Cells that cannot be given
+    room (they would need cells that must be published, or empty ones) stay as they are, and the audit says so.
+
+    The pattern is good, not proven least. Each turn is one audit and one linear program for each cell that fails.
+    """
+    repair = _Repair(cells, secondary, cost, coalition, ctx or Context(seed=0, step="respondents"))
+    return repair.run(against)
+
+
+def failing_pairs(
+    cells: Cells, hidden: Bools, coalition: int, ctx: Context, against: Against = "bounds"
+) -> list[tuple[int, Group]]:
+    """Give the sensitive cells that fail, each with one of those it fails against; those that need most first."""
+    return _pairs(_audited(cells, hidden, coalition, ctx), Knowledge.of(cells, coalition), against)
+
+
+def _audited(cells: Cells, hidden: Bools, coalition: int, ctx: Context) -> Audit:
+    done = cells.with_status(secondary=hidden & ~cells.primary)
+    return done.audit(attacker="contributors", coalition=coalition, exact=False, ctx=ctx.within("audit"))
+
+
+def _pairs(found: Audit, knowledge: Knowledge, against: Against) -> list[tuple[int, Group]]:
+    numbers: dict[Any, list[int]] = {}
+    for who in np.unique(knowledge.who).tolist():
+        numbers.setdefault(knowledge.label(who), []).append(who)
+
+    def group(labels: tuple[Any, ...] | None) -> Group:
+        """Give the numbers of respondents by their labels; several of one label are several people."""
+        taken: list[int] = []
+        for label in labels or ():
+            taken.append(next(who for who in numbers[label] if who not in taken))
+        return frozenset(taken)
+
+    states = _FAILING if against == "bounds" else _FAILING[1:]
+    failing = zip(found.cell.tolist(), found.worst, found.status.tolist(), strict=True)
+    pairs = [(cell, group(worst)) for cell, worst, state in failing if state in states]
+    most = np.maximum(found.cells.upper_required, found.cells.lower_required)
+    return sorted(pairs, key=lambda pair: -most[pair[0]])
+
+
+class _Repair:
+    """The pattern, the program that finds room, and what respondents know of its unknowns."""
+
+    def __init__(self, cells: Cells, secondary: Bools, cost: Any, coalition: int, ctx: Context) -> None:
+        self.cells, self.hidden = cells, cells.primary | secondary
+        self.coalition, self.ctx = coalition, ctx
+        self.cost = costs(cells, cost)
+        self.frame = frame_of(cells, Prior.of(cells))
+        self.knowledge = Knowledge.of(cells, coalition)
+        assert self.frame.bounds is not None  # the prior is plain
+        every = spread(cells, np.ones(len(cells.inner_codes), np.bool_))
+        self.secrets = Secrets(cells, self.knowledge, every, -self.frame.bounds[0], coalition)
+        usable = (~cells.status.must_publish & ~empty(cells)) | self.hidden
+        price, allowed = self.frame.of_columns(np.where(self.hidden, TAKEN, 1.0) * self.cost, usable)
+        self._taken = self.frame.of_columns(TAKEN * self.cost, usable)[0]
+        self.model = InnerModel(self.frame, price, allowed, np.zeros(self.frame.shown, np.bool_))
+
+    def run(self, against: Against) -> tuple[Bools, Audit]:
+        """Audit and repair in turn."""
+        impossible: set[tuple[int, Group]] = set()
+        for turn in range(TURNS):
+            found = _audited(self.cells, self.hidden, self.coalition, self.ctx)
+            failing = [pair for pair in _pairs(found, self.knowledge, against) if pair not in impossible]
+            if not failing:
+                break
+            for number, (cell, group) in enumerate(failing):
+                self.ctx.progress(number, len(failing), f"room against respondents, turn {turn + 1}")
+                if not self._make_room(cell, group, against):
+                    impossible.add((cell, group))
+        else:
+            found = _audited(self.cells, self.hidden, self.coalition, self.ctx)
+        return self.hidden & ~self.cells.primary, found
+
+    def _make_room(self, cell: int, group: Group, against: Against) -> bool:
+        """Suppress what a cell needs against a group (none: an outsider); tell whether there was a way."""
+        known, partly, low = self.secrets.of_group(group)
+        self.model.hold(known, partly, low)
+        ways = [self._suppressed(cell, sides) for sides in self._wanted(cell, group, against)]
+        self.model.release()
+        return all(ways)
+
+    def _wanted(self, cell: int, group: Group, against: Against) -> Iterator[list[tuple[float, bool]]]:
+        """Give what a cell needs: each an amount and a direction, or two of which one is enough."""
+        cells = self.cells
+        value, more = float(cells.value[cell]), 1 + MARGIN
+        above = float(cells.upper_required[cell]) if against == "bounds" else 0.0
+        below = float(cells.lower_required[cell]) if against == "bounds" else 0.0
+        rest = max(value - self.secrets.amount(group, cell), 0.0) if group else max(value, 0.0)
+        below = min(below * more, rest) if self.frame.down[self.frame.column[cell]] < np.inf else below * more
+        yield from ([(need, up)] for need, up in ((above * more, True), (below, False)) if need > 0)
+        if above <= 0 and below <= 0:
+            whole = bool((cells.inner_value == np.round(cells.inner_value)).all())
+            least = 1.0 if whole else 1e3 * EXACT * max(abs(value), 1.0)
+            yield [(least, True), (least, False)]
+
+    def _suppressed(self, cell: int, ways: list[tuple[float, bool]]) -> bool:
+        """Suppress what the cheapest table of the first way that exists takes."""
+        for amount, above in ways:
+            found = self.model.room(int(self.frame.column[cell]), amount, above=above)
+            if found is None:
+                continue
+            new, _ = self.frame.cells_of(found[0])
+            new = new[~self.hidden[new]]
+            self.hidden[new] = True
+            columns = np.unique(self.frame.column[new])
+            self.model.price(columns, self._taken[columns])
+            return True
+        return False

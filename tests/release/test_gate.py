@@ -1,0 +1,194 @@
+"""What a plan must say before it publishes: steps, requirements, and columns that look as if others knew them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import discretion as dc
+from discretion.cli.app import run
+from discretion.errors import PlanError
+from discretion.release.gate import unsaid
+from tests.cli.conftest import Cli, cli  # noqa: F401
+from tests.release.survey import PLAN, ROLES, files_of, put_survey, survey
+
+REQUIRED = PLAN[PLAN.index("requirements:") : PLAN.index("output:")]
+STEPS = PLAN[PLAN.index("steps:") : PLAN.index("measures:")]
+NO_REQUIREMENTS = PLAN.replace(REQUIRED, "")
+NO_STEPS = PLAN.replace(STEPS, "").replace("k: 3", "k: 1").replace("0.9", "1.0")
+
+
+@pytest.mark.parametrize("command", ["run", "check", "dry"])
+def test_a_plan_that_requires_nothing_stops_and_names_what_fits_the_data(
+    tmp_path: Path,
+    cli: Cli,  # noqa: F811
+    command: str,
+) -> None:
+    path = put_survey(tmp_path, NO_REQUIREMENTS)
+    before = files_of(tmp_path)
+    done = cli("run", path, "--dry-run") if command == "dry" else cli(command, path)
+    assert done.code == 2 and files_of(tmp_path) == before
+    advised = "requirements: [{k-anonymity: {k: 5}}, {distinct-l-diversity: {l: 2, sensitive: income}}"
+    assert advised in done.err and "`requirements: none` (or --no-requirements)" in done.err
+    assert "no_requirements" not in done.err
+    advice = done.err[done.err.index("`requirements: [") + 1 : done.err.index("]`") + 1]
+    (tmp_path / "plan.yaml").write_text(NO_REQUIREMENTS + advice + "\n")  # what is advised can be pasted
+    assert len(dc.Plan.load(path).requirements) == 3
+
+
+@pytest.mark.parametrize("said", ["requirements: none\n", "--no-requirements"])
+def test_a_plan_that_says_so_publishes_and_everything_tells(tmp_path: Path, cli: Cli, said: str) -> None:  # noqa: F811
+    option = [said] if said.startswith("--") else []
+    done = cli("run", put_survey(tmp_path, NO_REQUIREMENTS + ("" if option else said)), *option)
+    assert done.code == 0, done.err
+    assert "published without requirements in " in " ".join(done.err.split())
+    note = "Published without requirements: nothing had to hold before publication."
+    assert json.loads((tmp_path / "out" / "report.json").read_text())["notes"] == [note]
+    for folder in ("out", "secret"):
+        page = (tmp_path / folder / "report.html").read_text()
+        lead = page[page.index('<p class="lead">') + 16 :]
+        assert lead.startswith(note) and page.index("Published without requirements") < page.index(note)
+    again = dc.Plan.load(tmp_path / "secret" / "plan.yaml")
+    assert again.no_requirements and again.to_dict()["requirements"] == "none"
+
+
+def test_no_requirements_is_refused_where_there_are_some(tmp_path: Path, cli: Cli) -> None:  # noqa: F811
+    done = cli("run", put_survey(tmp_path), "--no-requirements")
+    assert done.code == 2 and "the plan has requirements" in done.err and not (tmp_path / "out").exists()
+
+
+def test_a_plan_without_steps_says_so(tmp_path: Path, cli: Cli) -> None:  # noqa: F811
+    done = cli("run", put_survey(tmp_path, NO_STEPS))
+    assert done.code == 2 and "`steps: none`" in done.err and "no_steps" not in done.err
+    done = cli("run", put_survey(tmp_path, NO_STEPS + "steps: none\n"))
+    assert done.code == 0 and "published without steps in " in " ".join(done.err.split())
+    assert "Published without steps" in json.loads((tmp_path / "out" / "report.json").read_text())["notes"][0]
+    assert dc.Plan.load(tmp_path / "secret" / "plan.yaml").no_steps
+
+
+@pytest.mark.parametrize("word", ["nothing", "None", "{}"])
+def test_only_the_word_none_says_none(word: str) -> None:
+    with pytest.raises(PlanError, match="or the word `none`"):
+        dc.Plan.from_dict({"requirements": word if word != "{}" else {}})
+    with pytest.raises(PlanError, match=r"measures.*expected a list, each entry on a line that starts with `- `$"):
+        dc.Plan.from_dict({"measures": "none"})
+
+
+@pytest.mark.parametrize("suffix", ["yaml", "toml", "json"])
+def test_what_is_said_survives_the_file(tmp_path: Path, suffix: str) -> None:
+    content = {"roles": {"age": "quasi"}, "steps": "none", "requirements": "none", "confirmed_other": ["x"]}
+    plan = dc.Plan.from_dict(content)
+    plan.save(tmp_path / f"plan.{suffix}")
+    again = dc.Plan.load(tmp_path / f"plan.{suffix}")
+    assert again.to_dict() == plan.to_dict() == content
+
+
+# --- in Python ---------------------------------------------------------------------------------------------------
+
+
+def test_looking_needs_no_requirements_and_writing_does(tmp_path: Path) -> None:
+    study = dc.Study(dc.Dataset(survey(), roles=ROLES), seed=7).apply(dc.RankSwap(columns=["income"], percent=10))
+    release = study.release()
+    assert not release.may_publish
+    assert "may not be published: has no requirements and does not say so" in repr(release)
+    for write in (
+        lambda: release.write(tmp_path / "out"),
+        lambda: study.release(tmp_path / "out"),
+        lambda: study.plan().run(survey(), seed=7, out=tmp_path / "out"),
+    ):
+        with pytest.raises(PlanError, match=r"write `requirements: none` \(in Python `no_requirements=True`\)"):
+            write()
+    assert not list(tmp_path.iterdir())
+    release = study.release(tmp_path / "out", no_requirements=True)
+    assert release.may_publish and "may be published without requirements)" in repr(release)
+    assert "without requirements" in release._repr_html_()
+    held = study.release(tmp_path / "held", requirements=[dc.KAnonymity(k=1)])
+    assert repr(held).endswith("may be published)")
+
+
+def test_a_study_without_steps_says_so(tmp_path: Path) -> None:
+    study = dc.Study(dc.Dataset(survey(), roles=ROLES), seed=7)
+    with pytest.raises(PlanError, match=r"`steps: none` \(in Python `no_steps=True`\)"):
+        study.release(tmp_path / "out", requirements=[dc.KAnonymity(k=1)])
+    release = study.release(tmp_path / "out", no_steps=True, no_requirements=True)
+    assert "may be published without steps and requirements)" in repr(release)
+
+
+def test_without_quasi_identifiers_the_advice_is_another() -> None:
+    numbers = dc.Dataset(survey().select("income"), roles={"income": "sensitive"})
+    plan = dc.Plan(schema=numbers.schema)
+    (told,) = unsaid(plan, numbers, made=True)
+    assert "requirements: [{distance-linkage: {columns: [income], at_most: 0.05}}]" in told
+    words = dc.Dataset(survey().select("sex"), roles={"sex": "sensitive"})
+    (told,) = unsaid(replace(plan, schema=words.schema), words, made=True)
+    assert "the role `quasi`, then require k-anonymity" in told
+
+
+# --- columns of the role other -----------------------------------------------------------------------------------
+
+OTHER = PLAN.replace("  sex: quasi\n", "  sex: other\n")
+
+
+def test_a_column_that_looks_known_stops_a_run_until_it_is_confirmed(tmp_path: Path, cli: Cli) -> None:  # noqa: F811
+    done = cli("run", put_survey(tmp_path, OTHER))
+    assert done.code == 2 and "column 'sex' has the role `other` and looks like quasi" in done.err
+    assert "`confirmed_other: [sex]`" in done.err and not (tmp_path / "out").exists()
+    assert cli("check", tmp_path / "plan.yaml").code == 2
+    done = cli("run", put_survey(tmp_path, OTHER + "confirmed_other: [sex]\n"), "--json")
+    assert done.code == 0, done.err
+    found = {column["name"]: column["notes"] for column in done.json()["columns"]}
+    assert found["sex"][-1] == "the plan confirms the role other"
+    assert json.loads((tmp_path / "out" / "report.json").read_text())["confirmed_other"] == ["sex"]
+    assert "other (confirmed)" in (tmp_path / "out" / "report.html").read_text()
+    assert "the plan confirms the role other" in (tmp_path / "secret" / "report.html").read_text()
+
+
+def test_a_column_without_a_role_stops_it_too_and_a_dropped_one_does_not(tmp_path: Path, cli: Cli) -> None:  # noqa: F811
+    bare = PLAN.replace("  sex: quasi\n", "")
+    done = cli("run", put_survey(tmp_path, bare))
+    assert done.code == 2 and "column 'sex' has no role and looks like quasi" in done.err
+    dropped = bare.replace("steps:\n", "steps:\n  - drop-identifiers: {columns: [person_id, sex]}\n")
+    assert cli("run", put_survey(tmp_path, dropped)).code == 0
+    assert "sex" not in pl.read_csv(tmp_path / "out" / "data.csv").columns
+
+
+def test_it_holds_for_studies(tmp_path: Path) -> None:
+    data = dc.Dataset(survey(), roles=ROLES | {"sex": "other"})
+    study = dc.Study(data, seed=7).apply(dc.RankSwap(columns=["income"], percent=10))
+    held = {"requirements": [dc.KAnonymity(k=1)]}
+    with pytest.raises(PlanError, match="column 'sex' has the role `other`"):
+        study.release(tmp_path / "out", **held)
+    assert "has columns that nobody confirmed" in repr(study.release(**held))
+    release = study.release(tmp_path / "out", **held, confirmed_other=["sex"])
+    assert release.plan.to_dict()["confirmed_other"] == ["sex"]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("[sx]", r"line 24 \(confirmed_other\.1\): unknown column 'sx'.*'sex'"),
+        ("[sex, age]", r"line 24 \(confirmed_other\.2\): column 'age' has the role quasi; only the role `other`"),
+        ("[4]", "expected the name of a column"),
+        ("sex", "expected a list"),
+    ],
+)
+def test_wrong_confirmations(tmp_path: Path, given: str, words: str) -> None:
+    with pytest.raises(PlanError, match=words):
+        dc.Plan.load(put_survey(tmp_path, OTHER + f"confirmed_other: {given}\n")).run(seed=1)
+
+
+def test_a_coarser_copy_keeps_what_was_confirmed(tmp_path: Path) -> None:
+    dc.Plan.load(put_survey(tmp_path, OTHER + "confirmed_other: [sex]\n")).run(seed=1)
+    (tmp_path / "coarse.yaml").write_text(
+        "from: secret\nsteps: [round: {columns: [income], base: 100}]\n"
+        "requirements: [k-anonymity: {k: 3}]\noutput: coarse\n"
+    )
+    plan = dc.Plan.load(tmp_path / "coarse.yaml")
+    assert plan.run(seed=2).plan.confirmed_other == ("sex",)
+    assert run(["run", str(tmp_path / "coarse.yaml"), "--dry-run", "--force", "-q"]) == 0
+    kept = replace(plan, steps=(), requirements=(), no_requirements=True)
+    assert kept.run(seed=2, overwrite=True).without == ("requirements",)  # the steps of the finer release count

@@ -442,6 +442,8 @@ def test_sums_are_exact_however_large_and_rounded_once() -> None:
     frame = people_frame(40).with_columns(age=pl.Series([large - i for i in range(40)]))
     with opened(frame, {"role": "sensitive", "type": "integer"}) as database:
         assert database.ask("SELECT avg(age) AS m FROM data").frame.item() == sum(large - i for i in range(40)) / 40
+        assert database.ask("SELECT sum(age) AS s FROM data").frame.item() == float(sum(large - i for i in range(40)))
+        assert database.dry_run("SELECT sum(age) AS s, count(*) AS n FROM data").errors == {"s": None, "n": 0.0}
     tenths = [0.1 * i for i in range(1, 41)]
     rng = np.random.default_rng(1)
     found = set()

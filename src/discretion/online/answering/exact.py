@@ -26,6 +26,10 @@ from discretion.online.query import Aggregate, Query
 Ints = NDArray[np.int64]
 _EXTRA = "discretion: sum "
 _NOTE = "true figures; a question that with earlier ones would determine somebody's value is refused"
+_GROUPED = (
+    "sums of whole and bounded numbers are over whole base groups of at least ten people; the answer says how many"
+)
+_LARGEST = 2**63
 _NOTHING = (
     "no base group lies in the question as a whole; ask about more people, or by the columns that made the groups"
 )
@@ -68,11 +72,12 @@ class ExactMode:
         return Told(figures)
 
     def dry_run(self, query: Query, user: str, wish: Wish) -> Estimate:  # noqa: ARG002
-        """True answers cost nothing and have no error."""
+        """True answers cost nothing and have no error; whom base groups leave out is not known beforehand."""
         cached = self._history.find_answer(query, user=user) is not None
-        return Estimate(
-            self.name, cached=cached, errors=dict.fromkeys((a.label for a in query.aggregates), 0.0), notes=(_NOTE,)
-        )
+        grouped = {a.label: a.column is not None and self._protection.is_grouped(a.column) for a in query.aggregates}
+        notes = (_NOTE, *((_GROUPED,) if any(grouped.values()) else ()))
+        errors = {label: None if partial else 0.0 for label, partial in grouped.items()}
+        return Estimate(self.name, cached=cached, errors=errors, notes=notes)
 
     def budget(self, user: str) -> TableBudget:  # noqa: ARG002
         """There is none."""
@@ -153,7 +158,7 @@ class ExactMode:
                 column = aggregate.column or ""
                 if column in told:
                     size, asked_about = int(told[column].covered[i]), int(told[column].asked[i])
-                    total = totals[column][i]
+                    total = totals[column][i] if abs(totals[column][i]) < _LARGEST else float(totals[column][i])
                     value = None if size == 0 else total / size if aggregate.function == "mean" else total
                     response = responses[column][i] if column in responses and size else Response("exact", 0.0)
                     line.append((*_told(aggregate, value, response, size), size, asked_about))

@@ -137,24 +137,36 @@ class Protection:
             self._profiles.close()
 
     def _group(self, values: dict[str, pl.Series], profiles: _Profiles) -> None:
-        """Take the groups that the ledger holds, and make groups of those who are in none."""
-        table = self._desk.table.name
-        held: dict[str, Ints] = {}
-        with self._desk.ledger.page() as page:  # nobody else makes groups meanwhile
-            for entry in self._desk.ledger.history(table, kinds=("groups",)):
+        """Take the groups that the ledger holds, make groups of those who are in none, and write them down.
+
+        Somebody else may do so meanwhile: then it is done again.
+        """
+        ledger, table = self._desk.ledger, self._desk.table.name
+        while True:
+            held: dict[str, Ints] = {}
+            last = 0
+            for entry in ledger.history(table, kinds=("groups",)):
                 about, found = unpack_groups(entry.query, entry.sets or b"")
                 held.update(dict.fromkeys(about, found))
-            new: dict[tuple[bytes, tuple[int, ...]], tuple[list[str], Ints]] = {}
-            for name, series in values.items():
-                known = self._known_in(name)
-                group = self._completed(held.get(name), series.is_not_null().to_numpy(), known, profiles)
+                last = entry.id
+            made = {
+                name: self._completed(held.get(name), series.is_not_null().to_numpy(), self._known_in(name), profiles)
+                for name, series in values.items()
+            }
+            new: dict[bytes, list[str]] = {}
+            for name, group in made.items():
                 if name not in held or not np.array_equal(group, held[name]):
-                    new.setdefault((group.tobytes(), tuple(known)), ([], group))[0].append(name)
-                self._groups[name] = BaseGroups(group, self.owner, known, len(self.owner))
-                self._sums[name] = _Sums(series, self._groups[name])
-            for names, group in new.values():
-                text, packed = pack_groups(tuple(names), group)
-                page.charge(Charge(_SERVICE, table, "groups", query=text, sets=packed))
+                    new.setdefault(group.tobytes(), []).append(name)
+            with ledger.page() as page:
+                if next(ledger.history(table, after=last, kinds=("groups",)), None) is not None:
+                    continue
+                for names in new.values():
+                    text, packed = pack_groups(tuple(names), made[names[0]])
+                    page.charge(Charge(_SERVICE, table, "groups", query=text, sets=packed))
+            break
+        for name, series in values.items():
+            self._groups[name] = BaseGroups(made[name], self.owner, self._known_in(name), len(self.owner))
+            self._sums[name] = _Sums(series, self._groups[name])
         self._atoms = {name: profiles.atoms(series, self._groups[name]) for name, series in values.items()}
 
     def _completed(self, held: Ints | None, present: NDArray[np.bool_], known: Ints, profiles: _Profiles) -> Ints:
@@ -198,6 +210,10 @@ class Protection:
         if rule == "groups" and squared:
             raise QueryRefused(f"variances of the sensitive column {squared[0]!r} are not told")
         return rule
+
+    def is_grouped(self, column: str) -> bool:
+        """Say whether true sums of a column are told by base groups."""
+        return self._rules.get(column) == "groups"
 
     def cells(self, query: Query) -> Cells:
         """Find who is in the cells of a question; reads public columns only."""
@@ -256,7 +272,7 @@ class _Sums:
 
     def __init__(self, values: pl.Series, groups: BaseGroups) -> None:
         self.present = values.is_not_null().to_numpy()
-        listed = values.to_numpy()[groups.records]
+        listed = values.fill_null(0).to_numpy()[groups.records]  # a group with a value that is gone is never told
         ends = np.cumsum(groups.size)
         self._whole = values.dtype.is_integer()
         if self._whole:  # in two halves, so that nothing overflows

@@ -58,7 +58,8 @@ def test_keys_are_made_listed_and_taken_back(service: Path, capsys: pytest.Captu
 
 
 def test_from_a_file_to_a_first_answer(service: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    service.write_text(service.read_text().replace("min_query_size: 5", "min_query_size: 2"))
+    text = service.read_text().replace("min_query_size: 5", "min_query_size: 2")
+    service.write_text(text.replace("sensitive, type: integer", "sensitive, type: number, whole: false"))
     assert run(["key", "add", str(service), "analyst", "--quiet"]) == 0
     key = capsys.readouterr().out.strip()
     process = Process(service)

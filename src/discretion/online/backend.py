@@ -107,6 +107,10 @@ class Backend(Protocol):
         """Give the numbers of the rows without a value in a column, ascending; for the audit, never for an answer."""
         ...
 
+    def column(self, table: str, name: str) -> pl.Series:
+        """Give all values of a declared column in the order of the rows; for the service, never for an answer."""
+        ...
+
     def exact(self, query: Query) -> pl.DataFrame:
         """Compute the true aggregates: group columns, then one column per aggregate; a histogram is a list."""
         ...

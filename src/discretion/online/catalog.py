@@ -71,6 +71,8 @@ class TableSpec(Declared):
     """differentially private answers use at most so many rows of a person: the first ones"""
     row_key: Name | None = None
     """column that names a row and grows with every appended row; PostgreSQL needs one, files have their order"""
+    base_columns: tuple[Name, ...] | None = Field(None, max_length=5)
+    """public columns from which the base groups of true answers are made; none: the five with the fewest values"""
     people: Name | None = None
     """name of the people that the rows are about: tables with the same one share budgets; none: people of its own"""
     adjacency: Adjacency = "add-remove"
@@ -94,6 +96,11 @@ class TableSpec(Declared):
             problems.append("two columns differ only in upper and lower case")
         if not folded:
             problems.append("every column is hidden")
+        problems += [
+            f"the base column {name!r} is not a public column"
+            for name in self.base_columns or ()
+            if name not in self.public
+        ]
         if problems:
             raise ValueError("; ".join(problems))
         return self
@@ -185,6 +192,9 @@ class ServerSpec(Declared):
     """largest request"""
     query_seconds: float = Field(30.0, gt=0)
     """longest time a question may take"""
+    answer_step_seconds: float = Field(0.1, ge=0, le=60)
+    """private answers, and refusals of them, leave so long after the question, or twice, four times … as long; 0: at
+    once, and how long an answer took may tell how many people it is over"""
     memory: str = Field("1GB", pattern=r"^\d+(\.\d+)?\s?[KMGT]i?B$")
     """memory of the embedded database"""
     threads: int | None = Field(None, ge=1)

@@ -100,6 +100,11 @@ class History:
         """The number of people so far."""
         return self._memory.people
 
+    @property
+    def insiders(self) -> list[tuple[tuple[int, ...], tuple[str, ...] | None]]:
+        """Who is known to somebody anyway, and in which columns (none: in all)."""
+        return [(known.people, known.columns) for listed in self._memory.known.values() for known in listed]
+
     def admit(
         self,
         user: str,

@@ -11,6 +11,7 @@ from discretion.online.answering.exact import ExactMode
 from discretion.online.answering.locks import Growth
 from discretion.online.answering.mode import Desk, Mode
 from discretion.online.answering.private import PrivateMode
+from discretion.online.answering.protection import Protection
 from discretion.online.answering.values import Values, tables_about
 from discretion.online.backend import Backend
 from discretion.online.catalog import ServiceSpec
@@ -46,9 +47,11 @@ class TableDesk:
         for limit in self._shared:  # add up now what everybody spent, not while the first user waits
             ledger.remaining(limit, _SERVICE)
         self.history: History | None = None
+        self._protection: Protection | None = None
         if any(isinstance(policy, ExactPolicy) for policy in policies.values()):
             self.history = History(ledger, self.table, backend.person_of_rows(name))
             self._teach(self.history)
+            self._protection = Protection(self._desk, self.history.insiders)
         self._modes = {user: self._made(policy) for user, policy in policies.items()}
         self._values = Values(self._desk, secret if lasting else None)
         self._values.note()
@@ -68,16 +71,23 @@ class TableDesk:
             added = backend.person_of_rows(name)[before:]
             if len(added) and self.history is not None:
                 self.history.extend(added, user=_SERVICE)
+            if len(added) and self._protection is not None:
+                self._protection.refresh()
             self._values.note()
         return people
+
+    def close(self) -> None:
+        """Let go of what was computed from the table."""
+        if self._protection is not None:
+            self._protection.close()
 
     def _made(self, policy: Policy) -> Mode:
         if isinstance(policy, DpPolicy):
             return PrivateMode(self._desk, policy, self._people, self._shared)
         if isinstance(policy, ExactPolicy):
-            if self.history is None:
+            if self.history is None or self._protection is None:
                 raise PlanError("true answers need a history")
-            return ExactMode(self._desk, policy, self.history)
+            return ExactMode(self._desk, policy, self.history, self._protection)
         return PerturbedMode(self._desk, policy, self._keys)
 
     def _teach(self, history: History) -> None:

@@ -85,6 +85,10 @@ class Routed:
         """Give the numbers of the rows without a value in a column."""
         return self._of(table).missing(table, column)
 
+    def column(self, table: str, name: str) -> pl.Series:
+        """Give all values of a column."""
+        return self._of(table).column(table, name)
+
     def exact(self, query: Query) -> pl.DataFrame:
         """Compute the true aggregates."""
         return self._of(query.table).exact(query)

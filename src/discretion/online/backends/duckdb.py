@@ -131,6 +131,15 @@ class DuckdbBackend:
         statement = f"SELECT rowid FROM {loaded.layout.source} WHERE {loaded.layout.column(column)} IS NULL ORDER BY 1"
         return self._numbers(loaded, Sql(statement))
 
+    def column(self, table: str, name: str) -> pl.Series:
+        """Give all values of a declared column in the order of the rows."""
+        loaded = self._of(table)
+        loaded.layout.spec.column(name)
+        statement = f"SELECT {loaded.layout.column(name)} AS found FROM {loaded.layout.source} ORDER BY rowid"
+        with loaded.connection.cursor() as cursor:
+            found: pl.Series = cursor.sql(statement).pl()["found"]
+        return found
+
     def exact(self, query: Query) -> pl.DataFrame:
         """Compute the true aggregates: group columns, then one column per aggregate; a histogram is a list."""
         loaded = self._of(query.table)

@@ -122,6 +122,18 @@ class PostgresBackend:
             found = [numbers[row[0]] for row in _run(cursor, statement + layout.always)]
         return np.array(sorted(found), np.int64)
 
+    def column(self, table: str, name: str) -> pl.Series:
+        """Give all values of a declared column in the order of the rows."""
+        import polars as pl
+
+        layout, kind = self._seen(self._of(table)), self._spec.column(name).type
+        row_key = _quoted(str(self._spec.row_key))
+        statement = f"SELECT {layout.column(name)} FROM {layout.source} WHERE " + layout.always + f" ORDER BY {row_key}"
+        with self._cursor() as cursor:
+            found = [row[0] for row in _run(cursor, statement)]
+        kinds: dict[str, Any] = {"number": pl.Float64, "integer": pl.Int64, "truth": pl.Boolean, "date": pl.Date}
+        return pl.Series(name, found, dtype=kinds.get(kind, pl.String))
+
     def exact(self, query: Query) -> pl.DataFrame:
         """Compute the true aggregates: group columns, then one column per aggregate; a histogram is a list."""
         layout = self._seen(self._of(query.table))

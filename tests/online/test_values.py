@@ -169,3 +169,42 @@ def test_two_histograms_of_one_column(policy: dict[str, Any]) -> None:
         other = "SELECT histogram(age, [0, 25, 50, 100]) AS quarters, histogram(age, [0, 50, 100]) FROM t"
         again = database.ask(other, **how)
         assert again.cached and again.frame.row(0) == (line["histogram_age"], line["halves"])
+
+
+@pytest.mark.parametrize("view", [False, True], ids=["table", "view"])
+def test_values_that_change_in_a_database_between_two_answers_are_noticed(postgres_url: str, view: bool) -> None:
+    """A value of which a sum was told changed: no answer more; other columns and appended rows do not matter."""
+    import psycopg
+
+    source = "watched_view" if view else "watched"
+    with psycopg.connect(postgres_url, autocommit=True) as base:
+        base.execute("DROP VIEW IF EXISTS watched_view")
+        base.execute("DROP TABLE IF EXISTS watched")
+        base.execute("CREATE TABLE watched (n bigint, town text, income double precision, debt double precision)")
+        base.execute("INSERT INTO watched SELECT i, chr(97 + i % 2), i * 1.37, i * 0.73 FROM generate_series(1, 40) i")
+        base.execute("CREATE VIEW watched_view AS SELECT * FROM watched")
+        columns = {
+            "town": {"role": "public", "type": "category"},
+            "income": {"role": "sensitive", "type": "number"},
+            "debt": {"role": "sensitive", "type": "number"},
+        }
+        options = {"table": "t", "row_key": "n", "columns": columns, "policy": TRUTH}
+        from discretion.online.declare import declare
+
+        spec = declare(f"{postgres_url}?table={source}", ledger=":memory:", **options)
+        with dc.StatisticalDatabase(spec) as database:
+            assert database.ask(SUM).frame.item() == pytest.approx(1.37 * 820)
+            base.execute("INSERT INTO watched VALUES (41, 'a', 5.5, 6.5)")
+            base.execute("UPDATE watched SET debt = 1000.5 WHERE n = 7")
+            assert database.ask("SELECT sum(income) AS s FROM t WHERE town = 'a'").frame.item() == pytest.approx(
+                1.37 * 420
+            )
+            base.execute("UPDATE watched SET income = 1000.5 WHERE n = 7")
+            for _ in range(2):
+                with pytest.raises(DataError, match="'income': earlier values are not what they were"):
+                    database.ask("SELECT sum(debt) AS s FROM t")
+            base.execute("UPDATE watched SET income = 7 * 1.37 WHERE n = 7")
+            assert database.ask("SELECT sum(debt) AS s FROM t").frame.item() > 1000
+            base.execute("DELETE FROM watched WHERE n = 7")
+            with pytest.raises(DataError, match="people"):
+                database.ask(SUM)

@@ -7,6 +7,7 @@ groups) gets the same figures under its own names, so that asking again never co
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
 
-Value = int | float | None | list[int | float | None]
+Value = int | float | str | None | list[int | float | None]
 _KEY_TYPES = {"integer": "Int64", "number": "Float64", "truth": "Boolean"}
 _LONG = 10_000
 """whole numbers from here on are shown with marks between the thousands"""
@@ -201,7 +202,7 @@ class Answer:
 
 def _share(part: Value, whole: Value) -> float | None:
     """Give a part of what was asked about; nothing of nobody is nothing."""
-    if isinstance(part, list) or isinstance(whole, list) or part is None or whole is None:
+    if not isinstance(part, int | float) or not isinstance(whole, int | float):
         return None
     return part / whole if whole else 0.0
 
@@ -223,7 +224,8 @@ def _number(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
     if not float(value).is_integer():
-        return f"{value:,.6g}"
+        places = max(0, 5 - math.floor(math.log10(abs(value))))
+        return f"{value:,.{places}f}".rstrip("0").rstrip(".") if places else f"{value:,.0f}"
     return f"{int(value):,}" if abs(value) >= _LONG else str(int(value))
 
 
@@ -255,6 +257,9 @@ def _key_column(name: str, values: list[Any], table: TableSpec) -> pl.Series:
 def _column(aggregate: Aggregate, values: list[Any]) -> pl.Series:
     import polars as pl
 
+    if aggregate.function == "mode":
+        found = pl.Series(aggregate.label, values, strict=False)
+        return found.cast(pl.String) if found.dtype == pl.Null else found
     whole = aggregate.function not in ("mean", "variance", "quantile")
     whole = whole and all(isinstance(item, int | None) for item in _flat(values))
     kind: Any = pl.Int64 if whole else pl.Float64

@@ -134,6 +134,10 @@ class Backend(Protocol):
         """
         ...
 
+    def version(self, table: str) -> str:
+        """Give a text that changes when the rows that the service knows are written to; "" where they cannot be."""
+        ...
+
     def refresh(self, table: str, data: Any = None) -> int:
         """Read appended rows, from the source or from a new frame; give the number of people now.
 

@@ -83,6 +83,11 @@ class ColumnSpec(Declared):
         return [*problems, *(["a category is named twice"] if len(set(self.categories)) < len(self.categories) else [])]
 
     @property
+    def keys(self) -> tuple[Scalar, ...]:
+        """The declared categories; of a truth no and yes."""
+        return self.categories or ((False, True) if self.type == "truth" else ())
+
+    @property
     def is_numeric(self) -> bool:
         """Whether sums of the column mean something (yes counts 1, no counts 0)."""
         return self.type in ("number", "integer", "truth")

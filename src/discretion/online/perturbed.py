@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _WORD = 8
 _HALVINGS = 52
-_REFUSED = ("variance", "min", "max", "quantile")
+_REFUSED = ("variance", "min", "max", "quantile", "mode")
 _TOP = (0.5, 0.3, 0.2)
 """how much the largest contributions weigh in the scale of a sum's change"""
 

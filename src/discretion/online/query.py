@@ -20,7 +20,7 @@ from discretion.errors import QueryRefused
 
 Scalar = str | int | float | bool
 Operator = Literal["=", "!=", "<", "<=", ">", ">=", "in", "between", "is-missing", "not-missing"]
-Function = Literal["count", "count-distinct", "sum", "mean", "variance", "min", "max", "quantile", "histogram"]
+Function = Literal["count", "count-distinct", "sum", "mean", "variance", "min", "max", "quantile", "mode", "histogram"]
 
 _VALUES = {"between": 2, "is-missing": 0, "not-missing": 0}
 _MOST_DEPTH = 32

@@ -176,7 +176,9 @@ class StatisticalDatabase:
         desk = self._desks[query.table]
         mode = desk.mode(name)
         with self._turns.take((name, query.table, query.digest())), desk.growth.reading():
+            desk.watch(mode)
             told = mode.ask(query, name, Wish(epsilon, error, records))
+            desk.watch(mode)
         values, low, high, covered, share = told.figures.frames(query, desk.table)
         return Answer(
             values, mode.name, low, high, told.figures.confidence, told.cost, mode.remaining(name),
@@ -225,6 +227,8 @@ class StatisticalDatabase:
         """
         if table not in self._desks:
             raise QueryRefused("unknown table")
+        if self.spec.tables[table].join is not None:
+            raise QueryRefused("a join is read anew when the service starts")
         return self._desks[table].refresh(data)
 
     def close(self) -> None:

@@ -33,6 +33,7 @@ _LARGEST = 2**63
 _NOTHING = (
     "no base group lies in the question as a whole; ask about more people, or by the columns that made the groups"
 )
+_FEW = "counts of too few people, inside or outside, are not told"
 _BOUNDED = "some figures are told as a bound or not at all, because they would narrow somebody's value too much"
 
 
@@ -66,8 +67,10 @@ class ExactMode:
             return self._by_groups(question, user, cells, told)
         admission = self._history.admit(user, question, sets, self._policy, everybody=everybody)
         found, sums = self._compute(question, admission.columns)
+        notes = (_FEW,) if len(found) > len(sets) else ()
+        found = {key: found[key] for key in found if key in sets}
         totals = {c: [sums.get(key, {}).get(c, 0.0) for key in admission.keys] for c in admission.columns}
-        figures = Figures(tuple(found), tuple(found.values()))
+        figures = Figures(tuple(found), tuple(found.values()), notes=notes)
         self._history.settle(admission, totals, lambda _: json.loads(figures.to_text()))
         return Told(figures)
 
@@ -151,6 +154,8 @@ class ExactMode:
         if known:
             asked = Query(query.table, known, query.where, query.group_by)
             public = {row[:width]: row[width:] for row in self._desk.backend.exact(asked).rows()}
+        large = [problem is None for problem in self._problems(self._protection.people_of(cells))]
+        few = (_FEW,) if not all(large) and any(a.column is None for a in query.aggregates) else ()
         parts: tuple[list[tuple[Value, ...]], ...] = ([], [], [], [], [])
         for i, key in enumerate(cells.keys):
             line: list[tuple[Value, ...]] = []
@@ -163,7 +168,8 @@ class ExactMode:
                     response = responses[column][i] if column in responses and size else Response("exact", 0.0)
                     line.append((*_told(aggregate, value, response, size), size, asked_about))
                 else:
-                    value = public[key][known.index(aggregate)] if column else int(cells.rows[i])
+                    counted = int(cells.rows[i]) if large[i] else None
+                    value = public[key][known.index(aggregate)] if column else counted
                     line.append((value, value, value, None, None))
             for part, rows in enumerate(parts):
                 rows.append(tuple(cell[part] for cell in line))
@@ -175,7 +181,7 @@ class ExactMode:
             low if bounded else None,
             high if bounded else None,
             1.0 if bounded else None,
-            (*(_extent(column, found) for column, found in told.items()), *((_BOUNDED,) if bounded else ())),
+            (*(_extent(column, found) for column, found in told.items()), *((_BOUNDED,) if bounded else ()), *few),
             covered=covered,
             asked=asked_records,
         )
@@ -187,9 +193,9 @@ class ExactMode:
         """
         columns = tuple(moments_of(query, self._desk.table))
         backend = self._desk.backend
-        groups = backend.members(query.table, query.where, query.group_by, unit="row")
         if not columns:
-            return groups, None
+            return self._counted(query), None
+        groups = backend.members(query.table, query.where, query.group_by, unit="row")
         gaps = [backend.missing(query.table, column) for column in columns]
         found = {}
         for key, members in groups.items():
@@ -198,6 +204,23 @@ class ExactMode:
                 raise QueryRefused("these columns have values for different people; ask for one of them at a time")
             found[key] = present[0]
         return found, self._people_with_a_value(gaps[0])
+
+    def _counted(self, query: Query) -> dict[GroupKey, Ints]:
+        """Give the cells of a question that adds up nothing, without listing who is in them.
+
+        Cells of too few people are left out; none left is a refusal.
+        """
+        people = self._protection.people_by_cell(query)
+        problems = dict(zip(people, self._problems(people.values()), strict=True))
+        kept = {key: np.zeros(0, np.int64) for key, wrong in problems.items() if wrong is None}
+        if problems and not kept:
+            raise QueryRefused(next(reason for reason in problems.values() if reason))
+        return kept
+
+    def _problems(self, people: Iterable[int]) -> list[str | None]:
+        """Say of numbers of people what is wrong with them: too few inside, or too few outside."""
+        everybody, least = self._desk.backend.people(self._desk.table.name), self._policy.min_query_size
+        return [size_problem(int(size), everybody, least) for size in people]
 
     def _people_with_a_value(self, gap: Ints) -> int:
         backend, name = self._desk.backend, self._desk.table.name

@@ -32,7 +32,7 @@ from discretion.online.backends.answers import group_key
 from discretion.online.catalog import TableSpec
 from discretion.online.column import ColumnSpec
 from discretion.online.ledger import Charge, unpack_sets
-from discretion.online.query import Query
+from discretion.online.query import Aggregate, Query
 
 if TYPE_CHECKING:
     import polars as pl
@@ -218,7 +218,7 @@ class Protection:
     def cells(self, query: Query) -> Cells:
         """Find who is in the cells of a question; reads public columns only."""
         profiles = self._profiles
-        if profiles is not None and query.columns_in_where() | set(query.group_by) <= profiles.columns:
+        if profiles is not None and self._fits(query):
             return profiles.cells(query)
         members = self._desk.backend.members(query.table, query.where, query.group_by, unit="row")
         label = np.full(len(self.owner), NOWHERE, np.int64)
@@ -226,6 +226,29 @@ class Protection:
             label[found] = number
         rows = np.array([len(found) for found in members.values()], np.int64)
         return Cells(tuple(members), label, rows, by_profile=False)
+
+    def _fits(self, query: Query) -> bool:
+        """Say whether the columns that choose are those of the profiles."""
+        chosen = query.columns_in_where() | set(query.group_by)
+        return self._profiles is not None and chosen <= self._profiles.columns
+
+    def people_of(self, cells: Cells) -> Ints:
+        """Count the people of each cell."""
+        if self.owner.max(initial=-1) + 1 == len(self.owner):
+            return cells.rows
+        label = cells.label
+        if cells.by_profile and self._profiles is not None:
+            label = label[self._profiles.profile]
+        pairs = np.unique(np.stack([label, self.owner])[:, label >= 0], axis=1)
+        return np.bincount(pairs[0], minlength=len(cells.keys)).astype(np.int64)
+
+    def people_by_cell(self, query: Query) -> dict[GroupKey, int]:
+        """Count the people of each cell of a question; reads public columns only."""
+        if not self._fits(query) and self.owner.max(initial=-1) + 1 == len(self.owner):  # a row is a person
+            counted = Query(query.table, (Aggregate("count"),), query.where, query.group_by)
+            return {row[:-1]: row[-1] for row in self._desk.backend.exact(counted).rows()}
+        cells = self.cells(query)
+        return dict(zip(cells.keys, self.people_of(cells).tolist(), strict=True))
 
     def told(self, column: str, cells: Cells) -> Reach:
         """Say which base groups lie in the cells."""
@@ -321,14 +344,14 @@ class _Profiles:
                 chosen.append(name)
         self.columns = frozenset(chosen)
         if not chosen:
-            self._profile, self._rows = np.zeros(rows, np.int64), np.array([rows], np.int64)
+            self.profile, self._rows = np.zeros(rows, np.int64), np.array([rows], np.int64)
             self._codes = np.zeros((1, 0), np.int64)
             return
         frame = pl.DataFrame([series[name] for name in chosen]).with_row_index(_ROW)
         grouped = frame.group_by(chosen, maintain_order=True).agg(pl.col(_ROW))
         self._rows = grouped[_ROW].list.len().to_numpy().astype(np.int64)
-        self._profile = np.zeros(rows, np.int64)
-        self._profile[grouped[_ROW].explode().drop_nulls().to_numpy()] = np.repeat(np.arange(len(grouped)), self._rows)
+        self.profile = np.zeros(rows, np.int64)
+        self.profile[grouped[_ROW].explode().drop_nulls().to_numpy()] = np.repeat(np.arange(len(grouped)), self._rows)
         self._frame = grouped.select(chosen)
         ranked = self._frame.select(pl.all().rank("dense").fill_null(0).cast(pl.Int64))
         self._ranks = {name: ranked[name].to_numpy() for name in chosen}
@@ -347,8 +370,8 @@ class _Profiles:
 
     def groups(self, left: Ints, known: Ints) -> Ints:
         """Make base groups of some records; people whom somebody knows are not counted."""
-        present = np.bincount(self._profile[left], minlength=len(self._rows)) > 0
-        profile = (np.cumsum(present) - 1)[self._profile[left]]
+        present = np.bincount(self.profile[left], minlength=len(self._rows)) > 0
+        profile = (np.cumsum(present) - 1)[self.profile[left]]
         most = int(self._owner.max(initial=0)) + 1
         pairs = ascending(profile * most + self._owner[left])
         pairs = pairs[~np.isin(pairs % most, known)] if len(known) else pairs
@@ -368,7 +391,7 @@ class _Profiles:
     def atoms(self, values: pl.Series, groups: BaseGroups) -> tuple[Ints, Ints, Ints]:
         """Give pairs of profile and group (or none), and how many records with a value each has."""
         at = np.flatnonzero(values.is_not_null().to_numpy())
-        key = self._profile[at] * (groups.count + 1) + groups.group[at] + 1
+        key = self.profile[at] * (groups.count + 1) + groups.group[at] + 1
         found, weight = np.unique(key, return_counts=True)
         return found // (groups.count + 1), found % (groups.count + 1) - 1, weight.astype(np.int64)
 

@@ -181,6 +181,19 @@ class PostgresBackend:
         found = zip(names, row[::3], row[1::3], row[2::3], strict=True)
         return {name: f"postgresql {total} {count}" if many >= FEW else "" for name, many, total, count in found}
 
+    def version(self, table: str) -> str:
+        """Add up who wrote the known rows last (`xmin`, which each update changes); of a view the values themselves."""
+        known = self._of(table)
+        if not self._is_stored:
+            return " ".join(self.digests(table, ("", *self._spec.visible), len(known.row_keys), b"").values())
+        layout, row_key = self._seen(known), _quoted(str(self._spec.row_key))
+        written = f"hashtextextended(CAST({row_key} AS text) || ' ' || CAST(xmin AS text), 0)"
+        with self._cursor() as cursor:
+            ((rows, total),) = _run(
+                cursor, f"SELECT count(*), sum({written}) FROM {layout.source} WHERE " + layout.always
+            )
+        return f"{rows} {total}"
+
     def refresh(self, table: str, data: Any = None) -> int:
         """Let rows in that were appended; rows that the service knows must still be there."""
         if data is not None:
@@ -218,8 +231,13 @@ class PostgresBackend:
             + ("%s" if schema else "current_schema()"),
             (name, schema) if schema else (name,),
         )
+        kind = Sql(
+            "SELECT CAST(relkind AS text) FROM pg_class WHERE oid = to_regclass(%s)",
+            (quoted(str(self._address.table)),),
+        )
         with self._cursor() as cursor:
             there = dict(_run(cursor, statement))
+            self._is_stored = _run(cursor, kind) == [("r",)]
         if not there:
             raise DataError(f"{self._address.name}: no table {self._address.table!r}")
         spec = self._spec

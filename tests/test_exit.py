@@ -39,7 +39,10 @@ except dc.DiscretionError as error:
 import discretion as dc
 base = dc.StatisticalDatabase(
     dc.datasets.students(), table="students", policy={"mode": "exact+audit", "min_query_size": 2},
-    columns={"major": {"role": "public", "type": "category"}, "income": {"role": "sensitive", "type": "integer"}},
+    columns={
+        "major": {"role": "public", "type": "category"},
+        "income": {"role": "sensitive", "type": "number", "whole": False},
+    },
 )
 answer = base.ask("SELECT sum(income) FROM students WHERE major = 'EE'")
 """,

@@ -329,7 +329,7 @@ def test_the_interval_audit_stands_on_base_groups() -> None:
             answer = database.ask(asked)
             assert answer.covered is not None
             told.append((answer.frame.rows(), answer.covered.rows()))
-    assert told[0] == told[1] and told[0][0][0][2] == 199
+    assert told[0] == told[1] and told[0][0][0][2] is None  # a count of all but one is not told
     low = people_frame(200).with_columns(
         age=pl.Series([i % 15 for i in range(200)]), sex=pl.lit("f"), region=pl.lit("a")
     )

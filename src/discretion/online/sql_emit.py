@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any, Literal
 
+from discretion.errors import QueryRefused
 from discretion.online.catalog import TableSpec
 from discretion.online.column import ColumnSpec
 from discretion.online.query import Aggregate, And, Condition, Everything, Filter, Not, Operator, Or, Query
@@ -167,6 +168,8 @@ def _exact(aggregate: Aggregate, layout: Layout) -> Sql:
         if layout.engine == "duckdb":
             return Sql(f"quantile_cont({value}, {layout.mark})", (aggregate.share,))
         return Sql(f"percentile_cont({layout.mark}) WITHIN GROUP (ORDER BY {value})", (aggregate.share,))
+    if aggregate.function == "mode":
+        raise QueryRefused("a mode has no true answer; it is told under differential privacy")
     function = {"sum": "sum", "mean": "avg", "variance": "var_samp", "min": "min", "max": "max"}[aggregate.function]
     return Sql(f"{function}({value})")
 

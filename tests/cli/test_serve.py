@@ -9,6 +9,7 @@ import pytest
 
 import discretion as dc
 from discretion.cli.app import run
+from discretion.online.catalog import ServiceSpec
 from discretion.online.server.access import KeyRing
 from tests.online.services import Process
 
@@ -25,6 +26,8 @@ def test_a_draft_hides_names_and_is_valid(service: Path, capsys: pytest.CaptureF
     text = service.read_text()
     assert "name: {role: hidden" in text
     assert "income: {role: sensitive" in text
+    assert "role: public," not in text, "nothing is public unless the owner says so"
+    assert "policy: noise" in text
     assert "person 1" not in text
     assert "68000" not in text
     assert run(["serve", str(service), "--check", "--json"]) == 0
@@ -58,20 +61,70 @@ def test_keys_are_made_listed_and_taken_back(service: Path, capsys: pytest.Captu
 
 
 def test_from_a_file_to_a_first_answer(service: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    service.write_text(service.read_text().replace("min_query_size: 5", "min_query_size: 2"))
     assert run(["key", "add", str(service), "analyst", "--quiet"]) == 0
     key = capsys.readouterr().out.strip()
     process = Process(service)
     url = process.start()
     try:
         with dc.connect(url, key) as connection:
-            assert connection.ask("SELECT sum(income) AS s FROM students WHERE major = 'EE'").frame.item() == 240_000
-            with pytest.raises(dc.QueryRefused):
-                connection.ask("SELECT sum(income) FROM students WHERE major = 'EE' AND sex = 'male'")
+            answer = connection.ask("SELECT count(*) AS n FROM students", epsilon=0.5)
+            assert answer.mode == "dp"
+            assert abs(answer.frame.item() - 9) < 100
+            with pytest.raises(dc.QueryRefused, match="bounds"):
+                connection.ask("SELECT sum(income) FROM students")
     finally:
         process.stop()
     assert (service.parent / "ledger.db").is_file()
     assert run(["serve", str(service), "--check", "--quiet"]) == 0
+
+
+def test_a_draft_answers_first_questions_or_says_what_is_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Yes and no are recognized, no key and no bound comes from the data, and a check names what is missing."""
+    import polars as pl
+
+    n = 4000
+    frame = pl.DataFrame(
+        {
+            "sex": ["F", "M"] * (n // 2),
+            "age": [20 + i % 50 for i in range(n)],
+            "hiv": [1] * 17 + [0] * (n - 17),
+            "alive": ["yes", "no", None, "yes"] * (n // 4),
+            "country": ["A"] * (n - 1) + ["Z"],
+            "fare": [i / 7 for i in range(n)],
+        }
+    )
+    frame.write_csv(tmp_path / "people.csv")
+    path = tmp_path / "service.yaml"
+    assert run(["serve", str(path), "--draft", str(tmp_path / "people.csv"), "--quiet"]) == 0
+    capsys.readouterr()
+    spec = ServiceSpec.load(path)
+    columns = spec.tables["people"].columns
+    assert {name: column.type for name, column in columns.items()} == {
+        "sex": "category", "age": "integer", "hiv": "truth", "alive": "truth", "country": "category", "fare": "number",
+    }  # fmt: skip
+    assert {column.role for column in columns.values()} == {"sensitive"}
+    assert not any(column.categories for column in columns.values())
+    assert run(["serve", str(path), "--check", "--json"]) == 0
+    assert list(json.loads(capsys.readouterr().out)["undeclared"]["people"]) == ["fare"]
+    with dc.StatisticalDatabase(spec) as database:
+        by_sex = database.ask("SELECT sex, count(*) AS n FROM people GROUP BY sex", user="analyst")
+        assert by_sex.frame["sex"].to_list() == ["F", "M"]
+        assert "not declared" in by_sex.notes[-1]
+        assert abs(database.ask("SELECT avg(age) AS a FROM people", user="analyst").frame.item() - 44.5) < 5
+        assert database.ask("SELECT sum(hiv) AS yes FROM people", user="analyst").mode == "dp"
+        country = database.ask("SELECT country, count(*) FROM people GROUP BY country", user="analyst")
+        assert country.frame["country"].to_list() == ["A"], "a country of one person is not told"
+        with pytest.raises(dc.QueryRefused, match="bounds"):
+            database.ask("SELECT avg(fare) FROM people", user="analyst")
+    pure = path.read_text().replace("delta: 1.0e-06, accountant: approximate, ", "")
+    path.write_text(pure.replace("# colleague", "colleague"))
+    assert run(["serve", str(path), "--check", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["undeclared"]["people"]
+    assert "categories" in found["sex"][0]
+    assert "role: public" in found["sex"][1]
+    assert "ask under dp" in found["hiv"][0]
 
 
 def test_a_draft_of_odd_columns_is_valid(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -96,7 +149,7 @@ def test_a_check_before_the_first_start(service: Path, capsys: pytest.CaptureFix
     assert run(["serve", str(service), "--check", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["ledger_entries"] == 0
     assert list(folder.iterdir()) == []
-    changed = text.replace("mode: exact+audit, min_query_size: 5", "mode: perturbed, min_query_size: 5")
+    changed = text.replace("mode: exact+audit", "mode: perturbed").replace("policy: noise", "policy: truth")
     service.write_text(changed.replace("sqlite:///ledger.db", "postgresql://127.0.0.1:1/base"))
     assert run(["serve", str(service), "--check"]) == 2
     assert "secret_file" in capsys.readouterr().err

@@ -27,15 +27,17 @@ STUDENTS: dict[str, Any] = {
     "class": {"role": "public", "type": "integer"},
     "income": {"role": "sensitive", "type": "integer", "bounds": (0, 100_000)},
 }
+INCOMES: dict[str, Any] = {**STUDENTS, "income": {"role": "sensitive", "type": "number", "whole": False}}
+"""the same for true answers: incomes that could be any number, under the linear audit"""
 TRUTH = {"mode": "exact+audit", "min_query_size": 2}
 NOISE = {"mode": "dp", "epsilon": 2.0, "epsilon_per_query": 0.5}
 CHANGED = {"mode": "perturbed", "min_query_size": 2}
 
 
 def students(policy: Any = None, **options: Any) -> dc.StatisticalDatabase:
-    return dc.StatisticalDatabase(
-        dc.datasets.students(), table="students", columns=STUDENTS, policy=policy or TRUTH, **options
-    )
+    given = policy or TRUTH
+    columns = INCOMES if given["mode"] == "exact+audit" else STUDENTS
+    return dc.StatisticalDatabase(dc.datasets.students(), table="students", columns=columns, policy=given, **options)
 
 
 class Log(AuditLog):

@@ -126,6 +126,16 @@ def test_bounded_figures_equal_a_naive_evaluator(
 
 
 @FEW
+@given(rows=samples.records())
+def test_columns_are_given_in_the_order_of_rows(opened: Open, rows: list[dict[str, Any]]) -> None:
+    backend, plain = opened(samples.table(), rows), frame(rows)
+    for name in samples.table().visible:
+        assert backend.column("people", name).to_list() == plain[name].to_list()
+    with pytest.raises(QueryRefused, match="unknown column"):
+        backend.column("people", "secret")
+
+
+@FEW
 @given(
     rows=samples.records(),
     where=samples.filters(),

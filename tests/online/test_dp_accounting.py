@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import discretion as dc
 from discretion.errors import PlanError
-from discretion.online.dp.composition import advanced, parallel, parallel_replace, sequential
+from discretion.online.dp.composition import advanced, numerical, parallel, parallel_replace, sequential
 from discretion.online.dp.price import policy_budget, policy_cost, policy_filter
 from discretion.online.policy import DpPolicy
 from discretion.privacy import accounting
@@ -192,3 +192,46 @@ def test_budgets_that_mean_nothing_are_refused() -> None:
         dc.DifferentialPrivacy(epsilon=1) + dc.DifferentialPrivacy(epsilon=1, adjacency="replace")
     with pytest.raises(PlanError, match="reaches 1"):
         dc.DifferentialPrivacy(epsilon=1, delta=0.6) + dc.DifferentialPrivacy(epsilon=1, delta=0.6)
+
+
+@pytest.mark.parametrize(("epsilon", "answers"), [(0.1, 60), (0.5, 20), (1.0, 5)])
+def test_a_fixed_batch_costs_at_most_what_theorems_say_and_at_least_the_truth(epsilon: float, answers: int) -> None:
+    """Between the exact δ of randomized responses together and the bounds that hold on paper."""
+    batch, slack = [cost(epsilon=epsilon)] * answers, 1e-5
+    found = numerical(batch, slack)
+    assert found.micro_epsilon <= advanced(batch, slack).micro_epsilon <= sequential(batch).micro_epsilon
+    assert exact_delta(epsilon, answers, found.micro_epsilon / MICRO) <= slack * (1 + 1e-9)
+    assert exact_delta(epsilon, answers, 0.98 * found.micro_epsilon / MICRO) > slack, "nearly the least"
+
+
+def test_what_cannot_be_composed_numerically() -> None:
+    with pytest.raises(PlanError, match="ρ"):
+        numerical([Cost(0, 5)], 1e-6)
+    with pytest.raises(PlanError, match="slack"):
+        numerical([Cost(5)], 0)
+    assert numerical([], 1e-6) == Cost()
+    assert numerical([Cost(1_000_000)], 1e-9) == Cost(1_000_000), "one answer is worth its ε"
+    both = numerical([Cost(100_000, 0, 10)] * 50, 1e-6)
+    assert both.nano_delta == 500 + 1000 and both.micro_epsilon < 5_000_000
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0, 6.0])
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.7])
+def test_what_a_filter_admits_keeps_its_budget_by_privacy_loss_distributions(epsilon: float, share: float) -> None:
+    """The dearest batch that a filter admits, pure answers and Gaussian noise mixed, is within (ε, δ) in truth."""
+    from dp_accounting.pld import common
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    delta, answers = 1e-6, 8
+    budget = PrivacyFilter(epsilon, delta)
+    pure = cost(epsilon=share * epsilon / answers).micro_epsilon if share else 0
+    left = budget.left(Cost(pure * answers), "zcdp").nano_rho // answers
+    assert budget.admits(Cost(pure * answers, left * answers))
+    assert not budget.admits(Cost(pure * answers, (left + 1000) * answers))
+    sigma = math.sqrt(1 / (2 * left / NANO))
+    whole = pld.from_gaussian_mechanism(sigma, value_discretization_interval=1e-3).self_compose(answers)
+    if pure:
+        worst = common.DifferentialPrivacyParameters(pure / MICRO, 0)
+        step = pld.from_privacy_parameters(worst, value_discretization_interval=1e-3)
+        whole = whole.compose(step.self_compose(answers))
+    assert whole.get_epsilon_for_delta(delta) <= epsilon

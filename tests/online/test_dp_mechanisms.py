@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from discretion.errors import PlanError, QueryRefused
 from discretion.online.column import ColumnSpec
 from discretion.online.dp import mechanisms, sensitivity
-from discretion.online.dp.groups import in_order, most_frequent
+from discretion.online.dp.groups import in_order
 from discretion.online.dp.mechanisms import LARGEST, Additive, Choice, Loss, RandomAnswer, Threshold
-from discretion.online.dp.quantiles import ExtremeValue, Quantile, scores, value_of_step
+from discretion.online.dp.quantiles import ExtremeValue, Mode, Quantile, scores, value_of_step
 from discretion.online.dp.sensitivity import Sensitivity, Unit
 
 pytest.importorskip("opendp")
@@ -189,4 +189,7 @@ def test_steps_of_integers_stand_for_integers() -> None:
 def test_choices_need_candidates_and_the_mode_is_likely() -> None:
     with pytest.raises(PlanError, match="at least one"):
         Choice(sensitivity.mode_scores(Unit()), MUCH).choose([])
-    assert most_frequent({("a",): 1, ("b",): 500}, Unit(2, "replace"), Loss.micro_epsilon(2_000_000)) == ("b",)
+    letters = ColumnSpec(role="sensitive", type="category", categories=("a", "b"))
+    mode = Mode(letters, Unit(2, "replace"), Loss.micro_epsilon(2_000_000), 0.95)
+    assert mode.find([1, 500]) == "b"
+    assert mode.count_error == math.ceil(2 * 2 / 2 * (1 + 2.0**-40) * math.log(2 / 0.05))

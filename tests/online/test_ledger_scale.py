@@ -14,7 +14,7 @@ import pytest
 
 import discretion as dc
 from discretion.errors import DataError
-from discretion.online.ledger import Charge, Cost, open_ledger, sqlite
+from discretion.online.ledger import EACH, Charge, Cost, Limit, PrivacyFilter, open_ledger, sqlite
 from discretion.online.ledger.rows import COSTS, TOTALS
 from discretion.online.query import Query
 from tests.online.ledgers import Clock, Place, place
@@ -130,16 +130,37 @@ def test_costs_are_read_from_an_index_and_entries_in_their_order_without_sorting
         f"SELECT {TOTALS} FROM ledger WHERE {COSTS} AND who = ? AND subject = ? AND time >= ? AND id <= ?": "COVERING",
         f"SELECT {TOTALS} FROM ledger WHERE {COSTS} AND subject = ? AND time >= ? AND id <= ?": "COVERING",
         f"SELECT time FROM ledger WHERE {COSTS} AND who = ? AND subject = ? AND time >= ? ORDER BY id": "COVERING",
-        "SELECT * FROM ledger WHERE subject = ? AND who = ? AND id > ? ORDER BY id LIMIT 500": "ledger_by_user",
-        "SELECT * FROM ledger WHERE subject = ? AND kind = ? AND id > ? ORDER BY id LIMIT 500": "ledger_tables",
-        "SELECT * FROM ledger WHERE id > ? AND subject = ? ORDER BY id": "ledger_by_table",
+        "SELECT * FROM ledger WHERE +subject = ? AND +who = ? AND id > ? ORDER BY id LIMIT 500": "PRIMARY KEY",
+        "SELECT * FROM ledger WHERE subject = ? AND kind = ? AND id > ? ORDER BY id LIMIT 500": "ledger_entries",
+        "SELECT * FROM ledger WHERE id > ? AND +subject = ? ORDER BY id": "PRIMARY KEY",
         "SELECT * FROM ledger WHERE subject = ? AND digest = ? AND kind = 'answer' AND who = ?": "asked",
     }
     with open_ledger(tmp_path / "ledger.db") as ledger:
         connection = ledger._store._connection  # type: ignore[attr-defined]
         for query, index in asked.items():
-            (plan,) = connection.execute(f"EXPLAIN QUERY PLAN {query}", [1] * query.count("?")).fetchall()
-            assert index in plan[-1]
+            plan = connection.execute(f"EXPLAIN QUERY PLAN {query}", [1] * query.count("?")).fetchall()
+            assert index in plan[0][-1]
+            assert len(plan) == 1 or "SELECT time" in query, "only times and costs are sorted"
+        seen: list[str] = []
+        connection.set_trace_callback(seen.append)
+        list(ledger.history("t", "ann"))
+        with ledger.page() as page:
+            list(page.entries_after(0, "t"))
+        asked_for = [text for text in seen if text.startswith("SELECT id, time, who") and "subject" in text]
+        assert len(asked_for) == 2 and all("+subject" in text for text in asked_for)
+
+
+def test_a_charge_syncs_two_pages(tmp_path: Path) -> None:
+    """The entry and one page of one index; each index more was a page more to write and to sync."""
+    limits = [Limit(PrivacyFilter(1000), table="people"), Limit(PrivacyFilter(1000), user=EACH, period="day")]
+    with open_ledger(tmp_path / "ledger.db", limits=limits) as ledger:
+        log = tmp_path / "ledger.db-wal"
+        ledger.charge("ann", "people", "a" * 64, Cost(micro_epsilon=1), query=json.dumps({"table": "t" * 80}))
+        before = log.stat().st_size
+        for _ in range(100):
+            ledger.charge("ann", "people", "a" * 64, Cost(micro_epsilon=1), query=json.dumps({"table": "t" * 80}))
+        pages = (log.stat().st_size - before) / 4120
+    assert pages / 100 < 2.5
 
 
 def test_entries_of_some_kinds_come_in_their_order(place: Place) -> None:

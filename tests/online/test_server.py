@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import socket
+import subprocess
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +17,7 @@ import schemathesis
 from hypothesis import HealthCheck, settings
 
 import discretion as dc
+from discretion.online import server
 from discretion.online.catalog import ServiceSpec
 from discretion.online.server import create_app
 from discretion.online.server.access import KeyRing, hash_key, new_key
@@ -323,3 +326,55 @@ def test_a_wrong_method_needs_a_key_too(service: Any) -> None:
     assert send(service, None, "GET", "/query").status_code == 401
     assert send(service, "ann", "GET", "/query").status_code == 405
     assert send(service, None, "POST", "/health").status_code == 405
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
+def test_the_page_writes_numbers_alike_and_draws_groups(tmp_path: Path) -> None:
+    """Large sums in full, numbers of a column with the same decimals, one bar per group, names that can be clicked."""
+    script = Path(server.__file__).with_name("page.js").read_text(encoding="utf-8")
+    frame = {
+        "columns": ["sex", "s", "mean"], "groups": 1, "confidence": 0.95, "cost": {"epsilon": 0.1}, "cached": False,
+        "rows": [["f", 1234567, 39.5], ["m", 12, 8.123456]], "low": [["f", 1234000, 38], ["m", -5, 7]],
+        "high": [["f", 1235000, 41], ["m", 20, 9]], "notes": [], "remaining": None,
+    }  # fmt: skip
+    column = {"name": "native-country", "role": "public", "type": "category", "bounds": None, "categories": []}
+    tables = [{"name": "t", "mode": "dp", "columns": [column]}]
+    told = {"tables": {"title": "T", "user": "u", "role": "analyst", "tables": tables}, "budget": {"budgets": []}}
+    (tmp_path / "run.js").write_text(
+        _BROWSER + f"const told = {json.dumps({**told, 'query': frame})};\n" + script + _CLICKS, encoding="utf-8"
+    )
+    done = subprocess.run(["node", str(tmp_path / "run.js")], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert "1,234,567" in found["figures"] and "1,234,000 to 1,235,000" in found["figures"]
+    assert "39.5000" in found["figures"] and "8.1235" in found["figures"] and "7.0000 to 9.0000" in found["figures"]
+    assert found["bars"] == 4
+    assert found["sql"].endswith('"native-country"')
+
+
+_BROWSER = """
+class Node { constructor(name) { this.name = name; this.kids = []; this.on = {}; this.more = {}; this.own = '';
+  this.value = '';
+  this.classList = { toggle() {} }; this.selectionStart = this.selectionEnd = 0; }
+  set textContent(t) { this.own = t; this.kids = []; }
+  get textContent() { return this.own + this.kids.map((k) => k.textContent).join(' '); }
+  setAttribute(k, v) { this.more[k] = v; } append(...k) { this.kids.push(...k); }
+  replaceChildren(...k) { this.kids = k; }
+  addEventListener(n, f) { this.on[n] = f; } focus() {} setRangeText(t, a, b) { this.value += t; }
+  all(name) { return this.kids.flatMap((k) => [...(k.name === name ? [k] : []), ...k.all(name)]); } }
+const nodes = {};
+const document = { getElementById: (id) => (nodes[id] ??= new Node(id)), createElement: (n) => new Node(n),
+  createElementNS: (_, n) => new Node(n), querySelectorAll: () => [] };
+const fetch = async (path) => ({ ok: true, json: async () => told[path] });
+"""
+_CLICKS = """
+(async () => {
+  const wait = () => new Promise((done) => setTimeout(done, 50));
+  document.getElementById('key').value = 'dk_x';
+  document.getElementById('sign-in').on.submit({ preventDefault() {} }); await wait();
+  document.getElementById('ask').on.submit({ preventDefault() {} }); await wait();
+  document.getElementById('tables').all('button').at(-1).on.click();
+  const bars = nodes.chart.all('rect').length;
+  console.log(JSON.stringify({ figures: nodes.figures.textContent, bars, sql: nodes.sql.value }));
+})();
+"""

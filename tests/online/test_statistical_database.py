@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -18,9 +19,12 @@ from hypothesis import strategies as st
 import discretion as dc
 from discretion.online.answers import Answer
 from discretion.online.catalog import ServiceSpec
+from discretion.online.dp import sensitivity
+from discretion.online.dp.sensitivity import Unit
+from discretion.online.ledger import Cost
 from discretion.online.query import Aggregate, Condition, Query
 from tests.online.samples import COLUMNS, VALUES, queries
-from tests.online.services import CHANGED, NOISE, STUDENTS, TRUTH, students
+from tests.online.services import CHANGED, INCOMES, NOISE, STUDENTS, TRUTH, students
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +104,8 @@ def test_min_max_quantile_and_sensitive_conditions_have_no_true_answer() -> None
 def test_rows_without_a_value_are_in_no_query_set() -> None:
     """Three people, two of them without an income: their sum would be the third one's income."""
     frame = pl.DataFrame({"g": list("aaabbbbcc"), "x": [None, None, 7.0, 1.0, 2.0, 3.0, None, 4.0, 5.0]})
-    columns = {"g": {"role": "public", "type": "category"}, "x": {"role": "sensitive", "type": "number"}}
+    x = {"role": "sensitive", "type": "number", "whole": False}
+    columns = {"g": {"role": "public", "type": "category"}, "x": x}
     with dc.StatisticalDatabase(frame, columns=columns, policy=TRUTH) as database:
         with pytest.raises(dc.QueryRefused):
             database.ask("SELECT sum(x) FROM data WHERE g = 'a'")
@@ -109,7 +114,7 @@ def test_rows_without_a_value_are_in_no_query_set() -> None:
 
 def test_columns_with_values_for_different_people_are_asked_one_by_one() -> None:
     frame = pl.DataFrame({"x": [1.0, 2.0, 3.0, 4.0, None], "y": [1.0, 2.0, 3.0, 4.0, 5.0]})
-    columns = {name: {"role": "sensitive", "type": "number"} for name in frame.columns}
+    columns = {name: {"role": "sensitive", "type": "number", "whole": False} for name in frame.columns}
     with dc.StatisticalDatabase(frame, columns=columns, policy=TRUTH) as database:
         with pytest.raises(dc.QueryRefused, match="one of them at a time"):
             database.ask("SELECT sum(x), sum(y) FROM data")
@@ -118,8 +123,8 @@ def test_columns_with_values_for_different_people_are_asked_one_by_one() -> None
 
 
 def test_the_interval_audit_tells_extremes_as_bounds() -> None:
-    """Ten values of 0 between 0 and 100: the sum 0 would tell all of them, so "at most" is told."""
-    frame = pl.DataFrame({"x": [0.0] * 10})
+    """Ten values near 0 between 0 and 100: their sum would tell all of them, so "at most" is told."""
+    frame = pl.DataFrame({"x": [i / 10 for i in range(10)]})
     columns = {"x": {"role": "sensitive", "type": "number", "bounds": (0, 100)}}
     policy = {**TRUTH, "interval_audit": True, "interval_percent": 20}
     with dc.StatisticalDatabase(frame, columns=columns, policy=policy) as database:
@@ -394,7 +399,7 @@ def grown(women: int) -> pl.DataFrame:
 
 def test_growth_keeps_the_history_and_makes_old_answers_old(tmp_path: Path) -> None:
     """After the total of EE, one more person is appended: the new total would tell her income."""
-    options: dict[str, Any] = {"table": "students", "columns": STUDENTS, "policy": TRUTH, "ledger": tmp_path / "l.db"}
+    options: dict[str, Any] = {"table": "students", "columns": INCOMES, "policy": TRUTH, "ledger": tmp_path / "l.db"}
     with dc.StatisticalDatabase(grown(0), **options) as database:
         database.ask("SELECT sum(income) FROM students WHERE major = 'EE'")
         assert database.refresh("students", grown(1)) == 10
@@ -430,7 +435,7 @@ def test_from_a_service_file(tmp_path: Path) -> None:
     (tmp_path / "service.yaml").write_text(
         "tables:\n  students:\n    source: students.csv\n    columns:\n"
         "      sex: {role: public, type: category}\n      major: {role: public, type: category}\n"
-        "      income: {role: sensitive, type: integer}\n"
+        "      income: {role: sensitive, type: number, whole: false}\n"
         "policy: {mode: exact+audit, min_query_size: 2}\nusers:\n  ann: {}\n  eve: {role: auditor}\n"
     )
     with dc.StatisticalDatabase(tmp_path / "service.yaml") as database:
@@ -450,11 +455,12 @@ def test_from_a_service_file(tmp_path: Path) -> None:
 
 def test_from_a_dataset_with_roles_and_from_a_file(tmp_path: Path) -> None:
     with dc.StatisticalDatabase(dc.datasets.students(), policy=TRUTH) as database:
-        assert database.ask("SELECT sum(income) AS s FROM data").frame.item() == 598_000
+        with pytest.raises(dc.QueryRefused, match="base group"):  # whole numbers of nine people
+            database.ask("SELECT sum(income) AS s FROM data")
         with pytest.raises(dc.QueryRefused, match="unknown column"):
             database.ask("SELECT count(DISTINCT name) FROM data")
     dc.datasets.students().frame.write_parquet(tmp_path / "s.parquet")
-    with dc.StatisticalDatabase(tmp_path / "s.parquet", columns=STUDENTS, policy=TRUTH) as database:
+    with dc.StatisticalDatabase(tmp_path / "s.parquet", columns=INCOMES, policy=TRUTH) as database:
         assert database.ask("SELECT sum(income) AS s FROM data").frame.item() == 598_000
     with pytest.raises(dc.PlanError, match="declare the `columns`"):
         dc.StatisticalDatabase(dc.datasets.students().frame)
@@ -549,7 +555,7 @@ def test_refusals_tell_the_same_whatever_the_values_are() -> None:
     def told(factor: int) -> list[str]:
         frame = dc.datasets.students().frame.with_columns(pl.col("income") * factor % 97_001)
         said = []
-        with dc.StatisticalDatabase(frame, table="students", columns=STUDENTS, policy=TRUTH) as database:
+        with dc.StatisticalDatabase(frame, table="students", columns=INCOMES, policy=TRUTH) as database:
             for where in (
                 "major = 'EE'",
                 "sex = 'male'",
@@ -565,7 +571,7 @@ def test_refusals_tell_the_same_whatever_the_values_are() -> None:
                         said.append(str(refusal))
         return said
 
-    assert told(1) == told(31) == told(0)
+    assert told(1) == told(31) == told(17)
 
 
 @pytest.fixture(scope="module", params=[TRUTH, {**NOISE, "epsilon": 1e6}, CHANGED], ids=["exact", "dp", "perturbed"])
@@ -613,3 +619,180 @@ def test_an_answer_in_a_notebook_shows_figures_errors_cost_and_budget() -> None:
         shown = database.ask("SELECT major, min(class) AS first, sum(income) AS total FROM students GROUP BY major")
         text = shown._repr_html_()
         assert ">240,000<" in text and ">1978<" in text and "Cost: nothing.<" in text and " to " not in text
+
+
+@pytest.mark.parametrize("with_sum", [False, True])
+@pytest.mark.parametrize("several", [False, True])
+def test_counts_of_few_people_are_not_told(with_sum: bool, several: bool) -> None:
+    """A country of three people is left out, alone it is refused, and so is everybody but them; rows are not people."""
+    n = 600
+    country = ["A"] * (n // 2) + ["B"] * (n // 2 - 3) + ["Z"] * 3
+    frame = pl.DataFrame({"country": country, "pay": [(i * 37) % 101 for i in range(n)], "who": range(n)})
+    options: dict[str, Any] = {}
+    if several:  # each person has four rows, so that three people have twelve
+        frame, options = pl.concat([frame] * 4), {"person": "who", "rows_per_person": 4}
+    columns = {"country": {"role": "public", "type": "category"}, "pay": {"role": "sensitive", "type": "integer"}}
+    policy = {"mode": "exact+audit", "min_query_size": 10}
+    figures = "count(*) AS n, sum(pay)" if with_sum else "count(*) AS n"
+    with dc.StatisticalDatabase(frame, table="t", columns=columns, policy=policy, **options) as database:
+        by = database.ask(f"SELECT country, {figures} FROM t GROUP BY country")
+        told = dict(by.frame.select("country", "n").drop_nulls().rows())
+        assert told == {"A": n // 2 * (4 if several else 1), "B": (n // 2 - 3) * (4 if several else 1)}
+        assert by.notes[-1] == "counts of too few people, inside or outside, are not told"
+        for condition in ("= 'Z'", "!= 'Z'"):
+            with pytest.raises(dc.QueryRefused, match="too few people"):
+                database.ask(f"SELECT count(*) FROM t WHERE country {condition}")
+        assert database.ask("SELECT count(*) AS n FROM t WHERE country = 'Y'").frame.item() == 0
+        assert [entry.kind for entry in database.history()].count("refused") == 2
+
+
+def test_truths_are_read_from_numbers_and_texts() -> None:
+    """0 and 1, yes and no are truths; a 2 is none, and is no yes."""
+    columns = {"ill": {"role": "public", "type": "truth"}}
+    for values in (
+        [1, 0, 1, None],
+        [1.0, 0.0, 1.0, float("nan")],
+        ["Yes", "no", " y ", None],
+        [True, False, True, None],
+    ):
+        frame = pl.DataFrame({"ill": values * 5})
+        with dc.StatisticalDatabase(frame, table="t", columns=columns) as database:
+            assert database.ask("SELECT sum(ill) AS n, avg(ill) AS share FROM t").frame.rows() == [(10, 2 / 3)]
+    with pytest.raises(dc.DataError, match="not of type truth"):
+        dc.StatisticalDatabase(pl.DataFrame({"ill": [0, 1, 2]}), table="t", columns=columns)
+
+
+MAJORS: dict[str, Any] = {
+    "major": {"role": "sensitive", "type": "category", "categories": ("CS", "EE", "MA")},
+    "sex": {"role": "public", "type": "category", "categories": ("f", "m")},
+    "paid": {"role": "sensitive", "type": "truth"},
+    "year": {"role": "sensitive", "type": "integer", "categories": (1, 2)},
+    "town": {"role": "public", "type": "category"},
+}
+
+
+def test_modes_of_declared_categories() -> None:
+    """Only declared categories are told, a person counts with its first rows, groups are chosen one by one."""
+    n = 300
+    frame = pl.DataFrame(
+        {
+            "who": [*range(n), *[1000] * 5000, *[1001] * 5000],
+            "major": [*(["EE"] * 200 + ["MA"] * 100), *["CS"] * 5000, *["XX"] * 5000],
+            "sex": [*(["f"] * 200 + ["m"] * 100), *["f"] * 10_000],
+            "paid": [*([True] * 250 + [False] * 50), *[False] * 10_000],
+            "year": [*([1] * 90 + [2] * 210), *[1] * 10_000],
+            "town": ["a"] * (n + 10_000),
+        }
+    )
+    policy = {"mode": "dp", "epsilon": 100, "epsilon_per_query": 10}
+    options = {"table": "t", "columns": MAJORS, "person": "who", "rows_per_person": 2}
+    with dc.StatisticalDatabase(frame, policy=policy, **options) as database:
+        answer = database.ask("SELECT mode(major) AS m, mode(paid) AS p, mode(year) FROM t")
+        assert answer.frame.rows() == [("EE", True, 2)]
+        assert answer.low is not None and answer.low["m"].item() is None
+        assert Answer.from_json(answer.to_json()).frame.rows() == answer.frame.rows()
+        by = database.ask("SELECT sex, mode(major) AS m, count(*) AS n FROM t GROUP BY sex")
+        assert by.frame.select("sex", "m").rows() == [("f", "EE"), ("m", "MA")]
+        assert "below the most frequent" in database.dry_run("SELECT mode(major) FROM t").notes[-1]
+        again = database.ask("SELECT mode(year) AS y, mode(paid), mode(major) FROM t")
+        assert again.cached and again.frame["y"].item() == 2
+        with pytest.raises(dc.QueryRefused, match="no declared categories"):
+            database.ask("SELECT mode(town) FROM t")
+        assert [entry.kind for entry in database.history()][-1] == "refused"
+    for other in (TRUTH, CHANGED):
+        with dc.StatisticalDatabase(frame, policy=other, **options) as database:
+            for column in ("major", "town"):
+                with pytest.raises(dc.QueryRefused):
+                    database.ask(f"SELECT mode({column}) FROM t")
+
+
+PEOPLE: dict[str, Any] = {"sex": {"role": "public", "type": "category", "categories": ("f", "m")}}
+VISITS: dict[str, Any] = {"cost": {"role": "sensitive", "type": "integer", "bounds": (0, 100)}}
+
+
+def joined(policy: Any, people: pl.DataFrame, visits: pl.DataFrame, **more: Any) -> dc.StatisticalDatabase:
+    tables = {
+        "people": {"columns": PEOPLE, "person": "id", "rows_per_person": 2, "people": "patients"},
+        "visits": {"columns": VISITS, "person": "who", "rows_per_person": 3, "people": "patients"},
+        "both": {"join": ("people", "visits"), **more},
+    }
+    spec = ServiceSpec(tables=tables, users={"ann": {}}, policy=policy, ledger=":memory:")
+    return dc.StatisticalDatabase(spec, data={"people": people, "visits": visits})
+
+
+def test_a_join_holds_the_pairs_of_kept_rows_of_each_person() -> None:
+    """Against a naive join: two of the people's rows, three of the visits, then the first rows of a person."""
+    rng = np.random.default_rng(5)
+    people = pl.DataFrame({"id": rng.integers(0, 60, 150), "sex": rng.choice(["f", "m"], 150)})
+    visits = pl.DataFrame({"who": rng.integers(0, 80, 400).astype(str), "cost": rng.integers(0, 101, 400)})
+    wanted: dict[str, list[int]] = {"f": [], "m": []}
+    pairs: dict[str, list[tuple[str, int]]] = {}
+    for person in range(80):
+        sexes = people.filter(pl.col("id") == person)["sex"].to_list()[:2]
+        costs = visits.filter(pl.col("who") == str(person))["cost"].to_list()[:3]
+        pairs[str(person)] = [(sex, cost) for sex in sexes for cost in costs]
+    for found in pairs.values():
+        for sex, cost in found:
+            wanted[sex].append(cost)
+    policy = {"mode": "dp", "epsilon": 10_000, "epsilon_per_query": 2000}
+    sql = "SELECT sex, count(*) AS n, sum(cost) AS s FROM both GROUP BY sex"
+    with joined(policy, people, visits) as database:
+        assert database.spec.tables["both"].rows_per_person == 6
+        told = database.ask(sql).frame
+        assert told["n"].to_list() == [len(wanted["f"]), len(wanted["m"])]
+        assert told["s"].to_list() == pytest.approx([sum(wanted["f"]), sum(wanted["m"])], abs=5)
+        database.ask("SELECT count(*) FROM people")
+        left = database.ask("SELECT count(*) FROM visits").remaining
+        assert left == Cost(4_000_000_000), "one budget of the people, whichever table is asked"
+        with pytest.raises(dc.QueryRefused, match="starts"):
+            database.refresh("both")
+    with joined(policy, people, visits, rows_per_person=1) as database:
+        assert database.ask("SELECT count(*) AS n FROM both").frame.item() == sum(
+            bool(found) for found in pairs.values()
+        )
+
+
+def test_one_person_moves_a_join_by_no_more_than_its_bound() -> None:
+    """The person with the most rows in both tables, there or not: at most 2 · 3 rows, each at most 100."""
+    people = pl.DataFrame({"id": [1, 2, 2, 2, 2], "sex": ["f", "m", "m", "f", "f"]})
+    visits = pl.DataFrame({"who": [1, *[2] * 50], "cost": [7, *[100] * 50]})
+    query = Query("both", (Aggregate("count"), Aggregate("sum", "cost")))
+    found = []
+    for keep in (True, False):
+        some = people if keep else people.filter(pl.col("id") != 2)
+        few = visits if keep else visits.filter(pl.col("who") != 2)
+        with joined(NOISE, some, few) as database:
+            (group,) = database._backend.bounded(query).values()
+            found.append((group.rows, group.figures[1].total))
+            unit = Unit.of(database.spec.tables["both"])
+    assert (found[0][0] - found[1][0], found[0][1] - found[1][1]) == (6, 600)
+    assert (sensitivity.counts(unit).l1, sensitivity.totals(unit, 0, 100).l1) == (6, 600)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"both": {"join": ("people", "nothing")}}, "names two other tables"),
+        ({"both": {"join": ("people", "visits"), "rows_per_person": 7}}, "at most 6"),
+        ({"both": {"join": ("people", "visits"), "source": "x.csv"}}, "comes from the joined tables"),
+        ({"visits": {"columns": VISITS, "people": "patients"}}, "has no `person`"),
+        ({"visits": {"columns": VISITS, "person": "who", "people": "others"}}, "same `people`"),
+        ({"visits": {"columns": PEOPLE, "person": "who", "people": "patients"}}, "rename or hide"),
+    ],
+)
+def test_joins_that_cannot_be(change: dict[str, Any], why: str) -> None:
+    tables = {
+        "people": {"columns": PEOPLE, "person": "id", "rows_per_person": 2, "people": "patients"},
+        "visits": {"columns": VISITS, "person": "who", "rows_per_person": 3, "people": "patients"},
+        "both": {"join": ("people", "visits")},
+    }
+    with pytest.raises(dc.PlanError, match=why):
+        ServiceSpec(tables={**tables, **change}, users={"ann": {}}, policy=NOISE)
+
+
+@pytest.mark.parametrize("policy", [TRUTH, CHANGED])
+def test_joins_are_answered_under_differential_privacy_only(policy: Any) -> None:
+    frame = pl.DataFrame({"id": range(30), "sex": ["f", "m"] * 15})
+    visits = pl.DataFrame({"who": range(30), "cost": range(30)})
+    with pytest.raises(dc.PlanError, match="only policies of mode dp"):
+        joined(policy, frame, visits)

@@ -25,7 +25,7 @@ tables:
     source: students.csv
     columns:
       major: {{role: public, type: category}}
-      income: {{role: sensitive, type: integer}}
+      income: {{role: sensitive, type: number, whole: false}}
 policy: {{mode: exact+audit, min_query_size: 2}}
 users: {{ann: {{key_hash: {hash}}}}}
 server: {{tls_certificate: {certificate}, tls_key: {key}}}

@@ -261,3 +261,15 @@ def test_without_a_word_the_intruder_knows_the_method(tmp_path: Path) -> None:
     assert "larger figure counts" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     with pytest.raises(dc.PlanError, match="true or false"):
         dc.Plan.from_dict({"knows_method": "perhaps"})
+
+
+def test_a_search_that_finds_its_levels_hides_no_more_than_the_levels_themselves() -> None:
+    people = dc.datasets.census(800, seed=2)
+    linkage = dc.DistanceLinkage(columns=["income", "education", "sex", "age"])
+    swap = dc.RankSwap(columns=["income"], percent=10)
+    search = dc.OptimalGeneralization(models=[dc.KAnonymity(k=2)], suppression_limit=0.5)
+    chosen = search(people, seed=1)
+    found = {name: int(level) for name, level in search.solve(people).levels.items() if level}
+    kept = dc.Generalize(levels=found)(people, seed=1).frame.height - chosen.frame.height
+    known = linkage(people, swap(chosen, seed=3)).detail
+    assert kept >= 0 and known["informed"] > 2 * known["plain"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -10,12 +12,12 @@ import polars as pl
 import pytest
 
 from discretion.online.catalog import TableSpec
+from discretion.online.column import ColumnSpec
 from discretion.online.dp import sensitivity
-from discretion.online.dp.groups import most_frequent
 from discretion.online.dp.mechanisms import Additive, Choice, Loss, RandomAnswer, Threshold
 from discretion.online.dp.plan import Ingredient
 from discretion.online.dp.price import Price, price
-from discretion.online.dp.quantiles import scores
+from discretion.online.dp.quantiles import Mode, scores
 from discretion.online.dp.sensitivity import Unit
 from discretion.online.policy import DpPolicy
 from discretion.online.query import Aggregate, Query
@@ -220,6 +222,78 @@ def test_randomized_response_keeps_its_claim() -> None:
     assert 0.9 < bound <= math.log(3)
 
 
-def test_the_mode_is_found_where_it_is_clear() -> None:
-    counts = {("a",): 500, ("b",): 10, ("c",): 0}
-    assert {most_frequent(counts, Unit(), Loss.micro_epsilon(1_000_000)) for _ in range(200)} == {("a",)}
+LETTERS = ColumnSpec(role="sensitive", type="category", categories=("a", "b", "c"))
+
+
+def law_of_a_choice(counts: Sequence[int], choice: Choice) -> np.ndarray:  # type: ignore[type-arg]
+    """Give the exact law: permute and flip for an ε, the exponential mechanism itself for a ρ.
+
+    Permute and flip chooses i with probability pᵢ·Σ (−1)^|S|/(|S| + 1)·Π pⱼ over the sets S of others, where pⱼ is the
+    exponential of how far the score lies below the best, over the scale (McKenna & Sheldon 2020).
+    """
+    weights = np.exp((np.array(counts, float) - max(counts)) / choice.scale)
+    if choice.loss.measure == "rho":
+        return np.asarray(weights / weights.sum())
+    found = []
+    for i, own in enumerate(weights):
+        others = np.delete(weights, i)
+        sets = (s for size in range(len(others) + 1) for s in itertools.combinations(others, size))
+        found.append(own * sum((-1) ** len(s) / (len(s) + 1) * math.prod(s) for s in sets))
+    return np.array(found)
+
+
+@pytest.mark.parametrize("loss", [Loss.micro_epsilon(1_000_000), Loss.nano_rho(125_000_000)], ids=["epsilon", "rho"])
+def test_a_mode_follows_its_law(loss: Loss) -> None:
+    """A scale that is a tenth off would be found."""
+    from scipy.stats import chisquare
+
+    mode, counts = Mode(LETTERS, Unit(), loss, 0.95), [4, 3, 1]
+    drawn = [mode.find(counts) for _ in range(DRAWS)]
+    seen = np.array([drawn.count(letter) for letter in "abc"])
+    law = law_of_a_choice(counts, mode._choice)
+    assert law.sum() == pytest.approx(1)
+    assert chisquare(seen, law * DRAWS).pvalue > 1e-6
+    finer = Choice(mode._choice.sensitivity, Loss(loss.measure, loss.amount * Fraction(13, 10)), monotonic=True)
+    assert chisquare(seen, law_of_a_choice(counts, finer) * DRAWS).pvalue < 1e-6
+
+
+@pytest.mark.parametrize("rows", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_a_mode_keeps_its_claim_and_half_the_noise_is_found(rows: int) -> None:
+    loss = Loss.micro_epsilon(1_000_000)
+    for adjacency, before in (("add-remove", [0, 0]), ("replace", [rows, 0])):
+        unit, after = Unit(rows, adjacency), [0, rows]  # type: ignore[arg-type]
+        choice = Mode(LETTERS, unit, loss, 0.95)._choice
+        right = best_event(chosen(choice, before, 8000), chosen(choice, after, 8000))
+        assert 0.5 < right <= EPSILON
+        wrong = Choice(choice.sensitivity, Loss.micro_epsilon(2_000_000), choice.monotonic)
+        assert best_event(chosen(wrong, before, 8000), chosen(wrong, after, 8000)) > EPSILON
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace"])
+@pytest.mark.parametrize("measure", ["epsilon", "rho"])
+def test_modes_of_several_groups_cost_no_more_than_the_loss(rows: int, adjacency: str, measure: str) -> None:
+    """All neighbors of a person with rows in two groups: the losses of the groups together, by the exact law."""
+    unit = Unit(rows, adjacency)  # type: ignore[arg-type]
+    loss = Loss("epsilon", Fraction(1)) if measure == "epsilon" else Loss("rho", Fraction(1, 8))
+    choice = Mode(LETTERS, unit, loss, 0.95)._choice
+    cells = [(group, letter) for group in range(2) for letter in range(3)]
+    people = [p for size in range(rows + 1) for p in itertools.combinations_with_replacement(cells, size)]
+    crowds = ([[0, 0, 0], [0, 0, 0]], [[3, 3, 2], [1, 0, 5]])
+
+    def law(crowd: list[list[int]], person: tuple[tuple[int, int], ...]) -> list[np.ndarray]:  # type: ignore[type-arg]
+        counts = [[n + person.count((g, i)) for i, n in enumerate(line)] for g, line in enumerate(crowd)]
+        return [law_of_a_choice(line, choice) for line in counts]
+
+    worst = 0.0
+    for crowd in crowds:
+        laws = [law(crowd, person) for person in people]
+        pairs = [(laws[0], one) for one in laws] if adjacency == "add-remove" else itertools.product(laws, laws)
+        for one, other in pairs:
+            if measure == "epsilon":
+                ranges = [np.abs(np.log(p / q)).max() for p, q in zip(one, other, strict=True)]
+                worst = max(worst, sum(ranges))
+            else:  # a choice whose log-ratios span η is η²/8 zero-concentrated
+                spans = [np.ptp(np.log(p / q)) for p, q in zip(one, other, strict=True)]
+                worst = max(worst, sum(span**2 / 8 for span in spans))
+    assert 0.6 * float(loss.amount) < worst <= float(loss.amount) * (1 + 1e-9)

@@ -91,8 +91,9 @@ class Solution:
 
     @cached_property
     def dataset(self) -> Dataset:
-        """The data at these levels, without the suppressed records (they count as `lost_records`)."""
-        return self._problem.generalized(self._node.steps)
+        """The data at these levels, without identifiers and suppressed records (these count as `lost_records`)."""
+        found = self._problem.generalized(self._node.steps)
+        return found.drop(found.having("identifier"))
 
     @property
     def words(self) -> str:

@@ -95,12 +95,18 @@ def anonymize(source: str, target: str, **options: Any) -> None:  # fmt: skip
     with progress_bar(quiet) as progress:
         solution = _solve(data, models, options, progress)
     _name_fixed(data, solution, quiet)
+    _say_dropped(data, quiet)
     written = _write(solution, data, target, options, quiet)
     gains = [] if options["levels"] else _gains(data, models, options, solution)
     _report(solution, gains, as_json, quiet, stderr=target == "-")
     _warn(solution.dataset, quiet)
     for path in written:
         say(f"written: {path}", quiet)
+
+
+def _say_dropped(data: Dataset, quiet: bool) -> None:
+    if names := data.having("identifier"):
+        say(f"identifiers are left out: {', '.join(names)}", quiet)
 
 
 def _warn(released: Dataset, quiet: bool) -> None:
@@ -193,9 +199,14 @@ def _write(solution: Solution, original: Dataset, target: str, options: dict[str
 
 def _plan(solution: Solution) -> Plan:
     """Give the plan that repeats a solution: roles and hierarchies, its levels as a step, its models as required."""
+    from dataclasses import replace
+    from types import MappingProxyType
+
+    from discretion.data.schema import Schema
     from discretion.part import parse
     from discretion.protect.identifiers import DropIdentifiers
     from discretion.release.plan import Output, Plan, Requirement, Step
+    from discretion.release.published import looks_telling
 
     data = solution.dataset.origin
     if not data.came_from:
@@ -204,7 +215,15 @@ def _plan(solution: Solution) -> Plan:
     methods = [DropIdentifiers(), search] if data.having("identifier") else [search]
     steps = tuple(Step(method, f"{number}-{method.kind}") for number, method in enumerate(methods, 1))
     required = tuple(Requirement(model) for model in search.models)
-    return Plan(data.schema, steps, requirements=required, data=data.came_from, output=Output("release"))
+    open_ = looks_telling(data, data.columns, unnamed=True)
+    columns = {**data.schema.columns} | {
+        one.column: replace(data.schema[one.column], roles=("sensitive",), has_role=True)
+        for one in open_
+        if one.role == "sensitive"
+    }  # the others stop a run until somebody has decided
+    return Plan(
+        Schema(MappingProxyType(columns)), steps, requirements=required, data=data.came_from, output=Output("release")
+    )
 
 
 def _report(solution: Solution, gains: list[Solution], as_json: bool, quiet: bool, *, stderr: bool) -> None:
@@ -284,6 +303,8 @@ def _local(
         raise PlanError(f"{options['search']} is not a method")
     with progress_bar(quiet) as progress:
         released = method(data, seed=options["seed"], progress=progress)
+    released = released.drop(released.having("identifier"))
+    _say_dropped(data, quiet)
     _warn(released, quiet)
     write_released(released, data, options["seed"], target, options, quiet)
     if not options["dry_run"]:

@@ -254,9 +254,11 @@ def write_released(
 
 
 def _name_telling(data: Dataset, quiet: bool) -> None:
-    """Name columns that nobody gave a role and that look as if they told who or in which household somebody is."""
+    """Name identifiers, and columns that nobody gave a role and that look as if they told who somebody is."""
     from discretion.data.detect import propose
 
+    if known := data.having("identifier"):
+        say(f"note: the file holds identifiers ({', '.join(known)}); `apply drop-identifiers` takes them out", quiet)
     looks = propose(data.frame.head(_LOOKED_AT))
     telling = [one for one in looks if one.role in ("identifier", "household") and not data.schema[one.column].has_role]
     if telling:

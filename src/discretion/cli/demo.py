@@ -59,6 +59,8 @@ steps:
 measures:
   - sample-uniqueness
   - distance-linkage: {columns: [income, savings]}
+  - distance-linkage:    # somebody who knows nearly everything
+      {columns: [region, age, sex, marital_status, education, occupation, income, savings]}
   - interval-risk: {columns: [income, savings], sd_share: 0.05}
   - weight-disclosure: {columns: [region]}
   - rare-values

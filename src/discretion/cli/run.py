@@ -64,6 +64,8 @@ def run_command(plan_file: str, as_json: bool, quiet: bool, **options: Any) -> N
         return
     reuse = read_decisions(options["reuse"]) if options["reuse"] else None
     release = _carry_out(plan, options["source"], options["seed_file"], quiet, reuse)
+    if not as_json and not all(finding.holds for finding in release.findings):
+        report(release, as_json, {})
     release.require()
     public, private = release.write(folder, journal, overwrite=options["force"])
     report(release, as_json, {"folder": str(public), "journal": str(private)})
@@ -211,5 +213,19 @@ def report(release: Release, as_json: bool, places: dict[str, str]) -> None:
         ]
         print_table("Requirements", ("", "requirement", "assumed attacker"), verdicts)
     averaged = (found.explain(len(release.plan.previous)) for found in release.averaging)
-    for words in filter(None, (together(release.data), *release.notes, *averaged)):
+    for words in filter(None, (_unlimited(release), together(release.data), *release.notes, *averaged)):
         say(words)
+
+
+def _unlimited(release: Release) -> str:
+    """Say which attack finds many people though no requirement limits it."""
+    from discretion.measure import as_percent
+    from discretion.release.ranking import FIND_RECORD, MANY_FOUND, rank_attacks
+
+    limited = [finding.requirement.part for finding in release.findings]
+    found = rank_attacks(item.after for item in release.measured if item.measure not in limited)
+    people = [one for one in found if one.aim == FIND_RECORD and not one.doubtful and one.gain > 0]
+    worst = max(people, key=lambda one: one.success, default=None)
+    if worst is None or worst.success <= MANY_FOUND:
+        return ""
+    return f"warning: {worst.measure} finds {as_percent(worst.success)} of the people, and no requirement limits it"

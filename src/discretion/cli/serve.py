@@ -206,7 +206,8 @@ def _ledger_file(spec: ServiceSpec) -> Path | None:
 
 
 def _check(spec: ServiceSpec, service: str, as_json: bool, quiet: bool) -> None:
-    """Open everything without writing anything."""
+    """Open everything without writing anything; say which declarations are missing, by column."""
+    from discretion.online.draft import undeclared
     from discretion.online.secret import secret_place
     from discretion.online.statistical_database import StatisticalDatabase
 
@@ -217,8 +218,10 @@ def _check(spec: ServiceSpec, service: str, as_json: bool, quiet: bool) -> None:
     entries = _check_ledger(spec)
     owners = [key.user for key in _ring(spec, service).stored()]
     keys = {user: owners.count(user) for user in spec.users}
+    missing = undeclared(spec)
     if as_json:
-        print_json({"service": "valid", "people": people, "keys": keys, "ledger_entries": entries})
+        found = {"people": people, "keys": keys, "ledger_entries": entries, "undeclared": missing}
+        print_json({"service": "valid", **found})
         return
     rows = [(name, f"{count:,}", ", ".join(spec.tables[name].visible)) for name, count in people.items()]
     print_table("Tables", ("table", "people", "columns"), rows, numeric=(1,))
@@ -228,6 +231,9 @@ def _check(spec: ServiceSpec, service: str, as_json: bool, quiet: bool) -> None:
         for user in spec.users
     ]  # fmt: skip
     print_table("Users", ("user", "role", "answers", "keys"), policies, numeric=(3,))
+    lines = [(f"{t}.{column}", text) for t, by in missing.items() for column, listed in by.items() for text in listed]
+    if lines:
+        print_table("Not declared", ("column", "what is missing, and what is refused for it"), lines)
     say(f"the service is valid; the ledger has {entries:,} entries", quiet)
 
 
@@ -258,7 +264,7 @@ def _draft(service: str, data: str, force: bool, as_json: bool, quiet: bool) -> 
     write_text(path, draft(read(data), str(relative)), overwrite=force)
     if as_json:
         print_json({"service": service})
-    say(f"wrote {service}: read it, correct roles, then `discretion serve {service} --new-key analyst`", quiet)
+    say(f"wrote {service}: read it, declare bounds and roles, then `discretion serve {service} --check`", quiet)
 
 
 @click.group()

@@ -53,7 +53,7 @@ def admit(query: Query, tables: ServiceSpec | TableSpec | Mapping[str, TableSpec
 
 
 def _check_measured(function: str, name: str, spec: ColumnSpec) -> None:
-    if function == "count-distinct":
+    if function in ("count-distinct", "mode"):
         return
     if not spec.is_numeric:
         raise QueryRefused(f"{function!r} needs numbers; {name!r} is of type {spec.type}")

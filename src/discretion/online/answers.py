@@ -7,7 +7,8 @@ groups) gets the same figures under its own names, so that asking again never co
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
 
-Value = int | float | None | list[int | float | None]
+Value = int | float | str | None | list[int | float | None]
 _KEY_TYPES = {"integer": "Int64", "number": "Float64", "truth": "Boolean"}
 _LONG = 10_000
 """whole numbers from here on are shown with marks between the thousands"""
@@ -42,12 +43,17 @@ class Figures:
     """what a reader of the answer must know"""
     price: int = 0
     """what was paid: millionths of ε or billionths of ρ; asking again for no more than this is free"""
+    covered: tuple[tuple[Value, ...], ...] | None = None
+    """records that a figure is over, where that is not everybody asked about; none within: all of them"""
+    asked: tuple[tuple[Value, ...], ...] | None = None
+    """records with a value that were asked about"""
 
     def to_text(self) -> str:
         """Write for the ledger."""
         content = {
             "keys": self.keys, "values": self.values, "low": self.low, "high": self.high,
             "confidence": self.confidence, "notes": self.notes, "price": self.price,
+            **({} if self.covered is None else {"covered": self.covered, "asked": self.asked}),
         }  # fmt: skip
         return json.dumps(content, ensure_ascii=False, allow_nan=False)
 
@@ -55,9 +61,10 @@ class Figures:
     def from_text(cls, text: str) -> Figures:
         """Read from the ledger."""
         found = json.loads(text)
-        low, high = (None if found[name] is None else _rows(found[name]) for name in ("low", "high"))
+        names = ("low", "high", "covered", "asked")
+        low, high, *reach = (None if found.get(name) is None else _rows(found[name]) for name in names)
         keys, notes = tuple(map(tuple, found["keys"])), tuple(found["notes"])
-        return cls(keys, _rows(found["values"]), low, high, found["confidence"], notes, found["price"])
+        return cls(keys, _rows(found["values"]), low, high, found["confidence"], notes, found["price"], *reach)
 
     @classmethod
     def of_frame(cls, frame: pl.DataFrame, groups: int) -> Figures:
@@ -65,25 +72,36 @@ class Figures:
         rows = frame.rows()
         return cls(tuple(row[:groups] for row in rows), tuple(row[groups:] for row in rows))
 
-    def frames(self, query: Query, table: TableSpec) -> tuple[pl.DataFrame, pl.DataFrame | None, pl.DataFrame | None]:
-        """Give values, lower and upper limits in the words of a question, groups in the order of their keys."""
+    def frames(
+        self, query: Query, table: TableSpec
+    ) -> tuple[pl.DataFrame, pl.DataFrame | None, pl.DataFrame | None, pl.DataFrame | None, pl.DataFrame | None]:
+        """Give values, lower and upper limits, numbers and shares of the records that figures are over.
+
+        In the words of a question, groups in the order of their keys.
+        """
         canonical = query.canonical()
         key_places = [canonical.group_by.index(name) for name in query.group_by]
         places = [canonical.place_of(aggregate) for aggregate in query.aggregates]
         keys = [tuple(key[i] for i in key_places) for key in self.keys]
         order = sorted(range(len(keys)), key=lambda i: _sort_key(keys[i]))
 
-        def frame(rows: Sequence[Sequence[Value]] | None) -> pl.DataFrame | None:
+        def frame(
+            rows: Sequence[Sequence[Value]] | None, column: Callable[[Aggregate, list[Any]], pl.Series] = _column
+        ) -> pl.DataFrame | None:
             if rows is None:
                 return None
             columns = [_key_column(name, [keys[i][j] for i in order], table) for j, name in enumerate(query.group_by)]
             found = zip(query.aggregates, places, strict=True)
-            return _joined([*columns, *(_column(a, [rows[i][place] for i in order]) for a, place in found)])
+            return _joined([*columns, *(column(a, [rows[i][place] for i in order]) for a, place in found)])
 
         values = frame(self.values)
         if values is None:
             raise TypeError("an answer has values")
-        return values, frame(self.low), frame(self.high)
+        share = None
+        if self.covered is not None and self.asked is not None:
+            pairs = (zip(some, most, strict=True) for some, most in zip(self.covered, self.asked, strict=True))
+            share = tuple(tuple(_share(part, whole) for part, whole in line) for line in pairs)
+        return values, frame(self.low), frame(self.high), frame(self.covered, _numbers), frame(share, _numbers)
 
 
 @dataclass(frozen=True)
@@ -117,6 +135,10 @@ class Answer:
     """what a reader must know"""
     query: Query | None = field(default=None, compare=False)
     """the question as it was understood"""
+    covered: pl.DataFrame | None = None
+    """of the shape of `frame`: how many records a figure is over, where true sums are told by base groups"""
+    share: pl.DataFrame | None = None
+    """of the shape of `frame`: the share of the records asked about that a figure is over"""
 
     def __repr__(self) -> str:
         again = ", asked before" if self.cached else ""
@@ -160,19 +182,29 @@ class Answer:
             "remaining": None if self.remaining is None else cost_json(self.remaining),
             "cached": self.cached,
             "notes": list(self.notes),
+            "covered": None if self.covered is None else [list(row) for row in self.covered.rows()],
+            "share": None if self.share is None else [list(row) for row in self.share.rows()],
         }
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> Answer:
         """Read what `to_json` wrote."""
-        frame, low, high = (_read_frame(content, name) for name in ("rows", "low", "high"))
+        parts = ("rows", "low", "high", "covered", "share")
+        frame, low, high, covered, share = (_read_frame(content, name) for name in parts)
         if frame is None:
             raise ValueError("an answer has rows")
         left = content["remaining"]
         return cls(
             frame, content["mode"], low, high, content["confidence"], cost_of(content["cost"]),
-            None if left is None else cost_of(left), content["cached"], tuple(content["notes"]),
+            None if left is None else cost_of(left), content["cached"], tuple(content["notes"]), None, covered, share,
         )  # fmt: skip
+
+
+def _share(part: Value, whole: Value) -> float | None:
+    """Give a part of what was asked about; nothing of nobody is nothing."""
+    if not isinstance(part, int | float) or not isinstance(whole, int | float):
+        return None
+    return part / whole if whole else 0.0
 
 
 def _shown(value: Any, low: Any = None, high: Any = None) -> str:
@@ -192,7 +224,8 @@ def _number(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
     if not float(value).is_integer():
-        return f"{value:,.6g}"
+        places = max(0, 5 - math.floor(math.log10(abs(value))))
+        return f"{value:,.{places}f}".rstrip("0").rstrip(".") if places else f"{value:,.0f}"
     return f"{int(value):,}" if abs(value) >= _LONG else str(int(value))
 
 
@@ -224,10 +257,21 @@ def _key_column(name: str, values: list[Any], table: TableSpec) -> pl.Series:
 def _column(aggregate: Aggregate, values: list[Any]) -> pl.Series:
     import polars as pl
 
+    if aggregate.function == "mode":
+        found = pl.Series(aggregate.label, values, strict=False)
+        return found.cast(pl.String) if found.dtype == pl.Null else found
     whole = aggregate.function not in ("mean", "variance", "quantile")
     whole = whole and all(isinstance(item, int | None) for item in _flat(values))
     kind: Any = pl.Int64 if whole else pl.Float64
     return pl.Series(aggregate.label, values, dtype=pl.List(kind) if aggregate.function == "histogram" else kind)
+
+
+def _numbers(aggregate: Aggregate, values: list[Any]) -> pl.Series:
+    """Give numbers or shares of records."""
+    import polars as pl
+
+    whole = all(isinstance(item, int | None) for item in values)
+    return pl.Series(aggregate.label, values, dtype=pl.Int64 if whole else pl.Float64)
 
 
 def _flat(values: list[Any]) -> list[Any]:
@@ -251,14 +295,16 @@ def _type_name(kind: Any) -> str:
 def _read_frame(content: dict[str, Any], part: str) -> pl.DataFrame | None:
     import polars as pl
 
-    if content[part] is None:
+    if content.get(part) is None:
         return None
     kinds: dict[str, Any] = {"integer": pl.Int64, "number": pl.Float64, "truth": pl.Boolean, "text": pl.String}
     columns = []
     for i, (name, kind) in enumerate(zip(content["columns"], content["types"], strict=True)):
         values = [row[i] for row in content[part]]
-        inner = kinds[kind.removeprefix("list of ")]
+        inner, several = kinds[kind.removeprefix("list of ")], kind.startswith("list of ")
+        if part in ("covered", "share") and i >= content["groups"]:
+            inner, several = (pl.Int64 if all(isinstance(v, int | None) for v in values) else pl.Float64), False
         if part != "rows" and any(isinstance(item, float) for item in _flat(values)):
             inner = pl.Float64
-        columns.append(pl.Series(name, values, dtype=pl.List(inner) if kind.startswith("list of ") else inner))
+        columns.append(pl.Series(name, values, dtype=pl.List(inner) if several else inner))
     return pl.DataFrame(columns)

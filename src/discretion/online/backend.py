@@ -107,6 +107,10 @@ class Backend(Protocol):
         """Give the numbers of the rows without a value in a column, ascending; for the audit, never for an answer."""
         ...
 
+    def column(self, table: str, name: str) -> pl.Series:
+        """Give all values of a declared column in the order of the rows; for the service, never for an answer."""
+        ...
+
     def exact(self, query: Query) -> pl.DataFrame:
         """Compute the true aggregates: group columns, then one column per aggregate; a histogram is a list."""
         ...
@@ -128,6 +132,10 @@ class Backend(Protocol):
 
         Columns of two tables with the same figure hold the same values: for the owner's check at the start.
         """
+        ...
+
+    def version(self, table: str) -> str:
+        """Give a text that changes when the rows that the service knows are written to; "" where they cannot be."""
         ...
 
     def refresh(self, table: str, data: Any = None) -> int:

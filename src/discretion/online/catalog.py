@@ -37,6 +37,8 @@ __all__ = [
     "Visibility",
 ]
 
+PERSON = "person of the join"
+"""column of a join that says whom a row is about"""
 Adjacency = Literal["add-remove", "replace"]
 _S = TypeVar("_S")
 
@@ -71,6 +73,10 @@ class TableSpec(Declared):
     """differentially private answers use at most so many rows of a person: the first ones"""
     row_key: Name | None = None
     """column that names a row and grows with every appended row; PostgreSQL needs one, files have their order"""
+    base_columns: tuple[Name, ...] | None = Field(None, max_length=5)
+    """public columns from which the base groups of true answers are made; none: the five with the fewest values"""
+    join: tuple[Name, Name] | None = None
+    """two declared tables about the same `people` whose rows of the same person are put together; only for mode dp"""
     people: Name | None = None
     """name of the people that the rows are about: tables with the same one share budgets; none: people of its own"""
     adjacency: Adjacency = "add-remove"
@@ -94,6 +100,11 @@ class TableSpec(Declared):
             problems.append("two columns differ only in upper and lower case")
         if not folded:
             problems.append("every column is hidden")
+        problems += [
+            f"the base column {name!r} is not a public column"
+            for name in self.base_columns or ()
+            if name not in self.public
+        ]
         if problems:
             raise ValueError("; ".join(problems))
         return self
@@ -127,14 +138,51 @@ class TableSpec(Declared):
         return count
 
     def _keys(self, name: str) -> tuple[Scalar, ...]:
-        spec = self.column(name)
-        return spec.categories or ((False, True) if spec.type == "truth" else ())
+        return self.column(name).keys
+
+
+def _joined(name: str, table: Any, given: Mapping[str, Any]) -> Any:
+    """Declare a join: the visible columns of two tables, at most as many rows of a person as both allow together.
+
+    The rows of a person in the join come from rows of that person alone: of m rows in one table and n in the other
+    there are m·n pairs, and no other person's pairs change. So the join is a table in which one person has at most m·n
+    rows, or fewer where `rows_per_person` says so (the first ones), and every sensitivity holds for it as for any other
+    table; with `replace` both tables hold other rows of the person at once.
+    """
+    if not isinstance(table, Mapping) or not isinstance(table.get("join"), list | tuple):
+        return table
+    wanted = [other for other in table["join"] if isinstance(other, str)]
+    found = [
+        one if isinstance(one, TableSpec) else TableSpec(**{"name": other, **one})
+        for other in wanted
+        if isinstance(one := given.get(other), TableSpec | Mapping)
+    ]
+    if len(table["join"]) != 2 or len(found) != 2 or any(one.join for one in found) or wanted[0] == wanted[1]:
+        raise ValueError(f"table {name!r}: `join` names two other tables of the service that are no joins")
+    problems = [f"{one.name!r} has no `person`" for one in found if one.person is None]
+    if found[0].people is None or found[0].people != found[1].people:
+        problems.append("both tables need the same `people`, so that they share one budget")
+    if found[0].adjacency != found[1].adjacency:
+        problems.append("the tables have different `adjacency`")
+    columns = [{column: one.columns[column] for column in one.visible} for one in found]
+    if twice := sorted(columns[0].keys() & columns[1].keys()):
+        problems.append(f"both have a column {twice[0]!r}; rename or hide one")
+    own = sorted(table.keys() & {"source", "columns", "person", "people", "adjacency", "row_key", "base_columns"})
+    problems += [f"`{entry}` comes from the joined tables" for entry in own]
+    most = found[0].rows_per_person * found[1].rows_per_person
+    if isinstance(rows := table.get("rows_per_person", most), int) and rows > most:
+        problems.append(f"`rows_per_person` is at most {most}, the product of the tables'")
+    if problems:
+        raise ValueError(f"table {name!r}: " + "; ".join(problems))
+    made = {"columns": columns[0] | columns[1], "person": PERSON, "people": found[0].people}
+    return {**made, "adjacency": found[0].adjacency, "rows_per_person": most, **table}
 
 
 def _with_names(given: Any) -> Any:
-    """Let the key of a table be its name."""
+    """Let the key of a table be its name; a join has the columns of its tables."""
     if not isinstance(given, Mapping):
         return given
+    given = {n: _joined(n, table, given) for n, table in given.items()}
     return {n: {"name": n, **table} if isinstance(table, Mapping) else table for n, table in given.items()}
 
 
@@ -185,6 +233,9 @@ class ServerSpec(Declared):
     """largest request"""
     query_seconds: float = Field(30.0, gt=0)
     """longest time a question may take"""
+    answer_step_seconds: float = Field(0.1, ge=0, le=60)
+    """private answers, and refusals of them, leave so long after the question, or twice, four times … as long; 0: at
+    once, and how long an answer took may tell how many people it is over"""
     memory: str = Field("1GB", pattern=r"^\d+(\.\d+)?\s?[KMGT]i?B$")
     """memory of the embedded database"""
     threads: int | None = Field(None, ge=1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, model_validator
 
@@ -11,9 +11,14 @@ from discretion.errors import QueryRefused
 from discretion.online.declared import Declared
 from discretion.online.query import Scalar
 
+if TYPE_CHECKING:
+    import polars as pl
+
 Visibility = Literal["public", "sensitive", "hidden"]
 ColumnType = Literal["number", "integer", "category", "truth", "date"]
 
+FEWEST_VALUES = 12
+"""columns of fewer different values are asked about under differential privacy only"""
 _STEPS = 2**16
 _MOST_STEPS = 2**32
 _MOST_CODE = 2**52
@@ -35,6 +40,9 @@ class ColumnSpec(Declared):
     """number, integer, category (text), truth (yes or no), date"""
     bounds: tuple[float, float] | None = None
     """smallest and largest value of a number; differential privacy moves values outside to the nearer bound"""
+    whole: bool | None = None
+    """whether a number is a whole one; none: looked up in the data. True sums of whole numbers are told by base groups
+    only; `false` confirms that whole values in the data are an accident, and single units tell nothing"""
     resolution: float | None = Field(None, gt=0)
     """unit of fixed-point sums; default: 1 for integers, else the power of two that gives 65,536 steps or more"""
     grid: int = Field(256, ge=2, le=65_536)
@@ -47,6 +55,8 @@ class ColumnSpec(Declared):
     @model_validator(mode="after")
     def _fits(self) -> ColumnSpec:
         problems = [*self._bound_problems(), *self._category_problems()]
+        if self.whole is not None and self.type != "number":
+            problems.append(f"`whole` belongs to numbers, not to type {self.type}")
         if problems:
             raise ValueError("; ".join(problems))
         return self
@@ -73,6 +83,11 @@ class ColumnSpec(Declared):
         return [*problems, *(["a category is named twice"] if len(set(self.categories)) < len(self.categories) else [])]
 
     @property
+    def keys(self) -> tuple[Scalar, ...]:
+        """The declared categories; of a truth no and yes."""
+        return self.categories or ((False, True) if self.type == "truth" else ())
+
+    @property
     def is_numeric(self) -> bool:
         """Whether sums of the column mean something (yes counts 1, no counts 0)."""
         return self.type in ("number", "integer", "truth")
@@ -80,12 +95,32 @@ class ColumnSpec(Declared):
     @property
     def is_yes_or_no(self) -> bool:
         """Whether a value is one of two: a truth, or an integer between bounds one apart."""
-        return self.type == "truth" or (self.type == "integer" and self.bounds is not None and self._whole_values <= 2)
+        return self.type == "truth" or (self.type == "integer" and self.bounds is not None and self.whole_values <= 2)
 
     @property
-    def _whole_values(self) -> int:
+    def whole_values(self) -> int:
+        """How many whole numbers lie between the bounds."""
         lower, upper = self.required_limits()
         return math.floor(upper) - math.ceil(lower) + 1
+
+    def is_whole(self, values: pl.Series) -> bool:
+        """Say whether values are whole: integers, and numbers that are whole unless the owner says otherwise."""
+        if self.type == "number":
+            return self.whole is not False and bool((values == values.floor()).all())
+        return self.type == "integer"
+
+    def has_few_values(self, values: pl.Series) -> bool:
+        """Say whether a column has so few different values that sums tell single ones: yes or no, fewer than 12.
+
+        In a table of fewer than 24 people: fewer than half as many as people.
+        """
+        if self.is_yes_or_no:
+            return True
+        if self.bounds is not None and self.is_whole(values) and self.whole_values < FEWEST_VALUES:
+            return True
+        present = values.drop_nulls()
+        different = present.n_unique()
+        return different < min(FEWEST_VALUES, -(-len(present) // 2)) or different <= 2 < len(present)
 
     @property
     def limits(self) -> tuple[float, float] | None:

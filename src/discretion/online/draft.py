@@ -5,54 +5,116 @@ from __future__ import annotations
 from pathlib import Path
 
 from discretion.data.dataset import Dataset
-from discretion.data.detect import propose
+from discretion.data.detect import Proposal, propose
+from discretion.data.words import parts_of
+from discretion.online.catalog import ServiceSpec, TableSpec
 from discretion.online.declare import type_of
 from discretion.online.declared import checked_name
+from discretion.online.policy import DpPolicy, ExactPolicy, Policy
 
 _HEAD = """\
 # A statistical database. Nothing below was proven: read every line before you let anybody ask.
-#   role   public: anybody may know it, it may choose who is counted
-#          sensitive: only sums, means and the like of it; hidden: does not exist for analysts
-#   bounds smallest and largest value you declare (do not look them up in the data); `dp` needs them
+#   role   sensitive: only figures about many people; hidden: does not exist for analysts
+#          public: say so only of what anybody may know of anybody; only public columns choose who is in a true answer
+#   bounds smallest and largest value you declare (do not look them up in the data); sums and means under `dp` need them
+#   categories  the keys of groups, if they are public; without them groups of few people are not shown under `dp`
 title: Statistical database
 tables:
 """
+_TABLE = """\
+    # person: COLUMN                # whom a row is about, when somebody can have several rows (see rows_per_person)
+    epsilon: 1.0                    # budget of all users together, for ever
+    delta: 1.0e-06
+    columns:"""
 _TAIL = """\
 policies:
-  truth: {mode: exact+audit, min_query_size: 5}
-  noise: {mode: dp, epsilon: 1.0, epsilon_per_query: 0.1, period: ever}
-policy: truth
+  noise: {mode: dp, epsilon: 1.0, delta: 1.0e-06, accountant: approximate, epsilon_per_query: 0.1, period: ever}
+  truth: {mode: exact+audit, min_query_size: 10}
+policy: noise
 users:
   analyst: {}
-  # colleague: {policy: noise}
+  # colleague: {policy: truth}      # true answers: only for columns that you declare public, and under limits
   auditor: {role: auditor}
 ledger: sqlite:///ledger.db
 server: {host: 127.0.0.1, port: 8000}
 """
+_AGES = {"age", "ages", "edad", "edat", "eta", "idade", "alter"}
 
 
 def draft(data: Dataset, source: str) -> str:
-    """Write a service file: identifiers hidden, proposed quasi-identifiers public, all other columns sensitive.
+    """Write a service file: answers under differential privacy, identifiers hidden, every other column sensitive.
+
+    Nothing is public before the owner says so: no role, no key of a group, no bound is taken from the data. Only the
+    bounds of a column that is called age come from its name.
 
     Examples
     --------
     >>> import discretion as dc
-    >>> draft(dc.datasets.students(), "students.csv").splitlines()[9].strip().partition("  #")[0]
-    'name: {role: hidden, type: category}'
+    >>> [line.strip().partition("  #")[0] for line in draft(dc.datasets.students(), "students.csv").splitlines()[13:15]]
+    ['name: {role: hidden, type: category}', 'sex: {role: sensitive, type: category}']
     """
-    lines = [f"  {_quoted(_name(source))}:", f"    source: {_quoted(source)}", "    columns:"]
+    lines = [f"  {_quoted(_name(source))}:", f"    source: {_quoted(source)}", _TABLE]
     seen: set[str] = set()
     for proposal in propose(data):
         if not _usable(proposal.column) or proposal.column.casefold() in seen:
             lines.append(f"      # left out, rename it in the data first: {proposal.column!a}")
             continue
         seen.add(proposal.column.casefold())
-        role = "hidden" if proposal.role in ("identifier", "household", "weight") else "sensitive"
-        role = "public" if {"quasi", "stratum"} & set(proposal.roles) else role
-        kind = type_of(data, proposal.column)
-        reason = " ".join(proposal.reason.split())
-        lines.append(f"      {_quoted(proposal.column)}: {{role: {role}, type: {kind}}}  # {reason}")
+        lines.append("      " + _column(proposal, type_of(data, proposal.column)))
     return _HEAD + "\n".join(lines) + "\n" + _TAIL
+
+
+def _column(proposal: Proposal, kind: str) -> str:
+    hidden = proposal.role in ("identifier", "household", "weight")
+    declared, reason = f"role: {'hidden' if hidden else 'sensitive'}, type: {kind}", " ".join(proposal.reason.split())
+    if not hidden and kind in ("number", "integer"):
+        if set(parts_of(proposal.column)) & _AGES:
+            declared += ", bounds: [0, 120]"
+        else:
+            reason += "; sums and means need `bounds: [LOWEST, HIGHEST]`"
+    elif {"quasi", "stratum"} & set(proposal.roles):
+        reason += "; public only if you say so"
+    return f"{_quoted(proposal.column)}: {{{declared}}}  # {reason}"
+
+
+def undeclared(spec: ServiceSpec) -> dict[str, dict[str, list[str]]]:
+    """Say by table and column which declaration is missing for the questions that users would ask first.
+
+    Reads the declarations only. What is missing is no fault: such questions are refused, or lack small groups.
+
+    Examples
+    --------
+    >>> from discretion.online.service_file import parse_service
+    >>> tables = "tables: {t: {columns: {age: {role: sensitive, type: integer}}}}"
+    >>> text = f"{tables}\\npolicy: {{mode: dp, epsilon: 1}}\\nusers: {{ann: {{}}}}"
+    >>> undeclared(parse_service(text))
+    {'t': {'age': ['no `bounds`: sums, means and quantiles are refused under dp']}}
+    """
+    found: dict[str, dict[str, list[str]]] = {}
+    for user, one in spec.users.items():
+        for name in spec.tables_for(user) if one.role != "auditor" else ():
+            table, policy = spec.tables[name], spec.policy_for(user, name)
+            for column in table.visible:
+                for text in _wanting(table, column, policy):
+                    listed = found.setdefault(name, {}).setdefault(column, [])
+                    listed += [text] if text not in listed else []
+    return found
+
+
+def _wanting(table: TableSpec, column: str, policy: Policy) -> list[str]:
+    spec = table.columns[column]
+    if isinstance(policy, DpPolicy):
+        if spec.is_numeric:
+            return [] if spec.limits else ["no `bounds`: sums, means and quantiles are refused under dp"]
+        if spec.categories or policy.accountant != "pure":
+            return []
+        return ["no `categories`, and a policy without δ: GROUP BY is refused under dp"]
+    if spec.role == "public":
+        return []
+    if spec.is_yes_or_no and isinstance(policy, ExactPolicy):
+        return ["yes or no: there are no true sums of it, and it chooses nobody; ask under dp"]
+    what = "" if spec.is_numeric else " and GROUP BY"
+    return [f"not `role: public`: WHERE{what} by it is refused in mode {policy.mode}"]
 
 
 def _usable(column: str) -> bool:

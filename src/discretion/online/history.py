@@ -100,6 +100,11 @@ class History:
         """The number of people so far."""
         return self._memory.people
 
+    @property
+    def insiders(self) -> list[tuple[tuple[int, ...], tuple[str, ...] | None]]:
+        """Who is known to somebody anyway, and in which columns (none: in all)."""
+        return [(known.people, known.columns) for listed in self._memory.known.values() for known in listed]
+
     def admit(
         self,
         user: str,
@@ -175,7 +180,7 @@ class History:
             if len(members) and (members[0] < 0 or members[-1] >= len(self._memory.owner)):
                 raise DataError(f"a query set names a record outside 0 … {len(self._memory.owner) - 1}")
             problem = size_problem(
-                self._people_in(members), self.people if everybody is None else everybody, policy.min_query_size
+                self.people_in(members), self.people if everybody is None else everybody, policy.min_query_size
             )
             if problem is not None:
                 return problem, moments
@@ -185,7 +190,7 @@ class History:
                 return problem, moments
         return None, moments
 
-    def _people_in(self, members: Ints) -> int:
+    def people_in(self, members: Ints) -> int:
         """Count the people of a set of records."""
         if self.people == len(self._memory.owner):
             return len(members)

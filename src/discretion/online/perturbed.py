@@ -2,7 +2,8 @@
 
 Every row has a secret key; the keys of the rows in a cell, added up, are the cell's key, which decides its change. Two
 questions that choose the same rows get the same figure, however they are worded, and asking again averages nothing
-out. Weaker than the other modes: there is no bound on what many different answers tell together.
+out. Rows without a value do not matter for a sum: whoever adds them to a question hears the same figure. Weaker than
+the other modes: nothing is guaranteed about what different answers tell together.
 """
 
 from __future__ import annotations
@@ -24,14 +25,16 @@ from discretion.online.admit import admit
 from discretion.online.backend import Backend, GroupKey, table_of
 from discretion.online.catalog import TableSpec
 from discretion.online.policy import PerturbedPolicy
-from discretion.online.query import Aggregate, And, Condition, Filter, Function, Query
+from discretion.online.query import Aggregate, And, Condition, Filter, Query
 
 if TYPE_CHECKING:
     import polars as pl
 
 _WORD = 8
 _HALVINGS = 52
-_REFUSED = ("variance", "min", "max", "quantile")
+_REFUSED = ("variance", "min", "max", "quantile", "mode")
+_TOP = (0.5, 0.3, 0.2)
+"""how much the largest contributions weigh in the scale of a sum's change"""
 
 
 @dataclass
@@ -129,16 +132,25 @@ class Perturbation:
         return true + min(place, len(law) - 1) - low
 
     def total(
-        self, true: float, largest: float, members: NDArray[np.int64], rows: int, purpose: str, *, whole: bool = False
+        self,
+        values: NDArray[np.float64],
+        typical: float,
+        members: NDArray[np.int64],
+        rows: int,
+        purpose: str,
+        *,
+        whole: bool = False,
     ) -> float:
-        """Give a sum, moved by up to `magnitude_percent` of its largest contribution.
+        """Give a sum, moved by up to `magnitude_percent` of its largest contributions, or of a typical value.
 
-        Sums of whole numbers (`whole`) move by up to `deviation` at least, as counts do: less than one half would be
-        rounded away by whoever knows that they are whole, and the true sum of yes and no would stand there.
+        Ten zeros are moved too: their sum would tell all ten. Sums of whole numbers (`whole`) move by up to `deviation`
+        at least, as counts do: less than one half would be rounded away by whoever knows that they are whole.
         """
-        reach = largest * self.policy.magnitude_percent / 100
+        largest = -np.sort(-np.abs(values))[: len(_TOP)]
+        scale = max(float(largest @ np.array(_TOP[: len(largest)])), typical)
+        reach = scale * self.policy.magnitude_percent / 100
         place = 2 * self.keys.draw(members, rows, purpose) - 1
-        return true + place * (max(reach, float(self.policy.deviation)) if whole else reach)
+        return math.fsum(values.tolist()) + place * (max(reach, float(self.policy.deviation)) if whole else reach)
 
     def rounded(self, value: float) -> float:
         """Round to the nearest multiple of the base, halves away from zero."""
@@ -148,11 +160,46 @@ class Perturbation:
         return math.copysign(math.floor(abs(value) / base + 0.5) * base, value)
 
 
-def perturb(query: Query, backend: Backend, policy: PerturbedPolicy, keys: CellKeys) -> pl.DataFrame:
+@dataclass
+class Measured:
+    """The values of a table's columns, read once for all questions until the table grows."""
+
+    backend: Backend
+    table: TableSpec
+    _found: dict[str, tuple[int, bool, NDArray[np.float64], float]] = field(default_factory=dict, repr=False)
+
+    def of(self, column: str) -> tuple[NDArray[np.float64], float]:
+        """Give the values, missing as NaN, and the mean of their sizes; refuse columns of few different values."""
+        rows = self.backend.rows(self.table.name)
+        if column not in self._found or self._found[column][0] != rows:
+            self._found[column] = (rows, *self._read(column))
+        _, few, numbers, typical = self._found[column]
+        if few:
+            raise QueryRefused(f"{column!r} has few different values; it is not answered with perturbed figures")
+        return numbers, typical
+
+    def _read(self, column: str) -> tuple[bool, NDArray[np.float64], float]:
+        import polars as pl
+
+        spec, values = self.table.column(column), self.backend.column(self.table.name, column)
+        few = spec.role == "sensitive" and spec.has_few_values(values)
+        numbers = values.cast(pl.Float64).to_numpy() if spec.is_numeric else np.zeros(0)
+        sizes = np.abs(numbers[~np.isnan(numbers)])
+        return few, numbers, float(sizes.mean()) if len(sizes) else 0.0
+
+
+def perturb(
+    query: Query, backend: Backend, policy: PerturbedPolicy, keys: CellKeys, measured: Measured | None = None
+) -> pl.DataFrame:
     """Answer counts, sums, means and histograms with perturbed figures; small cells are refused or missing.
 
     A figure over fewer people than `min_query_size`, or over all but so few, is missing; without groups the question is
-    refused. Refusals depend on public columns only. Figures are not additive: groups need not add up to the total.
+    refused. A mean is the told sum over the told count, so that it tells nothing beside them; sums stay between the
+    bounds times the told count. Refusals depend on public columns and declarations, and on whether a column has few
+    different values. Figures are not additive: groups need not add up to the total.
+
+    Guarantees nothing: with answers to twice as many questions as people an attacker finds values to within a quarter
+    of their spread (the documentation states the figures). Not offered for yes or no and for few different values.
 
     References
     ----------
@@ -170,17 +217,35 @@ def perturb(query: Query, backend: Backend, policy: PerturbedPolicy, keys: CellK
     100.0
     """
     table = table_of(backend.tables, query.table)
+    cells = large_cells(query, backend, policy, measured or Measured(backend, table))
+    change = Perturbation(policy, keys)
+    return _Cells(admit(query, table), table, backend, change, frozenset(cells.large), cells.measured).frame(cells.keys)
+
+
+@dataclass(frozen=True)
+class Large:
+    """Which cells of a question are told."""
+
+    keys: list[GroupKey]
+    large: list[GroupKey]
+    measured: Measured
+
+
+def large_cells(query: Query, backend: Backend, policy: PerturbedPolicy, measured: Measured) -> Large:
+    """Refuse what has no perturbed answer, and find the cells that are large enough."""
+    table = measured.table
     question = admit(query, table)
     for aggregate in question.aggregates:
         if aggregate.function in _REFUSED:
             raise QueryRefused(f"{aggregate.function!r} shows single values; it is not answered with perturbed figures")
-    change = Perturbation(policy, keys)
+        if aggregate.column is not None:
+            measured.of(aggregate.column)
     people = backend.members(question.table, question.where, question.group_by)
     everybody = backend.people(question.table)
     large = [key for key in _sorted(people) if _is_large(len(people[key]), everybody, policy)]
     if not question.group_by and not large:
         raise QueryRefused("the question is about too few people, or about all but too few")
-    return _Cells(question, table, backend, change, frozenset(large)).frame(_sorted(people))
+    return Large(_sorted(people), large, measured)
 
 
 def _is_large(size: int, everybody: int, policy: PerturbedPolicy) -> bool:
@@ -203,6 +268,7 @@ class _Cells:
     backend: Backend
     change: Perturbation
     large: frozenset[GroupKey]
+    measured: Measured
 
     def frame(self, keys: Sequence[GroupKey]) -> pl.DataFrame:
         """Give one line per group, a column per figure."""
@@ -221,38 +287,35 @@ class _Cells:
     def _rows(self, where: Filter) -> dict[GroupKey, NDArray[np.int64]]:
         return self.backend.members(self.query.table, where, self.query.group_by, unit="row")
 
-    def _figures(self, aggregate: Aggregate) -> dict[GroupKey, float]:
+    def _figures(self, aggregate: Aggregate) -> dict[GroupKey, float | None]:
         cells = self._rows(self.query.where)
-        exact = self._exact(aggregate)
-        return {key: self._one(aggregate, exact[key], cells[key]) for key in self.large if key in exact}
-
-    def _one(self, aggregate: Aggregate, figures: Sequence[Any], cell: NDArray[np.int64]) -> float:
-        rows, change = self.backend.rows(self.query.table), self.change
-        column = aggregate.column or ""
-        if aggregate.function == "count":
-            return change.rounded(change.count(int(figures[0]), cell, rows))
-        if aggregate.function == "count-distinct":
-            return change.rounded(change.count(int(figures[0]), cell, rows, f"distinct {column}"))
-        low, high, total, mean = (0.0 if value is None else float(value) for value in figures)
-        kind = self.table.column(column).type
-        largest = 1.0 if kind == "truth" else max(abs(low), abs(high))
-        whole = kind in ("integer", "truth")
-        moved = change.total(total, largest, cell, rows, f"sum {column}", whole=whole)
-        if aggregate.function == "sum":
-            return change.rounded(moved)
-        return change.rounded(mean + (moved - total) / len(cell))
-
-    def _exact(self, aggregate: Aggregate) -> dict[GroupKey, Sequence[Any]]:
-        column = aggregate.column
-        wanted: tuple[Aggregate, ...] = (Aggregate(aggregate.function, column, name="figure_0"),)
         if aggregate.function in ("sum", "mean"):
-            numeric = self.table.column(column or "").type != "truth"
-            functions: tuple[Function, ...] = ("min", "max", "sum", "mean")
-            functions = functions if numeric else ("mean", "mean", "sum", "mean")
-            wanted = tuple(Aggregate(f, column, name=f"figure_{i}") for i, f in enumerate(functions))
-        found = self.backend.exact(Query(self.query.table, wanted, self.query.where, self.query.group_by))
-        width = len(self.query.group_by)
-        return {tuple(row[:width]): row[width:] for row in found.iter_rows()}
+            return {key: self._sum(aggregate, cells[key]) for key in self.large}
+        counts = {key: len(cell) for key, cell in cells.items()}
+        purpose = "count"
+        if aggregate.function == "count-distinct":
+            asked = Query(self.query.table, (aggregate,), self.query.where, self.query.group_by)
+            width = len(self.query.group_by)
+            counts = {tuple(row[:width]): int(row[width]) for row in self.backend.exact(asked).iter_rows()}
+            purpose = f"distinct {aggregate.column}"
+        rows, change = self.backend.rows(self.query.table), self.change
+        return {key: change.rounded(change.count(counts[key], cells[key], rows, purpose)) for key in self.large}
+
+    def _sum(self, aggregate: Aggregate, cell: NDArray[np.int64]) -> float | None:
+        """Give a sum, or a mean as the told sum over the told count; both are of the records with a value."""
+        rows, change, column = self.backend.rows(self.query.table), self.change, aggregate.column or ""
+        values, typical = self.measured.of(column)
+        present = cell[~np.isnan(values[cell])]
+        spec = self.table.column(column)
+        whole = spec.type != "number" or spec.whole is True
+        count = change.rounded(change.count(len(present), present, rows))
+        total = change.total(values[present], typical, present, rows, f"sum {column}", whole=whole)
+        if spec.limits is not None:
+            total = min(max(total, spec.limits[0] * count), spec.limits[1] * count)
+        total = change.rounded(total)
+        if aggregate.function == "sum":
+            return total
+        return total / count if count else None
 
     def _histogram(self, aggregate: Aggregate) -> dict[GroupKey, list[float | None]]:
         """Count each bin as the cell it is: the same rows, chosen in another way, have the same count."""

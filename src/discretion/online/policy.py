@@ -13,22 +13,23 @@ Period = Literal["day", "week", "month", "quarter", "year", "ever"]
 
 
 class ExactPolicy(Declared):
-    """True answers, refused when with all earlier answers they would determine anybody's value.
+    """True answers, by base groups of at least ten people or under the audit of all earlier answers.
 
-    A refusal never depends on the values. Does not protect values that are known to lie in a narrow range, unless
-    `interval_audit` is on.
+    Whole and bounded numbers: sums over fixed, disjoint groups, each with the share of people it covers. Other numbers:
+    refused when with all earlier answers a sum would determine anybody's value; close guesses are not prevented. Yes or
+    no, few values, many values at a bound: refused. Which questions of a column are refused never depends on values.
     """
 
     mode: Literal["exact+audit"] = "exact+audit"
-    """true answers under the audit of all earlier ones"""
+    """true answers by base groups, or under the audit of all earlier ones"""
     min_query_size: int = Field(5, ge=2)
     """smallest number of people in a query set, and of people outside it"""
     max_overlap: int | None = Field(None, ge=0)
-    """largest number of people that two answered query sets may share; none: only the audit decides"""
+    """largest number of people that two query sets under the audit may share; none: only the audit decides"""
     variance: bool = False
-    """whether variances are answered (the squares are audited together with the sums) or refused"""
+    """whether variances are answered under the audit (squares together with sums); by base groups they never are"""
     interval_audit: bool = False
-    """whether values within declared bounds must also stay uncertain by `interval_percent`"""
+    """whether sums by base groups must also leave values uncertain by `interval_percent`, or become bounds"""
     interval_percent: float = Field(10.0, gt=0, le=100)
     """least width of what an attacker can infer about a value, in percent of its declared bounds"""
     over_all_users: bool = True
@@ -59,7 +60,8 @@ class DpPolicy(Declared):
 class PerturbedPolicy(Declared):
     """Answers changed a little, the same for the same records: cell keys, rounding, size control.
 
-    Weaker than the other two: many answers together may give somebody away.
+    Carries no guarantee, and is never chosen unless the owner names it: many answers together may give somebody away.
+    Of sensitive columns that say yes or no, or have fewer than 12 values, nothing is told.
     """
 
     mode: Literal["perturbed"]
@@ -70,9 +72,11 @@ class PerturbedPolicy(Declared):
     """largest change of a count by its cell key; 0: no perturbation"""
     variance: float = Field(1.0, gt=0)
     """variance of the change of a count"""
-    magnitude_percent: float = Field(5.0, ge=0, le=100)
-    """largest change of a sum by its cell key, in percent of its largest contribution; of whole numbers (integer, yes
-    or no) at least `deviation`"""
+    magnitude_percent: float = Field(100.0, ge=0, le=100)
+    """largest change of a sum by its cell key, in percent of its three largest contributions (weighed .5, .3, .2), or
+    of the mean size of a value where that is larger; of whole numbers at least `deviation`"""
+    max_answers: int | None = Field(None, ge=1)
+    """figures of one sensitive column that all users together are told; none: half as many as there are people"""
     rounding_base: float | None = Field(None, gt=0)
     """answers are rounded to multiples of it; none: not rounded"""
 

@@ -13,13 +13,14 @@ import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal, get_args
 
 from discretion.errors import QueryRefused
 
 Scalar = str | int | float | bool
 Operator = Literal["=", "!=", "<", "<=", ">", ">=", "in", "between", "is-missing", "not-missing"]
-Function = Literal["count", "count-distinct", "sum", "mean", "variance", "min", "max", "quantile", "histogram"]
+Function = Literal["count", "count-distinct", "sum", "mean", "variance", "min", "max", "quantile", "mode", "histogram"]
 
 _VALUES = {"between": 2, "is-missing": 0, "not-missing": 0}
 _MOST_DEPTH = 32
@@ -138,6 +139,10 @@ class Query:
 
     def canonical(self) -> Query:
         """Give the one form of all questions that ask the same: order, repetition and names do not matter."""
+        return self._canonical
+
+    @cached_property
+    def _canonical(self) -> Query:
         unnamed = {replace(aggregate, name="") for aggregate in self.aggregates}
         ordered = sorted(unnamed, key=lambda a: json.dumps(_aggregate_json(a), sort_keys=True))
         groups = tuple(sorted(set(self.group_by)))
@@ -149,6 +154,10 @@ class Query:
 
     def digest(self) -> str:
         """Give a name for the canonical form."""
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> str:
         text = json.dumps(self.canonical().to_json(), sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()
 

@@ -27,7 +27,10 @@ LONGEST = 10_000
 _MOST_TOKENS = 3000
 _DEEPEST = 12
 _LONGEST_RUN = 12
-FUNCTIONS = "count, sum, avg, variance, min, max, median, quantile_cont(column, share), histogram(column, [borders])"
+FUNCTIONS = (
+    "count, sum, avg, variance, min, max, median, quantile_cont(column, share), mode(column), "
+    "histogram(column, [borders])"
+)
 _REASONS = {
     "with": "WITH",
     "with_": "WITH",
@@ -226,7 +229,14 @@ class _Reader:
         from sqlglot import exp
 
         simple: dict[type, Function]
-        simple = {exp.Sum: "sum", exp.Avg: "mean", exp.Variance: "variance", exp.Min: "min", exp.Max: "max"}
+        simple = {
+            exp.Sum: "sum",
+            exp.Avg: "mean",
+            exp.Variance: "variance",
+            exp.Min: "min",
+            exp.Max: "max",
+            exp.Mode: "mode",
+        }
         kind = type(node)
         if kind is exp.Count:
             return self._count(node, name)

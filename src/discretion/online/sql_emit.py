@@ -147,7 +147,7 @@ def select(figures: list[Sql], query: Query, layout: Layout, *, bounded: bool, e
 
 def is_binned(aggregate: Aggregate, *, bounded: bool) -> bool:
     """Tell whether an aggregate is computed by counting records per bin."""
-    return aggregate.function == "histogram" or (bounded and aggregate.function in ("quantile", "min", "max"))
+    return aggregate.function == "histogram" or (bounded and aggregate.function in ("quantile", "min", "max", "mode"))
 
 
 def emit_exact(query: Query, layout: Layout) -> Sql:
@@ -241,6 +241,8 @@ def emit_bins(aggregate: Aggregate, query: Query, layout: Layout, *, bounded: bo
     column = aggregate.column or ""
     if aggregate.function == "histogram":
         piece = _bin_of_cuts(layout.column(column), aggregate.cuts, layout)
+    elif aggregate.function == "mode":
+        piece = _bin_of_categories(column, layout)
     else:
         piece = _bin_of_grid(layout.column(column), layout.spec.columns[column], layout)
     return select([Sql("count(*)")], query, layout, bounded=bounded, extra=(piece,))
@@ -253,6 +255,15 @@ def _bin_of_cuts(column: str, cuts: tuple[float, ...], layout: Layout) -> Sql:
     outside = f"WHEN {column} < {layout.mark} OR {column} > {layout.mark} THEN -1"
     ends = (cuts[0], cuts[-1])
     return Sql(f"CASE WHEN {column} IS NULL THEN NULL {outside} ELSE ", ends) + search + " END"
+
+
+def _bin_of_categories(column: str, layout: Layout) -> Sql:
+    """Find the place among the declared categories; other values are in no bin."""
+    cases = [
+        "WHEN " + emit_filter(Condition(column, "=", (value,)), layout) + f" THEN {place}"
+        for place, value in enumerate(layout.spec.columns[column].keys)
+    ]
+    return "CASE " + joined(cases, " ") + " END"
 
 
 def _stepped(column: str, cuts: tuple[float, ...], layout: Layout) -> Sql:

@@ -35,13 +35,20 @@ class StatisticalDatabase:
     """Answer questions about groups of people so that no sequence of answers gives anyone away.
 
     The owner declares tables, users and policies; every question is parsed, checked against the policy of its user and
-    then answered truly under an audit of all earlier answers (`exact+audit`), with noise that spends a privacy budget
-    (`dp`), or changed a little (`perturbed`). What is told is in the ledger before it is told, so that a crash loses
-    neither a charge nor the history. The same question asked again gets the same answer at no cost.
+    then answered truly (`exact+audit`), with noise that spends a privacy budget (`dp`), or changed a little
+    (`perturbed`). What is told is in the ledger before it is told, so that a crash loses neither a charge nor the
+    history. The same question asked again gets the same answer at no cost.
 
-    Does not protect against: what `exact+audit` says about values that are nearly known anyway, many perturbed answers
-    together, users who share one budget under several names (limit the table's own ε), and whoever can read the data
-    or the ledger directly. How long an answer takes depends on the data.
+    True sums of whole and of bounded numbers are told by base groups: fixed, disjoint groups of at least ten people,
+    made from public columns; each figure comes with the number and the share of the records it is over, and beyond the
+    sum of their group nothing about anybody is told. True sums of other numbers are told under the audit of all earlier
+    answers, which determines nobody and promises no more. Yes or no, columns of fewer than 12 values or with more than
+    .3 of their values at a bound have no true sums: that a column is refused tells this much about it.
+
+    Does not protect against: what the mean of a group says about its members, a group that lies entirely at a bound,
+    values under the audit that are nearly known anyway, many perturbed answers together, users who share one budget
+    under several names (limit the table's own ε), and whoever can read the data or the ledger directly. How long an
+    answer takes depends on the data; a server tells private answers on a schedule (`answer_step_seconds`).
 
     Parameters
     ----------
@@ -77,12 +84,12 @@ class StatisticalDatabase:
     ...     columns={
     ...         "sex": {"role": "public", "type": "category"},
     ...         "major": {"role": "public", "type": "category"},
-    ...         "income": {"role": "sensitive", "type": "integer"},
+    ...         "income": {"role": "sensitive", "type": "number", "whole": False},
     ...     },
     ...     policy={"mode": "exact+audit", "min_query_size": 2},
     ... )
     >>> students.ask("SELECT sum(income) AS total FROM students WHERE major = 'EE'").frame["total"].item()
-    240000
+    240000.0
     >>> students.ask("SELECT sum(income) FROM students WHERE major = 'EE' AND sex = 'male'")
     Traceback (most recent call last):
     discretion.errors.QueryRefused: together with earlier answers it would determine somebody's value
@@ -169,11 +176,13 @@ class StatisticalDatabase:
         desk = self._desks[query.table]
         mode = desk.mode(name)
         with self._turns.take((name, query.table, query.digest())), desk.growth.reading():
+            desk.watch(mode)
             told = mode.ask(query, name, Wish(epsilon, error, records))
-        values, low, high = told.figures.frames(query, desk.table)
+            desk.watch(mode)
+        values, low, high, covered, share = told.figures.frames(query, desk.table)
         return Answer(
             values, mode.name, low, high, told.figures.confidence, told.cost, mode.remaining(name),
-            told.cached, told.figures.notes, query,
+            told.cached, told.figures.notes, query, covered, share,
         )  # fmt: skip
 
     def dry_run(
@@ -218,10 +227,14 @@ class StatisticalDatabase:
         """
         if table not in self._desks:
             raise QueryRefused("unknown table")
+        if self.spec.tables[table].join is not None:
+            raise QueryRefused("a join is read anew when the service starts")
         return self._desks[table].refresh(data)
 
     def close(self) -> None:
         """Let go of data and ledger."""
+        for desk in self._desks.values():
+            desk.close()
         self._backend.close()
         self.ledger.close()
 

@@ -132,11 +132,11 @@ def _identity(original: Dataset, released: Dataset, quasi: list[str]) -> Iterato
         yield "suda", {"columns": quasi}
     if 1 < len(quasi) <= _MOST_SUBSETS:
         yield "quasi-identifiers", {"columns": quasi}
-    if original.having("household"):
+    if released.having("household"):  # without the number nobody sees who lives together
         yield "household-uniqueness", {"columns": quasi}
     if original.having("weight") and set(original.having("weight")) <= set(released.columns):
         yield "individual-risk", {"columns": quasi}
-        if original.having("household"):
+        if released.having("household"):
             yield "household-risk", {"columns": quasi}
     yield "distance-linkage", {"columns": quasi}
     if len(original) <= _MOST_LINKED:

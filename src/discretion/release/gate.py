@@ -51,7 +51,8 @@ def unsaid(plan: Plan, original: Dataset, columns: Iterable[str] | None = None, 
         gone = {name for step in plan.steps for name in step.method.removes(plan.schema)}
         columns = [name for name in original.columns if name not in gone]
     problems += confirmed_faults(plan, original.columns)
-    telling = looks_telling(original, (name for name in columns if name not in plan.confirmed_other))
+    open_ = [name for name in columns if name not in plan.confirmed_other]
+    telling = looks_telling(original, open_, unnamed=True)
     for one in telling:
         has = "has the role `other`" if original.schema[one.column].has_role else "has no role"
         problems.append(f"column {one.column!r} {has} and looks like {one.role} ({one.reason}); give it that role")

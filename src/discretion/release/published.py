@@ -32,13 +32,19 @@ class PublishedColumn:
         return asdict(self)
 
 
-def looks_telling(data: Dataset, columns: Iterable[str]) -> tuple[Proposal, ...]:
-    """Find those of the columns that have the role `other` (or none) and look like something others know."""
+def looks_telling(data: Dataset, columns: Iterable[str], *, unnamed: bool = False) -> tuple[Proposal, ...]:
+    """Find those of the columns that have the role `other` (or none) and look like something others know.
+
+    With `unnamed` also columns that nobody gave a role and that look sensitive: nobody has thought about them.
+    """
     others = {name for name in columns if data.schema[name].roles == ("other",)}
     if not others:
         return ()
     proposals = propose(data.drop(name for name in data.columns if name not in others))
-    return tuple(one for one in proposals if one.role in _TELLING)
+    sensitive = {name for name in others if unnamed and not data.schema[name].has_role}
+    return tuple(
+        one for one in proposals if one.role in _TELLING or (one.role == "sensitive" and one.column in sensitive)
+    )
 
 
 def published_columns(

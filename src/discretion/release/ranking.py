@@ -10,8 +10,11 @@ from typing import Any, NamedTuple
 from discretion.measure import Score, as_percent
 from discretion.part import find
 
+FIND_RECORD = "find whose record it is"
+MANY_FOUND = 0.1
+"""Share of people found by an attack that no requirement limits, from which a release says so first."""
 _AIMS = {
-    "identity": "find whose record it is",
+    "identity": FIND_RECORD,
     "attribute": "learn a value about a person",
     "synthetic": "learn about people behind the release",
 }
@@ -247,7 +250,7 @@ _ATTACKERS = (
         "neighbor",
         "all members of a household with their quasi-identifiers",
         ("household-uniqueness", "household-risk"),
-        {"household-uniqueness": "no column has the role household"},
+        {"household-uniqueness": "no household number is published, or none is declared"},
     ),
     AttackerKind(
         "member",

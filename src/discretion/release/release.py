@@ -231,6 +231,16 @@ def _notes(release: Release) -> Iterator[str]:
         yield "This file was made from an earlier release of the same data, by further steps; it tells no more."
     if release.plan.previous:
         yield "An earlier release of the same people exists; holding both tells more than either alone."
+    if any(getattr(step.method, "by_person", False) for step in release.plan.steps):
+        yield (
+            "A person's unchanged values carry the same noise in every release made this way: equal values tell which "
+            "records of two releases belong together, and what one of them hides the other may show."
+        )
+    if release.data.having("household") and release.data.suppressed_cells:
+        yield (
+            "Household numbers are published and values were taken out: where members of a household are alike, a "
+            "value that is missing for one can be read off another. Counts of records that fit do not consider it."
+        )
 
 
 def check_places(

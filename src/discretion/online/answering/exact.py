@@ -1,9 +1,9 @@
-"""True answers, refused when with all earlier ones they would determine somebody's value."""
+"""True answers: by the sums of base groups, or refused when with all earlier ones they would determine a value."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,8 +11,11 @@ from numpy.typing import NDArray
 
 from discretion.errors import QueryRefused
 from discretion.online.answering.mode import Desk, Told, Wish
+from discretion.online.answering.protection import Cells, Protection
 from discretion.online.answers import Figures, Value
+from discretion.online.audit.base_groups import OTHERS, Reach
 from discretion.online.audit.interval import Response
+from discretion.online.audit.limits import size_problem
 from discretion.online.audit.moments import moments_of
 from discretion.online.backend import GroupKey
 from discretion.online.estimate import Estimate, TableBudget
@@ -23,51 +26,61 @@ from discretion.online.query import Aggregate, Query
 Ints = NDArray[np.int64]
 _EXTRA = "discretion: sum "
 _NOTE = "true figures; a question that with earlier ones would determine somebody's value is refused"
+_GROUPED = (
+    "sums of whole and bounded numbers are over whole base groups of at least ten people; the answer says how many"
+)
+_LARGEST = 2**63
+_NOTHING = (
+    "no base group lies in the question as a whole; ask about more people, or by the columns that made the groups"
+)
+_FEW = "counts of too few people, inside or outside, are not told"
 _BOUNDED = "some figures are told as a bound or not at all, because they would narrow somebody's value too much"
 
 
 class ExactMode:
-    """Answers under the audit of a table's history.
+    """Answers by base groups, or under the audit of a table's history; `protection` says which column has which rule.
 
-    Whose value is missing counts as public: rows without a value are in no query set.
+    Whose value is missing counts as public: rows without a value are in no query set and in no base group.
     """
 
     name = "exact+audit"
 
-    def __init__(self, desk: Desk, policy: ExactPolicy, history: History) -> None:
-        self._desk, self._policy, self._history = desk, policy, history
+    def __init__(self, desk: Desk, policy: ExactPolicy, history: History, protection: Protection) -> None:
+        self._desk, self._policy, self._history, self._protection = desk, policy, history, protection
 
     def ask(self, query: Query, user: str, wish: Wish) -> Told:  # noqa: ARG002 - nothing is spent
-        """Audit, charge, compute, record, answer."""
+        """Decide, charge, compute, record, answer."""
         question = query.canonical()
         stored = self._history.find_answer(question, user=user)
         if isinstance(stored, dict):
             return Told(Figures.from_text(json.dumps(stored)), cached=True)
         try:
-            sets, everybody = self._sets(question)
+            by_groups = self._protection.rule(moments_of(question, self._desk.table)) == "groups"
+            if by_groups:
+                cells, told = self._whole_groups(question)
+            else:
+                sets, everybody = self._sets(question)
         except QueryRefused as refusal:
             self._desk.note_refusal(question, user, refusal)
             raise
+        if by_groups:
+            return self._by_groups(question, user, cells, told)
         admission = self._history.admit(user, question, sets, self._policy, everybody=everybody)
         found, sums = self._compute(question, admission.columns)
+        notes = (_FEW,) if len(found) > len(sets) else ()
+        found = {key: found[key] for key in found if key in sets}
         totals = {c: [sums.get(key, {}).get(c, 0.0) for key in admission.keys] for c in admission.columns}
-        sizes = {key: len(members) for key, members in zip(admission.keys, admission.sets, strict=True)}
-        made: list[Figures] = []
-
-        def render(responses: Mapping[str, list[Response]]) -> object:
-            told = {c: dict(zip(admission.keys, listed, strict=True)) for c, listed in responses.items()}
-            made.append(_figures(question, found, told, sizes))
-            return json.loads(made[-1].to_text())
-
-        self._history.settle(admission, totals, render)
-        return Told(made[-1])
+        figures = Figures(tuple(found), tuple(found.values()), notes=notes)
+        self._history.settle(admission, totals, lambda _: json.loads(figures.to_text()))
+        return Told(figures)
 
     def dry_run(self, query: Query, user: str, wish: Wish) -> Estimate:  # noqa: ARG002
-        """True answers cost nothing and have no error."""
+        """True answers cost nothing and have no error; whom base groups leave out is not known beforehand."""
         cached = self._history.find_answer(query, user=user) is not None
-        return Estimate(
-            self.name, cached=cached, errors=dict.fromkeys((a.label for a in query.aggregates), 0.0), notes=(_NOTE,)
-        )
+        grouped = {a.label: a.column is not None and self._protection.is_grouped(a.column) for a in query.aggregates}
+        notes = (_NOTE, *((_GROUPED,) if any(grouped.values()) else ()))
+        errors = {label: None if partial else 0.0 for label, partial in grouped.items()}
+        return Estimate(self.name, cached=cached, errors=errors, notes=notes)
 
     def budget(self, user: str) -> TableBudget:  # noqa: ARG002
         """There is none."""
@@ -76,6 +89,103 @@ class ExactMode:
     def remaining(self, user: str) -> None:
         """There is no budget."""
 
+    def _whole_groups(self, query: Query) -> tuple[Cells, dict[str, Reach]]:
+        """Say which base groups each cell can be told for; by public columns only, whatever the values are."""
+        cells = self._protection.cells(query)
+        found = {c: self._large_enough(c, self._protection.told(c, cells)) for c in moments_of(query, self._desk.table)}
+        if not any(told.covered.any() for told in found.values()):
+            raise QueryRefused(_NOTHING)
+        first, *others = found.values()
+        if self._policy.interval_audit and any(not np.array_equal(first.whole, told.whole) for told in others):
+            raise QueryRefused("these columns have different base groups; ask for one of them at a time")
+        return cells, found
+
+    def _large_enough(self, column: str, told: Reach) -> Reach:
+        """Leave out cells of fewer people than the policy wants, inside or outside."""
+        least = self._policy.min_query_size
+        if least <= OTHERS + 1:  # one group is enough
+            return told
+        everybody = self._protection.people(column)
+        sizes = [self._protection.people_in(column, groups) for groups in told.groups]
+        good = np.array([size_problem(size, everybody, least) is None for size in sizes], np.bool_)
+        counts = np.diff(told.ends, prepend=0)
+        return Reach(
+            told.asked,
+            np.where(good, told.covered, 0),
+            told.whole[np.repeat(good, counts)],
+            np.cumsum(np.where(good, counts, 0)),
+        )
+
+    def _by_groups(self, query: Query, user: str, cells: Cells, told: Mapping[str, Reach]) -> Told:
+        """Charge, then add up the sums of base groups; with the interval audit they may be told as bounds."""
+        if not self._policy.interval_audit:
+            entry = self._desk.charge(query, user, "exact")
+            totals = {column: self._protection.totals(column, found) for column, found in told.items()}
+            figures = self._grouped_figures(query, cells, told, totals, {})
+            content = {"responses": {}, "answer": json.loads(figures.to_text())}
+            self._desk.ledger.record_answer(entry.id, json.dumps(content, ensure_ascii=False))
+            return Told(figures)
+        column, reach = next(iter(told.items()))
+        listed = zip(cells.keys, reach.groups, strict=True)
+        sets = {key: self._protection.records(column, groups) for key, groups in listed}
+        everybody = self._protection.people(column)
+        admission = self._history.admit(user, query, sets, self._policy, everybody=everybody)
+        totals = {column: self._protection.totals(column, found) for column, found in told.items()}
+        made: list[Figures] = []
+
+        def render(responses: Mapping[str, list[Response]]) -> object:
+            made.append(self._grouped_figures(query, cells, told, totals, responses))
+            return json.loads(made[-1].to_text())
+
+        self._history.settle(admission, totals, render)
+        return Told(made[-1])
+
+    def _grouped_figures(
+        self,
+        query: Query,
+        cells: Cells,
+        told: Mapping[str, Reach],
+        totals: Mapping[str, Sequence[float]],
+        responses: Mapping[str, Sequence[Response]],
+    ) -> Figures:
+        """Put the answer together from sums of base groups, what the audit lets out of them, and public figures."""
+        known = tuple(a for a in query.aggregates if a.column is not None and a.column not in told)
+        public, width = {}, len(query.group_by)
+        if known:
+            asked = Query(query.table, known, query.where, query.group_by)
+            public = {row[:width]: row[width:] for row in self._desk.backend.exact(asked).rows()}
+        large = [problem is None for problem in self._problems(self._protection.people_of(cells))]
+        few = (_FEW,) if not all(large) and any(a.column is None for a in query.aggregates) else ()
+        parts: tuple[list[tuple[Value, ...]], ...] = ([], [], [], [], [])
+        for i, key in enumerate(cells.keys):
+            line: list[tuple[Value, ...]] = []
+            for aggregate in query.aggregates:
+                column = aggregate.column or ""
+                if column in told:
+                    size, asked_about = int(told[column].covered[i]), int(told[column].asked[i])
+                    total = totals[column][i] if abs(totals[column][i]) < _LARGEST else float(totals[column][i])
+                    value = None if size == 0 else total / size if aggregate.function == "mean" else total
+                    response = responses[column][i] if column in responses and size else Response("exact", 0.0)
+                    line.append((*_told(aggregate, value, response, size), size, asked_about))
+                else:
+                    counted = int(cells.rows[i]) if large[i] else None
+                    value = public[key][known.index(aggregate)] if column else counted
+                    line.append((value, value, value, None, None))
+            for part, rows in enumerate(parts):
+                rows.append(tuple(cell[part] for cell in line))
+        values, low, high, covered, asked_records = map(tuple, parts)
+        bounded = any(response.kind != "exact" for listed in responses.values() for response in listed)
+        return Figures(
+            cells.keys,
+            values,
+            low if bounded else None,
+            high if bounded else None,
+            1.0 if bounded else None,
+            (*(_extent(column, found) for column, found in told.items()), *((_BOUNDED,) if bounded else ()), *few),
+            covered=covered,
+            asked=asked_records,
+        )
+
     def _sets(self, query: Query) -> tuple[dict[GroupKey, Ints], int | None]:
         """Give the rows with a value in each group, and how many people have one.
 
@@ -83,9 +193,9 @@ class ExactMode:
         """
         columns = tuple(moments_of(query, self._desk.table))
         backend = self._desk.backend
-        groups = backend.members(query.table, query.where, query.group_by, unit="row")
         if not columns:
-            return groups, None
+            return self._counted(query), None
+        groups = backend.members(query.table, query.where, query.group_by, unit="row")
         gaps = [backend.missing(query.table, column) for column in columns]
         found = {}
         for key, members in groups.items():
@@ -94,6 +204,23 @@ class ExactMode:
                 raise QueryRefused("these columns have values for different people; ask for one of them at a time")
             found[key] = present[0]
         return found, self._people_with_a_value(gaps[0])
+
+    def _counted(self, query: Query) -> dict[GroupKey, Ints]:
+        """Give the cells of a question that adds up nothing, without listing who is in them.
+
+        Cells of too few people are left out; none left is a refusal.
+        """
+        people = self._protection.people_by_cell(query)
+        problems = dict(zip(people, self._problems(people.values()), strict=True))
+        kept = {key: np.zeros(0, np.int64) for key, wrong in problems.items() if wrong is None}
+        if problems and not kept:
+            raise QueryRefused(next(reason for reason in problems.values() if reason))
+        return kept
+
+    def _problems(self, people: Iterable[int]) -> list[str | None]:
+        """Say of numbers of people what is wrong with them: too few inside, or too few outside."""
+        everybody, least = self._desk.backend.people(self._desk.table.name), self._policy.min_query_size
+        return [size_problem(int(size), everybody, least) for size in people]
 
     def _people_with_a_value(self, gap: Ints) -> int:
         backend, name = self._desk.backend, self._desk.table.name
@@ -117,25 +244,15 @@ class ExactMode:
         return figures, sums
 
 
-def _figures(
-    query: Query,
-    found: Mapping[GroupKey, tuple[Value, ...]],
-    told: Mapping[str, Mapping[GroupKey, Response]],
-    sizes: Mapping[GroupKey, int],
-) -> Figures:
-    """Put the answer together from what the audit lets out."""
-    keys, rows = tuple(found), []
-    for key in keys:
-        row = []
-        for aggregate, value in zip(query.aggregates, found[key], strict=True):
-            response = told.get(aggregate.column or "", {}).get(key)
-            row.append((value, value, value) if response is None else _told(aggregate, value, response, sizes[key]))
-        rows.append(row)
-    values = tuple(tuple(cell[0] for cell in row) for row in rows)
-    if all(response.kind == "exact" for listed in told.values() for response in listed.values()):
-        return Figures(keys, values)
-    low, high = (tuple(tuple(cell[side] for cell in row) for row in rows) for side in (1, 2))
-    return Figures(keys, values, low, high, 1.0, (_BOUNDED,))
+def _extent(column: str, told: Reach) -> str:
+    """Say how much of what was asked about the figures of a column are over."""
+    asked = told.asked[told.asked > 0]
+    shares = 100 * told.covered[told.asked > 0] / asked
+    about = f"{shares.min():.0f} to {shares.max():.0f}" if len(set(shares)) > 1 else f"{shares[0]:.0f}"
+    return (
+        f"figures of {column!r} are over whole base groups only: {about} % of the records asked about; cells need not "
+        "add up across tables"
+    )
 
 
 def _told(aggregate: Aggregate, value: Any, response: Response, size: int) -> tuple[Value, Value, Value]:

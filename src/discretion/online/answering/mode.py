@@ -95,7 +95,7 @@ def whole(aggregate: Aggregate, value: Value) -> Value:
     """Give counts as integers, and nothing but finite numbers."""
     if isinstance(value, list | tuple):
         return [_one(aggregate, item) for item in value]
-    return _one(aggregate, value)
+    return value if isinstance(value, str) else _one(aggregate, value)
 
 
 def _one(aggregate: Aggregate, value: int | float | None) -> int | float | None:

@@ -18,6 +18,8 @@ from discretion.online.query import Query
 from discretion.privacy.accounting import NANO, exact, nano_rho_within
 
 _NOTE = "intervals are about the noise only; values outside the declared bounds were moved to them first"
+_FEW = "the keys of these groups are not declared: groups of fewer than about {} people are not shown"
+_MODE = "errors of modes are numbers of records by which the category told may lie below the most frequent one"
 _RANKS = "errors of quantiles, minimum and maximum are numbers of records, not values"
 
 
@@ -51,10 +53,12 @@ class PrivateMode:
         priced = self._price(query, wish)
         left = self.remaining(user)
         cached = self._stored(query.canonical(), user, priced) is not None
-        ranks = (_RANKS,) if any(error.error_of == "rank" for error in priced.errors) else ()
+        kinds = {error.error_of for error in priced.errors}
+        ranks = [note for kind, note in (("rank", _RANKS), ("count", _MODE)) if kind in kinds]
+        notes = (*_notes(priced), *ranks)
         errors = {error.figure: error.error for error in priced.errors}
         covered = cached or left.covers(priced.cost)
-        return Estimate(self.name, priced.cost, left, covered, cached, priced.confidence, errors, (_NOTE, *ranks))
+        return Estimate(self.name, priced.cost, left, covered, cached, priced.confidence, errors, notes)
 
     def budget(self, user: str) -> TableBudget:
         """Give what a user may spend and has spent in the running period."""
@@ -99,6 +103,11 @@ def _units(cost: Cost) -> int:
     return cost.nano_rho or cost.micro_epsilon
 
 
+def _notes(priced: Price) -> tuple[str, ...]:
+    few = (_FEW.format(priced.threshold.threshold),) if priced.by_threshold else ()
+    return (_NOTE, *few)
+
+
 def _figures(drawn: PrivateAnswer, question: Query, priced: Price) -> Figures:
     """Bring the figures of an answer into rows per group."""
     cells: dict[GroupKey, dict[str, list[tuple[Value, Value, Value]]]] = {}
@@ -119,4 +128,4 @@ def _figures(drawn: PrivateAnswer, question: Query, priced: Price) -> Figures:
             for key in keys
         )
 
-    return Figures(keys, rows(0), rows(1), rows(2), priced.confidence, (_NOTE,), _units(priced.cost))
+    return Figures(keys, rows(0), rows(1), rows(2), priced.confidence, _notes(priced), _units(priced.cost))

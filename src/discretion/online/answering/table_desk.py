@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import secrets
 from itertools import combinations
 from typing import Any
 
-from discretion.errors import PlanError
+from discretion.errors import DataError, PlanError
 from discretion.online.answering.changed import PerturbedMode
 from discretion.online.answering.exact import ExactMode
 from discretion.online.answering.locks import Growth
 from discretion.online.answering.mode import Desk, Mode
 from discretion.online.answering.private import PrivateMode
-from discretion.online.answering.values import Values, tables_about
+from discretion.online.answering.protection import Protection
+from discretion.online.answering.values import PEOPLE, Values, tables_about
 from discretion.online.backend import Backend
 from discretion.online.catalog import ServiceSpec
 from discretion.online.history import History
@@ -46,17 +48,47 @@ class TableDesk:
         for limit in self._shared:  # add up now what everybody spent, not while the first user waits
             ledger.remaining(limit, _SERVICE)
         self.history: History | None = None
+        self._protection: Protection | None = None
         if any(isinstance(policy, ExactPolicy) for policy in policies.values()):
             self.history = History(ledger, self.table, backend.person_of_rows(name))
             self._teach(self.history)
+            self._protection = Protection(self._desk, self.history.insiders)
         self._modes = {user: self._made(policy) for user, policy in policies.items()}
         self._values = Values(self._desk, secret if lasting else None)
         self._values.note()
+        self._key = secrets.token_bytes(32)
+        self._version = ""
+        self._digests: dict[str, str] = {}
+        self._look()
 
     def mode(self, user: str) -> Mode:
         """Give the way in which a user is answered."""
         self._spec.table_for(user, self.table.name)
         return self._modes[user]
+
+    def watch(self, mode: Mode) -> None:
+        """Raise DataError when known rows were written to so that values changed of which figures were told.
+
+        Asked before and after a true or a perturbed answer is computed; private answers do not rely on earlier ones.
+        """
+        if mode.name == "dp" or self._desk.backend.version(self.table.name) == self._version:
+            return
+        before = self._digests
+        self._look()
+        changed = {column for column, digest in self._digests.items() if digest != before[column]}
+        try:
+            self._values.require_untold(changed)
+        except DataError:
+            self._digests = before
+            self._version = "?"  # looked at again by the next question
+            raise
+
+    def _look(self) -> None:
+        """Remember what stands in the table, where others can write to it."""
+        backend, name = self._desk.backend, self.table.name
+        self._version, self._digests = backend.version(name), {}
+        if self._version:
+            self._digests = backend.digests(name, (PEOPLE, *self.table.visible), backend.rows(name), self._key)
 
     def refresh(self, data: Any = None) -> int:
         """Let appended rows in while nobody is being answered."""
@@ -68,16 +100,24 @@ class TableDesk:
             added = backend.person_of_rows(name)[before:]
             if len(added) and self.history is not None:
                 self.history.extend(added, user=_SERVICE)
+            if len(added) and self._protection is not None:
+                self._protection.refresh()
             self._values.note()
+            self._look()
         return people
+
+    def close(self) -> None:
+        """Let go of what was computed from the table."""
+        if self._protection is not None:
+            self._protection.close()
 
     def _made(self, policy: Policy) -> Mode:
         if isinstance(policy, DpPolicy):
             return PrivateMode(self._desk, policy, self._people, self._shared)
         if isinstance(policy, ExactPolicy):
-            if self.history is None:
+            if self.history is None or self._protection is None:
                 raise PlanError("true answers need a history")
-            return ExactMode(self._desk, policy, self.history)
+            return ExactMode(self._desk, policy, self.history, self._protection)
         return PerturbedMode(self._desk, policy, self._keys)
 
     def _teach(self, history: History) -> None:
@@ -98,7 +138,13 @@ def check_people(spec: ServiceSpec, backend: Backend) -> None:
     """Raise when two tables seem to be about the same people and nobody said whether they are, or tell both truly."""
     names = list(spec.tables)
     signs = {name: backend.signatures(name) for name in names} if len(names) > 1 else {}
-    problems = []
+    problems = [
+        f"table {name!r} is a join: only policies of mode dp can answer about it"
+        for name, table in spec.tables.items()
+        if table.join is not None
+        for user in spec.users
+        if name in spec.tables_for(user) and not isinstance(spec.policy_for(user, name), DpPolicy)
+    ][:1]
     for one, other in combinations(names, 2):
         first, second = spec.tables[one], spec.tables[other]
         if other in spec.same_people(one):

@@ -77,11 +77,15 @@ class Values:
             wanted = [column for column in columns if column in kept and kept[column][0] == rows]
             found = self._digests(wanted, rows)
             changed |= {column for column, digest in found.items() if digest != kept[column][1]}
+        self.require_untold(changed)
+        return not changed and set(columns) <= set(kept)
+
+    def require_untold(self, changed: set[str]) -> None:
+        """Raise DataError when figures were told of columns whose values have changed."""
         told = self._told() if changed else set()
-        problems = [self._problem(column) for column in columns if column in changed & told]
+        problems = [self._problem(column) for column in (PEOPLE, *self.desk.table.visible) if column in changed & told]
         if problems:
             raise DataError("\n".join(problems))
-        return not changed and set(columns) <= set(kept)
 
     def _problem(self, column: str) -> str:
         what = "the people of earlier rows" if column == PEOPLE else f"column {column!r}: earlier values"

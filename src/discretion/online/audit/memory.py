@@ -152,7 +152,8 @@ class Memory:
         if column not in scope.intervals:
             spec = self.table.column(column)
             lower, upper = spec.required_limits()
-            made = IntervalAudit(len(self.owner), lower, upper, integral=spec.type in ("integer", "truth"))
+            whole = spec.type != "number" or spec.whole is not False
+            made = IntervalAudit(len(self.owner), lower, upper, integral=whole)
             for known in scope.knowledge:
                 if known.about(column):
                     made.know(known.people)

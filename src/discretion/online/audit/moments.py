@@ -27,6 +27,8 @@ def moments_of(query: Query, table: TableSpec) -> Moments:
         if table.column(name).role != "public":
             raise QueryRefused(f"true answers cannot be chosen by the sensitive column {name!r}")
     for aggregate in query.aggregates:
+        if aggregate.function == "mode":
+            raise QueryRefused("the most frequent category is told under differential privacy only")
         if aggregate.column is None or table.column(aggregate.column).role == "public":
             continue
         if aggregate.function not in _POWERS:

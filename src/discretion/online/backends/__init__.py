@@ -25,11 +25,14 @@ def route(tables: tuple[TableSpec, ...], data: Mapping[str, Any], limits: Limits
     problems += [
         f"table {name!r}: it has no source and no frame was given"
         for name, table in known.items()
-        if table.source is None and name not in data
+        if table.source is None and name not in data and table.join is None
     ]
     if problems:
         raise PlanError(problems)
     remote = [t for t in tables if t.name not in data and t.source is not None and is_url(t.source)]
+    apart = [t.name for t in tables if t.join and {one.name for one in remote} & set(t.join)]
+    if apart:
+        raise PlanError(f"table {apart[0]!r}: tables of a database are joined there, by a view")
     backends: list[Backend] = []
     try:
         local = [table for table in tables if table not in remote]
@@ -85,6 +88,10 @@ class Routed:
         """Give the numbers of the rows without a value in a column."""
         return self._of(table).missing(table, column)
 
+    def column(self, table: str, name: str) -> pl.Series:
+        """Give all values of a column."""
+        return self._of(table).column(table, name)
+
     def exact(self, query: Query) -> pl.DataFrame:
         """Compute the true aggregates."""
         return self._of(query.table).exact(query)
@@ -100,6 +107,10 @@ class Routed:
     def signatures(self, table: str) -> dict[str, str]:
         """Give for each column a figure that equal values give in any order."""
         return self._of(table).signatures(table)
+
+    def version(self, table: str) -> str:
+        """Give a text that changes when known rows are written to."""
+        return self._of(table).version(table)
 
     def refresh(self, table: str, data: Any = None) -> int:
         """Read appended rows."""

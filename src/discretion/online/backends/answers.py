@@ -110,7 +110,7 @@ def bounded_groups(query: Query, layout: Layout, run: Run, limits: Limits) -> di
 def require_bounds(query: Query, layout: Layout) -> None:
     """Refuse before anything is computed when a column that needs bounds has none."""
     for aggregate in query.aggregates:
-        if aggregate.column is not None and aggregate.function not in ("count-distinct", "histogram"):
+        if aggregate.column is not None and aggregate.function not in ("count-distinct", "histogram", "mode"):
             layout.spec.columns[aggregate.column].required_limits()
 
 
@@ -169,7 +169,7 @@ def _bins(
 def _no_bins(aggregate: Aggregate, layout: Layout) -> tuple[int, ...]:
     if aggregate.function == "histogram":
         return (0,) * (len(aggregate.cuts) - 1)
-    if aggregate.column is None or aggregate.function not in ("quantile", "min", "max"):
+    if aggregate.column is None or aggregate.function not in ("quantile", "min", "max", "mode"):
         return ()
     spec: ColumnSpec = layout.spec.columns[aggregate.column]
-    return (0,) * spec.grid
+    return (0,) * (len(spec.keys) if aggregate.function == "mode" else spec.grid)

@@ -31,7 +31,7 @@ from discretion.online.backend import (
 )
 from discretion.online.backends.answers import bounded_groups, exact_frame, group_key
 from discretion.online.backends.duckdb_digest import column_digests
-from discretion.online.backends.duckdb_load import Loaded, load
+from discretion.online.backends.duckdb_load import Loaded, joined_rows, load
 from discretion.online.catalog import TableSpec
 from discretion.online.query import Aggregate, Filter, Query, Scalar
 from discretion.online.sql_emit import Sql, emit_filter
@@ -63,7 +63,9 @@ class DuckdbBackend:
         self._data = dict(data or {})
         self._lock = threading.Lock()
         self._loaded: dict[str, Loaded] = {}
-        for name, table in self.tables.items():
+        for name, table in sorted(self.tables.items(), key=lambda item: item[1].join is not None):
+            if table.join is not None:
+                self._data[name] = joined_rows(*(self._loaded[one] for one in table.join))
             self._loaded[name] = load(table, self._data.get(name), self._limits)
 
     def people(self, table: str) -> int:
@@ -131,6 +133,15 @@ class DuckdbBackend:
         statement = f"SELECT rowid FROM {loaded.layout.source} WHERE {loaded.layout.column(column)} IS NULL ORDER BY 1"
         return self._numbers(loaded, Sql(statement))
 
+    def column(self, table: str, name: str) -> pl.Series:
+        """Give all values of a declared column in the order of the rows."""
+        loaded = self._of(table)
+        loaded.layout.spec.column(name)
+        statement = f"SELECT {loaded.layout.column(name)} AS found FROM {loaded.layout.source} ORDER BY rowid"
+        with loaded.connection.cursor() as cursor:
+            found: pl.Series = cursor.sql(statement).pl()["found"]
+        return found
+
     def exact(self, query: Query) -> pl.DataFrame:
         """Compute the true aggregates: group columns, then one column per aggregate; a histogram is a list."""
         loaded = self._of(query.table)
@@ -167,6 +178,11 @@ class DuckdbBackend:
             people = [("", row_of) for row_of in ([] if spec.person is None else cursor.execute(_KEYS).fetchall())]
         found = [*zip(places, zip(row[::3], row[1::3], row[2::3], strict=True), strict=True), *people]
         return {name: f"duckdb {total} {count}" if many >= FEW else "" for name, (many, total, count) in found}
+
+    def version(self, table: str) -> str:
+        """Nobody writes to a table that was read and locked."""
+        table_of(self.tables, table)
+        return ""
 
     def refresh(self, table: str, data: Any = None) -> int:
         """Read the source again, or take a longer frame; earlier rows must be the same as before."""

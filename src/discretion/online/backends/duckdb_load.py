@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from discretion.errors import DataError, PlanError, unknown
 from discretion.online.backend import Limits
-from discretion.online.catalog import TableSpec
+from discretion.online.catalog import PERSON, TableSpec
 from discretion.online.sql_emit import Layout, Sql, emit_code, joined, quote
+
+if TYPE_CHECKING:
+    import polars as pl
 
 _TYPES = {"number": "DOUBLE", "integer": "BIGINT", "category": "VARCHAR", "truth": "BOOLEAN", "date": "DATE"}
 _READERS = {".parquet": "read_parquet(?)", ".csv": "read_csv(?, all_varchar = true)"}
+_YES = "('true', 't', 'yes', 'y', '1', '1.0')"
+_NO = "('false', 'f', 'no', 'n', '0', '0.0')"
 _LOCKS = ("enable_external_access = false", "lock_configuration = true")
 
 
@@ -70,6 +75,19 @@ def load(spec: TableSpec, data: Any, limits: Limits) -> Loaded:
     return Loaded(connection, layout, rows, rows if people is None else people)
 
 
+def joined_rows(left: Loaded, right: Loaded) -> pl.DataFrame:
+    """Put the kept rows of two tables together, person by person, in the order of the rows."""
+    frames: list[pl.DataFrame] = []
+    for loaded in (left, right):
+        names = ", ".join(f"{loaded.layout.column(n)} AS {quote(n, 'duckdb')}" for n in loaded.layout.spec.visible)
+        statement = (
+            f"SELECT people.key AS {quote(PERSON, 'duckdb')}, {names} FROM data JOIN people "
+            "ON data.person = people.number WHERE data.kept ORDER BY data.rowid"
+        )
+        frames.append(loaded.connection.cursor().sql(statement).pl())
+    return frames[0].join(frames[1], on=PERSON, how="inner", maintain_order="left_right")
+
+
 def _copy(connection: Any, spec: TableSpec, data: Any) -> tuple[dict[str, str], dict[str, str]]:
     """Create `data` from the source; give the declared names with the names of the columns and of their codes."""
     source, values = _source(connection, spec, data)
@@ -121,8 +139,15 @@ def _source(connection: Any, spec: TableSpec, data: Any) -> tuple[str, list[str]
 def _value(spec: TableSpec, name: str) -> str:
     """Write a column in its declared type; what is no number is missing."""
     kind, column = spec.columns[name].type, quote(name, "duckdb")
+    if kind == "truth":  # a cast would take every number but 0 for yes
+        text = _plain_text(column)
+        return f"CASE WHEN {text} IN {_YES} THEN TRUE WHEN {text} IN {_NO} THEN FALSE END"
     value = f"TRY_CAST({column} AS {_TYPES[kind]})"
     return f"CASE WHEN isnan({value}) THEN NULL ELSE {value} END" if kind == "number" else value
+
+
+def _plain_text(column: str) -> str:
+    return f"lower(trim(CAST({column} AS VARCHAR)))"
 
 
 def _check_values(connection: Any, spec: TableSpec, source: str, values: list[str]) -> None:
@@ -146,6 +171,8 @@ def _check_values(connection: Any, spec: TableSpec, source: str, values: list[st
 
 def _is_wrong(spec: TableSpec, name: str) -> str:
     kind, column = spec.columns[name].type, quote(name, "duckdb")
+    if kind == "truth":
+        return f"{column} IS NOT NULL AND {_plain_text(column)} <> 'nan' AND ({_value(spec, name)}) IS NULL"
     unreadable = f"({column} IS NOT NULL AND TRY_CAST({column} AS {_TYPES[kind]}) IS NULL)"
     number = f"TRY_CAST({column} AS DOUBLE)"
     if kind == "number":

@@ -122,6 +122,18 @@ class PostgresBackend:
             found = [numbers[row[0]] for row in _run(cursor, statement + layout.always)]
         return np.array(sorted(found), np.int64)
 
+    def column(self, table: str, name: str) -> pl.Series:
+        """Give all values of a declared column in the order of the rows."""
+        import polars as pl
+
+        layout, kind = self._seen(self._of(table)), self._spec.column(name).type
+        row_key = _quoted(str(self._spec.row_key))
+        statement = f"SELECT {layout.column(name)} FROM {layout.source} WHERE " + layout.always + f" ORDER BY {row_key}"
+        with self._cursor() as cursor:
+            found = [row[0] for row in _run(cursor, statement)]
+        kinds: dict[str, Any] = {"number": pl.Float64, "integer": pl.Int64, "truth": pl.Boolean, "date": pl.Date}
+        return pl.Series(name, found, dtype=kinds.get(kind, pl.String))
+
     def exact(self, query: Query) -> pl.DataFrame:
         """Compute the true aggregates: group columns, then one column per aggregate; a histogram is a list."""
         layout = self._seen(self._of(query.table))
@@ -169,6 +181,19 @@ class PostgresBackend:
         found = zip(names, row[::3], row[1::3], row[2::3], strict=True)
         return {name: f"postgresql {total} {count}" if many >= FEW else "" for name, many, total, count in found}
 
+    def version(self, table: str) -> str:
+        """Add up who wrote the known rows last (`xmin`, which each update changes); of a view the values themselves."""
+        known = self._of(table)
+        if not self._is_stored:
+            return " ".join(self.digests(table, ("", *self._spec.visible), len(known.row_keys), b"").values())
+        layout, row_key = self._seen(known), _quoted(str(self._spec.row_key))
+        written = f"hashtextextended(CAST({row_key} AS text) || ' ' || CAST(xmin AS text), 0)"
+        with self._cursor() as cursor:
+            ((rows, total),) = _run(
+                cursor, f"SELECT count(*), sum({written}) FROM {layout.source} WHERE " + layout.always
+            )
+        return f"{rows} {total}"
+
     def refresh(self, table: str, data: Any = None) -> int:
         """Let rows in that were appended; rows that the service knows must still be there."""
         if data is not None:
@@ -206,8 +231,13 @@ class PostgresBackend:
             + ("%s" if schema else "current_schema()"),
             (name, schema) if schema else (name,),
         )
+        kind = Sql(
+            "SELECT CAST(relkind AS text) FROM pg_class WHERE oid = to_regclass(%s)",
+            (quoted(str(self._address.table)),),
+        )
         with self._cursor() as cursor:
             there = dict(_run(cursor, statement))
+            self._is_stored = _run(cursor, kind) == [("r",)]
         if not there:
             raise DataError(f"{self._address.name}: no table {self._address.table!r}")
         spec = self._spec

@@ -12,6 +12,7 @@ from discretion.online.dp.figures import Estimate, Noisy, estimate
 from discretion.online.dp.groups import declared, passing
 from discretion.online.dp.plan import CHOICES, Ingredient, name_of
 from discretion.online.dp.price import ExpectedError, Price, price
+from discretion.online.dp.quantiles import Mode
 from discretion.online.query import Aggregate
 
 if TYPE_CHECKING:
@@ -40,7 +41,10 @@ class PrivateAnswer:
     figures: tuple[PrivateFigure, ...]
 
     def frame(self) -> pl.DataFrame:
-        """Give one line per figure: group, figure, bin, value, lower, upper, error and what the error is of."""
+        """Give one line per figure: group, figure, bin, value, lower, upper, error and what the error is of.
+
+        With a mode among them all values are texts.
+        """
         import polars as pl
 
         columns: dict[str, Any] = {name: [f.group[i] for f in self.figures] for i, name in enumerate(self.group_by)}
@@ -50,10 +54,14 @@ class PrivateAnswer:
                 own[name] = [None if f.bin is None else f.bin[side] for f in self.figures]
         for name in ("value", "lower", "upper", "error", "error_of"):
             own[name] = [getattr(f.estimate, name) for f in self.figures]
+        categories = any(isinstance(value, str | bool) for value in own["value"])
+        if categories:  # of modes: texts
+            own["value"] = [str(value) for value in own["value"]]
         for name, content in own.items():
             columns[_free(name, self.group_by)] = content
-        types = {_free(name, self.group_by): pl.String for name in ("figure", "error_of")}
-        types |= {_free(n, self.group_by): pl.Float64 for n in own if n not in ("figure", "error_of")}  # type: ignore[misc]
+        texts = ("figure", "error_of", *(("value",) if categories else ()))
+        types = {_free(name, self.group_by): pl.String for name in texts}
+        types |= {_free(n, self.group_by): pl.Float64 for n in own if n not in texts}  # type: ignore[misc]
         return pl.DataFrame(columns, schema_overrides=types, strict=False)
 
     def values(self) -> pl.DataFrame:
@@ -165,6 +173,10 @@ def _figures(
 ) -> list[PrivateFigure]:
     if aggregate.function in CHOICES:
         choice = priced.choice(aggregate)
+        if isinstance(choice, Mode):
+            chosen = choice.find(group.figures[place].bins)
+            made = Estimate(chosen, None, None, float(choice.count_error), "count")
+            return [PrivateFigure(key, aggregate.label, made)]
         found = choice.find(group.figures[place].bins)
         made = Estimate(found.value, found.lower, found.upper, float(choice.rank_error), "rank")
         return [PrivateFigure(key, aggregate.label, made)]

@@ -6,31 +6,31 @@ say nothing about sampling, and nothing about what clamping and bounding changed
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from discretion.online.column import ColumnSpec
 from discretion.online.dp.plan import Ingredient, center, half_square, name_of
-from discretion.online.query import Aggregate
+from discretion.online.query import Aggregate, Scalar
 
-ErrorOf = Literal["value", "rank"]
+ErrorOf = Literal["value", "rank", "count"]
 
 
 @dataclass(frozen=True)
 class Estimate:
     """A private figure: its value, an interval, and the half width (or the number of records) it may be off."""
 
-    value: float
-    lower: float
-    upper: float
+    value: Scalar
+    """a number; of a mode the category"""
+    lower: float | None
+    upper: float | None
     error: float
     error_of: ErrorOf = "value"
 
     def at_least_zero(self) -> Estimate:
         """Move what is negative to zero: costs nothing, but sums of many such figures come out too large."""
-        low, mid, high = (max(0.0, number) for number in (self.lower, self.value, self.upper))
+        low, mid, high = (max(0.0, float(number or 0)) for number in (self.lower, self.value, self.upper))
         return Estimate(mid, low, high, self.error, self.error_of)
 
 
@@ -145,8 +145,3 @@ def estimate(
 def confidences(aggregate: Aggregate, confidence: float) -> float:
     """Give the confidence at which the parts of a figure are needed."""
     return parts_confidence(confidence, {"mean": 2, "variance": 3}.get(aggregate.function, 1))
-
-
-def is_finite(found: Estimate) -> bool:
-    """Tell whether every number of an estimate is one."""
-    return all(math.isfinite(number) for number in (found.value, found.lower, found.upper, found.error))

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from discretion.errors import DataError, PlanError
 from discretion.online.backend import Bounded, GroupKey
 from discretion.online.catalog import TableSpec
-from discretion.online.dp.mechanisms import Choice, Loss, Threshold
-from discretion.online.dp.sensitivity import MANY, Unit, is_monotonic, mode_scores
+from discretion.online.dp.mechanisms import Threshold
+from discretion.online.dp.sensitivity import MANY
 from discretion.online.query import Query
 
 
@@ -38,18 +38,3 @@ def passing(found: Mapping[GroupKey, Bounded], threshold: Threshold) -> dict[Gro
     keys = sorted((key for key, group in found.items() if (group.people or 0) > 0), key=in_order)
     released = threshold.release({number: found[key].people or 0 for number, key in enumerate(keys)})
     return {keys[number]: count for number, count in released.items()}
-
-
-def most_frequent(counts: Mapping[GroupKey, int], unit: Unit, loss: Loss) -> GroupKey:
-    """Choose the most frequent of declared categories (the mode), the frequent ones more likely.
-
-    `counts` must hold every declared category, those that do not occur as 0.
-
-    Examples
-    --------
-    >>> most_frequent({("a",): 3, ("b",): 1000, ("c",): 0}, Unit(), Loss.micro_epsilon(1_000_000))
-    ('b',)
-    """
-    keys = list(counts)
-    choice = Choice(mode_scores(unit), loss, monotonic=is_monotonic(unit))
-    return keys[choice.choose([counts[key] for key in keys])]

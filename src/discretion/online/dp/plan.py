@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-from discretion.errors import PlanError
+from discretion.errors import PlanError, QueryRefused
 from discretion.online.backend import Bounded
 from discretion.online.catalog import TableSpec
 from discretion.online.column import ColumnSpec
@@ -15,7 +15,9 @@ from discretion.online.dp import sensitivity
 from discretion.online.dp.sensitivity import MANY, Sensitivity, Unit
 from discretion.online.query import Aggregate, Query
 
-Kind = Literal["keys", "rows", "present", "distinct", "total", "centered", "spread", "bins", "quantile", "min", "max"]
+Kind = Literal[
+    "keys", "rows", "present", "distinct", "total", "centered", "spread", "bins", "quantile", "min", "max", "mode"
+]
 
 RECIPES: dict[str, tuple[Kind, ...]] = {
     "count": ("rows",),
@@ -27,9 +29,10 @@ RECIPES: dict[str, tuple[Kind, ...]] = {
     "quantile": ("quantile",),
     "min": ("min",),
     "max": ("max",),
+    "mode": ("mode",),
 }
 """What each function is computed from. The parts of one function have equal shares of its loss: it is spent once."""
-CHOICES: tuple[Kind, ...] = ("quantile", "min", "max")
+CHOICES: tuple[Kind, ...] = ("quantile", "min", "max", "mode")
 _FINE = 2**30
 """a sum is counted in steps so that one row is at most this many of them, which leaves room for 2³² rows"""
 
@@ -131,7 +134,9 @@ def _ingredient(
 ) -> Ingredient:
     unit = Unit.of(table)
     if kind in CHOICES:
-        if aggregate.column is not None:
+        if kind == "mode" and not table.column(aggregate.column or "").keys:
+            raise QueryRefused("the column has no declared categories to choose the most frequent one from")
+        if kind != "mode" and aggregate.column is not None:
             table.column(aggregate.column).required_limits()
         return Ingredient(kind, place, aggregate, weight, None)
     if kind == "keys":

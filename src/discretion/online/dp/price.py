@@ -16,7 +16,7 @@ from discretion.online.dp.figures import ErrorOf, Noisy, confidences, estimate
 from discretion.online.dp.groups import number_of_groups
 from discretion.online.dp.mechanisms import Additive, Loss, Threshold
 from discretion.online.dp.plan import CHOICES, Ingredient, ingredients, name_of
-from discretion.online.dp.quantiles import Extreme, ExtremeValue, Quantile
+from discretion.online.dp.quantiles import Extreme, ExtremeValue, Mode, Quantile
 from discretion.online.dp.sensitivity import MANY, Unit
 from discretion.online.policy import DpPolicy
 from discretion.online.query import Aggregate, Query
@@ -137,15 +137,15 @@ class Price:
         return None if aggregate.column is None else self.table.column(aggregate.column)
 
     @cached_property
-    def _choices(self) -> dict[str, Quantile | ExtremeValue]:
+    def _choices(self) -> dict[str, Quantile | ExtremeValue | Mode]:
         asked = [aggregate for aggregate in self.query.aggregates if aggregate.function in CHOICES]
         return {aggregate.label: self._make_choice(aggregate) for aggregate in asked}
 
-    def choice(self, aggregate: Aggregate) -> Quantile | ExtremeValue:
-        """Give the mechanism of a quantile, minimum or maximum."""
+    def choice(self, aggregate: Aggregate) -> Quantile | ExtremeValue | Mode:
+        """Give the mechanism of a quantile, minimum, maximum or mode."""
         return self._choices[aggregate.label]
 
-    def _make_choice(self, aggregate: Aggregate) -> Quantile | ExtremeValue:
+    def _make_choice(self, aggregate: Aggregate) -> Quantile | ExtremeValue | Mode:
         column = self.column(aggregate)
         part = next(p for p in self.parts if p.name == name_of(aggregate.function, aggregate))  # type: ignore[arg-type]
         if column is None:
@@ -153,6 +153,8 @@ class Price:
         unit, loss = Unit.of(self.table), self.loss(part)
         if aggregate.function == "quantile":
             return Quantile(column, aggregate.share or 0.5, unit, loss, self.confidence, self.groups)
+        if aggregate.function == "mode":
+            return Mode(column, unit, loss, self.confidence)
         which: Extreme = "min" if aggregate.function == "min" else "max"
         return ExtremeValue(column, which, unit, loss, self.confidence, self.groups)
 
@@ -173,7 +175,10 @@ class Price:
 
     def _error(self, aggregate: Aggregate) -> ExpectedError:
         if aggregate.function in CHOICES:
-            return ExpectedError(aggregate.label, float(self.choice(aggregate).rank_error), "rank")
+            choice = self.choice(aggregate)
+            if isinstance(choice, Mode):
+                return ExpectedError(aggregate.label, float(choice.count_error), "count")
+            return ExpectedError(aggregate.label, float(choice.rank_error), "rank")
         parts = {part.name: part for part in self.parts if part.kind not in CHOICES}
         if aggregate.function == "histogram":
             part = parts[name_of("bins", aggregate)]

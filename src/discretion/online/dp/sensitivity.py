@@ -165,9 +165,15 @@ def extreme_scores(unit: Unit, groups: int = 1) -> Sensitivity:
 
 
 def mode_scores(unit: Unit) -> Sensitivity:
-    """Score of each category for the most frequent one: its count, which moves by at most m.
+    """Score of each declared category for the most frequent one: its count, in one group or in each of several.
 
-    `add-remove`: all counts move in the same direction (`is_monotonic`), which halves the noise.
+    What a choice costs depends on the range of the changes of its scores: raising all scores by the same amount changes
+    no choice, so that changes between −r and +s cost no more than changes between 0 and r + s, (r + s)/scale in all
+    (ρ: the square of it, over 8). `add-remove`: a person's m rows come or go, in each group all counts that move do so
+    in one direction (`is_monotonic`), and the ranges of all groups add up to at most m. `replace`: at most m rows
+    disappear and at most m appear, wherever they are, so that the ranges of all groups add up to at most 2m, which is
+    what a choice pays whose scores move by m in both directions. The sum of squares is at most the square of the sum.
+    Records of other values and missing ones are in no score.
     """
     return _scores(unit.rows, "a category's count moves by at most the rows of one person")
 

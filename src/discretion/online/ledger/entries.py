@@ -21,7 +21,7 @@ class NoLedger(DataError):
     """There is no ledger where one was to be read."""
 
 
-Kind = Literal["exact", "dp", "perturbed", "refused", "insider", "update", "answer"]
+Kind = Literal["exact", "dp", "perturbed", "refused", "insider", "update", "groups", "answer"]
 ANSWERED: tuple[Kind, ...] = ("exact", "dp", "perturbed")
 """Kinds of entries that an answer may follow."""
 _THIN = 32
@@ -42,7 +42,7 @@ class Charge:
     """the canonical question, as JSON"""
     cost: Cost = FREE
     sets: bytes | None = None
-    """query sets of a true answer, as `pack_sets` gives them"""
+    """query sets of a true answer, as `pack_sets` gives them; of a perturbed one the number of its cells"""
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind) or self.kind == "answer":

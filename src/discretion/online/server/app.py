@@ -21,7 +21,7 @@ from discretion.online.server import models
 from discretion.online.server.access import KeyRing
 from discretion.online.server.gate import USER, Gate, Turned
 from discretion.online.server.guard import Guard
-from discretion.online.server.limits import AtOnce
+from discretion.online.server.limits import AtOnce, Schedule
 from discretion.online.server.log import AuditLog, shape
 from discretion.online.server.reply import NOTES, problem, reply
 from discretion.online.statistical_database import StatisticalDatabase
@@ -55,6 +55,7 @@ class Service:
     def __init__(self, database: StatisticalDatabase) -> None:
         self._database = database
         self._running = AtOnce(database.spec.server.questions_at_once)
+        self._schedule = Schedule(database.spec.server.answer_step_seconds)
 
     def ask(self, request: Request, question: models.Question) -> Response:
         """Answer a question; a question asked before is answered from memory at no cost."""
@@ -65,7 +66,9 @@ class Service:
             if not allowed:
                 reason = "too many questions of yours are being answered; wait for one"
                 raise Turned(429, "TooManyRequests", reason, Retry_After="1")
-            answer = self._database.ask(query, user=user, epsilon=question.epsilon)
+            private = self._database.spec.policy_for(user, query.table).mode == "dp"
+            with self._schedule.keep(on=private):
+                answer = self._database.ask(query, user=user, epsilon=question.epsilon)
         request.scope[NOTES] |= {"mode": answer.mode, "cached": answer.cached, "cost": cost_json(answer.cost)}
         return reply(answer.to_json())
 

@@ -69,3 +69,40 @@ class AtOnce:
                 self._running[caller] -= allowed
                 if not self._running[caller]:
                     del self._running[caller]
+
+
+class Schedule:
+    """Let answers go only at moments that hardly depend on the data: one step after the question, two, four, eight …
+
+    How long a private answer takes depends on the rows it is over, and no noise hides that. Answers and refusals alike
+    wait for the next of these moments; whoever measures learns how often the step was doubled, at most. Nothing waits
+    with a step of 0.
+
+    Examples
+    --------
+    >>> [Schedule(0.1).due(took) for took in (0.0, 0.1, 0.11, 0.7)]
+    [0.1, 0.1, 0.2, 0.8]
+    """
+
+    def __init__(
+        self, step: float, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        self._step, self._clock, self._sleep = step, clock, sleep
+
+    def due(self, took: float) -> float:
+        """Give the moment after the question at which something that took so long is told."""
+        moment = self._step
+        while 0 < moment < took:
+            moment *= 2
+        return max(moment, 0.0)
+
+    @contextmanager
+    def keep(self, *, on: bool = True) -> Iterator[None]:
+        """Do something, and come back at a moment of the schedule, also with an error."""
+        start = self._clock()
+        try:
+            yield
+        finally:
+            took = self._clock() - start
+            if on and self._step:
+                self._sleep(self.due(took) - took)

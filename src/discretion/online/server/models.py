@@ -95,6 +95,8 @@ class AnswerBody(BaseModel):
     remaining: Price | None
     cached: bool
     notes: list[str]
+    covered: list[list[Any]] | None
+    share: list[list[Any]] | None
 
 
 class EstimateBody(BaseModel):

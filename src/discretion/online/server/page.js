@@ -8,10 +8,18 @@
     for (const [key, value] of Object.entries(more)) node.setAttribute(key, value);
     return node;
   };
-  const number = new Intl.NumberFormat("en", { maximumSignificantDigits: 6, useGrouping: "min2" }); // 1980 stays a year
-  const shown = (value) => {
+  // Whole numbers in full, others with six digits; numbers of one column with as many decimals as the largest needs.
+  const decimals = (values) => {
+    const numbers = values.flat(Infinity).filter((value) => typeof value === "number");
+    if (numbers.every(Number.isInteger)) return 0;
+    const largest = Math.max(...numbers.map(Math.abs));
+    return Math.min(20, Math.max(0, 5 - Math.floor(Math.log10(largest || 1))));
+  };
+  const shown = (value, places) => {
     if (value === null || value === undefined) return "–";
-    return typeof value === "number" ? number.format(value) : String(value);
+    if (typeof value !== "number") return String(value);
+    const alike = { minimumFractionDigits: places ?? 0, maximumFractionDigits: places ?? decimals([value]) };
+    return new Intl.NumberFormat("en", { ...alike, useGrouping: "min2" }).format(value); // 1980 stays a year
   };
   let key = "";
 
@@ -82,11 +90,24 @@
       if (column.bounds) about.push(`${shown(column.bounds[0])} to ${shown(column.bounds[1])}`);
       if (column.categories.length) about.push(column.categories.slice(0, 8).map(shown).join(", ") + (column.categories.length > 8 ? ", …" : ""));
       if (column.description) about.push(column.description);
-      list.append(make("dt", column.name), make("dd", about.join("; ")));
+      list.append(clickable("dt", column.name), make("dd", about.join("; ")));
     }
-    const cards = [make("h3", table.name)];
+    const cards = [clickable("h3", table.name)];
     if (table.description) cards.push(make("p", table.description, { class: "quiet" }));
     return [...cards, list];
+  }
+
+  // A name that writes itself, in double quotes, where the cursor stands in the question.
+  function clickable(kind, name) {
+    const button = make("button", name, { type: "button", class: "name", title: `Write ${name} into the question` });
+    button.addEventListener("click", () => {
+      const sql = at("sql");
+      sql.setRangeText(`"${name.replaceAll('"', '""')}"`, sql.selectionStart, sql.selectionEnd, "end");
+      sql.focus();
+    });
+    const node = make(kind);
+    node.append(button);
+    return node;
   }
 
   async function showBudgets() {
@@ -109,16 +130,7 @@
   // What was left after each charge, as steps from the full budget down.
   function burnDown(budget) {
     const width = 320, height = 130, frame = { left: 40, right: 8, top: 10, bottom: 24 };
-    const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-    const add = (name, more, text) => {
-      const node = document.createElementNS("http://www.w3.org/2000/svg", name);
-      for (const [attribute, value] of Object.entries(more)) node.setAttribute(attribute, value);
-      if (text !== undefined) node.textContent = text;
-      svg.append(node);
-    };
-    svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
-    svg.setAttribute("role", "img");
-    svg.setAttribute("aria-label", `Budget after each of ${budget.spending.length} charges, from ${shown(budget.limit)} down to ${shown(budget.remaining)}`);
+    const [svg, add] = drawing(width, height, `Budget after each of ${budget.spending.length} charges, from ${shown(budget.limit)} down to ${shown(budget.remaining)}`);
     const steps = Math.max(budget.spending.length, 1);
     const x = (i) => frame.left + (i * (width - frame.left - frame.right)) / steps;
     const y = (value) => frame.top + (1 - Math.max(value, 0) / budget.limit) * (height - frame.top - frame.bottom);
@@ -150,6 +162,7 @@
     at("summary").textContent = summary;
     at("notes").replaceChildren(...notes.map((note) => make("li", note)));
     at("figures").replaceChildren();
+    at("chart").replaceChildren();
   }
 
   async function ask() {
@@ -165,6 +178,8 @@
   }
 
   function fill(answer) {
+    const places = answer.columns.map((_, c) =>
+      decimals([answer.rows, answer.low || [], answer.high || []].flat().map((row) => row[c])));
     const caption = answer.low ? `In small print: where the figure without noise lies, ${shown(answer.confidence * 100)} % sure` : "";
     const head = make("tr");
     answer.columns.forEach((name, i) => head.append(make("th", name, { scope: "col", ...(i >= answer.groups ? { class: "number" } : {}) })));
@@ -174,7 +189,7 @@
       row.forEach((value, c) => {
         if (c < answer.groups) line.append(make("th", value === null ? "–" : String(value), { scope: "row" }));
         else {
-          line.append(figure(value, answer.low && answer.low[r][c], answer.high && answer.high[r][c], answer.low));
+          line.append(figure(value, answer.low && answer.low[r][c], answer.high && answer.high[r][c], answer.low, places[c]));
         }
       });
       body.append(line);
@@ -182,22 +197,64 @@
     const top = make("thead");
     top.append(head);
     at("figures").replaceChildren(...(caption ? [make("caption", caption)] : []), top, body);
+    at("chart").replaceChildren(...charts(answer, places));
+  }
+
+  const drawing = (width, height, label) => {
+    const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+    svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    svg.setAttribute("role", "img");
+    svg.setAttribute("aria-label", label);
+    const add = (name, more, text) => {
+      const node = document.createElementNS("http://www.w3.org/2000/svg", name);
+      for (const [attribute, value] of Object.entries(more)) node.setAttribute(attribute, value);
+      if (text !== undefined) node.textContent = text;
+      svg.append(node);
+    };
+    return [svg, add];
+  };
+
+  // One bar per group for each figure that is a number, with a line for its interval; the table holds the figures.
+  function charts(answer, places) {
+    const rows = answer.rows.length;
+    if (answer.groups === 0 || rows < 2 || rows > 40) return [];
+    const numeric = answer.columns.map((_, c) => c).filter((c) =>
+      c >= answer.groups && answer.rows.some((row) => typeof row[c] === "number"));
+    return numeric.map((c) => {
+      const name = answer.columns[c], high = 18, left = 120, right = 60, width = 420;
+      const ends = answer.rows.map((row, r) => [row[c], answer.low && answer.low[r][c], answer.high && answer.high[r][c]]);
+      const all = [0, ...ends.flat().filter((value) => typeof value === "number")];
+      const low = Math.min(...all), span = Math.max(...all) - low || 1;
+      const x = (value) => left + ((value - low) / span) * (width - left - right);
+      const [svg, add] = drawing(width, rows * high + 24, `${name} of ${rows} groups; the table above holds the figures`);
+      add("text", { x: left, y: 14, class: "head" }, name);
+      ends.forEach(([value, from, to], r) => {
+        const y = 24 + r * high, key = answer.rows[r].slice(0, answer.groups).map((part) => (part === null ? "–" : String(part))).join(", ");
+        add("text", { x: left - 6, y: y + 12, "text-anchor": "end" }, key.length > 18 ? `${key.slice(0, 17)}…` : key);
+        if (typeof value !== "number") return;
+        add("rect", { class: "bar", x: Math.min(x(0), x(value)), y: y + 2, width: Math.abs(x(value) - x(0)), height: high - 5 });
+        if (typeof from === "number" && typeof to === "number") add("path", { class: "path", d: `M${x(from)} ${y + high / 2}H${x(to)}` });
+        add("text", { x: Math.max(x(value), typeof to === "number" ? x(to) : 0, x(0)) + 4, y: y + 12 }, shown(value, places[c]));
+      });
+      return svg;
+    });
   }
 
   // One figure, or of a histogram one line per bin; its interval stands below, that of a bin beside it.
-  function figure(value, low, high, limits) {
+  function figure(value, low, high, limits, places) {
     const cell = make("td", undefined, { class: "number" });
     const bins = Array.isArray(value);
     (bins ? value : [value]).forEach((one, i) => {
-      const line = make("div", shown(one));
-      if (limits) line.append(make("span", bins ? interval(low[i], high[i]) : interval(low, high), { class: bins ? "beside" : "between" }));
+      const line = make("div", shown(one, places));
+      const ends = bins ? [low && low[i], high && high[i]] : [low, high];
+      if (limits && typeof one !== "string") line.append(make("span", interval(...ends, places), { class: bins ? "beside" : "between" }));
       cell.append(line);
     });
     return cell;
   }
 
-  function interval(low, high) {
-    return low === null || high === null ? "no limits" : `${shown(low)} to ${shown(high)}`;
+  function interval(low, high, places) {
+    return low === null || high === null ? "no limits" : `${shown(low, places)} to ${shown(high, places)}`;
   }
 
   async function estimate() {

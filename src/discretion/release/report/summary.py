@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from discretion.part import find
 from discretion.release.facts import one_digit, smallest_class
 from discretion.release.order import order_words
-from discretion.release.ranking import attackers_by
+from discretion.release.published import together
+from discretion.release.ranking import MANY_FOUND, attackers_by
 from discretion.release.report.scores import ScoreRow
 from discretion.release.report.wording import counted, listed, of_people, percent
 
@@ -38,6 +39,8 @@ class Summary:
     answers: tuple[Answer, ...]
     may_publish: bool
     verdict: str
+    caution: bool = False
+    """whether an attack that no requirement limits finds many people"""
 
 
 def summary_of(
@@ -59,14 +62,25 @@ def summary_of(
         sentences=tuple(sentences),
         answers=(_goes_out(release), _found(release, risk), _lost(release, utility)),
         may_publish=met == len(release.findings),
-        verdict=_verdict(release),
+        verdict=_verdict(release, risk),
+        caution=_unbounded(release, risk),
     )
 
 
-def _verdict(release: Release) -> str:
+def _verdict(release: Release, risk: tuple[ScoreRow, ...]) -> str:
     if not release.findings:
         return "Published without requirements"
-    return "All requirements hold" if all(one.holds for one in release.findings) else "Requirements are not met"
+    if not all(one.holds for one in release.findings):
+        return "Requirements are not met"
+    beyond = ", but none of them limits an attack that finds many people" if _unbounded(release, risk) else ""
+    return f"All requirements hold{beyond}"
+
+
+def _unbounded(release: Release, risk: tuple[ScoreRow, ...]) -> bool:
+    """Tell whether an attack of a kind that no requirement limits finds more people than the limits would allow."""
+    limited = [(one.kind, tuple(getattr(one.requirement.part, "columns", ()) or ())) for one in release.findings]
+    free = [row for row in risk if (row.kind, row.columns) not in limited and not row.doubtful]
+    return _strongest(free) > MANY_FOUND
 
 
 def _requirements(met: int, total: int) -> list[str]:
@@ -88,7 +102,8 @@ def _goes_out(release: Release) -> Answer:
     lists = (
         ("As in the original: ", same),
         ("With less detail, or values taken out: ", coarser),
-        ("With changed values, none of which can be taken as true for one person: ", changed),
+        ("With changed values, which may be true for one person and wrong for another: ", changed),
+        ("Nothing is left of: ", _emptied(release)),
         ("Left out: ", inside),
     )
     return Answer(
@@ -101,6 +116,13 @@ def _goes_out(release: Release) -> Answer:
         ),
         (*(f"{words}{listed(names)}." for words, names in lists if names), order_words(release.plan.order, data)),
     )
+
+
+def _emptied(release: Release) -> list[str]:
+    """Name the published columns that have one value left, and had several."""
+    original, data = release.study.original, release.data
+    both = [name for name in data.columns if name in original.columns]
+    return [name for name in both if data.frame[name].n_unique() <= 1 < original.frame[name].n_unique()]
 
 
 def _touched(release: Release) -> tuple[list[str], list[str]]:
@@ -118,14 +140,36 @@ def _touched(release: Release) -> tuple[list[str], list[str]]:
 
 def _found(release: Release, rows: tuple[ScoreRow, ...]) -> Answer:
     """Say how many records fit a known person, what the strongest attacks reach, and who was assumed to attack."""
-    said = [*_candidates(release), *_attacks(rows)]
+    candidates, attacks = _candidates(release), _attacks(rows)
+    found = smallest_class(release)
+    worse = _strongest(rows) > (1.0 if found is None else 1 / max(found.size, 1)) or not candidates
+    said = [*attacks, *candidates] if worse and attacks else [*candidates, *attacks]
     if not rows:
         said.append("No risk was measured.")
     elif all(row.withheld for row in rows):
         said.append("The risk figures are withheld.")
     elif not _comparable(rows):
         said.append("No attack whose success is a share of the people was tried.")
-    return Answer("Could anyone be found?", said[0], (*said[1:], *_assumed(release, rows)))
+    beyond = together(release.data).replace("the quasi-identifiers", "what others may know")
+    more = (*said[1:], *([f"{beyond[0].upper()}{beyond[1:]}."] if beyond else []), *_untried(release))
+    return Answer("Could anyone be found?", said[0], (*more, *_assumed(release, rows)))
+
+
+def _untried(release: Release) -> list[str]:
+    """Name the kinds of attackers whom nobody played."""
+    cards = release.attackers()
+    left = [card.attacker for card in cards if card.success is None]
+    return [f"Not tried: {len(left)} of {len(cards)} kinds of attackers ({'; '.join(left)})."] if left else []
+
+
+def _people_rows(rows: Sequence[ScoreRow]) -> list[ScoreRow]:
+    """Give the attacks that look for people."""
+    return [row for row in _comparable(rows) if find(row.kind).__module__.split(".")[-2] == "identity"]
+
+
+def _strongest(rows: Sequence[ScoreRow]) -> float:
+    """Give the share of people whom the strongest attack that beats guessing finds."""
+    return max((_after(row) for row in _people_rows(rows) if _gain(row) > 0), default=0.0)
 
 
 def _candidates(release: Release) -> list[str]:
@@ -157,14 +201,15 @@ def _comparable(rows: Sequence[ScoreRow]) -> list[ScoreRow]:
 def _attacks(rows: tuple[ScoreRow, ...]) -> list[str]:
     """Say what the strongest attack that looks for people reaches, and the strongest one that looks for values."""
     known = _comparable(rows)
-    people = [row for row in known if find(row.kind).__module__.split(".")[-2] == "identity"]
+    people = _people_rows(rows)
     values = [row for row in known if row not in people]
     said = []
     if people:
         row = max(people, key=_gain)
         before = row.values[0] if row.values else None
         earlier = "" if before is None else f" With the unprotected data it would be {of_people(before)}."
-        by = f", by somebody who knows {who}," if (who := _knows(row)) else ""
+        of = f" (it compared {listed(row.columns)})" if row.columns else ""
+        by = f", by somebody who knows {who}{of}," if (who := _knows(row)) else ""
         said.append(
             f"No attack that looked for people found more than guessing does ({_guess(row)}).{earlier}"
             if _gain(row) <= 0

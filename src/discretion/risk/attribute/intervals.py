@@ -220,7 +220,7 @@ class _PerColumnInterval(_Interval):
         return self.score(
             value,
             f"{as_percent(value)} of the true values lie in the interval around the published value "
-            f"({as_percent(by_chance)} would by chance).{_told(plain, known)}{tests.note}",
+            f"({as_percent(max(by_chance, single))} would by guessing).{_told(plain, known)}{tests.note}",
             per_record=_of_counted(hit & counted, counted),
             **_both(plain, known, known_of),
             chance=by_chance,
@@ -276,7 +276,7 @@ class IntervalRisk(_Interval, kind="interval-risk"):
         return self.score(
             value,
             f"For {as_percent(value)} of the records the true values lie in the interval around the published ones "
-            f"({as_percent(by_chance)} would by chance).{_told(plain, known)}{tests.note}",
+            f"({as_percent(max(by_chance, single))} would by guessing).{_told(plain, known)}{tests.note}",
             per_record=inside & rows,
             **_both(plain, known, known_of),
             chance=by_chance,

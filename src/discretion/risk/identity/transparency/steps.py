@@ -22,6 +22,8 @@ GENERALIZING = frozenset({"generalize", "optimal-generalization", "local-recodin
 _KEEPS_VALUES = frozenset(
     {"drop-identifiers", "pseudonymize", "sample", "suppress-records", "local-suppression", "suppress-by-risk"}
 )
+_SEARCHING = frozenset({"optimal-generalization", "local-recoding", "mondrian"})
+"""Without columns they work on the quasi-identifiers."""
 _DROPS_RECORDS = frozenset({"sample", "suppress-records"})
 _NAMES_COLUMNS = frozenset(
     {"pram", "randomized-response", "winsorize-outliers", "shuffle", "top-code", "bottom-code", "recode"}
@@ -79,7 +81,9 @@ def _touched(original: Dataset, step: Any) -> tuple[str, ...] | None:
             return tuple(step.fit(original, Context(0, step.kind))["columns"])
         except DiscretionError:
             return None
-    if step.kind in _NAMES_COLUMNS | GENERALIZING:
+    if step.kind in _NAMES_COLUMNS | _SEARCHING:
         named = getattr(step, "columns", None) or getattr(step, "column", None)
+        if not named and step.kind in _SEARCHING:
+            return original.having("quasi")
         return ((named,) if isinstance(named, str) else tuple(named)) if named else None
     return None

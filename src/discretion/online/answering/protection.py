@@ -1,0 +1,416 @@
+"""Which rule lets true sums of a sensitive column out: base groups, the linear audit, or none."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discretion.errors import QueryRefused
+from discretion.online.answering.mode import Desk
+from discretion.online.audit.base_groups import (
+    MOST_COLUMNS,
+    NOWHERE,
+    OTHERS,
+    BaseGroups,
+    Reach,
+    base_groups,
+    number_lines,
+    pack_groups,
+    unpack_groups,
+)
+from discretion.online.audit.elements import ascending
+from discretion.online.audit.linear import SQUARES, SUM
+from discretion.online.audit.moments import Moments, told_moments
+from discretion.online.backend import GroupKey, Limits
+from discretion.online.backends.answers import group_key
+from discretion.online.catalog import TableSpec
+from discretion.online.column import ColumnSpec
+from discretion.online.ledger import Charge, unpack_sets
+from discretion.online.query import Aggregate, Query
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Ints = NDArray[np.int64]
+Rule = Literal["groups", "audit", "none"]
+MOST_AT_A_BOUND = 0.3
+"""columns with a larger share of values at a bound have no true sums: a group entirely at it would be told"""
+_SMALL = 20_000
+_COARSE = 8
+_SERVICE = "service"
+_ROW = "\n"
+"""a name that no column has"""
+
+
+def rule_of(spec: ColumnSpec, values: pl.Series) -> Rule:
+    """Say how true sums of a column are protected, from its declaration and its values when the service starts.
+
+    none: yes or no, few different values (fewer than 12; in a table of fewer than 24 people fewer than half as many as
+    people), or more than .3 of the values at one bound (declared, or the smallest and the largest in the data).
+    groups: values within bounds, and whole numbers: integers, and numbers that are whole in the data unless the owner
+    confirms `whole: false`. Values with a fixed number of digits are whole numbers of a smaller unit, so that bounded
+    numbers are told by groups too. audit: everything else, numbers that could be any.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> ages = pl.Series(range(40))
+    >>> rule_of(ColumnSpec(role="sensitive", type="integer", bounds=(0, 100)), ages)
+    'groups'
+    >>> rule_of(ColumnSpec(role="sensitive", type="number", whole=False), ages), rule_of(
+    ...     ColumnSpec(role="sensitive", type="number", bounds=(0, 1)), ages % 2
+    ... )
+    ('audit', 'none')
+    """
+    if not spec.is_numeric or spec.has_few_values(values):
+        return "none"
+    found = values.drop_nulls().to_numpy()
+    if _at_a_bound(spec, found) > max(MOST_AT_A_BOUND * len(found), 2):
+        return "none"
+    return "groups" if spec.bounds is not None or spec.is_whole(values) else "audit"
+
+
+def _at_a_bound(spec: ColumnSpec, values: NDArray[np.float64]) -> int:
+    if len(values) == 0:
+        return 0
+    lower, upper = spec.bounds or (values.min(), values.max())
+    return max(int((values <= lower).sum()), int((values >= upper).sum()))
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Who is in the cells of a question, by profiles or by records."""
+
+    keys: tuple[GroupKey, ...]
+    label: Ints
+    """the cell of each profile, or of each record; -1: in none"""
+    rows: Ints
+    """records of each cell"""
+    by_profile: bool
+
+
+class Protection:
+    """The rules of one table's sensitive columns, its base groups and their sums.
+
+    Everything is decided when the service starts and when the table grows. What rule a column has depends on its
+    values (see `rule_of`); which questions are answered by groups depends on public columns alone. Groups that were
+    made once stay: they are in the ledger, and new people come into groups of their own. A column about which true sums
+    were told by one rule is never told by the other.
+    """
+
+    def __init__(self, desk: Desk, known: Sequence[tuple[tuple[int, ...], tuple[str, ...] | None]] = ()) -> None:
+        self._desk = desk
+        self._known = tuple(known)
+        """people whom somebody knows anyway, and in which columns (none: in all)"""
+        self._rules: dict[str, Rule] = {}
+        self._sums: dict[str, _Sums] = {}
+        self._groups: dict[str, BaseGroups] = {}
+        self._profiles: _Profiles | None = None
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Read the table, now or after it has grown."""
+        desk, table = self._desk, self._desk.table
+        named = [name for name in table.visible if table.columns[name].role == "sensitive"]
+        values = {name: desk.backend.column(table.name, name) for name in named if table.columns[name].is_numeric}
+        for name in named:
+            rule: Rule = rule_of(table.columns[name], values[name]) if name in values else "none"
+            kept = self._rules.get(name) == "groups" and rule == "audit"
+            self._rules[name] = "groups" if kept else rule
+        grouped = {name: series for name, series in values.items() if self._rules[name] == "groups"}
+        self.owner = desk.backend.person_of_rows(table.name)
+        if grouped:
+            self.close()
+            self._profiles = _Profiles(desk, self.owner)
+            self._group(grouped, self._profiles)
+        self._check_what_was_told()
+
+    def close(self) -> None:
+        """Let go of the profiles."""
+        if self._profiles is not None:
+            self._profiles.close()
+
+    def _group(self, values: dict[str, pl.Series], profiles: _Profiles) -> None:
+        """Take the groups that the ledger holds, make groups of those who are in none, and write them down.
+
+        Somebody else may do so meanwhile: then it is done again.
+        """
+        ledger, table = self._desk.ledger, self._desk.table.name
+        while True:
+            held: dict[str, Ints] = {}
+            last = 0
+            for entry in ledger.history(table, kinds=("groups",)):
+                about, found = unpack_groups(entry.query, entry.sets or b"")
+                held.update(dict.fromkeys(about, found))
+                last = entry.id
+            made = {
+                name: self._completed(held.get(name), series.is_not_null().to_numpy(), self._known_in(name), profiles)
+                for name, series in values.items()
+            }
+            new: dict[bytes, list[str]] = {}
+            for name, group in made.items():
+                if name not in held or not np.array_equal(group, held[name]):
+                    new.setdefault(group.tobytes(), []).append(name)
+            with ledger.page() as page:
+                if next(ledger.history(table, after=last, kinds=("groups",)), None) is not None:
+                    continue
+                for names in new.values():
+                    text, packed = pack_groups(tuple(names), made[names[0]])
+                    page.charge(Charge(_SERVICE, table, "groups", query=text, sets=packed))
+            break
+        for name, series in values.items():
+            self._groups[name] = BaseGroups(made[name], self.owner, self._known_in(name), len(self.owner))
+            self._sums[name] = _Sums(series, self._groups[name])
+        self._atoms = {name: profiles.atoms(series, self._groups[name]) for name, series in values.items()}
+
+    def _completed(self, held: Ints | None, present: NDArray[np.bool_], known: Ints, profiles: _Profiles) -> Ints:
+        """Give everybody who has a value and no group one, where ten can be brought together."""
+        here = len(self.owner)
+        group = np.full(max(here, 0 if held is None else len(held)), NOWHERE, np.int64)
+        if held is not None:
+            group[: len(held)] = held
+        left = np.flatnonzero(present & (group[:here] == NOWHERE))
+        if len(left) > OTHERS:
+            made = profiles.groups(left, known)
+            group[left] = np.where(made == NOWHERE, NOWHERE, made + int(group.max(initial=NOWHERE)) + 1)
+        return group
+
+    def _known_in(self, column: str) -> Ints:
+        people = [p for listed, columns in self._known if columns is None or column in columns for p in listed]
+        return np.unique(np.array(people, np.int64))
+
+    def _check_what_was_told(self) -> None:
+        """Refuse columns about which true sums were told by another rule: the two together would tell more."""
+        for entry in self._desk.ledger.history(self._desk.table.name, kinds=("exact",)):
+            for name, powers in told_moments(Query.from_json(json.loads(entry.query)), self._desk.table).items():
+                rule = self._rules.get(name, "none")
+                if rule == "audit" and entry.sets is None:
+                    self._rules[name] = "none"
+                if rule == "groups" and entry.sets is not None:
+                    group = self._groups[name].group
+                    fits = powers == (SUM,) and all(_is_union(m, group) for m in unpack_sets(entry.sets)[0])
+                    self._rules[name] = "groups" if fits else "none"
+
+    def rule(self, moments: Moments) -> Rule:
+        """Give the rule of the columns that a question adds up, or refuse; without columns it is the audit."""
+        rules = {self._rules.get(name, "none") for name in moments}
+        for name in moments:
+            if self._rules.get(name, "none") == "none":
+                raise QueryRefused(f"true sums of the column {name!r} are not told; ask under differential privacy")
+        if len(rules) > 1:
+            raise QueryRefused("these columns are protected by different rules; ask for one of them at a time")
+        rule = rules.pop() if rules else "audit"
+        squared = [name for name, powers in moments.items() if SQUARES in powers]
+        if rule == "groups" and squared:
+            raise QueryRefused(f"variances of the sensitive column {squared[0]!r} are not told")
+        return rule
+
+    def is_grouped(self, column: str) -> bool:
+        """Say whether true sums of a column are told by base groups."""
+        return self._rules.get(column) == "groups"
+
+    def cells(self, query: Query) -> Cells:
+        """Find who is in the cells of a question; reads public columns only."""
+        profiles = self._profiles
+        if profiles is not None and self._fits(query):
+            return profiles.cells(query)
+        members = self._desk.backend.members(query.table, query.where, query.group_by, unit="row")
+        label = np.full(len(self.owner), NOWHERE, np.int64)
+        for number, found in enumerate(members.values()):
+            label[found] = number
+        rows = np.array([len(found) for found in members.values()], np.int64)
+        return Cells(tuple(members), label, rows, by_profile=False)
+
+    def _fits(self, query: Query) -> bool:
+        """Say whether the columns that choose are those of the profiles."""
+        chosen = query.columns_in_where() | set(query.group_by)
+        return self._profiles is not None and chosen <= self._profiles.columns
+
+    def people_of(self, cells: Cells) -> Ints:
+        """Count the people of each cell."""
+        if self.owner.max(initial=-1) + 1 == len(self.owner):
+            return cells.rows
+        label = cells.label
+        if cells.by_profile and self._profiles is not None:
+            label = label[self._profiles.profile]
+        pairs = np.unique(np.stack([label, self.owner])[:, label >= 0], axis=1)
+        return np.bincount(pairs[0], minlength=len(cells.keys)).astype(np.int64)
+
+    def people_by_cell(self, query: Query) -> dict[GroupKey, int]:
+        """Count the people of each cell of a question; reads public columns only."""
+        if not self._fits(query) and self.owner.max(initial=-1) + 1 == len(self.owner):  # a row is a person
+            counted = Query(query.table, (Aggregate("count"),), query.where, query.group_by)
+            return {row[:-1]: row[-1] for row in self._desk.backend.exact(counted).rows()}
+        cells = self.cells(query)
+        return dict(zip(cells.keys, self.people_of(cells).tolist(), strict=True))
+
+    def told(self, column: str, cells: Cells) -> Reach:
+        """Say which base groups lie in the cells."""
+        groups = self._groups[column]
+        if cells.by_profile:
+            profile, group, weight = self._atoms[column]
+            return groups.told(cells.label[profile], len(cells.keys), of=group, weight=weight)
+        label = np.where(self._sums[column].present, cells.label, NOWHERE)
+        return groups.told(label, len(cells.keys))
+
+    def people_in(self, column: str, groups: Ints) -> int:
+        """Count the people of base groups."""
+        return self._groups[column].people_in(groups, self.owner)
+
+    def people(self, column: str) -> int:
+        """Count the people in base groups."""
+        return self.people_in(column, np.flatnonzero(self._groups[column].usable))
+
+    def records(self, column: str, groups: Ints) -> Ints:
+        """List the records of base groups."""
+        inside = np.isin(self._groups[column].group[: len(self.owner)], groups)
+        return np.flatnonzero(inside).astype(np.int64)
+
+    def totals(self, column: str, reach: Reach) -> list[int] | list[float]:
+        """Add up the sums of the base groups in each cell."""
+        return self._sums[column].totals(reach)
+
+
+def _is_union(members: Ints, group: Ints) -> bool:
+    """Say whether a set of records consists of whole groups."""
+    inside = group[members]
+    if len(inside) and inside.min() < 0:
+        return False
+    held = np.bincount(inside, minlength=1)
+    size = np.bincount(group[group >= 0], minlength=len(held))[: len(held)]
+    return bool(np.all((held == 0) | (held == size)))
+
+
+class _Sums:
+    """The sum of each base group: exact for integers, correctly rounded for other numbers.
+
+    A rounding error that depends on the order of additions would tell more than the sum.
+    """
+
+    def __init__(self, values: pl.Series, groups: BaseGroups) -> None:
+        self.present = values.is_not_null().to_numpy()
+        listed = values.fill_null(0).to_numpy()[groups.records]  # a group with a value that is gone is never told
+        ends = np.cumsum(groups.size)
+        self._whole = values.dtype.is_integer()
+        if self._whole:  # in two halves, so that nothing overflows
+            added = [np.concatenate([[0], np.cumsum(half)]) for half in _halves(listed.astype(np.int64))]
+            self._high, self._low = (half[ends] - half[ends - groups.size] for half in added)
+        else:
+            parts = zip(ends - groups.size, ends, strict=True)
+            self._sum = np.array([math.fsum(listed[first:end].tolist()) for first, end in parts])
+
+    def totals(self, reach: Reach) -> list[int] | list[float]:
+        """Add up the sums of the groups in each cell."""
+        if not self._whole:
+            return [math.fsum(self._sum[groups].tolist()) for groups in reach.groups]
+        first = np.concatenate([[0], reach.ends[:-1]])
+        added = (np.concatenate([[0], np.cumsum(half[reach.whole])]) for half in (self._high, self._low))
+        high, low = ((half[reach.ends] - half[first]).tolist() for half in added)
+        return [(h << 32) + rest for h, rest in zip(high, low, strict=True)]
+
+
+def _halves(values: Ints) -> tuple[Ints, Ints]:
+    return values >> 32, values & 0xFFFFFFFF
+
+
+class _Profiles:
+    """Records that the public columns do not tell apart, counted once: a question about them costs what they are many.
+
+    Columns with nearly as many values as there are people are left out; questions that use them list the records.
+    """
+
+    def __init__(self, desk: Desk, owner: Ints) -> None:
+        import polars as pl
+
+        from discretion.online.backends.duckdb import DuckdbBackend
+
+        table, backend, rows = desk.table, desk.backend, len(owner)
+        self._owner = owner
+        self._backend: DuckdbBackend | None = None
+        series = {name: backend.column(table.name, name).alias(name) for name in table.public}
+        values = {name: column.n_unique() for name, column in series.items()}
+        order = sorted(table.public, key=lambda name: values[name])
+        coarse = [name for name in order if values[name] <= max(20, rows // 20)]
+        base = list(coarse[:MOST_COLUMNS] if table.base_columns is None else table.base_columns)
+        chosen = base[:]
+        for name in order:
+            if name not in chosen and self._few([series[c] for c in (*chosen, name)], values[name], rows):
+                chosen.append(name)
+        self.columns = frozenset(chosen)
+        if not chosen:
+            self.profile, self._rows = np.zeros(rows, np.int64), np.array([rows], np.int64)
+            self._codes = np.zeros((1, 0), np.int64)
+            return
+        frame = pl.DataFrame([series[name] for name in chosen]).with_row_index(_ROW)
+        grouped = frame.group_by(chosen, maintain_order=True).agg(pl.col(_ROW))
+        self._rows = grouped[_ROW].list.len().to_numpy().astype(np.int64)
+        self.profile = np.zeros(rows, np.int64)
+        self.profile[grouped[_ROW].explode().drop_nulls().to_numpy()] = np.repeat(np.arange(len(grouped)), self._rows)
+        self._frame = grouped.select(chosen)
+        ranked = self._frame.select(pl.all().rank("dense").fill_null(0).cast(pl.Int64))
+        self._ranks = {name: ranked[name].to_numpy() for name in chosen}
+        self._codes = np.column_stack([np.zeros((len(grouped), 0), np.int64), *(self._ranks[name] for name in base)])
+        spec = TableSpec(name=table.name, columns={name: table.columns[name] for name in chosen})
+        self._limits = Limits(threads=1) if desk.max_groups is None else Limits(threads=1, groups=desk.max_groups)
+        self._backend = DuckdbBackend([spec], {table.name: self._frame}, self._limits)
+
+    @staticmethod
+    def _few(columns: list[pl.Series], values: int, rows: int) -> bool:
+        """Say whether columns together still have few profiles."""
+        import polars as pl
+
+        most = max(_SMALL, rows // _COARSE)
+        return values <= most and (rows <= _SMALL or pl.DataFrame(columns).n_unique() <= most)
+
+    def groups(self, left: Ints, known: Ints) -> Ints:
+        """Make base groups of some records; people whom somebody knows are not counted."""
+        present = np.bincount(self.profile[left], minlength=len(self._rows)) > 0
+        profile = (np.cumsum(present) - 1)[self.profile[left]]
+        most = int(self._owner.max(initial=0)) + 1
+        pairs = ascending(profile * most + self._owner[left])
+        pairs = pairs[~np.isin(pairs % most, known)] if len(known) else pairs
+        of, person = pairs // most, pairs % most
+        alone = len(ascending(person)) == len(person)
+
+        def people(number: Ints) -> Ints:
+            inside, count = number[of] >= 0, int(number.max()) + 1
+            if alone:
+                return np.bincount(number[of][inside], minlength=count).astype(np.int64)
+            found = ascending(number[of][inside] * most + person[inside])
+            return np.bincount(found // most, minlength=count).astype(np.int64)
+
+        made: Ints = base_groups(self._codes[present], people)[profile]
+        return made
+
+    def atoms(self, values: pl.Series, groups: BaseGroups) -> tuple[Ints, Ints, Ints]:
+        """Give pairs of profile and group (or none), and how many records with a value each has."""
+        at = np.flatnonzero(values.is_not_null().to_numpy())
+        key = self.profile[at] * (groups.count + 1) + groups.group[at] + 1
+        found, weight = np.unique(key, return_counts=True)
+        return found // (groups.count + 1), found % (groups.count + 1) - 1, weight.astype(np.int64)
+
+    def cells(self, query: Query) -> Cells:
+        """Find the cells of a question among the profiles."""
+        if self._backend is None:
+            return Cells(((),), np.zeros(len(self._rows), np.int64), np.array([self._rows.sum()]), by_profile=True)
+        (found,) = self._backend.members(query.table, query.where, unit="row").values()
+        codes = [self._ranks[name][found] for name in query.group_by]
+        cell, first = number_lines(np.column_stack([np.zeros((len(found), 0), np.int64), *codes]))
+        if len(first) > self._limits.groups:
+            raise QueryRefused(f"the answer would have more than {self._limits.groups:,} groups")
+        keys = self._frame[found[first]].select(query.group_by).rows() if query.group_by else [()]
+        label = np.full(len(self._rows), NOWHERE, np.int64)
+        label[found] = cell
+        rows = np.bincount(cell, self._rows[found], len(keys)).astype(np.int64)
+        return Cells(tuple(map(group_key, keys)), label, rows, by_profile=True)
+
+    def close(self) -> None:
+        """Let go of the database of profiles."""
+        if self._backend is not None:
+            self._backend.close()

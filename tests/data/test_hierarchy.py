@@ -230,6 +230,17 @@ def test_groups_level_by_level_others_stay() -> None:
     assert labels(Hierarchy.groups({"low": [1, 2.0]}, top=False), 2, 7) == ["2", "low"]
 
 
+def test_groups_of_one_level_need_no_levels() -> None:
+    level = {"public": ["AOK", "TK"], "private": "Alpha"}
+    full = Hierarchy.of({"groups": {"levels": [level]}})
+    assert Hierarchy.of({"groups": level}) == full == Hierarchy.groups(level)
+    assert Hierarchy.of({"groups": {**level, "top": False}}) == Hierarchy.groups(level, top=False)
+    assert Hierarchy.of({"groups": {"top": ["AOK"]}}) == Hierarchy.groups({"top": ["AOK"]})
+    for wrong in ({}, ["AOK"], {"level": [level]}, {"levels": level}, {"north": {"a": ["b"]}}):
+        with pytest.raises(PlanError, match=r"groups: .*or level by level \{groups: \{levels: \["):
+            Hierarchy.of({"groups": wrong})
+
+
 def test_a_member_of_two_groups() -> None:
     with pytest.raises(DataError, match="column 'x': 'cat' is in two groups at level 1"):
         Hierarchy.groups({"pet": ["cat"], "wild": ["cat"]}).bind(["cat"], "x")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
@@ -7,6 +8,7 @@ from hypothesis import strategies as st
 
 import discretion as dc
 from discretion.method import Decision
+from discretion.risk.identity.ranges import is_range, ranges_holding
 
 AGES = pl.DataFrame({"age": [12, 23, 28, None, 42, 68]})
 
@@ -30,6 +32,35 @@ def test_quantiles_hold_about_equally_many() -> None:
     data = pl.DataFrame({"x": [float(i) for i in range(100)]})
     counts = dc.Recode(column="x", quantiles=4)(data)["x"].value_counts()["count"].to_list()
     assert counts == [25, 25, 25, 25]
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_quantile_labels_do_not_tell_the_smallest_and_the_largest_value(whole: bool) -> None:
+    costs = np.random.default_rng(3).lognormal(8, 0.6, 500)
+    costs = np.round(costs, 0 if whole else 2)
+    labels = dc.Recode(column="x", quantiles=3)(pl.DataFrame({"x": costs}))["x"]
+    counts = labels.value_counts()["count"]
+    assert int((counts - 500 / 3).abs().max()) <= 0.05 * 500 / 3 + 1
+    low, high = (next(label for label in set(labels) if label.startswith(sign)) for sign in ("< ", ">= "))
+    cuts = [float(label.split()[1]) for label in (low, high)]
+    assert all(cut == float(f"{cut:.3g}") for cut in cuts)
+    middle = f"[{cuts[0]:g}, {cuts[1] - 1:g}]" if whole else f"[{cuts[0]:g}, {cuts[1]:g})"
+    assert labels.to_list() == [low if c < cuts[0] else high if c >= cuts[1] else middle for c in costs]
+
+
+def test_quantiles_keep_the_digits_that_the_intervals_need() -> None:
+    years = np.random.default_rng(4).integers(1990, 1999, 400)
+    labels = dc.Recode(column="x", quantiles=3)(pl.DataFrame({"x": years}))["x"]
+    assert sorted(labels.unique().to_list()) == ["< 1993", ">= 1996", "[1993, 1995]"]
+    same = pl.DataFrame({"x": [0.0] * 90 + list(range(1, 11))})
+    assert dc.Recode(column="x", quantiles=2)(same)["x"].unique().to_list() == ["*"]
+
+
+def test_open_intervals_hold_what_is_beyond_their_bound() -> None:
+    assert all(is_range(label) for label in ("< 20", "<= 1990-01-31", "> 65", ">= 3.5"))
+    assert not any(is_range(label) for label in ("<=50K", ">", "< nan", "> inf"))
+    holding = ranges_holding(["19", "20", "65.5"], ["< 20", "<= 20", "> 20", ">= 20"], "x")
+    assert holding.tolist() == [[True, True, False, False], [False, True, False, True], [False, False, True, True]]
 
 
 def test_value_outside_the_cuts_is_counted_not_shown() -> None:
@@ -60,7 +91,7 @@ def test_a_saved_decision_recodes_new_data_the_same_way() -> None:
     first, second = pl.DataFrame({"x": [0.0, 1, 2, 3]}), pl.DataFrame({"x": [0.5, 2.5]})
     decision = method.decide(dc.Dataset(first), dc.Context(0, "1"))
     again = method.perform(dc.Dataset(second), decision, dc.Context(0, "1"))
-    assert again.frame["x"].to_list() == ["[0, 1.5)", "[1.5, 3]"]
+    assert again.frame["x"].to_list() == ["< 2", ">= 2"]
 
 
 class TestGeneralize:

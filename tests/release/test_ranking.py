@@ -144,6 +144,16 @@ def test_one_unique_record_does_not_outweigh_everybody() -> None:
             assert measure(data, data).value == pytest.approx(0.02)
 
 
+def test_the_most_exposed_person_is_not_named_with_less_than_the_best_attack_finds() -> None:
+    frame = pl.DataFrame({"q": ["a"] * 5 + ["b"] * 5, "s": list(range(10))})
+    classes = dc.AttackerRisk()(dc.Dataset(frame, roles={"q": "quasi", "s": "sensitive"}))
+    found = best_attack(rank_attacks([classes, score("distance-linkage", 1.0, chance=0.01)]))
+    assert "100.0%" in found and "most exposed" not in found
+    assert "The most exposed person: 20.0%" in best_attack(
+        rank_attacks([classes, score("distance-linkage", 0.2, chance=0.01)])
+    )
+
+
 def test_special_uniques_count_with_the_mean_probability_of_a_right_match() -> None:
     ranked = rank_attacks([score("suda", 1.0, mean_dis=0.3, highest_dis=0.9, records=10)])
     assert ranked[0].success == 0.3 and ranked[0].chance == 0.1 and ranked[0].highest == 0.9

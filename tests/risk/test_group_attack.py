@@ -242,3 +242,17 @@ def test_a_recoded_secret_is_refused_not_safe() -> None:
     coded = pl.DataFrame({"k": [1, 1], "s": ["respiratory", "respiratory"]})
     with pytest.raises(dc.DataError, match="occurs in the original"):
         dc.GroupAttack(columns=["k"], sensitive=["s"])(table, coded)
+
+
+def test_a_recoded_secret_does_not_keep_the_others_from_being_attacked() -> None:
+    table = pl.DataFrame({"k": [1, 1, 2, 2], "s": ["flu", "flu", "flu", "cold"], "x": [1.0, 2.0, 3.0, 4.0]})
+    coded = table.with_columns(x=pl.Series(["low", "low", "high", "high"]))
+    score = dc.GroupAttack(columns=["k"], sensitive=["s", "x"])(table, coded)
+    alone = dc.GroupAttack(columns=["k"], sensitive=["s"])(table, coded)
+    assert score.value == alone.value == 0.5 and score.detail["chance"] == alone.detail["chance"]
+    assert score.detail["left_out"] == ["x"] and "Not attacked: no value of 'x'" in score.meaning
+    assert alone.detail["left_out"] == [] and "Not attacked" not in alone.meaning
+    numbers = table.with_columns(y=pl.Series([5.0, 0.0, 1.0, 1.0]))
+    total = dc.GroupAttack(columns=["k"], sensitive=["x", "y"], published="total")
+    hidden = total(numbers, numbers.with_columns(x=coded["x"]))
+    assert hidden.detail["left_out"] == ["x"] and set(hidden.detail["per_column"]) == {"y"}

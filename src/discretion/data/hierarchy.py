@@ -456,6 +456,10 @@ def _as_date(value: object, column: str) -> dt.date:
 
 def _members(values: object) -> tuple[str, ...]:
     """Give the members of a group; a single one may stand without a list."""
+    if isinstance(values, Mapping) or (
+        isinstance(values, list | tuple) and any(isinstance(v, Mapping) for v in values)
+    ):
+        raise PlanError(f"groups: the members of a group are values, not mappings; for example {_GROUPS}")
     return tuple(canonical(v) for v in values) if isinstance(values, list | tuple | set) else (canonical(values),)
 
 
@@ -472,7 +476,7 @@ def _build(rule: str, fields: Any) -> Hierarchy:
         if rule == "file":
             return Hierarchy.read(**fields) if isinstance(fields, Mapping) else Hierarchy.read(fields)
         if rule == "groups":
-            return Hierarchy.groups(*fields["levels"], top=fields.get("top", True))
+            return _groups(fields)
         if rule == "dates":
             return Hierarchy.dates(*(fields.get("levels", ()) if isinstance(fields, Mapping) else fields))
         build = Hierarchy.intervals if rule == "intervals" else Hierarchy.masking
@@ -480,7 +484,22 @@ def _build(rule: str, fields: Any) -> Hierarchy:
     except PlanError:
         raise
     except (TypeError, KeyError, ValueError, AttributeError) as error:
-        raise PlanError(f"{rule}: wrong parameters ({error})") from None
+        hint = f"; for example {_GROUPS}" if rule == "groups" else ""
+        raise PlanError(f"{rule}: wrong parameters ({error}){hint}") from None
+
+
+_GROUPS = "{groups: {north: [a, b], south: [c]}}, or level by level {groups: {levels: [{north: [a, b], south: [c]}]}}"
+
+
+def _groups(fields: Mapping[str, Any]) -> Hierarchy:
+    """Read groups level by level, or those of a single level without `levels`."""
+    if "levels" in fields:
+        return Hierarchy.groups(*fields["levels"], top=fields.get("top", True))
+    options = {"top": fields["top"]} if isinstance(fields.get("top"), bool) else {}
+    level = {label: members for label, members in fields.items() if label not in options}
+    if not level:
+        raise ValueError("no group is given")
+    return Hierarchy.groups(level, **options)
 
 
 def canonical(value: object) -> str:

@@ -14,13 +14,16 @@ from pydantic import Field, field_validator, model_validator
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
-from discretion.data.hierarchy import canonical, interval_label
+from discretion.data.hierarchy import TOP, canonical, interval_label
 from discretion.errors import DataError, PlanError
 from discretion.method import Decision, Method
 from discretion.part import FrozenMapping
 
 _ROUNDING = 1e-9
 """Share of an interval by which division may miss its bound: 0.3 / 0.1 is a little less than 3."""
+
+_MOVED = 0.05
+"""Share of an interval's records by which rounding its quantiles may change their number."""
 
 MOST_INTERVALS = 1_000_000
 """More intervals of a width are refused: they would say as much as the numbers."""
@@ -100,6 +103,18 @@ def _generalized(data: Dataset, column: str, level: int) -> Any:
     return labels.gather(codes.codes.astype(np.uint32))
 
 
+def _rounded(cuts: NDArray[np.float64], x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Round cuts to the fewest significant digits, at least three, that leave each interval nearly its records."""
+    order = np.sort(x)
+    sizes = np.diff(np.searchsorted(order, cuts), prepend=0, append=len(x))
+    for digits in range(3, 13):
+        short = np.array([float(f"{cut:.{digits}g}") for cut in cuts])
+        moved = np.abs(np.diff(np.searchsorted(order, short), prepend=0, append=len(x)) - sizes)
+        if (np.diff(short) > 0).all() and (moved <= _MOVED * sizes).all():
+            return short
+    return cuts
+
+
 def _bound(cut: float) -> str:
     return canonical(cut) if cut.is_integer() else f"{cut:.12g}"
 
@@ -108,8 +123,10 @@ class Recode(Method, kind="recode"):
     """Replace the numbers of a column by labeled intervals.
 
     The intervals come from given cuts, from a width, or from quantiles of the data (about equally many records in
-    each). Intervals are closed below and open above; the last one of given cuts is closed. Nothing false is said,
-    only less. Does not by itself give k-anonymity. Missing values stay missing; a value outside the cuts is an
+    each). Intervals are closed below and open above; the last one of given cuts is closed. Quantiles are rounded to
+    three significant digits, or to as many as keep the number of records in every interval within a twentieth, and the
+    outermost intervals are open ("< 2310", ">= 3950"): the smallest and the largest value are somebody's. Nothing false
+    is said, only less. Does not by itself give k-anonymity. Missing values stay missing; a value outside the cuts is an
     error. The cuts that were found can be re-used on the next delivery (intervals of a width go on beyond them). Time
     O(n log c) for c cuts.
 
@@ -168,10 +185,13 @@ class Recode(Method, kind="recode"):
             cuts = self._equal(float(x.min()), float(x.max()))
         else:
             shares = np.linspace(0, 1, int(self.quantiles or 2) + 1)
-            cuts = np.unique(ctx.engine.quantiles(data, self.column, shares.tolist())).tolist()
-            if len(cuts) < 2:
+            found = np.unique(ctx.engine.quantiles(data, self.column, shares.tolist()))
+            if len(found) < 2:
                 raise DataError(f"column {self.column!r} is constant; it has no quantile intervals")
-        return Decision(MappingProxyType({"cuts": cuts, "labels": self._names(cuts, whole), "whole": whole}))
+            inner = _rounded(np.unique(np.ceil(found[1:-1])) if whole else found[1:-1], x)
+            cuts = [-math.inf, *inner.tolist(), math.inf]
+        bounds = [cut if math.isfinite(cut) else None for cut in cuts]
+        return Decision(MappingProxyType({"cuts": bounds, "labels": self._names(cuts, whole), "whole": whole}))
 
     def _equal(self, least: float, most: float) -> list[float]:
         """Give the bounds of equal intervals that hold the values; rounded to 15 digits, so that 0.3 is 3 × 0.1."""
@@ -195,7 +215,9 @@ class Recode(Method, kind="recode"):
                 raise DataError(f"the data gives {len(cuts) - 1} distinct intervals for {len(self.labels)} labels")
             return list(self.labels)
         names = [interval_label(low, high, whole) for low, high in pairwise(cuts)]
-        if self.width is None:
+        if self.quantiles is not None:
+            names[0], names[-1] = (f"< {_bound(cuts[1])}", f">= {_bound(cuts[-2])}") if cuts[1:-1] else (TOP, TOP)
+        elif self.width is None:
             names[-1] = f"[{_bound(cuts[-2])}, {_bound(cuts[-1])}]"
         if len(set(names)) < len(names):  # bounds that differ in their last digits only
             names = [f"[{canonical(low)}, {canonical(high)})" for low, high in pairwise(cuts)]
@@ -224,7 +246,10 @@ class Recode(Method, kind="recode"):
 
     def _for(self, x: NDArray[np.float64], decision: Decision) -> tuple[list[float], list[str]]:
         """Give cuts and labels for these values: intervals of a width go on beyond the data they were fitted on."""
-        cuts, names = decision["cuts"], decision["labels"]
+        cuts, names = list(decision["cuts"]), decision["labels"]
+        cuts[0], cuts[-1] = (
+            open_ if cut is None else cut for cut, open_ in ((cuts[0], -math.inf), (cuts[-1], math.inf))
+        )
         fractions = int((x != np.floor(x)).sum() - np.isnan(x).sum()) if decision["whole"] else 0
         if fractions and self._names(cuts, True) != self._names(cuts, False):
             raise DataError(

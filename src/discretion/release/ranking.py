@@ -117,7 +117,9 @@ def _best(ranked: tuple[RankedAttack, ...]) -> str:
     known = [attack for attack in ranked if attack.highest is not None and not attack.doubtful]
     worst = max(known, key=lambda attack: attack.highest or 0.0) if known else None
     exposed = (
-        "" if worst is None else f" The most exposed person: {as_percent(worst.highest or 0.0)} ({worst.measure})."
+        f" The most exposed person: {as_percent(worst.highest or 0.0)} ({worst.measure})."
+        if worst is not None and (worst.highest or 0.0) >= best.success
+        else ""
     )
     return f"What an attacker can do best: {best.aim} by {best.measure}, {as_percent(best.success)}{beyond}.{exposed}"
 

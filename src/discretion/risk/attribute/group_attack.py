@@ -39,6 +39,10 @@ class _Learnt(NamedTuple):
     detail: dict[str, Any]
 
 
+class _CannotLearn(DataError):
+    """A sensitive column that cannot be attacked, while others may."""
+
+
 class GroupAttack(Measure, kind="group-attack"):
     """Share of people whose sensitive value is learnt from the group they are known to be in.
 
@@ -60,8 +64,9 @@ class GroupAttack(Measure, kind="group-attack"):
     (`chance`), the share of the most frequent value (`majority`), the number of groups and of those in which everybody
     is learnt, and for totals the number of records that nobody else is left beside and the mean width of the intervals.
     `per_record` tells who is learnt in any column. Values missing in the original are left out; a value missing in the
-    release, or generalized, is never near another (where all are generalized the attack is refused), and
-    a record without it takes no part in totals.
+    release, or generalized, is never near another, and a record without it takes no part in totals. A sensitive column
+    of which no value is left as it was, or that has no values, is not attacked and named (`left_out`); where there is
+    no other, the attack is refused.
 
     With `truth: released` the published values are taken as true, so that the release alone is enough: it tells what
     somebody believes to have learnt, also where rows cannot be matched or records were suppressed.
@@ -128,12 +133,16 @@ class GroupAttack(Measure, kind="group-attack"):
         secrets = self._secrets(original, released, columns)
         groups, kept = self._groups(released, columns)
         found: dict[str, _Learnt] = {}
+        left_out: dict[str, str] = {}
         for number, name in enumerate(secrets):
             ctx.progress(number, len(secrets), f"{self.kind}: {name}")
             attack = self._attack_total if self.published == "total" else self._attack_values
-            found[name] = attack(original, released, name, groups, kept)
-            if not found[name].counted.any():
-                raise DataError(f"{self.kind}: column {name!r} has no values to learn")
+            try:
+                found[name] = attack(original, released, name, groups, kept)
+            except _CannotLearn as why:
+                left_out[name] = str(why)
+        if not found:
+            raise DataError(f"{self.kind}: {'; '.join(left_out.values())}")
         learnt = np.logical_or.reduce([one.learnt & one.counted for one in found.values()])
         counted = np.logical_or.reduce([one.counted for one in found.values()])
         value = float(learnt[counted].mean())
@@ -144,6 +153,8 @@ class GroupAttack(Measure, kind="group-attack"):
             f"For {as_percent(value)} of the records {who} a sensitive value from the group "
             f"({as_percent(chance)} without the groups)."
         )
+        if left_out:
+            meaning += f" Not attacked: {'; '.join(left_out.values())}."
         if self.truth == "released":
             meaning += " Published values are taken as true."
         return self.score(
@@ -159,6 +170,7 @@ class GroupAttack(Measure, kind="group-attack"):
             groups_learnt=_full_groups(groups, counted, learnt),
             smallest_group=int(np.bincount(groups[kept]).min()),
             records=int(counted.sum()),
+            left_out=list(left_out),
             **warned,
         )
 
@@ -195,10 +207,12 @@ class GroupAttack(Measure, kind="group-attack"):
             true, published, _ = common_codes(original.codes(name), released.codes(name))
             counted, shown = (true >= 0) & kept, published >= 0
             if shown.any() and not np.isin(published[shown], true).any():
-                raise DataError(
-                    f"{self.kind}: no value of {name!r} in the release occurs in the original (it was generalized or "
+                raise _CannotLearn(
+                    f"no value of {name!r} in the release occurs in the original (it was generalized or "
                     "coded anew), so that learning it cannot be told; do the same to the original first"
                 )
+
+        _require_values(name, counted)
 
         def near(of: Ints) -> Near:
             if numbers:
@@ -223,8 +237,11 @@ class GroupAttack(Measure, kind="group-attack"):
         return _Learnt(result & counted, counted, by_chance, detail)
 
     def _attack_total(self, original: Dataset, released: Dataset, name: str, groups: Ints, kept: Bools) -> _Learnt:
+        if original.is_numeric(name) and not released.is_numeric(name):
+            raise _CannotLearn(f"column {name!r} has no numbers in the release, of which totals could be made")
         x, y = original.number(name), released.number(name)
         counted = kept & ~np.isnan(x) & ~np.isnan(y)
+        _require_values(name, counted)
         weights = np.ones(len(x)) if self.weight is None else original.number(self.weight)
         self._check_limits(name, x[counted], weights[counted])
         x, y, w = x[counted], y[counted], weights[counted]
@@ -265,6 +282,11 @@ class GroupAttack(Measure, kind="group-attack"):
                     f"{self.kind}: {int(beyond.sum())} values of {name!r} lie beyond `{side}`, which everybody is "
                     "supposed to know; give another limit, or none"
                 )
+
+
+def _require_values(name: str, counted: Bools) -> None:
+    if not counted.any():
+        raise _CannotLearn(f"column {name!r} has no values to learn")
 
 
 def _mean(flags: Bools) -> float:

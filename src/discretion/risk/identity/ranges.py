@@ -1,12 +1,14 @@
 """Which published ranges hold a value: intervals of numbers or dates, sets of categories, masks.
 
-Groups are published as ranges that need stand in no hierarchy: [48, 58], [0.5, 2), {nurse, doctor}, 4083*. An intruder
-who knows an age of 50 sees that it lies in the first. A star stands for any character, stars alone for any value.
+Groups are published as ranges that need stand in no hierarchy: [48, 58], [0.5, 2), < 20, >= 65, {nurse, doctor},
+4083*. An intruder who knows an age of 50 sees that it lies in the first. A star stands for any character, stars alone
+for any value.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+import math
 import re
 from collections.abc import Callable, Sequence
 
@@ -16,6 +18,7 @@ from numpy.typing import NDArray
 from discretion.errors import DataError
 
 _INTERVAL = re.compile(r"([\[(])\s*([^,\[\]()]+?)\s*,\s*([^,\[\]()]+?)\s*([\])])")
+_OPEN = re.compile(r"([<>])(=?)\s*([^<>=]+?)\s*")
 _SET = re.compile(r"\{(.+)\}", re.DOTALL)
 
 Reading = Callable[[str], float]
@@ -67,10 +70,17 @@ def _or_nan(read: Reading, text: str) -> float:
 
 def _bounds(label: str) -> tuple[Reading, float, float, tuple[bool, bool]] | None:
     """Read an interval: how its ends are read, the ends, and whether they belong to it."""
+    readings: tuple[Reading, ...] = (float, _day)
+    if (side := _OPEN.fullmatch(label)) is not None:
+        ends = ((read, _or_nan(read, side[3])) for read in readings)
+        read, end = next((one for one in ends if math.isfinite(one[1])), (float, math.nan))
+        within = (bool(side[2]), bool(side[2]))
+        if math.isnan(end):
+            return None
+        return (read, -math.inf, end, within) if side[1] == "<" else (read, end, math.inf, within)
     match = _INTERVAL.fullmatch(label)
     if match is None:
         return None
-    readings: tuple[Reading, ...] = (float, _day)
     for read in readings:
         low, high = _or_nan(read, match[2]), _or_nan(read, match[3])
         if low <= high:

@@ -56,6 +56,16 @@ def parallel_replace(costs: Iterable[Cost]) -> Cost:
     return Cost(*(sum(sorted((one.amounts[i] for one in found), reverse=True)[:2]) for i in range(3)))
 
 
+def _without_rho(costs: Iterable[Cost], slack: Number) -> tuple[Cost, ...]:
+    """Give the costs of a batch that is composed in ε and δ; refuse others."""
+    found = tuple(costs)
+    if any(one.nano_rho for one in found):
+        raise PlanError("such composition is for ε and δ; ρ already adds up well by itself")
+    if not 0 < exact(slack) < 1:
+        raise PlanError("the slack of a composition is a δ between 0 and 1")
+    return found
+
+
 def advanced(costs: Iterable[Cost], slack: Number) -> Cost:
     """Add up many answers with a smaller ε, for a little more δ (`slack`); never more than `sequential` in ε.
 
@@ -71,11 +81,7 @@ def advanced(costs: Iterable[Cost], slack: Number) -> Cost:
     >>> advanced([Cost(10_000)] * 1000, slack=1e-6).micro_epsilon / 1e6 < 2
     True
     """
-    found = tuple(costs)
-    if any(one.nano_rho for one in found):
-        raise PlanError("advanced composition is for ε and δ; ρ already adds up well by itself")
-    if not 0 < exact(slack) < 1:
-        raise PlanError("the slack of advanced composition is a δ between 0 and 1")
+    found = _without_rho(costs, slack)
     total = sequential(found)
     losses = [one.micro_epsilon / MICRO for one in found]
     log_slack = -math.log(float(exact(slack)))
@@ -106,11 +112,7 @@ def numerical(costs: Iterable[Cost], slack: Number) -> Cost:
     >>> numerical([Cost(100_000)] * 100, slack=1e-6).micro_epsilon / 1e6 < 4.8
     True
     """
-    found = tuple(costs)
-    if any(one.nano_rho for one in found):
-        raise PlanError("a ρ has no worst mechanism to compose; ρ already adds up well by itself")
-    if not 0 < exact(slack) < 1:
-        raise PlanError("the slack of numerical composition is a δ between 0 and 1")
+    found = _without_rho(costs, slack)
     total, delta = sequential(found), float(exact(slack))
     paid = Counter(one for one in found if one != FREE)
     if not paid:

@@ -178,7 +178,6 @@ class StatisticalDatabase:
         with self._turns.take((name, query.table, query.digest())), desk.growth.reading():
             desk.watch(mode)
             told = mode.ask(query, name, Wish(epsilon, error, records))
-            desk.watch(mode)
         values, low, high, covered, share = told.figures.frames(query, desk.table)
         return Answer(
             values, mode.name, low, high, told.figures.confidence, told.cost, mode.remaining(name),

@@ -53,7 +53,7 @@ class ExactMode:
         question = query.canonical()
         stored = self._history.find_answer(question, user=user)
         if isinstance(stored, dict):
-            return Told(Figures.from_text(json.dumps(stored)), cached=True)
+            return Told(Figures.from_json(stored), cached=True)
         try:
             by_groups = self._protection.rule(moments_of(question, self._desk.table)) == "groups"
             if by_groups:
@@ -71,7 +71,8 @@ class ExactMode:
         found = {key: found[key] for key in found if key in sets}
         totals = {c: [sums.get(key, {}).get(c, 0.0) for key in admission.keys] for c in admission.columns}
         figures = Figures(tuple(found), tuple(found.values()), notes=notes)
-        self._history.settle(admission, totals, lambda _: json.loads(figures.to_text()))
+        self._desk.confirm()
+        self._history.settle(admission, totals, lambda _: figures.to_json())
         return Told(figures)
 
     def dry_run(self, query: Query, user: str, wish: Wish) -> Estimate:  # noqa: ARG002
@@ -122,8 +123,9 @@ class ExactMode:
             entry = self._desk.charge(query, user, "exact")
             totals = {column: self._protection.totals(column, found) for column, found in told.items()}
             figures = self._grouped_figures(query, cells, told, totals, {})
-            content = {"responses": {}, "answer": json.loads(figures.to_text())}
-            self._desk.ledger.record_answer(entry.id, json.dumps(content, ensure_ascii=False))
+            content = {"responses": {}, "answer": figures.to_json()}
+            self._desk.confirm()
+            self._desk.ledger.record_answer(entry.id, json.dumps(content, ensure_ascii=False, allow_nan=False))
             return Told(figures)
         column, reach = next(iter(told.items()))
         listed = zip(cells.keys, reach.groups, strict=True)
@@ -135,8 +137,9 @@ class ExactMode:
 
         def render(responses: Mapping[str, list[Response]]) -> object:
             made.append(self._grouped_figures(query, cells, told, totals, responses))
-            return json.loads(made[-1].to_text())
+            return made[-1].to_json()
 
+        self._desk.confirm()
         self._history.settle(admission, totals, render)
         return Told(made[-1])
 

@@ -32,7 +32,7 @@ from discretion.online.backends.answers import group_key
 from discretion.online.catalog import TableSpec
 from discretion.online.column import ColumnSpec
 from discretion.online.ledger import Charge, unpack_sets
-from discretion.online.query import Aggregate, Query
+from discretion.online.query import Aggregate, Query, Scalar
 
 if TYPE_CHECKING:
     import polars as pl
@@ -355,6 +355,7 @@ class _Profiles:
         self._frame = grouped.select(chosen)
         ranked = self._frame.select(pl.all().rank("dense").fill_null(0).cast(pl.Int64))
         self._ranks = {name: ranked[name].to_numpy() for name in chosen}
+        self._keys = {name: _by_rank(self._ranks[name], self._frame[name]) for name in chosen}
         self._codes = np.column_stack([np.zeros((len(grouped), 0), np.int64), *(self._ranks[name] for name in base)])
         spec = TableSpec(name=table.name, columns={name: table.columns[name] for name in chosen})
         self._limits = Limits(threads=1) if desk.max_groups is None else Limits(threads=1, groups=desk.max_groups)
@@ -404,13 +405,23 @@ class _Profiles:
         cell, first = number_lines(np.column_stack([np.zeros((len(found), 0), np.int64), *codes]))
         if len(first) > self._limits.groups:
             raise QueryRefused(f"the answer would have more than {self._limits.groups:,} groups")
-        keys = self._frame[found[first]].select(query.group_by).rows() if query.group_by else [()]
+        listed = [[self._keys[name][rank] for rank in self._ranks[name][found[first]]] for name in query.group_by]
+        keys: list[GroupKey] = list(zip(*listed, strict=True)) if query.group_by else [()]
         label = np.full(len(self._rows), NOWHERE, np.int64)
         label[found] = cell
         rows = np.bincount(cell, self._rows[found], len(keys)).astype(np.int64)
-        return Cells(tuple(map(group_key, keys)), label, rows, by_profile=True)
+        return Cells(tuple(keys), label, rows, by_profile=True)
 
     def close(self) -> None:
         """Let go of the database of profiles."""
         if self._backend is not None:
             self._backend.close()
+
+
+def _by_rank(ranks: Ints, values: pl.Series) -> tuple[Scalar | None, ...]:
+    """Give the value of each rank; none of rank 0, which is the missing one's."""
+    found, first = np.unique(ranks, return_index=True)
+    listed: list[Scalar | None] = [None] * (int(found.max(initial=0)) + 1)
+    for rank, value in zip(found.tolist(), group_key(values.gather(first).to_list()), strict=True):
+        listed[rank] = value
+    return tuple(listed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import threading
 from itertools import combinations
 from typing import Any
 
@@ -39,7 +40,8 @@ class TableDesk:
         lasting: bool = False,
     ) -> None:
         self.table, self.growth = spec.tables[name], Growth()
-        self._spec, self._desk = spec, Desk(self.table, backend, ledger, spec.server.max_groups)
+        self._spec, self._desk = spec, Desk(self.table, backend, ledger, spec.server.max_groups, self._confirm)
+        self._looking = threading.Lock()
         self._keys = CellKeys(secret, name)
         policies = {user: spec.policy_for(user, name) for user in spec.users if name in spec.tables_for(user)}
         earlier = tables_about(ledger, self.table.people) if self.table.people else ()
@@ -69,19 +71,38 @@ class TableDesk:
     def watch(self, mode: Mode) -> None:
         """Raise DataError when known rows were written to so that values changed of which figures were told.
 
-        Asked before and after a true or a perturbed answer is computed; private answers do not rely on earlier ones.
+        Asked before a true or a perturbed answer is computed; private answers do not rely on earlier ones.
         """
-        if mode.name == "dp" or self._desk.backend.version(self.table.name) == self._version:
-            return
-        before = self._digests
-        self._look()
-        changed = {column for column, digest in self._digests.items() if digest != before[column]}
-        try:
-            self._values.require_untold(changed)
-        except DataError:
-            self._digests = before
-            self._version = "?"  # looked at again by the next question
-            raise
+        if mode.name != "dp":
+            self._changed()
+
+    def _confirm(self) -> None:
+        """Raise DataError when known rows were written to while a question was answered.
+
+        The history says who is in the answer, and the answer may be about others by now, or about other values. So it
+        is not recorded and nobody hears it, now or later; its charge stays and counts as answered, which forbids more
+        than it must and never less.
+        """
+        if self._changed():
+            raise DataError(
+                f"table {self.table.name!r} was written to while the question was answered; nothing was told, ask again"
+            )
+
+    def _changed(self) -> set[str]:
+        """Name the columns whose known values were written to since the last look; raise when one of them was told."""
+        with self._looking:
+            if self._desk.backend.version(self.table.name) == self._version:
+                return set()
+            before = self._digests
+            self._look()
+            changed = {column for column, digest in self._digests.items() if digest != before[column]}
+            try:
+                self._values.require_untold(changed)
+            except DataError:
+                self._digests = before
+                self._version = "?"  # looked at again by the next question
+                raise
+            return changed
 
     def _look(self) -> None:
         """Remember what stands in the table, where others can write to it."""

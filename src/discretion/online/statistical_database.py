@@ -118,7 +118,7 @@ class StatisticalDatabase:
         self.ledger: Ledger = open_ledger(_ledger_place(self.spec.ledger), clock=clock)
         try:
             self._backend = open_backend(self.spec.tables.values(), frames, limits)
-            check_people(self.spec, self._backend)
+            check_people(self.spec, self._backend, self.ledger)
             secret, lasting = read_secret(self.spec), secret_place(self.spec) is not None
             self._desks = {
                 name: TableDesk(self.spec, name, self._backend, self.ledger, secret, lasting=lasting)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,7 @@ from discretion.online.backend import GroupKey
 from discretion.online.estimate import Estimate, TableBudget
 from discretion.online.history import History
 from discretion.online.policy import ExactPolicy
-from discretion.online.query import Aggregate, Query
+from discretion.online.query import Aggregate, And, Condition, Query
 
 Ints = NDArray[np.int64]
 _EXTRA = "discretion: sum "
@@ -156,9 +158,10 @@ class ExactMode:
         public, width = {}, len(query.group_by)
         if known:
             asked = Query(query.table, known, query.where, query.group_by)
-            public = {row[:width]: row[width:] for row in self._desk.backend.exact(asked).rows()}
+            rows = {row[:width]: row[width:] for row in self._desk.backend.exact(asked).rows()}
+            public = self._large_bins(asked, rows)
         large = [problem is None for problem in self._problems(self._protection.people_of(cells))]
-        few = (_FEW,) if not all(large) and any(a.column is None for a in query.aggregates) else ()
+        few = (_FEW,) if not all(large) and any(a.column not in told for a in query.aggregates) else ()
         parts: tuple[list[tuple[Value, ...]], ...] = ([], [], [], [], [])
         for i, key in enumerate(cells.keys):
             line: list[tuple[Value, ...]] = []
@@ -171,8 +174,9 @@ class ExactMode:
                     response = responses[column][i] if column in responses and size else Response("exact", 0.0)
                     line.append((*_told(aggregate, value, response, size), size, asked_about))
                 else:
-                    counted = int(cells.rows[i]) if large[i] else None
-                    value = public[key][known.index(aggregate)] if column else counted
+                    value = None
+                    if large[i]:
+                        value = public[key][known.index(aggregate)] if column else int(cells.rows[i])
                     line.append((value, value, value, None, None))
             for part, rows in enumerate(parts):
                 rows.append(tuple(cell[part] for cell in line))
@@ -244,14 +248,46 @@ class ExactMode:
             figures[key] = row[width : width + count]
             totals = zip(extra, row[width + count :], strict=True)
             sums[key] = {column: 0.0 if total is None else float(total) for column, total in totals}
-        return figures, sums
+        return self._large_bins(query, figures), sums
+
+    def _large_bins(
+        self, query: Query, figures: dict[GroupKey, tuple[Value, ...]]
+    ) -> dict[GroupKey, tuple[Value, ...]]:
+        """Leave out bins of histograms with too few people: each is a count."""
+        for place, aggregate in enumerate(query.aggregates):
+            if aggregate.function != "histogram":
+                continue
+            counts = {key: line[place] for key, line in figures.items()}
+            people = self._people_in_bins(query, aggregate, counts)
+            for key, line in figures.items():
+                wrong = self._problems(people[key])
+                kept: Value = [None if bad else n for n, bad in zip(counts[key], wrong, strict=True)]  # type: ignore[arg-type]
+                figures[key] = (*line[:place], kept, *line[place + 1 :])
+        return figures
+
+    def _people_in_bins(
+        self, query: Query, histogram: Aggregate, counts: Mapping[GroupKey, Value]
+    ) -> dict[GroupKey, list[int]]:
+        """Count the people of every bin; they are as many as its records where everybody has one."""
+        name, column, cuts = self._desk.table.name, histogram.column or "", histogram.cuts
+        if self._desk.backend.rows(name) == self._desk.backend.people(name):
+            return {key: [int(n) for n in listed] for key, listed in counts.items()}  # type: ignore[union-attr]
+        found: dict[GroupKey, list[int]] = {key: [] for key in counts}
+        for number, (low, high) in enumerate(pairwise(cuts)):
+            end = Condition(column, "<=" if number == len(cuts) - 2 else "<", (high,))
+            inside = And((query.where, Condition(column, ">=", (low,)), end))
+            people = self._protection.people_by_cell(Query(query.table, (Aggregate("count"),), inside, query.group_by))
+            for key, listed in found.items():
+                listed.append(people.get(key, 0))
+        return found
 
 
 def _extent(column: str, told: Reach) -> str:
     """Say how much of what was asked about the figures of a column are over."""
     asked = told.asked[told.asked > 0]
     shares = 100 * told.covered[told.asked > 0] / asked
-    about = f"{shares.min():.0f} to {shares.max():.0f}" if len(set(shares)) > 1 else f"{shares[0]:.0f}"
+    ends = [f"{math.floor(10 * share) / 10:g}" for share in (shares.min(), shares.max())]  # 99.96 % is not all
+    about = " to ".join(dict.fromkeys(ends))
     return (
         f"figures of {column!r} are over whole base groups only: {about} % of the records asked about; cells need not "
         "add up across tables"

@@ -53,9 +53,9 @@ def rule_of(spec: ColumnSpec, values: pl.Series) -> Rule:
 
     none: yes or no, few different values (fewer than 12; in a table of fewer than 24 people fewer than half as many as
     people), or more than .3 of the values at one bound (declared, or the smallest and the largest in the data).
-    groups: values within bounds, and whole numbers: integers, and numbers that are whole in the data unless the owner
-    confirms `whole: false`. Values with a fixed number of digits are whole numbers of a smaller unit, so that bounded
-    numbers are told by groups too. audit: everything else, numbers that could be any.
+    groups: values within bounds, and whole numbers: integers, and numbers that have at most six decimals in the data
+    (whole numbers of a smaller unit, such as cents) unless the owner confirms `whole: false`. audit: everything else,
+    numbers that could be any.
 
     Examples
     --------
@@ -73,7 +73,7 @@ def rule_of(spec: ColumnSpec, values: pl.Series) -> Rule:
     found = values.drop_nulls().to_numpy()
     if _at_a_bound(spec, found) > max(MOST_AT_A_BOUND * len(found), 2):
         return "none"
-    return "groups" if spec.bounds is not None or spec.is_whole(values) else "audit"
+    return "groups" if spec.bounds is not None or spec.has_few_decimals(values) else "audit"
 
 
 def _at_a_bound(spec: ColumnSpec, values: NDArray[np.float64]) -> int:

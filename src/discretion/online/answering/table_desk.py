@@ -14,7 +14,7 @@ from discretion.online.answering.locks import Growth
 from discretion.online.answering.mode import Desk, Mode
 from discretion.online.answering.private import PrivateMode
 from discretion.online.answering.protection import Protection
-from discretion.online.answering.values import PEOPLE, Values, tables_about
+from discretion.online.answering.values import PEOPLE, Values, tables_about, told_about
 from discretion.online.backend import Backend
 from discretion.online.catalog import ServiceSpec
 from discretion.online.history import History
@@ -57,6 +57,7 @@ class TableDesk:
             self._protection = Protection(self._desk, self.history.insiders)
         self._modes = {user: self._made(policy) for user, policy in policies.items()}
         self._values = Values(self._desk, secret if lasting else None)
+        self._values.require_new()
         self._values.note()
         self._key = secrets.token_bytes(32)
         self._version = ""
@@ -155,8 +156,12 @@ def shared_limits(spec: ServiceSpec, name: str, people: tuple[str, ...]) -> tupl
     return tuple(Limit(PrivacyFilter(epsilon, delta), people) for epsilon, delta in sorted(budgets))
 
 
-def check_people(spec: ServiceSpec, backend: Backend) -> None:
-    """Raise when two tables seem to be about the same people and nobody said whether they are, or tell both truly."""
+def check_people(spec: ServiceSpec, backend: Backend, ledger: Ledger) -> None:
+    """Raise when two tables seem to be about the same people and nobody said whether they are, or tell both truly.
+
+    True and perturbed figures are judged beside what was told of the same table. So of the tables about some people,
+    those that the ledger knows among them, only one has such answers, for ever.
+    """
     names = list(spec.tables)
     signs = {name: backend.signatures(name) for name in names} if len(names) > 1 else {}
     problems = [
@@ -169,10 +174,10 @@ def check_people(spec: ServiceSpec, backend: Backend) -> None:
     for one, other in combinations(names, 2):
         first, second = spec.tables[one], spec.tables[other]
         if other in spec.same_people(one):
-            if all(_exact(spec, name) for name in (one, other)):
+            if all(_tells(spec, name) for name in (one, other)):
                 problems.append(
                     f"tables {one!r} and {other!r} are about the same people: only one of them can be answered "
-                    "exactly, since each audit knows its own table only; give the other a policy of mode dp"
+                    "exactly or perturbed, since each knows its own history only; give the other a policy of mode dp"
                 )
         elif first.people is None or second.people is None:
             equal = [
@@ -184,13 +189,22 @@ def check_people(spec: ServiceSpec, backend: Backend) -> None:
                     f"tables {one!r} and {other!r} hold the same values ({a}, {b}): if they are about the same people, "
                     "give both the same `people: NAME`, so that they share one budget; if not, give each its own"
                 )
+    for name, table in spec.tables.items():
+        earlier = tables_about(ledger, table.people) if table.people and _tells(spec, name) else ()
+        problems += [
+            f"true or perturbed figures about the people of {name!r} were told from the table {other!r}: give {name!r} "
+            "a policy of mode dp"
+            for other in earlier
+            if other != name and told_about(ledger, other)
+        ]
     if problems:
         raise PlanError(problems)
 
 
-def _exact(spec: ServiceSpec, name: str) -> bool:
-    users = [user for user in spec.users if name in spec.tables_for(user)]
-    return any(isinstance(spec.policy_for(user, name), ExactPolicy) for user in users)
+def _tells(spec: ServiceSpec, name: str) -> bool:
+    """Say whether somebody has true or perturbed answers about a table."""
+    users = [user for user in spec.users if name in spec.tables_for(user) and spec.user(user).role != "auditor"]
+    return any(not isinstance(spec.policy_for(user, name), DpPolicy) for user in users)
 
 
 def check_budgets(spec: ServiceSpec) -> None:

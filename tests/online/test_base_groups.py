@@ -293,7 +293,14 @@ def test_whole_numbers_need_a_confirmation_for_the_linear_audit() -> None:
     ]
     for declared, rule in kinds:
         assert rule_of(ColumnSpec(role="sensitive", **declared), ages) == rule
-    assert rule_of(ColumnSpec(role="sensitive", type="number"), ages + 0.5) == "audit"
+    for values, rule in (
+        (ages + 0.5, "groups"),
+        (ages * 1.37, "groups"),
+        (ages / 7, "audit"),
+        (ages * 1e12 / 7, "audit"),
+    ):
+        assert rule_of(ColumnSpec(role="sensitive", type="number"), values) == rule, "cents are whole numbers too"
+        assert rule_of(ColumnSpec(role="sensitive", type="number", whole=False), values) == "audit"
     assert rule_of(ColumnSpec(role="sensitive", type="number", bounds=(0, 101)), ages + 0.5) == "groups"
     with pytest.raises(ValueError, match="`whole` belongs to numbers"):
         ColumnSpec(role="sensitive", type="integer", whole=False)

@@ -22,10 +22,11 @@ _HEAD = """\
 title: Statistical database
 tables:
 """
-_PERSON = "    # person: COLUMN                # whom a row is about, when somebody can have several rows (see rows_per_person)"
+_PERSON = """\
+    # person: COLUMN                # whom a row is about, when somebody can have several rows (see rows_per_person)"""
 _SEVERAL = """\
     person: {}  # its values repeat, so somebody has several rows; delete both lines only if a row is a person
-    rows_per_person: 1              # private answers use so many rows of a person, the first ones; more need more noise"""
+    rows_per_person: 1              # rows of a person that private answers use, the first ones; more need more noise"""
 _TABLE = """\
     epsilon: 1.0                    # budget of all users together, for ever
     delta: 1.0e-06

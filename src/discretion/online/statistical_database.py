@@ -116,8 +116,10 @@ class StatisticalDatabase:
         limits = Limits(server.query_seconds, server.memory, server.threads, server.max_groups)
         self._turns = Turns()
         self.ledger: Ledger = open_ledger(_ledger_place(self.spec.ledger), clock=clock)
+        opened: list[Any] = [self.ledger]
         try:
             self._backend = open_backend(self.spec.tables.values(), frames, limits)
+            opened.append(self._backend)
             check_people(self.spec, self._backend, self.ledger)
             secret, lasting = read_secret(self.spec), secret_place(self.spec) is not None
             self._desks = {
@@ -125,7 +127,8 @@ class StatisticalDatabase:
                 for name in self.spec.tables
             }
         except BaseException:
-            self.ledger.close()
+            for one in opened:
+                one.close()
             raise
 
     def __enter__(self) -> StatisticalDatabase:

@@ -158,8 +158,8 @@ class ExactMode:
         public, width = {}, len(query.group_by)
         if known:
             asked = Query(query.table, known, query.where, query.group_by)
-            rows = {row[:width]: row[width:] for row in self._desk.backend.exact(asked).rows()}
-            public = self._large_bins(asked, rows)
+            lines = {row[:width]: row[width:] for row in self._desk.backend.exact(asked).rows()}
+            public = self._large_bins(asked, lines)
         large = [problem is None for problem in self._problems(self._protection.people_of(cells))]
         few = (_FEW,) if not all(large) and any(a.column not in told for a in query.aggregates) else ()
         parts: tuple[list[tuple[Value, ...]], ...] = ([], [], [], [], [])
@@ -170,11 +170,11 @@ class ExactMode:
                 if column in told:
                     size, asked_about = int(told[column].covered[i]), int(told[column].asked[i])
                     total = totals[column][i] if abs(totals[column][i]) < _LARGEST else float(totals[column][i])
-                    value = None if size == 0 else total / size if aggregate.function == "mean" else total
+                    value: Value = None if size == 0 else total / size if aggregate.function == "mean" else total
                     response = responses[column][i] if column in responses and size else Response("exact", 0.0)
                     line.append((*_told(aggregate, value, response, size), size, asked_about))
                 else:
-                    value = None
+                    value = None  # of few people nothing is told, also of public columns
                     if large[i]:
                         value = public[key][known.index(aggregate)] if column else int(cells.rows[i])
                     line.append((value, value, value, None, None))
@@ -250,28 +250,25 @@ class ExactMode:
             sums[key] = {column: 0.0 if total is None else float(total) for column, total in totals}
         return self._large_bins(query, figures), sums
 
-    def _large_bins(
-        self, query: Query, figures: dict[GroupKey, tuple[Value, ...]]
-    ) -> dict[GroupKey, tuple[Value, ...]]:
+    def _large_bins(self, query: Query, figures: dict[GroupKey, tuple[Any, ...]]) -> dict[GroupKey, tuple[Any, ...]]:
         """Leave out bins of histograms with too few people: each is a count."""
         for place, aggregate in enumerate(query.aggregates):
             if aggregate.function != "histogram":
                 continue
-            counts = {key: line[place] for key, line in figures.items()}
-            people = self._people_in_bins(query, aggregate, counts)
+            people = self._people_in_bins(query, aggregate, {key: line[place] for key, line in figures.items()})
             for key, line in figures.items():
                 wrong = self._problems(people[key])
-                kept: Value = [None if bad else n for n, bad in zip(counts[key], wrong, strict=True)]  # type: ignore[arg-type]
+                kept = [None if bad else count for count, bad in zip(line[place], wrong, strict=True)]
                 figures[key] = (*line[:place], kept, *line[place + 1 :])
         return figures
 
     def _people_in_bins(
-        self, query: Query, histogram: Aggregate, counts: Mapping[GroupKey, Value]
+        self, query: Query, histogram: Aggregate, counts: dict[GroupKey, list[int]]
     ) -> dict[GroupKey, list[int]]:
         """Count the people of every bin; they are as many as its records where everybody has one."""
         name, column, cuts = self._desk.table.name, histogram.column or "", histogram.cuts
         if self._desk.backend.rows(name) == self._desk.backend.people(name):
-            return {key: [int(n) for n in listed] for key, listed in counts.items()}  # type: ignore[union-attr]
+            return counts
         found: dict[GroupKey, list[int]] = {key: [] for key in counts}
         for number, (low, high) in enumerate(pairwise(cuts)):
             end = Condition(column, "<=" if number == len(cuts) - 2 else "<", (high,))

@@ -39,7 +39,7 @@ class StatisticalDatabase:
     (`perturbed`). What is told is in the ledger before it is told, so that a crash loses neither a charge nor the
     history. The same question asked again gets the same answer at no cost.
 
-    True sums of whole and of bounded numbers are told by base groups: fixed, disjoint groups of at least ten people,
+    True sums of whole numbers (or of few decimals) and of bounded ones are told by base groups: fixed, disjoint groups of at least ten people,
     made from public columns; each figure comes with the number and the share of the records it is over, and beyond the
     sum of their group nothing about anybody is told. True sums of other numbers are told under the audit of all earlier
     answers, which determines nobody and promises no more. Yes or no, columns of fewer than 12 values or with more than

@@ -202,7 +202,7 @@ class ExactMode:
         backend = self._desk.backend
         if not columns:
             return self._counted(query), None
-        groups = backend.members(query.table, query.where, query.group_by, unit="row")
+        groups = self._protection.row_sets(query)
         gaps = [backend.missing(query.table, column) for column in columns]
         found = {}
         for key, members in groups.items():

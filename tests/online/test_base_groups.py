@@ -414,6 +414,80 @@ def test_groups_stay_when_the_table_grows_and_when_the_service_starts_again(tmp_
         assert database.ask(asked).frame.equals(third.frame)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_sets_that_were_told_of_a_growing_table_never_leave_fewer_than_ten_people(tmp_path: Path, seed: int) -> None:
+    """An intruder asks by columns, ids and complements while rows come and the service starts again.
+
+    Whoever intersects all sets that were told, of all times, finds none of fewer than ten people; and every figure is
+    the sum of its set.
+    """
+    rng = np.random.default_rng(seed)
+    frame, rows = people_frame(300, seed), 110
+    missing = pl.Series(rng.random(300) < 0.03)
+    frame = frame.with_columns(pl.when(~missing).then(pl.col("age")).alias("age"))
+    told: list[Ints] = []
+    database = opened(frame.head(rows), ledger=tmp_path / "ledger.db")
+    for number in range(60):
+        if number % 8 == 7:
+            rows += int(rng.choice([1, 3, 11, 25]))
+            if rng.random() < 0.5:
+                database.refresh("data", frame.head(rows))
+            else:
+                database.close()
+                database = opened(frame.head(rows), ledger=tmp_path / "ledger.db")
+        chosen = [name for name in ("sex", "region") if rng.random() < 0.5]
+        conditions = [f"region != '{rng.choice(list('abc'))}'", f"id <> {rng.integers(rows)}", "sex = 'f'"]
+        where = [text for text in conditions if rng.random() < 0.4]
+        text = f"NOT ({' AND '.join(where)})" if where and rng.random() < 0.3 else " AND ".join(where)
+        groups = f" GROUP BY {', '.join(chosen)}" if chosen else ""
+        asked = f"SELECT {', '.join([*chosen, 'sum(age) AS s'])} FROM data{f' WHERE {text}' if text else ''}{groups}"
+        try:
+            answer = database.ask(asked)
+        except dc.QueryRefused:
+            continue
+        protection = database._desks["data"]._protection
+        assert protection is not None and answer.covered is not None
+        query = database.read(asked).canonical()
+        cells = protection.cells(query)
+        records = [protection.records("age", groups) for groups in protection.told("age", cells).groups]
+        sums = {int(frame["age"].gather(found).sum()) for found in records if len(found)}
+        assert sums == set(answer.frame["s"].drop_nulls())
+        told += [found for found in records if len(found)]
+    database.close()
+    signs = np.array([np.isin(np.arange(300), found) for found in told]).T
+    _, sizes = np.unique(signs[signs.any(axis=1)], axis=0, return_counts=True)
+    assert len(told) > 10 and sizes.min() > OTHERS
+
+
+def test_query_sets_by_profiles_are_those_of_the_database() -> None:
+    """Under the linear audit who is in a set comes from profiles: the same records, missing keys and dates too."""
+    rng = np.random.default_rng(1)
+    size = 500
+    frame = pl.DataFrame(
+        {
+            "town": pl.Series(rng.choice(["a", "b", None], size).tolist(), dtype=pl.String),
+            "day": pl.Series(rng.integers(0, 4, size)).cast(pl.Int32).cast(pl.Date),
+            "old": rng.random(size) < 0.4,
+            "pay": rng.normal(0, 1, size),
+        }
+    )
+    columns = {
+        "town": {"role": "public", "type": "category"}, "day": {"role": "public", "type": "date"},
+        "old": {"role": "public", "type": "truth"}, "pay": {"role": "sensitive", "type": "number"},
+    }  # fmt: skip
+    with dc.StatisticalDatabase(frame, columns=columns) as database:
+        protection, backend = database._desks["data"]._protection, database._backend
+        assert protection is not None and protection._profiles is not None
+        for text in ("", " WHERE old", " WHERE NOT (town = 'a' OR day > '1970-01-02')", " WHERE town IS NULL"):
+            for chosen in ((), ("town",), ("day", "old"), ("town", "day")):
+                groups = f" GROUP BY {', '.join(chosen)}" if chosen else ""
+                query = database.read(f"SELECT {', '.join([*chosen, 'count(*)'])} FROM data{text}{groups}").canonical()
+                found = protection.row_sets(query)
+                naive = backend.members("data", query.where, query.group_by, unit="row")
+                assert found.keys() == naive.keys()
+                assert all(np.array_equal(found[key], naive[key]) for key in naive)
+
+
 def test_a_column_has_one_rule_for_ever(tmp_path: Path) -> None:
     frame = people_frame(100)
     any_number = {"role": "sensitive", "type": "number", "whole": False}

@@ -563,3 +563,17 @@ def test_a_table_in_postgresql_tells_the_same(postgres_url: str) -> None:
             answers = [database.ask(f"SELECT {asked}") for database in (remote, local)]
             assert answers[0].frame.equals(answers[1].frame)
             assert answers[0].covered is not None and answers[0].covered.equals(answers[1].covered)  # type: ignore[arg-type]
+
+
+def test_a_column_that_loses_its_rule_leaves_no_old_profiles() -> None:
+    """A table grows so that its only column has too many values at a bound: counts are those of all rows."""
+    first = pl.DataFrame({"region": ["a", "b"] * 30, "age": [*range(1, 61)]})
+    more = pl.DataFrame({"region": ["c"] * 60, "age": [0] * 60})
+    columns = {"region": {"role": "public", "type": "category"}, "age": AGE}
+    with dc.StatisticalDatabase(first, columns=columns) as database:
+        assert database.ask("SELECT sum(age) AS s FROM data").frame.item() == 1830
+        database.refresh("data", pl.concat([first, more]))
+        with pytest.raises(dc.QueryRefused, match="not told"):
+            database.ask("SELECT sum(age) AS s FROM data")
+        counts = database.ask("SELECT region, count(*) AS n FROM data GROUP BY region").frame
+        assert dict(counts.rows()) == {"a": 30, "b": 30, "c": 60}

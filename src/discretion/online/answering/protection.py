@@ -126,8 +126,8 @@ class Protection:
         grouped = {name: series for name, series in values.items() if self._rules[name] == "groups"}
         self.owner = desk.backend.person_of_rows(table.name)
         self._is_still = desk.backend.version(table.name) == ""
+        self.close()
         if grouped or (self._is_still and "audit" in self._rules.values()):
-            self.close()
             self._profiles = _Profiles(desk, self.owner)
             self._group(grouped, self._profiles)
         self._check_what_was_told()
@@ -136,6 +136,7 @@ class Protection:
         """Let go of the profiles."""
         if self._profiles is not None:
             self._profiles.close()
+        self._profiles = None
 
     def _group(self, values: dict[str, pl.Series], profiles: _Profiles) -> None:
         """Take the groups that the ledger holds, make groups of those who are in none, and write them down.

@@ -633,6 +633,22 @@ class Height(_Height):
         columns: Sequence[str] = (),
     ) -> None: ...
 
+from discretion.protect.hide_rules import HideRules as _HideRules
+
+class HideRules(_HideRules):
+    """Take the fewest items out of records so that given association rules are no longer found."""
+
+    def __init__(
+        self,
+        *,
+        rules: Sequence[Any],
+        min_support: float,
+        min_confidence: float = 0.0,
+        columns: Sequence[str] = (),
+        missing: Literal['wildcard', 'category'] = 'wildcard',
+        max_items: int = 3,
+    ) -> None: ...
+
 from discretion.privacy.k_anonymity import HouseholdKAnonymity as _HouseholdKAnonymity
 
 class HouseholdKAnonymity(_HouseholdKAnonymity):
@@ -747,6 +763,26 @@ class InferenceRisk(_InferenceRisk):
         columns: Sequence[str] = (),
         targets: Sequence[str] = (),
         percent: float = 5,
+    ) -> None: ...
+
+from discretion.privacy.integral_privacy import IntegralPrivacy as _IntegralPrivacy
+
+class IntegralPrivacy(_IntegralPrivacy):
+    """A statistic or model recurs over many random samples of the data, and no record is needed to get it."""
+
+    def __init__(
+        self,
+        *,
+        result: str | Any,
+        columns: Sequence[str] = (),
+        target: str = '',
+        grid: Mapping[str, float] = ...,
+        points: Mapping[str, Sequence[str | float]] = ...,
+        samples: int = 1000,
+        sample_share: float = 0.5,
+        k: int = 5,
+        min_share: float = 0.1,
+        max_excess: float = 0.25,
     ) -> None: ...
 
 from discretion.utility.intervals_overlap import IntervalOverlap as _IntervalOverlap
@@ -1550,6 +1586,21 @@ class RequestRule(_RequestRule):
         *,
         negatives: Literal['refuse', 'absolute'] = 'refuse',
         percent: float = 70,
+    ) -> None: ...
+
+from discretion.privacy.result_privacy import ResultPrivacy as _ResultPrivacy
+
+class ResultPrivacy(_ResultPrivacy):
+    """Given association rules are not found by whoever mines the release at the stated thresholds."""
+
+    def __init__(
+        self,
+        *,
+        rules: Sequence[Any],
+        min_support: float,
+        min_confidence: float = 0.0,
+        columns: Sequence[str] = (),
+        missing: Literal['category', 'wildcard', 'ignore'] = 'wildcard',
     ) -> None: ...
 
 from discretion.utility.eigen import RobustEigenDifference as _RobustEigenDifference

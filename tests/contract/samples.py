@@ -99,6 +99,9 @@ OVERRIDES: dict[str, dict[str, object]] = {
     "iloss": {"columns": ["region"]},
     "height": {"columns": ["region"]},
     "non-uniform-entropy": {"columns": ["region"]},
+    "result-privacy": {"rules": ["region=a -> sex=f"], "min_support": 0.1, "columns": ["region", "sex"]},
+    "hide-rules": {"rules": ["region=a|sex=f"], "min_support": 0.01, "columns": ["region", "sex"]},
+    "integral-privacy": {"result": "mean", "columns": ["hours"], "grid": {"hours": 10}, "samples": 40},
     "special-rule": {"detail": {"region": 1}},
 }
 
@@ -115,7 +118,7 @@ SYNTHETIC: dict[str, dict[str, object]] = {
 RANDOM = {
     "additive-noise", "correlated-noise", "multiplicative-noise", "variance-preserving-noise", "orthogonal-noise",
     "outlier-noise", "rank-swap", "block-rank-swap", "pram", "randomized-response", "confidentiality-edit",
-    "targeted-record-swap", "shuffle", "at-household-level", "blank-and-impute",
+    "targeted-record-swap", "shuffle", "at-household-level", "blank-and-impute", "hide-rules",
 }  # fmt: skip
 """Methods that draw: another seed gives another result, and draws follow the rows."""
 

@@ -205,7 +205,7 @@ class Items:
         """Refuse rules over items that do not occur: a misspelled rule would be hidden by being misspelled."""
         for item in dict.fromkeys(item for rule in rules for item in rule.items):
             if item not in self.rows:
-                raise DataError(f"{who}: no record has the item {item!r} in the columns {', '.join(self.columns)}")
+                raise DataError(f"{who}: no record has the item {item!r} (column {self.column_of(item)!r})")
 
 
 def _all(masks: Sequence[Bools], n: int) -> Bools:

@@ -20,8 +20,12 @@ pytestmark = pytest.mark.peers
 JOB = {"sensitive": ["occupation"]}
 LOSSES = {
     "loss": "loss", "aecs": "aecs", "dm": "discernibility", "height": "height", "nuentropy": "entropy",
-    "precision": "precision-loss",
+    "precision": "precision-loss", "kl": "kl-arx", "ebil": "entropy-based", "norm": "normalized-entropy",
+    "mono": "discernibility-star",
 }  # fmt: skip
+
+
+FILES = ("loss", "aecs", "dm", "height", "nuentropy", "precision", "kl", "ebil", "nentropy_norm", "dm_mono")
 
 
 @cache
@@ -58,7 +62,7 @@ CASES: dict[str, Callable[[], list[dc.PrivacyModel]]] = {
 }
 CASES |= {
     f"adult9_k5_s{limit}_{loss}": lambda: [dc.KAnonymity(k=5)]
-    for limit, losses in (("0.05", ("aecs", "dm", "loss", "precision")), ("0", tuple(LOSSES)))
+    for limit, losses in (("0.05", ("aecs", "dm", "loss", "precision")), ("0", tuple(FILES)))
     for loss in losses
 }
 
@@ -104,6 +108,23 @@ def test_optimum(case: str) -> None:
         assert (len(sizes), sizes.min(), sizes.max()) == tuple(want["ec"][key] for key in ("number", "min", "max"))
     else:
         same_classes(node, want)
+
+
+def test_rank_compares_the_columns_in_descending_order() -> None:
+    want = golden("adult9_k5_s0_loss_rank")
+    got = anonymize(data_of("adult9", want["qis"]), [dc.KAnonymity(k=5)], aggregate="rank")
+    assert got.proven
+    assert dict(got.levels) == dict(zip(want["qis"], want["levels"], strict=True))
+    assert got.score == 1.0
+
+
+def test_divergence_over_combinations_at_the_node_of_arx() -> None:
+    want = golden("adult9_k5_s0_kl")
+    got = anonymize(data_of("adult9", want["qis"]), [dc.KAnonymity(k=5)], loss="kl")
+    assert got.proven
+    theirs = got.space.choose(dict(zip(want["qis"], want["levels"], strict=True)))
+    assert theirs.score == pytest.approx(14.0812, abs=5e-5)
+    assert got.score <= theirs.score
 
 
 def test_entropy_where_arx_decides_by_rounding() -> None:

@@ -565,6 +565,20 @@ class EntropyLDiversity(_EntropyLDiversity):
         l: float,
     ) -> None: ...
 
+from discretion.privacy.l_diversity import EstimatedEntropyLDiversity as _EstimatedEntropyLDiversity
+
+class EstimatedEntropyLDiversity(_EstimatedEntropyLDiversity):
+    """The sensitive values of every class come from people as mixed as l equally frequent values would be."""
+
+    def __init__(
+        self,
+        *,
+        columns: Sequence[str] = (),
+        missing: Literal['category', 'ignore'] = 'category',
+        sensitive: Sequence[str] = (),
+        l: float,
+    ) -> None: ...
+
 from discretion.protect.recode import Generalize as _Generalize
 
 class Generalize(_Generalize):
@@ -1175,12 +1189,12 @@ class OptimalGeneralization(_OptimalGeneralization):
         *,
         models: Sequence[Any],
         columns: Sequence[str] = (),
-        loss: Literal['loss', 'height', 'precision-loss', 'aecs', 'discernibility', 'entropy', 'ambiguity'] = 'loss',
+        loss: Literal['loss', 'height', 'precision-loss', 'aecs', 'discernibility', 'discernibility-star', 'entropy', 'normalized-entropy', 'entropy-based', 'ambiguity', 'kl', 'kl-arx'] = 'loss',
         suppression_limit: float = 0.0,
         importance: Mapping[str, float] = ...,
         levels: Mapping[str, Any] = ...,
         suppression_factor: float = 0.5,
-        aggregate: Literal['geometric-mean', 'mean', 'sum', 'max'] | None = None,
+        aggregate: Literal['geometric-mean', 'mean', 'sum', 'max', 'rank'] | None = None,
         seconds: float | None = None,
     ) -> None: ...
 
@@ -1668,6 +1682,19 @@ class SampleUniqueness(_SampleUniqueness):
         missing: Literal['category', 'wildcard', 'ignore'] = 'category',
         share: float | None = None,
         population: Any | None = None,
+    ) -> None: ...
+
+from discretion.privacy.average_risk import SampleUniquenessBound as _SampleUniquenessBound
+
+class SampleUniquenessBound(_SampleUniquenessBound):
+    """Only a small share of the records is alone with its quasi-identifiers in the file."""
+
+    def __init__(
+        self,
+        *,
+        columns: Sequence[str] = (),
+        missing: Literal['category', 'ignore'] = 'category',
+        share: float,
     ) -> None: ...
 
 from discretion.risk.attribute.intervals import SdInterval as _SdInterval

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from itertools import combinations, islice
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import discretion as dc
@@ -17,7 +21,8 @@ from discretion.online.audit import LinearAudit
 from discretion.online.audit.base_groups import OTHERS, BaseGroups, base_groups
 from discretion.online.catalog import ServiceSpec
 from discretion.online.column import ColumnSpec
-from tests.online import attackers
+from discretion.online.query import Aggregate, Filter, Query
+from tests.online import attackers, samples
 
 Ints = NDArray[np.int64]
 TOP = 100
@@ -459,33 +464,36 @@ def test_sets_that_were_told_of_a_growing_table_never_leave_fewer_than_ten_peopl
     assert len(told) > 10 and sizes.min() > OTHERS
 
 
-def test_query_sets_by_profiles_are_those_of_the_database() -> None:
-    """Under the linear audit who is in a set comes from profiles: the same records, missing keys and dates too."""
+@pytest.fixture(scope="module")
+def all_types() -> Iterator[dc.StatisticalDatabase]:
+    """A table with public columns of every type, and a number under the linear audit."""
     rng = np.random.default_rng(1)
-    size = 500
-    frame = pl.DataFrame(
-        {
-            "town": pl.Series(rng.choice(["a", "b", None], size).tolist(), dtype=pl.String),
-            "day": pl.Series(rng.integers(0, 4, size)).cast(pl.Int32).cast(pl.Date),
-            "old": rng.random(size) < 0.4,
-            "pay": rng.normal(0, 1, size),
-        }
-    )
-    columns = {
-        "town": {"role": "public", "type": "category"}, "day": {"role": "public", "type": "date"},
-        "old": {"role": "public", "type": "truth"}, "pay": {"role": "sensitive", "type": "number"},
-    }  # fmt: skip
-    with dc.StatisticalDatabase(frame, columns=columns) as database:
-        protection, backend = database._desks["data"]._protection, database._backend
-        assert protection is not None and protection._profiles is not None
-        for text in ("", " WHERE old", " WHERE NOT (town = 'a' OR day > '1970-01-02')", " WHERE town IS NULL"):
-            for chosen in ((), ("town",), ("day", "old"), ("town", "day")):
-                groups = f" GROUP BY {', '.join(chosen)}" if chosen else ""
-                query = database.read(f"SELECT {', '.join([*chosen, 'count(*)'])} FROM data{text}{groups}").canonical()
-                found = protection.row_sets(query)
-                naive = backend.members("data", query.where, query.group_by, unit="row")
-                assert found.keys() == naive.keys()
-                assert all(np.array_equal(found[key], naive[key]) for key in naive)
+    values = {
+        name: pl.Series(rng.choice(np.array(found, object), 400).tolist()) for name, found in samples.VALUES.items()
+    }
+    frame = pl.DataFrame(values).with_columns(pl.col("born").str.to_date(), pay=pl.Series(rng.normal(0, 1, 400)))
+    columns = {name: {**spec, "role": "public"} for name, spec in samples.COLUMNS.items()}
+    columns["pay"] = {"role": "sensitive", "type": "number"}
+    with dc.StatisticalDatabase(frame, table="people", columns=columns) as database:
+        yield database
+
+
+@given(samples.filters(), st.sampled_from([(), ("sex",), ("born", "age"), ("married", samples.INCOME, "region")]))
+@settings(max_examples=300)
+def test_query_sets_by_profiles_are_those_of_the_database(
+    all_types: dc.StatisticalDatabase, where: Filter, group_by: tuple[str, ...]
+) -> None:
+    """Who is in a set comes from profiles, without the database: the same records, whatever the condition."""
+    protection = all_types._desks["people"]._protection
+    assert protection is not None
+    query = all_types.read(Query("people", (Aggregate("count"),), where, group_by))
+    assert protection._fits(query) and protection._fits(query.canonical())
+    naive = all_types._backend.members("people", query.where, group_by, unit="row")
+    found = protection.row_sets(query)
+    assert found.keys() == naive.keys()
+    assert all(np.array_equal(found[key], naive[key]) for key in naive)
+    again = protection.row_sets(replace(query.canonical(), group_by=group_by))
+    assert all(np.array_equal(found[key], again[key]) for key in found)
 
 
 def test_a_column_has_one_rule_for_ever(tmp_path: Path) -> None:

@@ -128,11 +128,6 @@ class TableDesk:
             self._look()
         return people
 
-    def close(self) -> None:
-        """Let go of what was computed from the table."""
-        if self._protection is not None:
-            self._protection.close()
-
     def _made(self, policy: Policy) -> Mode:
         if isinstance(policy, DpPolicy):
             return PrivateMode(self._desk, policy, self._people, self._shared)

@@ -326,7 +326,7 @@ class NormalizedEntropyLoss(EntropyLoss):
         for axis, marginals in zip(self.records.axes, self.records.marginals, strict=True):
             own = marginals[0][marginals[0] > 0]
             whole.append(axis.bits - float((own * np.log2(own / self.n)).sum()))
-        return np.maximum(np.array(whole), 1 / _DIGITS)  # a column of one value loses nothing
+        return np.asarray(np.maximum(np.array(whole), 1 / _DIGITS))  # a column of one value loses nothing
 
     def plain(self, place: int) -> Floats:
         """Give the loss of each step when nothing is suppressed."""

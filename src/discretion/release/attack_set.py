@@ -29,7 +29,7 @@ _KNOWN_PEOPLE = 1_000
 """People of whom he has them above that: enough for an interval of three points."""
 _QUICK = (
     "attacker-risk", "individual-risk", "household-uniqueness", "weight-disclosure", "rare-values", "row-order",
-    "value-agreement", "distance-linkage", "group-attack",
+    "value-agreement", "distance-linkage", "group-attack", "column-dependence",
 )  # fmt: skip
 """Attacks of the set that a report runs too when nobody chose: each takes about as long as a linkage, or less."""
 _NEAR = 5.0
@@ -121,6 +121,7 @@ def _attacks(original: Dataset, released: Dataset) -> Iterator[tuple[str, dict[s
     if quasi or sensitive:
         yield "rare-values", {}
         yield "row-order", {}
+        yield "column-dependence", {}
     if sensitive:
         yield "value-agreement", {"columns": sensitive}
     if quasi and sensitive:

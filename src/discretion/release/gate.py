@@ -12,29 +12,44 @@ from typing import Any
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
-from discretion.errors import PlanError
+from discretion.errors import DataError, PlanError
 from discretion.measure import Measure, Score
 from discretion.model import Verdict
 from discretion.release.plan import Plan, Requirement
-from discretion.release.plan_columns import confirmed_faults
+from discretion.release.plan_columns import confirmed_faults, unknown_telling
 from discretion.release.published import looks_telling
 from discretion.risk.identity.intruder import knowing_method
 
 _MOST_ADVISED = 3
 
 
-def check_publishable(plan: Plan, original: Dataset, columns: Iterable[str] | None = None, *, made: bool) -> None:
+def check_publishable(
+    plan: Plan,
+    original: Dataset,
+    columns: Iterable[str] | None = None,
+    *,
+    made: bool,
+    released: Dataset | None = None,
+) -> None:
     """Refuse to publish by a plan that leaves something unsaid; every fault at once.
 
     It has steps or says that it has none, requirements or says that it has none, and confirms each published column of
-    the role `other` that looks like something others know. `columns`: those that are published (otherwise all that
-    no step takes out); `made`: the data went through steps, of the plan or of the release it is made from.
+    the role `other` that looks like something others know, and each that tells what was protected in another one
+    (looked for where the release is there). `columns`: those that are published (otherwise all that no step takes
+    out); `made`: the data went through steps, of the plan or of the release it is made from.
     """
-    if problems := unsaid(plan, original, columns, made=made):
+    if problems := unsaid(plan, original, columns, made=made, released=released):
         raise PlanError(problems)
 
 
-def unsaid(plan: Plan, original: Dataset, columns: Iterable[str] | None = None, *, made: bool) -> list[str]:
+def unsaid(
+    plan: Plan,
+    original: Dataset,
+    columns: Iterable[str] | None = None,
+    *,
+    made: bool,
+    released: Dataset | None = None,
+) -> list[str]:
     """Word what a plan leaves unsaid, and what it could say."""
     problems = []
     if not made and not plan.no_steps:
@@ -50,7 +65,9 @@ def unsaid(plan: Plan, original: Dataset, columns: Iterable[str] | None = None, 
     if columns is None:
         gone = {name for step in plan.steps for name in step.method.removes(plan.schema)}
         columns = [name for name in original.columns if name not in gone]
+    columns = list(columns)
     problems += confirmed_faults(plan, original.columns)
+    problems += unknown_telling(plan, original.columns)
     open_ = [name for name in columns if name not in plan.confirmed_other]
     telling = looks_telling(original, open_, unnamed=True)
     for one in telling:
@@ -59,7 +76,31 @@ def unsaid(plan: Plan, original: Dataset, columns: Iterable[str] | None = None, 
     if telling:
         listed = _written([*plan.confirmed_other, *(one.column for one in telling)])
         problems.append(f"columns that may be published as they are: confirm them by `confirmed_other: {listed}`")
-    return problems
+    return problems + ([] if released is None else _told_by_others(plan, original, released, columns))
+
+
+def _told_by_others(plan: Plan, original: Dataset, released: Dataset, columns: list[str]) -> list[str]:
+    """Word which published columns tell what was protected in another one that goes out too."""
+    from discretion.risk.attribute.column_dependence import ColumnDependence
+
+    left = [name for name in released.columns if name not in columns]
+
+    def look() -> Score | None:
+        try:
+            return ColumnDependence().run(original, released.drop(left) if left else released, Context(0, "telling"))
+        except DataError:
+            return None  # no rows, or rows that nothing matches
+
+    score = released.cached((f"told by others, original {id(original)}", tuple(columns)), look)
+    told = [] if score is None else score.detail["told"]
+    found = [(by, name) for by, name in told if name in columns and by not in plan.confirmed_telling]
+    if not found:
+        return []
+    listed = _written([*plan.confirmed_telling, *dict.fromkeys(by for by, _ in found)])
+    return [
+        f"column {by!r} tells {name!r}, which was protected, of at least 90% of the people; protect it too or take it out"
+        for by, name in found
+    ] + [f"columns that may go out although they tell another: confirm them by `confirmed_telling: {listed}`"]
 
 
 def _advice(data: Dataset) -> str:

@@ -115,8 +115,13 @@ class Release:
 
     @property
     def _published(self) -> dict[str, Any]:
-        made = bool(self.study.done)
-        return {"plan": self.plan, "original": self.study.original, "columns": self.data.columns, "made": made}
+        return {
+            "plan": self.plan,
+            "original": self.study.original,
+            "columns": self.data.columns,
+            "made": bool(self.study.done),
+            "released": self.study.current,
+        }
 
     def attacks(self) -> Scores:
         """Give the figures of all attacks that were run, as measures or as requirements."""

@@ -74,6 +74,9 @@ def run_plan(
     for number, step in enumerate(plan.steps):
         progress(number, len(plan.steps), f"step {number + 1} of {len(plan.steps)}: {step.method.kind}")
         study = study.apply(step, decision=(reuse or {}).get(step.id))
+    if publish:
+        made = bool(plan.steps or earlier)
+        check_publishable(plan, original, _leaving(study), made=made, released=study.current)
     if plan.seed_file is not None:
         Release(plan, study, study.current, (), ()).seed_file()  # refused before the measuring, which may take long
     return conclude(plan, study)
@@ -162,6 +165,11 @@ def check_hierarchies(data: Dataset) -> None:
             problems.append(str(error))
     if problems:
         raise DataError("\n".join(problems))
+
+
+def _leaving(study: Study) -> list[str]:
+    """Name the columns that go out."""
+    return [name for name in study.current.columns if name not in study.current.having("identifier")]
 
 
 def conclude(plan: Plan, study: Study) -> Release:

@@ -60,7 +60,8 @@ class ColumnDependence(Measure, kind="column-dependence"):
     """
 
     columns: Columns = ()
-    """protected columns of the original to guess; without it, all that are not published as they were, but sets"""
+    """protected columns of the original to guess; without it, all that are not published as they were, but sets and
+    identifiers"""
     known_share: float = Field(0.1, gt=0, le=0.5)
     """share of the people whose true values the intruder knows; at least 40 people, at most half"""
     sd_share: float = Field(0.05, gt=0)
@@ -72,7 +73,10 @@ class ColumnDependence(Measure, kind="column-dependence"):
 
     def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:
         """Guess every protected column from every other published one."""
-        columns = self.columns or tuple(name for name in original.columns if original.type_of(name) != "set")
+        passed = original.having("identifier")
+        columns = self.columns or tuple(
+            name for name in original.columns if name not in passed and original.type_of(name) != "set"
+        )
         original.require(columns)
         protected = [name for name in columns if self.columns or _is_protected(original, released, name)]
         rows, known = _drawn(len(released), self.known_share, ctx)

@@ -191,18 +191,21 @@ def _codebook(view: View, name: str) -> dict[str, Sequence[str]]:
         return {}
     before, after = source.codes(name), view.released.codes(name)
     there = (before.codes != before.missing) & (after.codes != after.missing)
-    pairs = np.unique(np.column_stack([before.codes[there], after.codes[there]]), axis=0)
-    values, labels = len(np.unique(pairs[:, 0])), len(np.unique(pairs[:, 1]))
-    if len(pairs) > values or 2 * labels > values + 1:
+    first, second = before.codes[there].astype(np.int64), after.codes[there].astype(np.int64)
+    values, labels = (int(np.count_nonzero(np.bincount(codes, minlength=1))) for codes in (first, second))
+    if 2 * labels > values + 1:
+        return {}
+    pairs = np.column_stack(np.divmod(np.unique(first * after.size + second), after.size))
+    if len(pairs) > values:
         return {}
     mine = view.known.codes(name)
-    codes, first = np.unique(mine.codes[mine.codes != mine.missing], return_index=True)
+    codes, rows = np.unique(mine.codes[mine.codes != mine.missing], return_index=True)
     texts = [_text(mine.values[code]) for code in codes]
     places, own = places_of(source, name), places_of(view.known, name)
     if places is None or own is None:
         told = {_text(before.values[value]): (_text(after.values[label]),) for value, label in pairs.tolist()}
         return {text: told[text] for text in texts if text in told} if there.sum() >= 2 * values else {}
-    held = _intervals(places[there], after.codes[there], own[mine.codes != mine.missing][first])
+    held = _intervals(places[there], after.codes[there], own[mine.codes != mine.missing][rows])
     return {text: [_text(after.values[label]) for label in found] for text, found in zip(texts, held, strict=False)}
 
 

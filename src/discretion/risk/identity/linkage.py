@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 
 _ALL, _TARGETS, _THOROUGH = 2_000, (1_000, 10_000), 20_000
 """Up to so many records all are attacked by the method, above that some: first few, more if they leave it open."""
-_PAIRS, _PAIRS_THOROUGH, _FEWEST = 5_000_000, 200_000_000, 200
+_PAIRS, _PAIRS_THOROUGH, _FEWEST = 2_500_000, 200_000_000, 200
 """Pairs of records that are followed, and the fewest records."""
 _OPEN = 0.02
 """Width of an interval that asks for more targets."""
@@ -87,7 +87,7 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
     has no known steps: `intruder: {knows_method: true}` scans the methods that fit the rows over a grid of parameters
     (`scanned`) and takes the best; `intruder: {method: […]}` names them. `knows_method: false` leaves all this out.
     Above 2,000 records the informed attack is run on 1,000 drawn at random, on 10,000 where the 95 % `interval` of its
-    figure is wider than 0.02 (on fewer where more than 5 million pairs would be followed); with `knows_method: true` on
+    figure is wider than 0.02 (on fewer where more than 2.5 million pairs would be followed); with `knows_method: true` on
     up to 20,000. Shuffling, and a column that several steps changed, are attacked as if the method were unknown.
 
     Does not see other attacks: weighted or learned distances, agreement patterns (see probabilistic-linkage), groups

@@ -23,7 +23,7 @@ _LOOKED_AT = 1_000
 """Records on which their number is estimated."""
 _BLOCK = 150
 """People who exclude each other, up to whom they are assigned to records together."""
-_ASSIGNED = 300_000
+_ASSIGNED = 150_000
 """Pairs that are compared to assign people; groups are drawn at random until they are so many."""
 _TOGETHER = 500
 """Groups whose pairs are compared together."""

@@ -6,7 +6,7 @@ release that is only looked at in Python needs no requirements; its repr says th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,16 +29,16 @@ def check_publishable(
     columns: Iterable[str] | None = None,
     *,
     made: bool,
-    released: Dataset | None = None,
+    told: Iterable[Sequence[str]] = (),
 ) -> None:
     """Refuse to publish by a plan that leaves something unsaid; every fault at once.
 
     It has steps or says that it has none, requirements or says that it has none, and confirms each published column of
-    the role `other` that looks like something others know, and each that tells what was protected in another one
-    (looked for where the release is there). `columns`: those that are published (otherwise all that no step takes
-    out); `made`: the data went through steps, of the plan or of the release it is made from.
+    the role `other` that looks like something others know, and each that tells what was protected in another one.
+    `columns`: those that are published (otherwise all that no step takes out); `made`: the data went through steps, of
+    the plan or of the release it is made from; `told`: see `told_by_others`.
     """
-    if problems := unsaid(plan, original, columns, made=made, released=released):
+    if problems := unsaid(plan, original, columns, made=made, told=told):
         raise PlanError(problems)
 
 
@@ -48,7 +48,7 @@ def unsaid(
     columns: Iterable[str] | None = None,
     *,
     made: bool,
-    released: Dataset | None = None,
+    told: Iterable[Sequence[str]] = (),
 ) -> list[str]:
     """Word what a plan leaves unsaid, and what it could say."""
     problems = []
@@ -76,23 +76,21 @@ def unsaid(
     if telling:
         listed = _written([*plan.confirmed_other, *(one.column for one in telling)])
         problems.append(f"columns that may be published as they are: confirm them by `confirmed_other: {listed}`")
-    return problems + ([] if released is None else _told_by_others(plan, original, released, columns))
+    return problems + _unconfirmed(plan, told, columns)
 
 
-def _told_by_others(plan: Plan, original: Dataset, released: Dataset, columns: list[str]) -> list[str]:
-    """Word which published columns tell what was protected in another one that goes out too."""
+def told_by_others(original: Dataset, released: Dataset) -> list[list[str]]:
+    """Give the published columns that tell another one, with what they tell; nothing where rows cannot be matched."""
     from discretion.risk.attribute.column_dependence import ColumnDependence
 
-    left = [name for name in released.columns if name not in columns]
+    try:
+        return list(ColumnDependence().run(original, released, Context(0, "telling")).detail["told"])
+    except DataError:
+        return []
 
-    def look() -> Score | None:
-        try:
-            return ColumnDependence().run(original, released.drop(left) if left else released, Context(0, "telling"))
-        except DataError:
-            return None  # no rows, or rows that nothing matches
 
-    score = released.cached((f"told by others, original {id(original)}", tuple(columns)), look)
-    told = [] if score is None else score.detail["told"]
+def _unconfirmed(plan: Plan, told: Iterable[Sequence[str]], columns: list[str]) -> list[str]:
+    """Word which published columns tell what was protected in another one that goes out too."""
     found = [(by, name) for by, name in told if name in columns and by not in plan.confirmed_telling]
     if not found:
         return []

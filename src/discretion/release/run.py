@@ -16,7 +16,7 @@ from discretion.measure import Measure, Score
 from discretion.method import Decision
 from discretion.release.attack_set import report_set
 from discretion.release.earlier import Earlier
-from discretion.release.gate import check_publishable, judge
+from discretion.release.gate import check_publishable, judge, told_by_others
 from discretion.release.journal import input_facts
 from discretion.release.order import in_order_of, reordered, secret_order
 from discretion.release.plan import Plan, Shown
@@ -75,8 +75,9 @@ def run_plan(
         progress(number, len(plan.steps), f"step {number + 1} of {len(plan.steps)}: {step.method.kind}")
         study = study.apply(step, decision=(reuse or {}).get(step.id))
     if publish:
-        made = bool(plan.steps or earlier)
-        check_publishable(plan, original, _leaving(study), made=made, released=study.current)
+        left = study.current.drop(study.current.having("identifier"))
+        told = told_by_others(original, left)
+        check_publishable(plan, original, left.columns, made=bool(plan.steps or earlier), told=told)
     if plan.seed_file is not None:
         Release(plan, study, study.current, (), ()).seed_file()  # refused before the measuring, which may take long
     return conclude(plan, study)
@@ -165,11 +166,6 @@ def check_hierarchies(data: Dataset) -> None:
             problems.append(str(error))
     if problems:
         raise DataError("\n".join(problems))
-
-
-def _leaving(study: Study) -> list[str]:
-    """Name the columns that go out."""
-    return [name for name in study.current.columns if name not in study.current.having("identifier")]
 
 
 def conclude(plan: Plan, study: Study) -> Release:

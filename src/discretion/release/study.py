@@ -225,8 +225,7 @@ class Study:
         check_plan(chosen)
         check_roles(self.original)
         if folder is not None:
-            leaving = [name for name in self.current.columns if name not in self.current.having("identifier")]
-            check_publishable(chosen, self.original, leaving, made=bool(self.done), released=self.current)
+            check_publishable(chosen, self.original, self.current.columns, made=bool(self.done))
         release = conclude(chosen, self)
         release.require()
         if folder is not None:

@@ -81,8 +81,9 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
     of noise; the probabilities of moved categories; equality of what no step changed. Who has all the records also
     follows the partners of swapped values (`partners_followed`): who shows my value must have given me theirs.
     And who has everybody's values eliminates: each record belongs to one person, so that a record goes where keeping
-    it would leave somebody without any (`eliminated`, up to 20 million possible pairs); what remains is assigned one to
-    one at the least total cost, in groups of up to 150 people. The highest of the three figures counts. `known_reid` then also counts records for which
+    it would leave somebody without any (`eliminated`, up to 20 million possible pairs); where no partners are followed,
+    what remains is assigned one to one at the least total cost, in groups of up to 150 people. The highest of the three
+    figures counts. `known_reid` then also counts records for which
     the method allows one candidate alone, and it is the right one: this intruder knows it. A release from elsewhere
     has no known steps: `intruder: {knows_method: true}` scans the methods that fit the rows over a grid of parameters
     (`scanned`) and takes the best; `intruder: {method: […]}` names them. `knows_method: false` leaves all this out.
@@ -232,7 +233,8 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
         if len(informed.space.terms.low):
             register = Register(informed.space, ctx)
             told["candidates"] = register.candidates
-            known = replace(known, eliminated=register.eliminate(seen.rows, ctx) if seen.worst_case else None)
+            if seen.worst_case:  # partners that are followed tell more than an assignment
+                known = replace(known, eliminated=register.eliminate(seen.rows, ctx, assign=informed.exchange is None))
         told |= {"known_of": dict(informed.used), "without_candidate": int(known.links.lost.sum())}
         if any(text.startswith("rank-swap") for text in informed.used.values()):
             told["partners_followed"] = informed.exchange is not None

@@ -60,14 +60,14 @@ class Register:
         self.candidates = float(count_allowed(space.known[seen], self._tree, _of(space, seen)).mean())
         """mean number of records that a person may be: of up to a thousand, drawn at random"""
 
-    def eliminate(self, rows: Ints, ctx: Context) -> Eliminated | None:
+    def eliminate(self, rows: Ints, ctx: Context, *, assign: bool = True) -> Eliminated | None:
         """Find the records that each person can be, given that everybody else needs one too.
 
         As all the people of the register are published, each in a record of its own, a pair of person and record
         remains only if everybody else can still be placed: if some assignment of all the people to all the records
         contains it. Given one assignment (the true one; which does not matter) these are the pairs inside a strongly
         connected component of the graph person → possible record → person who has it. Equal people and equal records
-        are one node each. None where the pairs are too many, or where a record is not possible for its own person, so
+        are one node each. With `assign` what remains is also assigned one to one. None where the pairs are too many, or where a record is not possible for its own person, so
         that the knowledge is not exact. Time linear in the pairs.
         """
         from discretion.kernels.classes import distinct_rows
@@ -88,7 +88,8 @@ class Register:
         kept = block[asking] == block[len(asked) + found]
         left = np.bincount(asking, np.where(kept, tree.counts[found], 0), minlength=len(asked)).astype(np.int64)
         size = left[who]
-        return Eliminated(size, _assigned(space, rows, block[who], 1.0 / size, ctx))
+        alike = 1.0 / size
+        return Eliminated(size, _assigned(space, rows, block[who], alike, ctx) if assign else alike)
 
 
 def _spread(terms: Terms) -> Floats:

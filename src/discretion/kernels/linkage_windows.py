@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from discretion.kernels.arrays import Bools, Floats, Ints, Ints32, Keys
-from discretion.kernels.jit import lean_kernel
+from discretion.kernels.arrays import Bools, Floats, Index, Ints, Ints32, Keys
+from discretion.kernels.jit import lean_helper, lean_kernel
 from discretion.kernels.linkage_mixed import NOMINAL, Terms, Tree, bits_of
 
 _DEPTH = 128  # nodes that can wait at a time
@@ -43,6 +43,49 @@ def _walk(queries: Floats, tree: Tree, terms: Terms, found: Ints32) -> Ints:
     return counts
 
 
+@lean_helper
+def _reach(
+    v: Index, q: Floats, node_low: Floats, node_high: Floats, masks: Keys, gaps: Bools, low: Floats, high: Floats,
+    must: Bools, closed: Bools, offsets: Ints, bits: Keys,
+) -> int:  # fmt: skip
+    """Tell whether a query allows none (0), some (1) or all (2) of the points of a node, as far as its box tells."""
+    every = 2
+    for j in range(q.size):
+        if np.isnan(q[j]):
+            continue
+        if must[j]:
+            away, inside = not (masks[v, j] & bits[offsets[j] + np.int64(q[j])]), False
+        else:
+            away = node_low[v, j] > high[j] or node_high[v, j] < low[j]
+            inside = node_low[v, j] >= low[j] and node_high[v, j] <= high[j]
+        if away and (closed[j] or not gaps[v, j]):
+            return 0
+        if not inside or (closed[j] and gaps[v, j]):
+            every = 1
+    return every
+
+
+@lean_helper
+def _fits(
+    q: Floats, p: Floats, low: Floats, high: Floats, must: Bools, closed: Bools, alike: Ints, offsets: Ints
+) -> bool:
+    for j in range(q.size):
+        if np.isnan(q[j]):
+            continue
+        if np.isnan(p[j]):
+            if closed[j]:
+                return False
+        elif must[j]:
+            row, level = offsets[j] + np.int64(q[j]), 0
+            while level < alike.shape[1] and alike[row, level] != np.int64(p[j]):
+                level += 1
+            if level == alike.shape[1]:
+                return False
+        elif p[j] < low[j] or p[j] > high[j]:
+            return False
+    return True
+
+
 @lean_kernel
 def _allowed(
     queries: Floats, points: Floats, counts: Ints, start: Ints, stop: Ints, node_low: Floats, node_high: Floats,
@@ -52,50 +95,21 @@ def _allowed(
     """Add up how often the allowed points of each query occur; list them one after another while there is room."""
     inner, listed = (start.size - 1) // 2, 0
     for i in range(queries.shape[0]):
+        q = queries[i]
         total, waiting = 0, 1
         stack[0] = 0
         while waiting:
             waiting -= 1
             v = stack[waiting]
-            outside, inside = False, found.size == 0
-            for j in range(queries.shape[1]):
-                if np.isnan(queries[i, j]):
-                    continue
-                if must[j]:
-                    away = not (masks[v, j] & bits[offsets[j] + np.int64(queries[i, j])])
-                    inside = False
-                else:
-                    away = node_low[v, j] > high[i, j] or node_high[v, j] < low[i, j]
-                    inside &= node_low[v, j] >= low[i, j] and node_high[v, j] <= high[i, j]
-                if away and (closed[j] or not gaps[v, j]):
-                    outside = True
-                    break
-                inside &= not (closed[j] and gaps[v, j])
-            if outside:
-                continue
-            if inside:
+            reach = _reach(v, q, node_low, node_high, masks, gaps, low[i], high[i], must, closed, offsets, bits)
+            if reach == 2 and found.size == 0:
                 total += before[stop[v]] - before[start[v]]
-            elif v < inner:
+            elif reach and v < inner:
                 stack[waiting], stack[waiting + 1] = 2 * v + 1, 2 * v + 2
                 waiting += 2
-            else:
+            elif reach:
                 for at in range(start[v], stop[v]):
-                    fits = True
-                    for j in range(queries.shape[1]):
-                        if np.isnan(queries[i, j]):
-                            continue
-                        if np.isnan(points[at, j]):
-                            fits &= not closed[j]
-                        elif must[j]:
-                            row, level = offsets[j] + np.int64(queries[i, j]), 0
-                            while level < alike.shape[1] and alike[row, level] != np.int64(points[at, j]):
-                                level += 1
-                            fits &= level < alike.shape[1]
-                        else:
-                            fits &= points[at, j] >= low[i, j] and points[at, j] <= high[i, j]
-                        if not fits:
-                            break
-                    if fits:
+                    if _fits(q, points[at], low[i], high[i], must, closed, alike, offsets):
                         total += counts[at]
                         if listed < found.size:
                             found[listed] = at

@@ -96,7 +96,7 @@ def _unconfirmed(plan: Plan, told: Iterable[Sequence[str]], columns: list[str]) 
         return []
     listed = _written([*plan.confirmed_telling, *dict.fromkeys(by for by, _ in found)])
     return [
-        f"column {by!r} tells {name!r}, which was protected, of at least 90% of the people; protect it too or take it out"
+        f"column {by!r} tells {name!r}, which was protected, of at least 90% of the people; protect or drop it too"
         for by, name in found
     ] + [f"columns that may go out although they tell another: confirm them by `confirmed_telling: {listed}`"]
 
@@ -187,9 +187,9 @@ def judge(
 ) -> Finding:
     """Measure a release against one requirement; of what one attacker can try, the most successful counts.
 
-    The method known or not: see the measure. More knowledge can give a linkage a lower figure, because columns that tell
-    little blur those that tell much: who knows quasi-identifiers and sensitive columns can also link by either alone, so
-    that a limit holds for all three. An interval measure that names no columns must keep its limit in each.
+    The method known or not: see the measure. More knowledge can give a linkage a lower figure, because columns that
+    tell little blur those that tell much: who knows quasi-identifiers and sensitive columns can also link by either
+    alone, so that a limit holds for all three. An interval measure that names no columns must keep its limit in each.
     """
     part = requirement.part if knows_method else knowing_method(requirement.part, False)
     inner = ctx.within(f"require/{part.kind}")

@@ -22,7 +22,8 @@ from discretion.release.plan_file import Origin, PlanText
 
 _SECTIONS = (
     "title", "data", "roles", "confirmed", "confirmed_other", "confirmed_telling", "types", "hierarchies",
-    "missing_codes", "orders", "steps", "measures", "requirements", "output", "seed_file", "order", "demo", "from", "previous", "knows_method",
+    "missing_codes", "orders", "steps", "measures", "requirements", "output", "seed_file", "order", "demo", "from",
+    "previous", "knows_method",
     "tune",
 )  # fmt: skip
 _DATA_OPTIONS = (

@@ -249,8 +249,8 @@ class IntervalRisk(_Interval, kind="interval-risk"):
     The interval is the published value ± sd_share · σ', σ' the standard deviation of the published column; with
     several columns a record counts when it is inside in all of them, so that one well-protected column hides an
     untouched one: the worst column stands beside it (`worst`), and a requirement that names no columns is judged by it.
-    Values missing in the release count as safe, values missing in the original are left out. Beside it stands the share that a random other record's values
-    would hit. Time linear.
+    Values missing in the release count as safe, values missing in the original are left out. Beside it stands the share
+    that a random other record's values would hit. Time linear.
 
     References
     ----------

@@ -88,8 +88,8 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
     has no known steps: `intruder: {knows_method: true}` scans the methods that fit the rows over a grid of parameters
     (`scanned`) and takes the best; `intruder: {method: […]}` names them. `knows_method: false` leaves all this out.
     Above 2,000 records the informed attack is run on 1,000 drawn at random, on 10,000 where the 95 % `interval` of its
-    figure is wider than 0.02 (on fewer where more than 2.5 million pairs would be followed); with `knows_method: true` on
-    up to 20,000. Shuffling, and a column that several steps changed, are attacked as if the method were unknown.
+    figure is wider than 0.02 (on fewer where more than 2.5 million pairs would be followed); with `knows_method: true`
+    on up to 20,000. Shuffling, and a column that several steps changed, are attacked as if the method were unknown.
 
     Does not see other attacks: weighted or learned distances, agreement patterns (see probabilistic-linkage), groups
     of records, attributes inferred without a link. Exact; time about O(n log n) for up to ten columns of numbers,

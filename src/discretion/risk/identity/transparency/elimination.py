@@ -67,8 +67,8 @@ class Register:
         remains only if everybody else can still be placed: if some assignment of all the people to all the records
         contains it. Given one assignment (the true one; which does not matter) these are the pairs inside a strongly
         connected component of the graph person → possible record → person who has it. Equal people and equal records
-        are one node each. With `assign` what remains is also assigned one to one. None where the pairs are too many, or where a record is not possible for its own person, so
-        that the knowledge is not exact. Time linear in the pairs.
+        are one node each. With `assign` what remains is also assigned one to one. None where the pairs are too many, or
+        where a record is not possible for its own person, so that the knowledge is not exact. Time linear in the pairs.
         """
         from discretion.kernels.classes import distinct_rows
         from discretion.kernels.linkage_mixed import fill, pair_costs

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from discretion.errors import DataError, PlanError
 from discretion.part import Part, find
+from discretion.risk.identity.distance_columns import compare_column
 from discretion.risk.identity.intruder import View
 
 Floats = NDArray[np.float64]
@@ -45,6 +46,8 @@ class _Found:
     grouped: list[str] = field(default_factory=list)
     noisy: dict[str, tuple[Floats, Floats]] = field(default_factory=dict)
     moved: dict[str, float] = field(default_factory=dict)
+    coarser: set[str] = field(default_factory=set)
+    """labels that always hold the true value"""
     unknown: set[str] = field(default_factory=set)
 
 
@@ -54,7 +57,8 @@ def guesses(view: View) -> tuple[Guess, ...]:
     A column with the same values in other places: rank swapping, with the least window that holds every move and wider
     ones. Multiples of a base near the values: rounding. Few values, each several times: microaggregation with the least
     size as k. Other numbers: additive (normal, Laplace), multiplicative (normal, log-normal) and correlated noise with
-    the spread of the differences. The same categories in other places: PRAM with the share that stayed. The intruder
+    the spread of the differences. The same categories in other places: PRAM with the share that stayed. Labels that
+    always hold the true value: less detail. The intruder
     who scans such a grid does not know these parameters; the assessor takes the best case for the intruder.
     """
     found = _Found()
@@ -66,13 +70,13 @@ def guesses(view: View) -> tuple[Guess, ...]:
         for factor in (PERCENT_FACTORS if found.swapped else ())
     ] or [("", ())]
     noises = _noises(found.noisy) or [("", ())]
-    changed = bool(fixed) or swaps[0][1] or noises[0][1]
+    changed = bool(fixed) or swaps[0][1] or noises[0][1] or found.coarser
     if not changed:
         return ()
     made = []
     for (wide, swap), (shape, noise) in product(swaps, noises):
         steps = (*fixed, *swap, *noise)
-        kinds = ", ".join(dict.fromkeys(step.kind for step in steps))
+        kinds = ", ".join(dict.fromkeys(step.kind for step in steps)) or "less detail"
         beside = ", ".join(text for text in (wide, shape) if text)
         made.append(Guess(f"{kinds} ({beside})" if beside else kinds, steps, frozenset(found.unknown)))
     return tuple(made)
@@ -121,11 +125,24 @@ def _look_at_categories(view: View, name: str, found: _Found) -> None:
     after = np.array([str(value) for value in new.values])[new.codes]
     there = (old.codes != old.missing) & (new.codes != new.missing)
     if not there.any() or not set(after[there]) <= set(before[there]):
-        found.unknown.add(name)
+        (found.coarser if _holds_the_truth(view, name) else found.unknown).add(name)
         return
     stayed = float((before[there] == after[there]).mean())
     if stayed < 1:
         found.moved[name] = stayed
+
+
+def _holds_the_truth(view: View, name: str) -> bool:
+    """Tell whether every published label holds the true value: an interval, a class of a hierarchy, a code."""
+    try:
+        column = compare_column(replace(view, known=view.original), name)
+    except DataError:
+        return False
+    there = ~np.isnan(column.known) & ~np.isnan(column.published)
+    if column.alike is None or not there.any():
+        return False
+    agreeing = column.alike[column.known[there].astype(np.int64)]
+    return bool((agreeing == column.published[there].astype(np.int64)[:, None]).any(axis=1).all())
 
 
 def _is_part_of(some: Floats, all_of: Floats) -> bool:

@@ -30,8 +30,8 @@ class ColumnDependence(Measure, kind="column-dependence"):
     one: what was protected in one column goes out in another. The intruder knows the true values of a few people in the
     release (`known_share`, drawn at random; or the rule itself, as with years of birth), and guesses the protected
     value of each other person from the people he knows whose published value in *one other column* is nearest, as
-    row-order does from places. A category is right if it is equal, a number (of more than 20 different ones, or a date) if it is
-    within `sd_share` standard deviations.
+    row-order does from places. A category is right if it is equal, a number (of more than 20 different ones, or a date)
+    if it is within `sd_share` standard deviations.
 
     Protected is a column of the original whose published values are not the original ones, or that is not published.
     `chance` is what the intruder reaches without the other column: from the published values of the protected column

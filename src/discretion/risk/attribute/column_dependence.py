@@ -19,6 +19,8 @@ Floats = NDArray[np.float64]
 _KNOWN_AT_LEAST = 40
 _MOST_ROWS = 2_000
 """People who are known, and people whose values are guessed, at most: enough for a share within two points."""
+_FEWEST = 20
+"""People on whom it can be seen that a column tells another."""
 _TELLS, _GAINS = 0.9, 0.8
 """A column tells another if so many values are right, and so much of the way to certainty is gained."""
 
@@ -35,10 +37,10 @@ class ColumnDependence(Measure, kind="column-dependence"):
 
     Protected is a column of the original whose published values are not the original ones, or that is not published.
     `chance` is what the intruder reaches without the other column: from the published values of the protected column
-    itself, guessed from in the same way (`own`), or by the best single guess. The value is that of the pair with the
+    itself, guessed from in the same way, or by the best single guess. The value is that of the pair with the
     largest gain (s − c)/(1 − c); `per_column` of the detail has the best source of each protected column, `told` the
-    pairs in which at least 90 % of the values are right and the gain is at least 0.8. Such a column stops a publication
-    until it is protected, taken out, or confirmed in the plan (`confirmed_telling`).
+    pairs in which at least 90 % of the values (of 20 people or more) are right and the gain is at least 0.8. Such a
+    column stops a publication until it is protected, taken out, or confirmed in the plan (`confirmed_telling`).
 
     Sees dependence on one published column, not on several together (a sum of two, see model-disclosure), and none
     that only few records show. Columns that merely go together have small gains. Of more than 2,000 people, as many are
@@ -97,7 +99,12 @@ class ColumnDependence(Measure, kind="column-dependence"):
             without = max(own.success if own else 0.0, *(guess.chance for guess in guesses.values()))
             best = max(guesses.values(), key=lambda guess: guess.success)
             found[name] = best, without
-            told += [[g.source, name] for g in guesses.values() if g.success >= _TELLS and gain(g, without) >= _GAINS]
+            enough = np.count_nonzero(~np.isnan(best.hit)) >= _FEWEST
+            told += [
+                [one.source, name]
+                for one in guesses.values()
+                if enough and one.success >= _TELLS and gain(one, without) >= _GAINS
+            ]
         return self._scored(found, told, rows, len(released))
 
     def _scored(

@@ -56,7 +56,11 @@ def report_set(original: Dataset, released: Dataset) -> list[Measure]:
 def _further(measures: list[Measure], original: Dataset, released: Dataset) -> Iterator[Measure]:
     """Give attacks that are not yet among the measures, or have another aim or more knowledge."""
     known = {measure.kind for measure in measures}
-    linked = {frozenset(getattr(measure, "columns", ())) for measure in measures if measure.kind == "distance-linkage"}
+    linked = {
+        frozenset(getattr(measure, "columns", ()) or original.having("quasi"))
+        for measure in measures
+        if measure.kind == "distance-linkage"
+    }
     for kind, fields in _attacks(original, released):
         part = find(kind)(**fields)
         again = {"target", "coalition", "intruder"} & fields.keys()

@@ -207,6 +207,6 @@ def _measure(shown: Shown, original: Dataset, released: Dataset, ctx: Context, k
     measure = shown.measure if knows_method else knowing_method(shown.measure, False)
     inner = ctx.within(f"measure/{measure.kind}")
     before: Score | None = None
-    if measure.needs == "released" or measure.family == "risk":
+    if measure.on_original and (measure.needs == "released" or measure.family == "risk"):
         before = measure.run(original, original, inner)
     return Measured(shown.measure, before, measure.run(original, released, inner), shown.publish)

@@ -71,6 +71,7 @@ class ColumnDependence(Measure, kind="column-dependence"):
 
     family: ClassVar[Family] = "risk"
     better: ClassVar[Better] = "lower"
+    on_original: ClassVar[bool] = False
     limits: ClassVar[tuple[float | None, float | None]] = (0.0, 1.0)
 
     def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:

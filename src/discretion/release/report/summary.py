@@ -213,8 +213,8 @@ def _attacks(rows: tuple[ScoreRow, ...]) -> list[str]:
         said.append(
             f"No attack that looked for people found more than guessing does ({_guess(row)}).{earlier}"
             if _gain(row) <= 0
-            else f"The strongest attack that was tried{by} finds {_right_for(row)}{_surely(row)} (guessing: {_guess(row)})."
-            f"{earlier}"
+            else f"The strongest attack that was tried{by} finds {_right_for(row)}{_surely(row)} "
+            f"(guessing: {_guess(row)}).{earlier}"
         )
     if values:
         row = max(values, key=_gain)

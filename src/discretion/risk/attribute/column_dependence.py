@@ -82,17 +82,19 @@ class ColumnDependence(Measure, kind="column-dependence"):
         )
         original.require(columns)
         protected = [name for name in columns if self.columns or _is_protected(original, released, name)]
-        rows, known = _drawn(len(released), self.known_share, ctx)
-        places = {name: _places(released, name)[rows] for name in released.columns if _is_plain(released, name)}
+        places = {name: _places(released, name) for name in released.columns if _is_plain(released, name)}
+        truth = {name: _truth(original, name, self.sd_share) for name in protected}
+        told_apart = [*places.values(), *(values for values, _ in truth.values())]
+        rows, known = _drawn(told_apart, len(released), self.known_share, ctx)
         found: dict[str, tuple[Guess, float]] = {}
         told: list[list[str]] = []
         for number, name in enumerate(protected):
             ctx.progress(number, len(protected), f"{self.kind}: {name}")
-            values, tolerance = values_of(original, name, self.sd_share)
+            values, tolerance = truth[name]
             guesses = {
                 source: guess
                 for source, place in places.items()
-                if (guess := guess_from(values[rows], tolerance, place, known, source)) is not None
+                if (guess := guess_from(values[rows], tolerance, place[rows], known, source)) is not None
             }
             own = guesses.pop(name, None)
             if not guesses:
@@ -139,13 +141,31 @@ def gain(guess: Guess, without: float) -> float:
     return 0.0 if without >= 1 else max(0.0, (guess.success - without) / (1 - without))
 
 
-def _drawn(n: int, share: float, ctx: Context) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Draw the people who are looked at, and tell which of them are known."""
+def _drawn(columns: list[Floats], n: int, share: float, ctx: Context) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Draw the people who are looked at, and tell which of them are known; the order of the rows has no say."""
     count = min(max(round(share * n), _KNOWN_AT_LEAST), n // 2, _MOST_ROWS)
-    rows = ctx.rng.permutation(n)[: count + _MOST_ROWS].astype(np.int64)
+    mixed = sum((np.nan_to_num(x) * w for x, w in zip(columns, ctx.rng.random(len(columns)), strict=True)), np.zeros(n))
+    rows = np.argsort(mixed, kind="stable")[ctx.rng.permutation(n)[: count + _MOST_ROWS]].astype(np.int64)
     known = np.zeros(len(rows), dtype=np.bool_)
     known[:count] = True
     return rows, known
+
+
+def _truth(original: Dataset, name: str, sd_share: float) -> tuple[Floats, float | None]:
+    """Give the values to guess, with the error allowed; categories by their places in the order of their texts."""
+    values, tolerance = values_of(original, name, sd_share)
+    return (values, tolerance) if tolerance is not None else (_in_order(original, name), None)
+
+
+def _in_order(data: Dataset, name: str) -> Floats:
+    codes = data.codes(name)
+    places = np.empty(codes.size)
+    places[np.argsort([_text(value) for value in codes.values], kind="stable")] = np.arange(codes.size)
+    return np.asarray(places[codes.codes])
+
+
+def _text(value: object) -> str:
+    return "" if value is None else f"={value}"
 
 
 def _is_protected(original: Dataset, released: Dataset, name: str) -> bool:
@@ -167,5 +187,5 @@ def _places(released: Dataset, name: str) -> Floats:
     if series.dtype.is_numeric() or series.dtype.is_temporal():
         found = series.to_physical().cast(pl.Float64).fill_null(np.nan).to_numpy()
     else:
-        found = released.codes(name).codes.astype(np.float64)
+        found = _in_order(released, name)
     return np.where(np.isnan(found), np.nanmin(found) - 1.0 - np.ptp(found[~np.isnan(found)]), found)

@@ -81,7 +81,7 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
     of noise; the probabilities of moved categories; equality of what no step changed. Who has all the records also
     follows the partners of swapped values (`partners_followed`): who shows my value must have given me theirs.
     And who has everybody's values eliminates: each record belongs to one person, so that a record goes where keeping
-    it would leave somebody without any (`eliminated`, up to 20 million possible pairs); where no partners are followed,
+    it would leave somebody without any (`eliminated`, up to 10 million possible pairs); where no partners are followed,
     what remains is assigned one to one at the least total cost, in groups of up to 150 people. The highest of the three
     figures counts. `known_reid` then also counts records for which
     the method allows one candidate alone, and it is the right one: this intruder knows it. A release from elsewhere

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_PAIRS = 20_000_000
+_PAIRS = 10_000_000
 """Pairs of a person and a possible record up to which a register is worked through."""
 _LOOKED_AT = 1_000
 """Records on which their number is estimated."""

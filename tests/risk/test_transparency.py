@@ -344,3 +344,19 @@ def test_people_are_assigned_to_noisy_records_within_their_classes() -> None:
         _, order = linear_sum_assignment(((before[:, None] - after[None]) ** 2).sum(axis=2))
         linked += int((order == np.arange(len(rows))).sum())
     assert score.value == pytest.approx(linked / n, abs=0.03)  # the noise is known, so that distances are shrunk
+
+
+def test_a_release_from_elsewhere_is_attacked_through_coded_extremes_and_labels() -> None:
+    """Nobody says how it was made: extremes coded by their mean, then swapped; hours under names of their own."""
+    people = dc.datasets.census(1200, seed=4)
+    released = dc.TopCode(column="income", quantile=0.97, replace="mean")(people)
+    released = dc.BottomCode(column="savings", quantile=0.03, replace="cut")(released)
+    released = dc.RankSwap(columns=["income", "savings"], percent=5)(released, seed=1)
+    released = dc.Recode(column="hours", cuts=[0, 1, 20, 35, 45, 200], labels=list("abcde"))(released)
+    columns = ["sex", "hours", "income", "savings"]
+    made = dc.DistanceLinkage(columns=columns)(people, released)
+    frame = dc.Dataset(released.frame, schema=people.schema.only(released.columns))
+    outside = dc.DistanceLinkage(columns=columns, intruder=INFORMED)(people, frame, align="position")
+    assert outside.detail["assumed"].startswith("guessed from the rows: top-code, bottom-code, rank-swap")
+    assert outside.detail["without_candidate"] == 0
+    assert outside.value > 0.9 * made.value > 1.5 * made.detail["plain"]

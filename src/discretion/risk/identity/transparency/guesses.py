@@ -22,6 +22,8 @@ PERCENT_FACTORS = (1.0, 1.1, 1.25)
 _MOST_PERCENT = 80.0
 """Values that moved farther were not swapped by rank: any place is possible."""
 _BASES = (5.0, 2.5, 2.0, 1.0)
+_MOSTLY, _NEAR = 0.9, 1e-6
+"""Share of the values that coded extremes leave alone, and how near a mean must be."""
 _MOST_REGROUPED = 20_000
 """Above so many records groups of several columns are not formed again to see whether a guess is right."""
 
@@ -41,6 +43,8 @@ class _Found:
 
     swapped: dict[str, float] = field(default_factory=dict)
     """the least percentage of ranks that holds every move"""
+    coded: list[Part] = field(default_factory=list)
+    """top and bottom coding of columns that were swapped afterwards"""
     rounded: dict[str, tuple[float, str]] = field(default_factory=dict)
     sorted_groups: dict[str, int] = field(default_factory=dict)
     grouped: list[str] = field(default_factory=list)
@@ -75,7 +79,7 @@ def guesses(view: View) -> tuple[Guess, ...]:
         return ()
     made = []
     for (wide, swap), (shape, noise) in product(swaps, noises):
-        steps = (*fixed, *swap, *noise)
+        steps = (*found.coded, *fixed, *swap, *noise)
         kinds = ", ".join(dict.fromkeys(step.kind for step in steps)) or "less detail"
         beside = ", ".join(text for text in (wide, shape) if text)
         made.append(Guess(f"{kinds} ({beside})" if beside else kinds, steps, frozenset(found.unknown)))
@@ -99,6 +103,7 @@ def _look_at_numbers(name: str, x: Floats, y: Floats, found: _Found) -> None:
             found.unknown.add(name)
         return
     values, counts = np.unique(b, return_counts=True)
+    x, a = _with_coded_ends(name, x, y, a, found)
     if _is_part_of(b, x[~np.isnan(x)]):
         percent = _least_percent(x[~np.isnan(x)], a, b)
         if 0 < percent <= _MOST_PERCENT:
@@ -143,6 +148,44 @@ def _holds_the_truth(view: View, name: str) -> bool:
         return False
     agreeing = column.alike[column.known[there].astype(np.int64)]
     return bool((agreeing == column.published[there].astype(np.int64)[:, None]).any(axis=1).all())
+
+
+def _with_coded_ends(name: str, x: Floats, y: Floats, a: Floats, found: _Found) -> tuple[Floats, Floats]:
+    """Code the extremes of all the values, and of some of them, as the release seems to have done."""
+    for step, value in _coded_ends(name, np.sort(x[~np.isnan(x)]), np.sort(y[~np.isnan(y)])):
+        found.coded.append(step)
+        beyond = np.greater if step.kind == "top-code" else np.less
+        x, a = (np.where(beyond(v, step.at), value, v) for v in (x, a))
+    return x, a
+
+
+def _coded_ends(name: str, x: Floats, y: Floats) -> list[tuple[Any, float]]:
+    """Give the coding of the extremes that makes the sorted values of both sides equal, with the values it gives.
+
+    Nothing where the values are equal anyway, differ elsewhere than at the ends, or an end is not one value.
+    """
+    if len(x) != len(y) or np.array_equal(x, y):
+        return []
+    same = np.flatnonzero(x == y)
+    if len(same) < _MOSTLY * len(x) or len(same) <= same[-1] - same[0]:
+        return []
+    made = []
+    for kind, part, at in (
+        ("bottom-code", slice(0, same[0]), x[same[0]]),
+        ("top-code", slice(same[-1] + 1, None), x[same[-1]]),
+    ):
+        shown = np.unique(y[part])
+        if len(shown) > 1:
+            return []
+        if len(shown):
+            value, ends = float(shown[0]), x[part]
+            cut = ends.max() < value <= at if kind == "bottom-code" else at <= value < ends.min()
+            if not cut and not np.isclose(ends.mean(), value, rtol=_NEAR, atol=0.5):
+                return []
+            made.append(
+                (find(kind)(column=name, at=value if cut else float(at), replace="cut" if cut else "mean"), value)
+            )
+    return made
 
 
 def _is_part_of(some: Floats, all_of: Floats) -> bool:

@@ -77,9 +77,10 @@ def _write_plan(source: str, data: Dataset, proposals: Sequence[Proposal], path:
     if found:
         lines += [
             "",
-            "# What a value becomes at each level. `groups: {levels: []}` only hides it: write groups that make",
+            "# What a value becomes at each level, from fine to coarse; after the last it is hidden (*). Categories are put",
+            "# together by how rare they are: better, write groups that make sense,",
+            "# `groups: {levels: [{married: [married, separated], not married: [single, widowed]}]}`.",
         ]
-        lines += ["# sense, `groups: {levels: [{married: [married, separated], not married: [single, widowed]}]}`."]
         lines += ["hierarchies:", *(f"  {_quoted(n)}: {json.dumps(r, ensure_ascii=False)}" for n, r in found.items())]
     lines += ["", *_protection(proposals), "", "output: release", ""]
     write_text(path, "\n".join(lines), overwrite=True)
@@ -87,18 +88,26 @@ def _write_plan(source: str, data: Dataset, proposals: Sequence[Proposal], path:
 
 def _protection(proposals: Sequence[Proposal]) -> list[str]:
     """Write steps that reach k-anonymity, with two values of each confidential column in every class."""
-    models = ["k-anonymity: {k: 5}"] if any("quasi" in p.roles for p in proposals) else []
-    confidential = [p.column for p in proposals if "sensitive" in p.roles and p.type != "set" and p.distinct > 1]
+    from discretion.data.detect import propose_importance
+
+    quasi = any("quasi" in p.roles for p in proposals)
+    models = ["k-anonymity: {k: 5}"] if quasi else []
+    confidential = [p for p in proposals if "sensitive" in p.roles and p.type != "set" and p.distinct > 1]
     if models:
-        models += [f"distinct-l-diversity: {{l: 2, sensitive: {_quoted(name)}}}" for name in confidential]
-    dropped = ["  - drop-identifiers"] if any("identifier" in p.roles for p in proposals) else []
-    search = [
-        "  - optimal-generalization:",
-        "      suppression_limit: 0.02",
-        "      models:",
-        *(f"        - {model}" for model in models),
-    ]
-    steps = dropped + (search if models else [])
+        models += [f"distinct-l-diversity: {{l: 2, sensitive: {_quoted(p.column)}}}" for p in confidential]
+    steps = ["  - drop-identifiers"] if any("identifier" in p.roles for p in proposals) else []
+    steps += _swap([p.column for p in confidential if p.names_records]) if quasi else []
+    if models:
+        worth = propose_importance(proposals)
+        steps += [
+            "  - optimal-generalization:",
+            "      suppression_limit: 0.02",
+            "      models:",
+            *(f"        - {model}" for model in models),
+            "      # What the detail of a column is worth to those who will use the data: what weighs little is given up first.",
+            "      importance:",
+            *(f"        {_quoted(name)}: {weight:g}" for name, weight in worth.items()),
+        ]
     return [
         *(
             ["steps:", *steps]
@@ -108,6 +117,17 @@ def _protection(proposals: Sequence[Proposal]) -> list[str]:
         "",
         "# What must hold before anything is published.",
         *(["requirements:", *(f"  - {model}" for model in models)] if models else ["requirements: none"]),
+    ]
+
+
+def _swap(columns: Sequence[str]) -> list[str]:
+    """Write the step that moves numbers of which nearly each stands once in the file."""
+    if not columns:
+        return []
+    return [
+        "  # Nearly each of these numbers stands once in the file: who knows the exact one of a person would find the record.",
+        "  # Swapping with a neighbor in rank keeps totals and distributions; leave the step out if nobody else can know them.",
+        f"  - rank-swap: {{columns: [{', '.join(map(_quoted, columns))}], percent: 5}}",
     ]
 
 

@@ -82,26 +82,27 @@ def _write_plan(source: str, data: Dataset, proposals: Sequence[Proposal], path:
             "# `groups: {levels: [{married: [married, separated], not married: [single, widowed]}]}`.",
         ]
         lines += ["hierarchies:", *(f"  {_quoted(n)}: {json.dumps(r, ensure_ascii=False)}" for n, r in found.items())]
-    lines += ["", *_protection(proposals), "", "output: release", ""]
+    lines += ["", *_protection(data, proposals), "", "output: release", ""]
     write_text(path, "\n".join(lines), overwrite=True)
 
 
-def _protection(proposals: Sequence[Proposal]) -> list[str]:
+def _protection(data: Dataset, proposals: Sequence[Proposal]) -> list[str]:
     """Write steps that reach k-anonymity, with two values of each confidential column in every class."""
     from discretion.data.detect import propose_importance
 
     quasi = any("quasi" in p.roles for p in proposals)
-    models = ["k-anonymity: {k: 5}"] if quasi else []
     confidential = [p for p in proposals if "sensitive" in p.roles and p.type != "set" and p.distinct > 1]
-    if models:
-        models += [f"distinct-l-diversity: {{l: 2, sensitive: {_quoted(p.column)}}}" for p in confidential]
+    lopsided = [p.column for p in confidential if _commonest(data, p.column) > _LOPSIDED]
+    mixed = [p.column for p in confidential if p.column not in lopsided]
+    models = [f"distinct-l-diversity: {{l: 2, sensitive: {_quoted(name)}}}" for name in mixed]
+    models = ["k-anonymity: {k: 5}", *models] if quasi else []
     steps = ["  - drop-identifiers"] if any("identifier" in p.roles for p in proposals) else []
     steps += _swap([p.column for p in confidential if p.names_records]) if quasi else []
     if models:
         worth = propose_importance(proposals)
         steps += [
             "  - optimal-generalization:",
-            "      suppression_limit: 0.02",
+            "      suppression_limit: 0.05  # largest share of the records that may be dropped",
             "      models:",
             *(f"        - {model}" for model in models),
             "      # What the detail of a column is worth to those who will use the data: what weighs little is given up first.",
@@ -116,8 +117,17 @@ def _protection(proposals: Sequence[Proposal]) -> list[str]:
         ),
         "",
         "# What must hold before anything is published.",
+        *(
+            f"# {_quoted(name)} is left out: nearly all records share one value, so that most classes have no second one."
+            for name in (lopsided if quasi else [])
+        ),
         *(["requirements:", *(f"  - {model}" for model in models)] if models else ["requirements: none"]),
     ]
+
+
+def _commonest(data: Dataset, column: str) -> float:
+    """Give the share of the records that have the most common value."""
+    return float(data.codes(column).counts_and_rows[0].max() / len(data))
 
 
 def _swap(columns: Sequence[str]) -> list[str]:
@@ -145,4 +155,5 @@ def _quoted(text: object) -> str:
     )
 
 
+_LOPSIDED = 0.9
 _YAML_WORDS = {"y", "n", "yes", "no", "true", "false", "on", "off", "null"}

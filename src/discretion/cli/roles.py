@@ -42,8 +42,11 @@ def roles(source: str, out: str | None, force: bool, as_json: bool, quiet: bool,
         fields = ("column", "role", "roles", "type", "reason", "confidence", "distinct", "missing")
         print_json({"roles": [{name: getattr(p, name) for name in fields} for p in proposals]})
         return
+    known = [p for p in proposals if "quasi" in p.roles]
     rows = [(p.column, ", ".join(p.roles), p.type, p.confidence, p.reason) for p in proposals]
     print_table(f"{len(data):,} rows", ("column", "role", "type", "confidence", "reason"), rows)
+    if len(known) > _MANY:
+        say(f"{len(known)} {_TOO_MANY}", quiet)
 
 
 def _write_plan(source: str, data: Dataset, proposals: Sequence[Proposal], path: Path, options: dict[str, Any]) -> None:
@@ -66,8 +69,10 @@ def _write_plan(source: str, data: Dataset, proposals: Sequence[Proposal], path:
         ]
     else:
         lines.append(f"data: {_quoted(source)}")
+    known = sum("quasi" in p.roles for p in proposals)
     lines += [
         "",
+        *([f"# {known} {_TOO_MANY}"] if known > _MANY else []),
         "roles:",
         *(f"  {_quoted(p.column)}: {_listed(p.roles)}  # {p.confidence} confidence: {p.reason}" for p in proposals),
     ]
@@ -82,8 +87,17 @@ def _write_plan(source: str, data: Dataset, proposals: Sequence[Proposal], path:
             "# `groups: {levels: [{married: [married, separated], not married: [single, widowed]}]}`.",
         ]
         lines += ["hierarchies:", *(f"  {_quoted(n)}: {json.dumps(r, ensure_ascii=False)}" for n, r in found.items())]
-    lines += ["", *_protection(data, proposals), "", "output: release", ""]
+    lines += ["", *_protection(data, proposals), "", _output(source), ""]
     write_text(path, "\n".join(lines), overwrite=True)
+
+
+def _output(source: str) -> str:
+    """Write where the release goes; in the format that the data came in, so that labels of codes are kept."""
+    from discretion.data.formats import EXTENSIONS
+    from discretion.release.plan import OUTPUT_FORMATS
+
+    found = EXTENSIONS.get(Path(source).suffix.lower(), "csv")
+    return f"output: {{folder: release, format: {found}}}" if found in OUTPUT_FORMATS.keys() - {"csv"} else "output: release"
 
 
 def _protection(data: Dataset, proposals: Sequence[Proposal]) -> list[str]:
@@ -98,8 +112,8 @@ def _protection(data: Dataset, proposals: Sequence[Proposal]) -> list[str]:
     models = ["k-anonymity: {k: 5}", *models] if quasi else []
     steps = ["  - drop-identifiers"] if any("identifier" in p.roles for p in proposals) else []
     steps += _swap([p.column for p in confidential if p.names_records]) if quasi else []
+    worth = propose_importance(proposals)
     if models:
-        worth = propose_importance(proposals)
         steps += [
             "  - optimal-generalization:",
             "      suppression_limit: 0.05  # largest share of the records that may be dropped",
@@ -108,6 +122,12 @@ def _protection(data: Dataset, proposals: Sequence[Proposal]) -> list[str]:
             "      # What the detail of a column is worth to those who will use the data: what weighs little is given up first.",
             "      importance:",
             *(f"        {_quoted(name)}: {weight:g}" for name, weight in worth.items()),
+        ]
+    if models and any("weight" in p.roles for p in proposals):
+        by = [name for name, weight in worth.items() if weight == max(worth.values())]
+        steps += [
+            "  # An exact weight tells the stratum it was made for, and often the person.",
+            f"  - reissue-weights: {{by: [{', '.join(map(_quoted, by))}], smallest: 5}}",
         ]
     return [
         *(
@@ -156,4 +176,9 @@ def _quoted(text: object) -> str:
 
 
 _LOPSIDED = 0.9
+_MANY = 10
+_TOO_MANY = (
+    "columns count as known to an intruder (quasi): no two people are alike in so many, and most of them will be hidden. "
+    "Give those that nobody outside can know (answers, measurements) the role sensitive, and leave out what nobody needs."
+)
 _YAML_WORDS = {"y", "n", "yes", "no", "true", "false", "on", "off", "null"}

@@ -35,6 +35,7 @@ _AGES = [[*range(0, 95, 5), "inf"], [*range(0, 100, 10), "inf"], [0, 20, 40, 60,
 _RARE = (0.02, 0.1)
 """Categories with a smaller share of the records are put together, level by level."""
 _LISTED = 300
+_SHORT_LABEL = 4
 _OTHER = "other"
 
 
@@ -50,6 +51,8 @@ class Proposal:
     missing: int
     confidence: Confidence
     rows: int
+    said: str
+    """the column's name, or its label in a file of SPSS or Stata where only that says something"""
 
     @property
     def roles(self) -> tuple[Role, ...]:
@@ -76,6 +79,20 @@ class _Facts:
     """numbers without a fraction, also where they are stored with a decimal point"""
     labelled: bool
     """its values have names, as in files of SPSS and Stata"""
+    label: str = ""
+
+    @property
+    def named(self) -> tuple[Role, str] | None:
+        """The role that the name suggests, or else a short label, and the word it goes by."""
+        found = role_in_name(self.column)
+        if found is None and self.label and len(self.label.split()) <= _SHORT_LABEL:
+            found = role_in_name(self.label)
+            found = found if found and found[0] in ("quasi", "sensitive", "geography") else None
+        return found
+
+    @property
+    def said(self) -> str:
+        return self.label if role_in_name(self.column) is None and self.named is not None else self.column
 
     @property
     def present(self) -> int:
@@ -157,7 +174,7 @@ def propose_hierarchy(data: Any, proposal: Proposal) -> dict[str, Any] | None:
         return {"dates": {"levels": ["month", "quarter", "year", "decade"]}}
     if dataset.is_numeric(name) and proposal.type in ("continuous", "ordinal") and proposal.distinct > 5:
         low, high = dataset.extremes(name)
-        if says_age(name) and low >= 0 and 25 < high <= 130:
+        if says_age(proposal.said) and low >= 0 and 25 < high <= 130:
             return {"intervals": {"cuts": _AGES}}
         width = _round_width((high - low) / _FEW_VALUES, whole=_facts(dataset, dataset.frame, name).whole)
         levels = 2
@@ -165,7 +182,7 @@ def propose_hierarchy(data: Any, proposal: Proposal) -> dict[str, Any] | None:
             levels += 1
         return {"intervals": {"width": width, "levels": levels}}
     texts = [str(value) for value in dataset.codes(name).values if value is not None]
-    if len(texts) > _FEW_VALUES and _are_codes(texts):
+    if _are_codes(texts):
         return {"masking": {}}
     return {"groups": {"levels": _rare_together(dataset, name)}}
 
@@ -177,13 +194,13 @@ def propose_importance(proposals: Sequence[Proposal]) -> dict[str, float]:
     first one, say little that is new; columns whose name says nothing weigh less than those known by their name.
     """
     quasi = [p for p in proposals if "quasi" in p.roles and p.type != "set"]
-    aged = any(says_age(p.column) for p in quasi)
+    aged = any(says_age(p.said) for p in quasi)
     worth: dict[str, float] = {}
     dated = False
     for p in quasi:
-        if says_age(p.column) or says_sex(p.column) or says_postal_code(p.column) or "geography" in p.roles:
+        if says_age(p.said) or says_sex(p.said) or says_postal_code(p.said) or "geography" in p.roles:
             worth[p.column] = 1.0
-        elif p.type == "date" and says_birth(p.column):
+        elif p.type == "date" and says_birth(p.said):
             worth[p.column] = 0.1 if aged else 1.0
         elif p.type == "date":
             worth[p.column] = 0.1 if dated else 0.5
@@ -197,26 +214,37 @@ def _are_codes(texts: list[str]) -> bool:
     """Tell codes whose first characters say more than the last: digits of one length, postal codes, diagnoses."""
     import polars as pl
 
-    if all(text.isdigit() and len(text) == len(texts[0]) >= 4 for text in texts):
+    if len(texts) > _FEW_VALUES and all(text.isdigit() and len(text) == len(texts[0]) >= 4 for text in texts):
         return True
     found = pattern_of(pl.Series(texts))
     return found is not None and found[0].what in ("postal codes", "diagnosis codes (ICD)")
 
 
 def _rare_together(dataset: Dataset, name: str) -> list[dict[str, list[str]]]:
-    """Give the levels at which rare categories become one; a level must leave a category, and put some together."""
+    """Give the levels at which rare categories become one; a level must leave a category, and put some together.
+
+    Codes with labels (SPSS, Stata) become their labels with it: among the groups a code would say nothing.
+    """
     from discretion.data.hierarchy import canonical
 
     codes = dataset.codes(name)
     counted = zip(codes.values, codes.counts_and_rows[0].tolist(), strict=True)
     shares = {canonical(value): count / len(dataset) for value, count in counted if value is not None}
+    labels = {canonical(value): label for value, label in (dataset.schema[name].value_labels or {}).items()}
+    shown = {value: labels.get(value, value) for value in shares}
+    before = {value: value for value in shares}
     levels: list[dict[str, list[str]]] = []
-    gone: set[str] = set()
     for limit in _RARE if len(shares) > 2 else ():
-        rare = {value for value, share in shares.items() if share < limit or value == _OTHER}
-        if 1 < len(rare) < len(shares) and rare > gone and len(rare) <= _LISTED:
-            levels.append({_OTHER: sorted(rare - gone | ({_OTHER} if gone else set()))})
-            gone = rare
+        rare = {value for value, share in shares.items() if share < limit or shown[value] == _OTHER}
+        after = {value: _OTHER if value in rare else shown[value] for value in shares}
+        if not 1 < len(rare) < len(shares) or len(rare) > _LISTED or (levels and after == before):
+            continue
+        groups: dict[str, set[str]] = {}
+        for value in shares:
+            if before[value] != after[value]:
+                groups.setdefault(after[value], set()).add(before[value])
+        levels.append({label: sorted(members) for label, members in groups.items()})
+        before = after
     return levels
 
 
@@ -253,19 +281,19 @@ def _facts(dataset: Dataset, sample: pl.DataFrame, name: str) -> _Facts:
     present = column.fill_nan(None).drop_nulls() if kind.is_float() else column.drop_nulls()
     whole = kind.is_integer() or bool(kind.is_float() and len(present) and (present == present.floor()).all())
     labelled = bool(dataset.schema[name].value_labels)
-    return _Facts(name, kind, len(column), present.n_unique(), missing, sample[name], whole, labelled)
+    return _Facts(name, kind, len(column), present.n_unique(), missing, sample[name], whole, labelled, dataset.schema[name].label)
 
 
 def _propose(facts: _Facts) -> Proposal:
     def give(role: Role, reason: str, confidence: Confidence, kind: Type | None = None) -> Proposal:
-        return Proposal(facts.column, role, kind or facts.type, reason, facts.distinct, facts.missing, confidence, facts.rows)
+        return Proposal(facts.column, role, kind or facts.type, reason, facts.distinct, facts.missing, confidence, facts.rows, facts.said)
 
     if facts.present == 0:
         return give("other", "all values are missing", "low")
     found = _identifier(facts)
     if found is not None:
         return give("identifier", found[0], found[1], "nominal")
-    named = role_in_name(facts.column)
+    named = facts.named
     texts = facts.sample.cast(str) if facts.is_text else None
     if texts is not None and (shape := pattern_of(texts)) is not None:
         pattern, share = shape
@@ -285,7 +313,7 @@ def _identifier(facts: _Facts) -> tuple[str, Confidence] | None:
     if texts is not None and (shape := pattern_of(texts)) is not None:
         pattern, share = shape
         return (f"{share:.0%} of the values look like {pattern.what}", "high") if pattern.direct else None
-    named = role_in_name(facts.column)
+    named = facts.named
     numbers = facts.whole and not facts.labelled
     few = facts.distinct <= _FEW_VALUES and named is not None and named[1] not in parts_of(facts.column)
     if named is not None and named[0] == "identifier" and (facts.is_text or numbers) and not few:
@@ -313,7 +341,8 @@ def _names_rows(facts: _Facts) -> bool:
 
 
 def _by_name(facts: _Facts, role: Role, word: str) -> Proposal:
-    reason, confidence, kind = f"the name says so ({word!r})", "high", facts.type
+    what = "name" if facts.said == facts.column else "label"
+    reason, confidence, kind = f"the {what} says so ({word!r})", "high", facts.type
     if role == "weight" and not facts.kind.is_numeric():
         role, reason, confidence = "other", f"the name says weight ({word!r}), but the values are not numbers", "low"
     elif role == "household":
@@ -322,9 +351,9 @@ def _by_name(facts: _Facts, role: Role, word: str) -> Proposal:
         kind = "nominal"
     elif role in ("geography", "stratum"):
         kind = "continuous" if facts.kind.is_float() and not facts.whole else "nominal"
-    elif facts.whole and says_postal_code(facts.column) and facts.same_length:
+    elif facts.whole and says_postal_code(facts.said) and facts.same_length:
         kind = "nominal"
-    return Proposal(facts.column, role, kind, reason, facts.distinct, facts.missing, confidence, facts.rows)  # type: ignore[arg-type]
+    return Proposal(facts.column, role, kind, reason, facts.distinct, facts.missing, confidence, facts.rows, facts.said)  # type: ignore[arg-type]
 
 
 def _by_values(facts: _Facts, give: Any) -> Proposal:

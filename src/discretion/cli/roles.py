@@ -82,8 +82,8 @@ def _write_plan(source: str, data: Dataset, proposals: Sequence[Proposal], path:
     if found:
         lines += [
             "",
-            "# What a value becomes at each level, from fine to coarse; after the last it is hidden (*). Categories are put",
-            "# together by how rare they are: better, write groups that make sense,",
+            "# What a value becomes at each level, from fine to coarse; after the last it is hidden (*). Categories",
+            "# are put together by how rare they are: better, write groups that make sense,",
             "# `groups: {levels: [{married: [married, separated], not married: [single, widowed]}]}`.",
         ]
         lines += ["hierarchies:", *(f"  {_quoted(n)}: {json.dumps(r, ensure_ascii=False)}" for n, r in found.items())]
@@ -97,7 +97,8 @@ def _output(source: str) -> str:
     from discretion.release.plan import OUTPUT_FORMATS
 
     found = EXTENSIONS.get(Path(source).suffix.lower(), "csv")
-    return f"output: {{folder: release, format: {found}}}" if found in OUTPUT_FORMATS.keys() - {"csv"} else "output: release"
+    kept = found != "csv" and found in OUTPUT_FORMATS
+    return f"output: {{folder: release, format: {found}}}" if kept else "output: release"
 
 
 def _protection(data: Dataset, proposals: Sequence[Proposal]) -> list[str]:
@@ -119,11 +120,14 @@ def _protection(data: Dataset, proposals: Sequence[Proposal]) -> list[str]:
             "      suppression_limit: 0.05  # largest share of the records that may be dropped",
             "      models:",
             *(f"        - {model}" for model in models),
-            "      # What the detail of a column is worth to those who will use the data: what weighs little is given up first.",
+        ]
+    if worth:
+        steps += [
+            "      # What the detail of a column is worth to users: what weighs little is given up first.",
             "      importance:",
             *(f"        {_quoted(name)}: {weight:g}" for name, weight in worth.items()),
         ]
-    if models and any("weight" in p.roles for p in proposals):
+    if worth and any("weight" in p.roles for p in proposals):
         by = [name for name, weight in worth.items() if weight == max(worth.values())]
         steps += [
             "  # An exact weight tells the stratum it was made for, and often the person.",
@@ -138,7 +142,8 @@ def _protection(data: Dataset, proposals: Sequence[Proposal]) -> list[str]:
         "",
         "# What must hold before anything is published.",
         *(
-            f"# {_quoted(name)} is left out: nearly all records share one value, so that most classes have no second one."
+            f"# Nearly all records share one value of {_quoted(name)}, so that no class is asked for a second one: "
+            "`group-attack` in the report tells what is learned."
             for name in (lopsided if quasi else [])
         ),
         *(["requirements:", *(f"  - {model}" for model in models)] if models else ["requirements: none"]),
@@ -155,8 +160,8 @@ def _swap(columns: Sequence[str]) -> list[str]:
     if not columns:
         return []
     return [
-        "  # Nearly each of these numbers stands once in the file: who knows the exact one of a person would find the record.",
-        "  # Swapping with a neighbor in rank keeps totals and distributions; leave the step out if nobody else can know them.",
+        "  # Most of these numbers stand once in the file: who knows the exact one of a person finds the record.",
+        "  # Swapping with neighbors in rank keeps totals and distributions; leave it out if nobody can know them.",
         f"  - rank-swap: {{columns: [{', '.join(map(_quoted, columns))}], percent: 5}}",
     ]
 
@@ -178,7 +183,8 @@ def _quoted(text: object) -> str:
 _LOPSIDED = 0.9
 _MANY = 10
 _TOO_MANY = (
-    "columns count as known to an intruder (quasi): no two people are alike in so many, and most of them will be hidden. "
-    "Give those that nobody outside can know (answers, measurements) the role sensitive, and leave out what nobody needs."
+    "columns count as known to an intruder (quasi): no two people are alike in so many, and most will be hidden. "
+    "Give those that nobody outside can know (answers, measurements) the role sensitive, and leave out what nobody "
+    "needs."
 )
 _YAML_WORDS = {"y", "n", "yes", "no", "true", "false", "on", "off", "null"}

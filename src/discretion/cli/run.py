@@ -72,7 +72,10 @@ def run_command(plan_file: str, as_json: bool, quiet: bool, **options: Any) -> N
     report(release, as_json, {"folder": str(public), "journal": str(private)})
     say(order_words(release.plan.order, release.data), quiet)
     if gone := emptied(release):
-        say(f"nothing is left of {', '.join(gone)}: each has one value for all; others may keep more without them", quiet)
+        say(
+            f"nothing is left of {', '.join(gone)}: each has one value for all; others may keep more without them",
+            quiet,
+        )
     lacking = f" without {' and '.join(release.without)}" if release.without else ""
     say(f"published{lacking} in {public} (report: {public / 'report.html'}); private journal in {private}", quiet)
 

@@ -188,10 +188,10 @@ def propose_hierarchy(data: Any, proposal: Proposal) -> dict[str, Any] | None:
 
 
 def propose_importance(proposals: Sequence[Proposal]) -> dict[str, float]:
-    """Propose what the detail of each quasi-identifier is worth to users, from 0.1 to 1: a search gives up the rest first.
+    """Propose what the detail of each quasi-identifier is worth to users, from 0.1 to 1; a search gives up least first.
 
-    Age, sex and place are what nearly every table is made by. A date of birth beside an age, and a further date beside a
-    first one, say little that is new; columns whose name says nothing weigh less than those known by their name.
+    Age, sex and place are what nearly every table is made by. A date of birth beside an age, and a further date beside
+    a first one, say little that is new; columns whose name says nothing weigh less than those known by their name.
     """
     quasi = [p for p in proposals if "quasi" in p.roles and p.type != "set"]
     aged = any(says_age(p.said) for p in quasi)
@@ -216,6 +216,8 @@ def _are_codes(texts: list[str]) -> bool:
 
     if len(texts) > _FEW_VALUES and all(text.isdigit() and len(text) == len(texts[0]) >= 4 for text in texts):
         return True
+    if len({len(text) for text in texts}) > 1 and all(text.isdigit() for text in texts):
+        return False  # numbers: a leading zero may be lost
     found = pattern_of(pl.Series(texts))
     return found is not None and found[0].what in ("postal codes", "diagnosis codes (ICD)")
 
@@ -281,12 +283,24 @@ def _facts(dataset: Dataset, sample: pl.DataFrame, name: str) -> _Facts:
     present = column.fill_nan(None).drop_nulls() if kind.is_float() else column.drop_nulls()
     whole = kind.is_integer() or bool(kind.is_float() and len(present) and (present == present.floor()).all())
     labelled = bool(dataset.schema[name].value_labels)
-    return _Facts(name, kind, len(column), present.n_unique(), missing, sample[name], whole, labelled, dataset.schema[name].label)
+    return _Facts(
+        name, kind, len(column), present.n_unique(), missing, sample[name], whole, labelled, dataset.schema[name].label
+    )
 
 
 def _propose(facts: _Facts) -> Proposal:
     def give(role: Role, reason: str, confidence: Confidence, kind: Type | None = None) -> Proposal:
-        return Proposal(facts.column, role, kind or facts.type, reason, facts.distinct, facts.missing, confidence, facts.rows, facts.said)
+        return Proposal(
+            facts.column,
+            role,
+            kind or facts.type,
+            reason,
+            facts.distinct,
+            facts.missing,
+            confidence,
+            facts.rows,
+            facts.said,
+        )
 
     if facts.present == 0:
         return give("other", "all values are missing", "low")

@@ -325,7 +325,9 @@ class IntervalHierarchy(Hierarchy):
             raise PlanError("intervals: `width` must be positive and `levels` at least 1")
         for row in self.cuts or ():
             if len(row) < 2 or not all(a < b for a, b in pairwise(row)) or not any(map(math.isfinite, row)):
-                raise PlanError("intervals: each level's `cuts` must be at least two ascending numbers, one of them finite")
+                raise PlanError(
+                    "intervals: each level's `cuts` must be at least two ascending numbers, one of them finite"
+                )
         self._check_cuts()
 
     def _check_cuts(self) -> None:
@@ -482,7 +484,7 @@ def _as_dates(values: Sequence[Any], column: str) -> dict[str, dt.date]:
             wrong += 1
     if wrong:
         raise DataError(
-            f"column {column!r}: a dates hierarchy needs dates (1987-08-03, 3.8.1987 or 3/8/1987), and {wrong} of "
+            f"column {column!r}: a dates hierarchy needs dates (2001-12-31, 31.12.2001 or 31/12/2001), and {wrong} of "
             f"{len(values)} different values are none"
         )
     return days

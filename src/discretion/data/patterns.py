@@ -1,4 +1,4 @@
-"""What cells look like: e-mail addresses, telephone numbers, IBANs, national numbers, postal codes, dates, links, diagnoses."""
+"""What cells look like: addresses, phone numbers, IBANs, national numbers, postal codes, dates, links, diagnoses."""
 
 from __future__ import annotations
 

@@ -129,9 +129,22 @@ def says_sex(column: str) -> bool:
 
 _SEXES = frozenset(["sex", "sexo", "sexe", "sesso", "geschlecht", "gender", "genero", "genere", "geslacht"])
 _POSTAL = frozenset(
-    """
-    zip zipcode postcode postalcode postal codigopostal cp codipostal cap codigodepostal cep plz postleitzahl codepostal
-    """.split()
+    [
+        *[
+            "zip",
+            "zipcode",
+            "postcode",
+            "postalcode",
+            "postal",
+            "codigopostal",
+            "cp",
+            "codipostal",
+            "cap",
+            "cep",
+            "plz",
+        ],
+        *["codigodepostal", "postleitzahl", "codepostal"],
+    ]
 )
 
 

@@ -201,7 +201,7 @@ def test_hierarchies_fit_the_values(column: str, rule: dict[str, object]) -> Non
 def test_bands_of_age_nest_and_leave_the_oldest_open() -> None:
     bound = Hierarchy.of({"intervals": {"cuts": _AGES}}).bind([0, 17, 34, 67, 88, 91, 104], "age")  # nests, or raises
     assert [row[2] for row in bound.table] == ["34", "[30, 34]", "[30, 39]", "[20, 39]", "[20, 59]", "*"]
-    assert bound.table[1][-2:] == ("90+", "90+") and bound.table[3][4:] == ("80+",) * 3
+    assert bound.table[1][-2:] == (">= 90", ">= 90") and bound.table[3][4:] == (">= 80",) * 3
 
 
 def _rule(frame: pl.DataFrame | Dataset, column: str) -> dict[str, object] | None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from discretion.data.hierarchy import Hierarchy, Levels, canonical
 from discretion.data.hierarchy_file import hierarchy_text
 from discretion.errors import DataError, PlanError
+from discretion.risk.identity.ranges import ranges_holding
 
 
 def labels(hierarchy: Hierarchy, value: object, *others: object) -> list[str]:
@@ -302,9 +303,14 @@ def test_days_and_months_that_cannot_be_told_apart_are_an_error() -> None:
 
 def test_open_intervals() -> None:
     hierarchy = Hierarchy.of({"intervals": {"cuts": [["-inf", 20, 65, "inf"], ["-inf", 65, "inf"]]}})
-    assert labels(hierarchy, 17, 30, 90) == ["17", "<20", "<65", "*"] and labels(hierarchy, 90)[1:3] == ["65+", "65+"]
+    assert labels(hierarchy, 17, 30, 90) == ["17", "< 20", "< 65", "*"] and labels(hierarchy, 90)[1:3] == [
+        ">= 65",
+        ">= 65",
+    ]
     assert Hierarchy.of(json.loads(json.dumps(hierarchy.to_plan()))) == hierarchy
-    assert labels(Hierarchy.intervals(cuts=[[0, 2.5, float("inf")]]), 3.7, 1)[1] == "2.5+"
+    assert labels(Hierarchy.intervals(cuts=[[0, 2.5, float("inf")]]), 3.7, 1)[1] == ">= 2.5"
+    held = ranges_holding(["17", "20", "65", "90"], ["< 20", ">= 65"], "age")  # attacks read the labels alike
+    assert held.T.tolist() == [[True, False, False, False], [False, False, True, True]]
     with pytest.raises(PlanError, match="one of them finite"):
         Hierarchy.intervals(cuts=[[float("-inf"), float("inf")]])
 

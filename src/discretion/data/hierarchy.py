@@ -182,7 +182,7 @@ class Hierarchy(ABC):
     ) -> Hierarchy:
         """Build intervals: level 1 has the width, each further level doubles it, the last is `*`; or cuts per level.
 
-        Cuts may begin with -inf and end with inf: the outermost intervals are open then, `<20` and `90+`.
+        Cuts may begin with -inf and end with inf: the outermost intervals are open then, `< 20` and `>= 90`.
         """
         return IntervalHierarchy(
             width=width,
@@ -561,11 +561,11 @@ def canonical(value: object) -> str:
 
 
 def interval_label(low: float, high: float, whole: bool) -> str:
-    """Name the interval from `low` (in) to `high` (out); whole numbers get closed bounds: [20, 24]; open ones: 90+."""
+    """Name the interval from `low` (in) to `high` (out); whole numbers get closed bounds: [20, 24]; open: >= 90."""
     if math.isinf(high):
-        return f"{low:.12g}+"
+        return f">= {low:.12g}"
     if math.isinf(low):
-        return f"<{high:.12g}"
+        return f"< {high:.12g}"
     if whole and float(low).is_integer() and float(high).is_integer():
         return f"[{int(low)}, {int(high) - 1}]"
     return f"[{low:.12g}, {high:.12g})"

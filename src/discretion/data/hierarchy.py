@@ -178,7 +178,7 @@ class Hierarchy(ABC):
         width: float | None = None,
         levels: int | None = None,
         origin: float = 0,
-        cuts: Sequence[Sequence[float]] | None = None,
+        cuts: Sequence[Sequence[float | str]] | None = None,
     ) -> Hierarchy:
         """Build intervals: level 1 has the width, each further level doubles it, the last is `*`; or cuts per level.
 

@@ -175,8 +175,8 @@ def test_a_figure_that_the_protection_does_not_have(tmp_path: Path, cli: Cli) ->
 
 
 @pytest.mark.parametrize(
-    "how", ["adjust: {seconds: 5}", "perturb: {variance: 2, maximum: 5}",
-            "perturb: {variance: 2, maximum: 5, key_file: key, key_by: [person_id]}",
+    "how", ["adjust: {seconds: 5}", "perturb: {variance: 4, maximum: 6, forbidden: 2}",
+            "perturb: {variance: 4, maximum: 6, forbidden: 2, key_file: key, key_by: [person_id]}",
             "round-random: {base: 12}", "restructure: {}"]
 )  # fmt: skip
 def test_other_protections(tmp_path: Path, cli: Cli, how: str) -> None:
@@ -187,6 +187,18 @@ def test_other_protections(tmp_path: Path, cli: Cli, how: str) -> None:
     assert done.code in (0, 4), done.err
     if how.startswith(("adjust", "perturb", "restructure")):
         assert done.code == 0, done.err
+
+
+def test_noise_that_changes_next_to_nothing_is_not_published(tmp_path: Path, cli: Cli) -> None:
+    plan = protect("perturb: {variance: 0.01, maximum: 5}").replace(
+        "- mean_change: {at_most: 3.0731}", "- suppressed: {at_most: 0}"
+    )
+    done = cli("table", put(tmp_path, plan))
+    assert done.code == 4 and "law of the noise" in done.err and not (tmp_path / "out").exists()
+    weak = cli("table", put(tmp_path, plan.replace("  output: out", "  audit: {chance_percent: 100}\n  output: out")))
+    assert weak.code == 0, weak.err
+    wrong = cli("table", put(tmp_path, plan.replace("  output: out", "  audit: {chance_percent: 0}\n  output: out")))
+    assert wrong.code == 2 and "chance_percent" in wrong.err
 
 
 def test_records_can_be_edited_before_they_are_counted(tmp_path: Path, cli: Cli) -> None:

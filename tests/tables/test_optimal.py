@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 import discretion as dc
+from discretion.errors import Infeasible
 from discretion.tables.levels import levels
 from discretion.tables.optimal import optimal
 from tests.shared import reference
@@ -178,6 +179,20 @@ def test_cells_without_levels_must_not_be_found_exactly() -> None:
     cells = dc.tables.from_cells(frame, ["row", "col"], "turnover", count="n").mark({"row": "a", "col": "x"}, "unsafe")
     found = optimal(cells)
     assert found.cost == 90 and cells.with_status(secondary=found.secondary).audit().holds
+
+
+def test_zeros_beside_nothing_are_called_impossible_and_not_the_cheapest() -> None:
+    frame = pl.DataFrame({"r": list("aabbcc"), "c": list("xyxyxy"), "v": [0, 11, 0, 13, 0, 8]})
+    cells = dc.tables.from_cells(frame, ["r", "c"], "v").mark({"r": "c", "c": "x"}, "unsafe")
+    for engine in ("levels", "optimal"):
+        with pytest.raises(Infeasible, match="only by suppressing empty cells"):
+            cells.suppress(engine, **({} if engine == "optimal" else {"singletons": False}))
+    beside = cells.mark([{"r": r, "c": "x"} for r in ("a", "b", "Total")], "preferred")
+    done = beside.suppress("optimal")
+    assert (
+        done.holds and done.facts["gap_share"] == 0 and done.audit.high[done.audit.cell == cells.primary.argmax()] > 0
+    )
+    assert not dc.Cells.audit(cells).holds
 
 
 def test_costs_and_must_publish() -> None:

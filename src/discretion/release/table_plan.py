@@ -72,7 +72,7 @@ class TablePlan:
     """decisions of people: which cells, and what they are"""
     protect: Protection = field(default_factory=Protection)
     audit: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    """options of the audit: prior, attacker, coalition, seconds, sums"""
+    """options of the audit: prior, attacker, coalition, seconds, sums; of perturbed tables chance_percent"""
     requirements: tuple[TableRequirement, ...] = ()
     output: TableOutput = field(default_factory=TableOutput)
     source: PlanText = field(default_factory=lambda: PlanText({}), repr=False)

@@ -44,7 +44,7 @@ _TABULATE = (
 )  # fmt: skip
 _NAMED = ("weight", "contributor", "top", "missing", "empty", "record_key")
 _ENTRIES = (*_TABULATE, "rules", "marks", "protect", "audit", "requirements", "output")
-_AUDIT = ("prior", "attacker", "coalition", "seconds", "sums")
+_AUDIT = ("prior", "attacker", "coalition", "seconds", "sums", "chance_percent")
 
 
 class TablePlanParser:
@@ -206,6 +206,10 @@ class TablePlanParser:
             key, {name: value[name] for name in ("seconds", "coalition") if name in value}
         ):
             self._fault(("table", key, name), problem)
+        if "chance_percent" in value and not (
+            isinstance(value["chance_percent"], int | float) and 0 < value["chance_percent"] <= 100
+        ):
+            self._fault(("table", key, "chance_percent"), "expected a number above 0 and at most 100")
         return MappingProxyType(dict(value))
 
     def _requirements(self) -> tuple[TableRequirement, ...]:

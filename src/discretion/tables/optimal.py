@@ -35,7 +35,8 @@ class Optimum:
     cost: float
     """what they cost"""
     gap_share: float
-    """(cost − least cost that is not excluded) / cost; 0 where the pattern is proven to be the cheapest"""
+    """(cost − least cost that is not excluded) / cost; 0 where the pattern is proven to be the cheapest; inf where it
+    does not keep all respondents out, so that there is nothing to prove"""
     cuts: int
     """conditions that attackers raised"""
 
@@ -111,9 +112,9 @@ class _Search:
             chosen = self.converge(whole=True)
             if chosen is not None:
                 self.keep((chosen > 0.5) & ~self.cells.primary)
-        if asked and not self.coalition:  # no pattern holds against all of them: as far as it goes
+        if asked and not self.coalition:  # no pattern holds against all of them: as far as it goes, and no gap is known
             self.best, _ = protect_respondents(self.cells, self.best, cost=cost, coalition=asked, ctx=self.ctx)
-            self.best_cost = float(self.cost[self.best].sum())
+            return Optimum(self.best, float(self.cost[self.best].sum()), np.inf, self.cuts)
         gap = max(self.best_cost - self.bound, 0.0) / self.best_cost if self.best_cost > 0 else 0.0
         return Optimum(self.best, self.best_cost, 0.0 if gap < _EQUAL else gap, self.cuts)
 

@@ -51,10 +51,10 @@ def publish(
     alike. `internal` adds true values, respondents, reasons and levels, for the office.
 
     A table with sensitive cells goes out only if an audit holds: the one given, or one against outsiders and, where
-    they are known, respondents, which is then run. Rounded and adjusted tables have audits of their own
-    (`audit_rounded`, `audit_adjusted` of `discretion.tables.released_audit`), to be given. Otherwise `override` says
-    why it is published all the same; the reason and what the audit found are kept in a private file beside it
-    (`NAME.override.json`).
+    they are known, respondents, which is then run. Rounded, adjusted and perturbed tables have audits of their own
+    (`audit_rounded`, `audit_adjusted`, `audit_perturbed` of `discretion.tables.released_audit`), to be given. Otherwise
+    `override` says why it is published all the same; the reason and what the audit found are kept in a private file
+    beside it (`NAME.override.json`).
 
     Examples
     --------
@@ -93,7 +93,9 @@ def _unprotected(cells: Cells, audit: Any) -> str:
     if audit is None and cells.status.released is not None:
         return "Its values were changed and no audit was given (`audit=`)"
     found = cells.audit(**_attackers(cells)) if audit is None else audit
-    if not np.array_equal(found.cells.suppressed, cells.suppressed) or len(found.cells) != len(cells):
+    other, mine = found.cells.status.released, cells.status.released
+    same = (other is None) == (mine is None) and (other is None or np.array_equal(other, mine))
+    if not same or not np.array_equal(found.cells.suppressed, cells.suppressed) or len(found.cells) != len(cells):
         return "The audit given is of another table"
     return "" if found.holds else found.summary.removesuffix(" The table must not go out like this.").rstrip(".")
 

@@ -60,8 +60,9 @@ def adjust(
     Nothing is suppressed: every cell is shown, with a value near the truth. A sensitive cell goes up by at least its
     upper or down by at least its lower required level (at least `least_percent` of its value; counts at least 1). All
     sums hold, nothing becomes negative, empty cells stay empty (cells of 0 that somebody is in may grow, and do where
-    they are sensitive), cells that must be published keep their value, and others change by at most `limit_percent` of theirs. The sum of changes is made small: each divided by the value
-    (`weight="relative"`) or as it is (`"equal"`); costs given to the table take the place of both. Counts stay whole.
+    they are sensitive), cells that must be published keep their value, and others change by at most `limit_percent` of
+    theirs. The sum of changes is made small: each divided by the value (`weight="relative"`) or as it is (`"equal"`);
+    costs given to the table take the place of both. Counts stay whole.
 
     First the directions are fixed by a relaxed program and then by chance, each giving a linear program; the best of
     them starts a mixed program over all directions that ends when it is within the share `gap` of the best or when

@@ -9,7 +9,7 @@ import numpy as np
 from discretion.kernels.arrays import Bools, Ints, Ints32, Keys
 from discretion.kernels.jit import helper, kernel
 from discretion.kernels.table_elimination_field import PRIME, inverse, minus, plus, times
-from discretion.kernels.table_elimination_ratios import EMPTY, exchange, new_ratios
+from discretion.kernels.table_elimination_ratios import EMPTY, exchange, new_ratios, shares_ratio
 from discretion.kernels.table_elimination_work import PIVOTS, USED, Work, clear, reduce, settle, spread, tally
 
 STEP = 256
@@ -91,7 +91,7 @@ def _singles_inside(targets: Columns, primary: Bools, single: Bools) -> Columns:
 
 def _new_work(columns: Columns, n_rows: int, targets: Columns, primary: Bools, single: Bools) -> Work:
     t = len(primary)
-    vectors = 2 if single.any() else 1
+    vectors = 2
     target_start, row_targets = transposed(targets, n_rows)
     inside_start, inside = _singles_inside(targets, primary, single)
     room = 4 * len(columns[1]) + 2 * n_rows
@@ -180,19 +180,18 @@ def _offer_all(w: Work, order: Ints, start: int, stop: int, accepted: Bools, vec
 @helper
 def _offer(w: Work, column: int, vectors: int) -> bool:
     start, stop = w.column_start[column], w.column_start[column + 1]
-    product = 0
+    first, second = 0, 0
     for i in range(start, stop):
-        product = plus(product, w.u[w.column_rows[i], 0])
-    if product == 0:
+        first, second = plus(first, w.u[w.column_rows[i], 0]), plus(second, w.u[w.column_rows[i], 1])
+    if first == 0 and second == 0:
         return True
+    if shares_ratio(w, first, second):
+        return False
     listed = reduce(w, w.column_rows, start, stop)
     row = _best_row(w, listed)
     scale = inverse(w.value[row])
-    for v in range(vectors):
-        product = 0
-        for i in range(start, stop):
-            product = plus(product, w.u[w.column_rows[i], v])
-        w.du[row, v] = minus(0, times(product, scale))
+    w.du[row, 0] = minus(0, times(first, scale))
+    w.du[row, 1] = minus(0, times(second, scale))
     moved = spread(w, row, vectors)
     hit = tally(w, moved, vectors)
     allowed = _none_computable(w, hit, vectors)

@@ -40,9 +40,9 @@ _OTHER = (
 )
 _TABULATE = (
     "by", "value", "hierarchies", "weight", "contributor", "top", "missing", "empty", "waivers", "requests",
-    "record_key",
+    "record_key", "weights",
 )  # fmt: skip
-_NAMED = ("weight", "contributor", "top", "missing", "empty", "record_key")
+_NAMED = ("weight", "contributor", "top", "missing", "empty", "record_key", "weights")
 _ENTRIES = (*_TABULATE, "rules", "marks", "protect", "audit", "requirements", "output")
 _AUDIT = ("prior", "attacker", "coalition", "seconds", "sums", "chance_percent")
 

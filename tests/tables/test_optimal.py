@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from itertools import combinations
 
@@ -214,6 +215,22 @@ def test_large_tables_are_refused_and_time_runs_out() -> None:
 
 
 @pytest.mark.peers
+def test_the_time_given_holds_for_the_whole_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that runs a second with every look at it: the search ends after about as many looks as seconds."""
+    from discretion.tables import optimal as module
+
+    cells = table(7, 8, 5)
+    least = optimal(cells, coalition=1)
+    for seconds in (2, 40, 400):
+        looks = itertools.count()
+        monkeypatch.setattr(module.time, "monotonic", lambda looks=looks: float(next(looks)))
+        found = optimal(cells, seconds=seconds, coalition=1)
+        assert next(looks) <= seconds + 40
+        monkeypatch.undo()
+        assert found.cost >= least.cost and (found.gap_share > 0 or found.cost == pytest.approx(least.cost))
+        assert cells.with_status(secondary=found.secondary).audit().holds
+
+
 def test_square_of_frequencies_is_solved() -> None:
     cells = instance("a")
     found = optimal(cells, largest=3000, seconds=100)

@@ -164,10 +164,10 @@ def spread(w: Work, row: int, vectors: int) -> int:
 @helper
 def _changes(w: Work, row: int, vectors: int) -> bool:
     """Tell whether u changes in a row: in most rows that were reached the changes cancel out."""
+    changed = False
     for v in range(vectors):
-        if w.du[row, v] != 0:
-            return True
-    return False
+        changed = changed or w.du[row, v] != 0
+    return changed
 
 
 @helper

@@ -126,6 +126,12 @@ def _tabulated(plan: TablePlan, records: Dataset, seed: int) -> Cells:
 
     options = dict(plan.table)
     protection = plan.protect
+    if "cells" in options:
+        from discretion.tables.ready import from_cells
+
+        return from_cells(
+            records.frame, options.pop("by"), options.pop("value", None), **options.pop("cells"), **options
+        )
     if protection.kind == "perturb" and "record_key" not in options:
         from discretion.tables.cell_key import with_record_keys
 
@@ -150,7 +156,7 @@ def _protected(plan: TablePlan, cells: Cells, ctx: Context) -> tuple[Cells, dict
     if kind == "suppress":
         result: Any = cells.suppress(audit=_audit_options(plan), ctx=ctx.within("suppress"), **options)
         facts = {key: value for key, value in result.facts.items() if isinstance(value, int | float | str | None)}
-        return result.cells, facts, result
+        return result.cells, {"engine": {result.engine.kind: result.engine.model_dump(mode="json")}, **facts}, result
     if kind == "round-random":
         result = cells.round_random(seed=ctx.seed, **options)
     elif kind == "round-controlled":

@@ -257,8 +257,8 @@ class _Levels:
         more = f" and {len(causes) - _NAMED} more" if len(causes) > _NAMED else ""
         if not named:
             return (
-                f"the sensitive cell ({where}) can be protected only by suppressing empty cells, as all beside it are 0; "
-                "mark cells beside it 'preferred' to let them go, give `count` if somebody is in them, or call it safe"
+                f"the sensitive cell ({where}) can be protected only by suppressing empty cells, as all beside it "
+                "are 0; mark cells beside it 'preferred' to let them go, or give `count` if somebody is in them"
             )
         return (
             f"the sensitive cell ({where}) cannot be protected while these cells must be published: "

@@ -47,7 +47,7 @@ def tabulate(
     `by` names the variables of a table, or is a list of such lists: linked tables over the same records, one system in
     which a cell that several tables show is one cell. Without `value` the table counts records; with several values it
     has several responses. Hierarchies default to those of the data; a variable without one has a total above its
-    values. `weight` defaults to the column with that role (False: no weights); the cell value is weighted, the number of
+    values. `weight` defaults to the column with that role (False: none); the cell value is weighted, the number of
     respondents is not. `weights` says what a weight w means to rules that look at contributions: `"contributions"`, the
     respondent contributes w × value (the default, as no other reading finds more cells sensitive); `"respondents"`, it
     stands for w respondents of that value each, as in τ-ARGUS (a weight of 2.4: two, and one of 0.4 times the value);

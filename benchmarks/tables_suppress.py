@@ -30,7 +30,7 @@ def firms(n: int) -> dc.Cells:
 
 
 def grown(times: int = 1, seed: int = 0) -> dc.Cells:
-    """Give turnover in three hierarchical variables, like 100,000 firms; all sizes `times` as large, records its cube."""
+    """Give turnover in three hierarchical variables, like 100,000 firms; sizes `times` as large, records its cube."""
     rng = np.random.default_rng(seed)
     trees: dict[str, Any] = {
         "nace": {

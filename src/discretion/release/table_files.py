@@ -49,11 +49,11 @@ def _write_public(release: TableRelease, folder: Path) -> dict[str, str]:
     for number in range(len(cells.tables)):
         stem = f"table-{number + 1}" if several else "table"
         for kind in formats:
+            layout: Any = "pivot" if kind == "xlsx" else kind if kind in ("pivot", "sdmx") else "long"
             if kind in ("csv", "json", "xlsx"):
-                layout: Any = "pivot" if kind == "xlsx" else "long"
                 write_table(cells, folder / f"{stem}.{kind}", layout=layout, table=number)
             elif kind in ("pivot", "sdmx"):
-                write_table(cells, folder / f"{stem}-{kind}.csv", layout=kind, table=number)
+                write_table(cells, folder / f"{stem}-{kind}.csv", layout=layout, table=number)
     digests = {file.name: sha256_of(file) for file in sorted(folder.iterdir())}
     facts = {**public_facts(release), "files": digests}
     (folder / "report.json").write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

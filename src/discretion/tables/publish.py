@@ -97,7 +97,7 @@ def _unprotected(cells: Cells, audit: Any) -> str:
         return "Its values were changed and no audit was given (`audit=`)"
     found = cells.audit(**_attackers(cells)) if audit is None else audit
     other, mine = found.cells.status.released, cells.status.released
-    same = (other is None) == (mine is None) and (other is None or np.array_equal(other, mine))
+    same = other is mine if other is None or mine is None else np.array_equal(other, mine)
     if not same or not np.array_equal(found.cells.suppressed, cells.suppressed) or len(found.cells) != len(cells):
         return "The audit given is of another table"
     return "" if found.holds else found.summary.removesuffix(" The table must not go out like this.").rstrip(".")

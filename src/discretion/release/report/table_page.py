@@ -79,7 +79,7 @@ def _drawn(cells: Cells, table: int, internal: bool) -> dict[str, Any]:
         }
         for row in range(rows)
     ]
-    starts = [i for i, row in enumerate(drawn) if i == 0 or row["level"] <= 1]
+    starts = [row for row in range(rows) if row == 0 or sum(found.depths[row]) <= 1]
     groups = [drawn[i:j] for i, j in pairwise([*starts, len(drawn)])]
     return {
         "title": _capital(" × ".join(cells.tables[table])),

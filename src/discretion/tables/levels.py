@@ -13,7 +13,7 @@ from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.tables.attacker import Attacker
 from discretion.tables.attacker_system import Prior
 from discretion.tables.audit import targets_of
-from discretion.tables.audit_certify import SLACK, STALL, Clock, Targets, certify, push_many
+from discretion.tables.audit_certify import SLACK, Clock, Targets, certify, push_many
 from discretion.tables.levels_cleanup import Cleaner
 from discretion.tables.levels_local import Rooms
 from discretion.tables.levels_model import Frame, frame_of
@@ -171,7 +171,7 @@ class _Levels:
             while (lacking := ~targets.met).any():
                 self.ctx.progress(total - int(lacking.sum()), total, "room for sensitive cells")
                 self.make_room(targets, lacking, margin)
-                targets = self.pushed(self.hidden, targets, patience=1)
+                targets = self.pushed(self.hidden, targets)
             attacker, targets = self.attack(self.hidden)
             certify(attacker, targets, Clock(None, self.ctx.within("certify")))
             if targets.met.all():
@@ -183,12 +183,12 @@ class _Levels:
         attacker = Attacker(self.cells, suppressed=hidden, prior=self.prior)
         return attacker, targets_of(self.cells, attacker, self.shown, self.cells.primary, self.prior)
 
-    def pushed(self, hidden: Bools, seen: Targets | None = None, patience: int = STALL) -> Targets:
+    def pushed(self, hidden: Bools, seen: Targets | None = None) -> Targets:
         """Prove as many cells as random programs can, besides what was seen with fewer gaps."""
         attacker, targets = self.attack(hidden)
         if seen is not None:
             targets.below[:], targets.above[:] = seen.below, seen.above
-        push_many(attacker, targets, Clock(None, self.ctx.within("certify")), patience)
+        push_many(attacker, targets, Clock(None, self.ctx.within("certify")))
         return targets
 
     def make_room(self, targets: Targets, lacking: Bools, margin: float) -> None:

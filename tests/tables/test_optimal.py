@@ -227,7 +227,10 @@ def test_the_time_given_holds_for_the_whole_search(monkeypatch: pytest.MonkeyPat
         found = optimal(cells, seconds=seconds, coalition=1)
         assert next(looks) <= seconds + 40
         monkeypatch.undo()
-        assert found.cost >= least.cost and (found.gap_share > 0 or found.cost == pytest.approx(least.cost))
+        # no gap is claimed where time did not suffice to keep respondents out
+        against = cells.with_status(secondary=found.secondary).audit(attacker="contributors")
+        assert found.gap_share == np.inf or (against.holds and found.cost >= least.cost)
+        assert seconds < 400 or (found.gap_share == 0 and found.cost == pytest.approx(least.cost))
         assert cells.with_status(secondary=found.secondary).audit().holds
 
 

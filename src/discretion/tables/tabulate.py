@@ -51,7 +51,7 @@ def tabulate(
     respondents is not. `weights` says what a weight w means to rules that look at contributions: `"contributions"`, the
     respondent contributes w × value (the default: from weights of 1 on no other finds more cells sensitive);
     `"respondents"`, it stands for w respondents of that value each, as in τ-ARGUS (a weight of 2.4: two, and one of 0.4
-    times the value); `"unweighted"`, it contributes its value to a cell that is weighted. `contributor` names the column
+    times the value); `"unweighted"`, it contributes its value to a weighted cell. `contributor` names the column
     of respondents: several records of one are added up within a cell first. `top` is how many of the largest
     contributions are kept, for the rules. Records without a classifying value are a category of their own, left out, or
     an error; a missing response is no contribution. `empty="keep"` also lists cells without records. `waivers` and

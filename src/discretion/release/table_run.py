@@ -173,6 +173,7 @@ def _audited(plan: TablePlan, cells: Cells, result: Any, ctx: Context) -> tuple[
     """Attack the table as its readers could, and say what was found."""
     from discretion.tables.released_audit import audit_adjusted, audit_rounded
     from discretion.tables.rounding import Rounded
+    from discretion.tables.widened import at_stake
 
     if isinstance(result, Rounded):
         found: Any = audit_rounded(result, progress=ctx.progress)
@@ -180,13 +181,18 @@ def _audited(plan: TablePlan, cells: Cells, result: Any, ctx: Context) -> tuple[
         found = audit_adjusted(cells)
     elif plan.protect.kind == "perturb":
         return None, Verdict("audit", True, "audit: noise protects by chance; there are no bounds to compute")
-    elif not cells.primary.any():
-        return None, Verdict("audit", True, "audit: no cell is sensitive")
+    elif not at_stake(cells):
+        return None, Verdict("audit", True, f"audit: no cell is sensitive{_differences_judged(cells)}")
     elif plan.protect.kind == "suppress":
         found = result.audit
     else:
         found = cells.audit(ctx=ctx.within("audit"), **_audit_options(plan))
     return found, Verdict("audit", bool(found.holds), f"audit: {found.summary}")
+
+
+def _differences_judged(cells: Cells) -> str:
+    judged = 0 if cells.differences is None else cells.differences.judged
+    return f", nor is one of {judged:,} small differences of published cells" if judged else ""
 
 
 def _judged(requirement: TableRequirement, loss: Mapping[str, float]) -> Verdict:

@@ -63,9 +63,10 @@ def bonds(n: int, one: Ints, other: Ints, weight: Ints, k: int, most: int = MOST
     """List the bonds of a graph whose edges weigh less than k together.
 
     Edges (numbers of two nodes below n, positive weights; several between two nodes are allowed) of at least k are in
-    no such bond, nor do nodes that k people tie together lie on two sides of one: they are drawn together, the latter by
-    Gusfield's tree of least cuts. What is left is listed block by block (biconnected parts: a bond lies in one of them),
-    deciding node by node on which side it lies; a branch is followed only while a cut below k parts what is decided.
+    no such bond, nor do nodes that k people tie together lie on two sides of one: they are drawn together, the latter
+    by Gusfield's tree of least cuts. What is left is listed block by block (biconnected parts: a bond lies in one of
+    them), deciding node by node on which side it lies; a branch is followed only while a cut below k parts what is
+    decided.
     """
     label, single = _contracted(n, one, other, weight, k)
     kept = np.flatnonzero(label[one] != label[other])

@@ -100,6 +100,7 @@ OVERRIDES: dict[str, dict[str, object]] = {
     "height": {"columns": ["region"]},
     "non-uniform-entropy": {"columns": ["region"]},
     "special-rule": {"detail": {"region": 1}},
+    "narrow-range": {"column": "region"},
 }
 
 SYNTHETIC: dict[str, dict[str, object]] = {

@@ -38,13 +38,25 @@ def with_differences(cells: Cells, rules: Sequence[Rule], sums: Sequence[Forms])
     records: of ready-made linked tables nobody can tell how many people have two codes at once.
     """
     search = _Search.of(cells, rules)
-    parts, judged, complete = list(sums), 0, True
+    parts, judged, complete = [_on_all_tables(cells, one) for one in sums], 0, True
     if search is not None:
         found, judged, complete = search.run()
         parts.append(found)
     if not judged and not any(map(len, parts)):
         return replace(cells, differences=None)
     return replace(cells, differences=Differences(Forms.stack(parts), judged, complete))
+
+
+def _on_all_tables(cells: Cells, sums: Forms) -> Forms:
+    """Give sums of a table's inner cells as sums of the inner cells of all tables together."""
+    if cells.beside is None:
+        return sums
+    own = cells.beside.own
+    members = sums.members[:, np.maximum(own, 0)].tocsc()
+    members.data[np.repeat(own < 0, np.diff(members.indptr))] = 0.0
+    members = members.tocsr()
+    members.eliminate_zeros()
+    return replace(sums, members=members)
 
 
 @dataclass(frozen=True, eq=False)

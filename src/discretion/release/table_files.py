@@ -36,14 +36,14 @@ def write_release(
     """Write both folders, or neither."""
     public, private = check_table_places(release.plan, folder, journal, overwrite=overwrite)
     with publishing(public, private) as (new_public, new_private):
-        digests = _write_public(release, new_public)
-        _write_private(release, new_private, digests)
+        digests = _write_tables(release, new_public)
+        journal_digest = _write_private(release, new_private, digests, public)
+        _write_public(release, new_public, digests, journal_digest)
     return public, private
 
 
-def _write_public(release: TableRelease, folder: Path) -> dict[str, str]:
-    from discretion.release.report.table_page import render_table
-
+def _write_tables(release: TableRelease, folder: Path) -> dict[str, str]:
+    """Write the files of the table; give their hashes."""
     cells, formats = release.cells, release.plan.output.formats
     several = len(cells.tables) > 1
     for number in range(len(cells.tables)):
@@ -54,15 +54,21 @@ def _write_public(release: TableRelease, folder: Path) -> dict[str, str]:
                 write_table(cells, folder / f"{stem}.{kind}", layout=layout, table=number)
             elif kind == "pivot":
                 write_table(cells, folder / f"{stem}-pivot.csv", layout="pivot", table=number)
-    digests = {file.name: sha256_of(file) for file in sorted(folder.iterdir())}
-    facts = {**public_facts(release), "files": digests}
+    return {file.name: sha256_of(file) for file in sorted(folder.iterdir())}
+
+
+def _write_public(release: TableRelease, folder: Path, digests: dict[str, str], journal: str) -> None:
+    """Write the public report; the hash of the journal tells later whether it is the one of this release."""
+    from discretion.release.report.table_page import render_table
+
+    formats = release.plan.output.formats
+    facts = {**public_facts(release), "files": digests, "journal_sha256": journal}
     (folder / "report.json").write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     if "html" in formats:
         (folder / "report.html").write_text(render_table(release, internal=False), encoding="utf-8")
     folder.chmod(0o755)
     for file in folder.iterdir():
         file.chmod(0o644)
-    return digests
 
 
 def public_facts(release: TableRelease) -> dict[str, Any]:
@@ -87,7 +93,8 @@ def public_facts(release: TableRelease) -> dict[str, Any]:
     return facts
 
 
-def _write_private(release: TableRelease, folder: Path, digests: dict[str, str]) -> None:
+def _write_private(release: TableRelease, folder: Path, digests: dict[str, str], public: Path) -> str:
+    """Write the journal; give its hash."""
     from discretion.release.plan_file import to_yaml
     from discretion.release.report.table_page import render_table
 
@@ -98,7 +105,8 @@ def _write_private(release: TableRelease, folder: Path, digests: dict[str, str])
         "version": 1,
         "written": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         "seed": hex(release.seed),
-        "input": {"data": plan.plan.data.get("path")},
+        "input": {"data": plan.plan.data.get("path"), "base": str(plan.plan.base.absolute()), **release.read},
+        "folder": str(public.absolute()),
         "rules": [rule.to_plan() for rule in plan.rules],
         "marks": [{decision: dict(where)} for where, decision in plan.marks],
         "protect": {plan.protect.kind: dict(plan.protect.options)},
@@ -121,3 +129,4 @@ def _write_private(release: TableRelease, folder: Path, digests: dict[str, str])
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
         (folder / name).chmod(0o600)
+    return sha256_of(folder / "journal.json")

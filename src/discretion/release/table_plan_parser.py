@@ -37,6 +37,7 @@ _OTHER = (
     "steps",
     "seed_file",
     "demo",
+    "previous",
 )
 _TABULATE = (
     "by", "value", "hierarchies", "weight", "contributor", "top", "missing", "empty", "waivers", "requests",
@@ -88,7 +89,7 @@ class TablePlanParser:
 
     def _plan(self, content: Mapping[str, Any]) -> Plan:
         try:
-            return PlanParser(PlanText(content, self.text.source, self.text.lines), self.base).plan()
+            return PlanParser(PlanText(content, self.text.source, self.text.lines), self.base, alone="folder").plan()
         except PlanError as error:
             self.problems += error.problems
             return Plan(base=self.base)

@@ -87,12 +87,11 @@ class Unpublished:
         """What was found, in a sentence, without values."""
         number = len(self.labels)
         bad = number - self.bounds.count("protected")
-        what = f" {self.judged:,} small differences of published cells were judged"
-        if self.earlier:
-            what += f", with {len(self.earlier):,} earlier release{'s' if len(self.earlier) > 1 else ''}"
-        if not self.complete:
-            what += " (there are more than can be listed)"
-        return f"{what}: {number:,} sums that no table shows must be protected, {bad:,} of them {_are(bad)} not."
+        text = f" {self.judged:,} small differences of published cells were judged." if self.judged else ""
+        text += "" if self.complete else " There are more than can be listed."
+        if number:
+            text += f" Of {number:,} sensitive sums that no table shows {bad:,} {_are(bad)} not protected."
+        return "".join((text, *(f" {note[:1].upper()}{note[1:]}." for note in self.notes)))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -95,6 +95,8 @@ class _Search:
             complete &= self._cross(one, other, candidates)
         if len(self.divisions) > 2:
             self._eliminate(candidates)
+        for rows in () if self.cells.beside is None else self.cells.beside.hidden:
+            candidates.add(rows, told=True)
         return *self._judged(candidates), complete
 
     def _cross(self, one: Division, other: Division, candidates: _Candidates) -> bool:
@@ -195,10 +197,11 @@ class _Search:
         texts = []
         for inner in rows[: _NAMED + 1].tolist():
             codes: dict[str, None] = {}
-            for division in self.divisions:
+            for number, division in enumerate(self.divisions):
+                then = " earlier" if number >= len(self.cells.tables) else ""
                 for dim, code in zip(division.dims, division.codes[inner].tolist(), strict=True):
                     if code >= 0:
-                        codes[f"{dim.name}={dim.codes[code]}"] = None
+                        codes[f"{dim.name}={dim.codes[code]}{then}"] = None
             texts.append(", ".join(codes))
         return " + ".join(texts[:_NAMED]) + (" + …" if len(texts) > _NAMED else "")
 

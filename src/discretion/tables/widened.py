@@ -107,6 +107,8 @@ class Beside:
     """the releases"""
     notes: tuple[str, ...] = ()
     """what is known of each of them, and what is not"""
+    hidden: tuple[Ints, ...] = ()
+    """inner cells of suppressed cells of which nobody said whether they are sensitive: the rules decide"""
 
     def __repr__(self) -> str:
         return f"Beside({len(self.names)} earlier releases, {self.forms})"
@@ -156,10 +158,19 @@ def widened(cells: Cells) -> Cells:
         status=_status(cells, forms),
         key=None,
         source=source,
+        contributors=_contributors(cells, source),
         wide=Wide(_x(cells, own, forms.members), _inner_cell(cells, own), len(cells)),
         beside=None,
         differences=None,
     )
+
+
+def _contributors(cells: Cells, source: Contributions | None) -> Sequence[Any]:
+    """Name the respondents, also those whom only an earlier release counts."""
+    if source is None or not len(cells.contributors) or cells.beside is None:
+        return cells.contributors
+    more = int(source.contributor.max(initial=-1)) + 1 - len(cells.contributors)
+    return (*cells.contributors, *(f"only in an earlier release, {number}" for number in range(1, more + 1)))
 
 
 def _places(labels: Sequence[str]) -> Dimension:
@@ -276,7 +287,7 @@ def told_apart(found: Audit, cells: Cells) -> Audit:
         notes=() if earlier is None else earlier.notes,
     )
     who = found.attacker
-    if earlier is not None:
+    if earlier is not None and earlier.names:
         tables = f"{len(earlier.names)} earlier release{'s' if len(earlier.names) > 1 else ''}"
         who = who.replace("an outsider", f"readers of this table and of {tables}", 1)
     return replace(

@@ -49,8 +49,8 @@ def _opened(plan: TablePlan, place: Place, records: Dataset, read: Mapping[str, 
         )
     if report["protection"] not in _TRUE:
         raise PlanError(
-            f"previous: the values of {str(folder)!r} were changed ({report['protection']}); only tables that show true "
-            "values can be taken into account"
+            f"previous: the values of {str(folder)!r} were changed ({report['protection']}); only tables that show "
+            "true values can be taken into account"
         )
     _check_files(folder, report, Path(place["journal"]) if journal is not None else None, journal)
     shown = _shown(folder, report)
@@ -135,8 +135,8 @@ def _public(plan: TablePlan, folder: Path, shown: _Shown, records: Dataset) -> P
     off = ~hidden & (np.abs(published - again.value) > 1e-6 * np.maximum(np.abs(again.value), 1.0))
     if off.any():
         raise DataError(
-            f"previous: {name} is of other records: {int(off.sum())} of its {int((~hidden).sum())} published cells are "
-            "not what this data gives; give its private journal (`journal`), and `person` if the data is another delivery"
+            f"previous: {name} is of other records: {int(off.sum())} of its {int((~hidden).sum())} published cells "
+            "are not what this data gives; give its private journal (`journal`), and `person` for another delivery"
         )
     out = again.with_status(secondary=hidden)
     note = "only its public files were used; the rules of this table say which of its suppressed cells are sensitive"

@@ -88,15 +88,30 @@ def public_facts(release: TableRelease) -> dict[str, Any]:
         "protection": release.plan.protect.kind,
         "meaning": WORDS[release.plan.protect.kind],
     }
+    attackers = _attackers(release.audit)
+    if attackers:
+        facts["attackers"] = attackers
     if release.holds:
         facts["verdict"] = "the table was attacked as its readers could; everything that had to hold does"
     return facts
 
 
+def _attackers(audit: Any) -> list[str]:
+    """Name who was assumed to attack a table with gaps, without numbers of people."""
+    from discretion.tables.audit_report import Audit
+
+    if not isinstance(audit, Audit):
+        return []
+    beside = () if audit.unpublished is None else audit.unpublished.earlier
+    earlier = f" and of {len(beside)} earlier release{'s' if len(beside) > 1 else ''}" if beside else ""
+    respondents = ["respondents, who know what they contributed"] if "respondent" in audit.attacker else []
+    return [f"readers of this table{earlier}", *respondents]
+
+
 def _write_private(release: TableRelease, folder: Path, digests: dict[str, str], public: Path) -> str:
     """Write the journal; give its hash."""
     from discretion.release.plan_file import to_yaml
-    from discretion.release.report.table_page import render_table
+    from discretion.release.report.table_page import differences, render_table
 
     plan = release.plan
     audit = release.audit
@@ -112,6 +127,7 @@ def _write_private(release: TableRelease, folder: Path, digests: dict[str, str],
         "protect": {plan.protect.kind: dict(plan.protect.options)},
         "reached": dict(release.facts),
         "audit": None if audit is None else {"holds": bool(audit.holds), "summary": audit.summary},
+        "differences": [{"who": who, "status": finding} for who, finding in differences(release)],
         "verdicts": [vars(verdict) for verdict in release.verdicts],
         "override": None if release.override is None else {"reason": release.override},
         "loss": dict(release.loss),

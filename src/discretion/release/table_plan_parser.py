@@ -45,6 +45,8 @@ _TABULATE = (
 )  # fmt: skip
 _NAMED = ("weight", "contributor", "top", "missing", "empty", "record_key")
 _ENTRIES = (*_TABULATE, "rules", "marks", "protect", "audit", "requirements", "output")
+_BESIDE = ("suppress", "none")
+"""Protections that know of earlier releases."""
 _AUDIT = ("prior", "attacker", "coalition", "seconds", "sums")
 
 
@@ -80,6 +82,8 @@ class TablePlanParser:
             output=self._output(),
             source=self.text,
         )
+        if plan.previous and made.protect.kind not in _BESIDE:
+            self._fault(("previous",), f"earlier releases are taken into account by {' and '.join(_BESIDE)} only")
         if self.problems:
             raise PlanError(self.problems)
         return made

@@ -191,6 +191,8 @@ class Audit:
             )
         if self.unpublished is not None:
             text += self.unpublished.summary
+        elif self.cells.source is None and (self.cells.inner_cell < 0).any():
+            text += " Differences between the linked tables were not judged: that takes the records."
         return text + (" The table holds." if self.holds else " The table must not go out like this.")
 
     def __repr__(self) -> str:

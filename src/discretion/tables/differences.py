@@ -30,12 +30,14 @@ _NAMED = 3
 
 
 def with_differences(cells: Cells, rules: Sequence[Rule], sums: Sequence[Forms]) -> Cells:
-    """Judge every difference that published cells give by the rules, and keep the sensitive ones with the table.
+    """Judge the differences that published cells give by the rules, and keep the sensitive ones with the table.
 
     `sums` are what rules want protected besides. The cells of two divisions (tables over different variables, or an
-    earlier release) give the small cuts of a graph, which are listed completely (`slivers`). With three and more
-    divisions elimination over all published columns decides what combinations consist of small pieces only. Needs the
-    records: of ready-made linked tables nobody can tell how many people have two codes at once.
+    earlier release) give the small cuts of a graph, which are listed completely (`slivers`): all groups of fewer
+    respondents than `Rule.few` that no smaller one is in. Rules on contributions also judge larger groups that two
+    codes have in common and that follow alone. With three and more divisions elimination over all published columns
+    decides what combinations consist of small pieces only. Needs the records: of ready-made linked tables nobody can
+    tell how many people have two codes at once.
     """
     search = _Search.of(cells, rules)
     parts, judged, complete = [_on_all_tables(cells, one) for one in sums], 0, True
@@ -117,16 +119,23 @@ class _Search:
         pieces, piece = np.unique(np.column_stack((first, second)), axis=0, return_inverse=True)
         piece = piece.ravel()
         weight = np.bincount(piece, self.weight[inside][at], len(pieces)).astype(np.int64)
-        found = bonds(max(total, nodes), pieces[:, 0], pieces[:, 1], weight, self.few * SCALE)
         order = np.argsort(piece, kind="stable")
         members = np.split(inside[at][order], np.cumsum(np.bincount(piece, minlength=len(pieces)))[:-1])
+        new = np.flatnonzero(~_published(pieces, max(total, nodes)))
+        ends = max(total, nodes), pieces[new, 0], pieces[new, 1]
+        found = bonds(*ends, weight[new], self.few * SCALE)
         for cut, side in zip(found.edges, found.sides, strict=True):
             if side.all() or not side.any():
-                candidates.add(np.concatenate([members[edge] for edge in cut]), told=True)
+                candidates.add(np.concatenate([members[edge] for edge in new[cut]]), told=True)
             else:
-                for edge in cut.tolist():
+                for edge in new[cut].tolist():
                     candidates.add(members[edge], told=False)
-        return found.complete
+        if not any(rule.top_needed() for rule in self.rules):
+            return found.complete
+        alone = bonds(*ends, np.ones(len(new), np.int64), 2)
+        for cut in alone.edges:
+            candidates.add(members[new[cut[0]]], told=True)
+        return found.complete and alone.complete
 
     def _eliminate(self, candidates: _Candidates) -> None:
         """Add what all divisions together give: combinations of published cells that consist of small pieces only."""
@@ -225,7 +234,9 @@ def _matrix(rows: Sequence[Ints], n: int) -> Matrix:
     from scipy.sparse import csr_array
 
     columns = np.concatenate(rows)
-    return csr_array((np.ones(len(columns)), columns, np.r_[0, np.cumsum([len(r) for r in rows])]), shape=(len(rows), n))
+    return csr_array(
+        (np.ones(len(columns)), columns, np.r_[0, np.cumsum([len(r) for r in rows])]), shape=(len(rows), n)
+    )
 
 
 def _own_division(cells: Cells, table: Sequence[str], own: Ints) -> Division:
@@ -253,6 +264,14 @@ def _common(one: Division, other: Division) -> list[tuple[int, int]]:
     return pairs
 
 
+def _published(pieces: Ints, nodes: int) -> Bools:
+    """Tell which pieces are all there is of a code: the table shows them, and the rules have judged them."""
+    single = np.bincount(pieces.ravel(), minlength=nodes) == 1
+    single[0] = False  # nobody's code
+    found: Bools = single[pieces].any(axis=1)
+    return found
+
+
 def _group(codes: Ints, division: Division, inside: Ints) -> Ints:
     """Number combinations of codes; −1 for people whom the table does not count."""
     absent = division.codes[inside][:, 0] < 0
@@ -260,9 +279,7 @@ def _group(codes: Ints, division: Division, inside: Ints) -> Ints:
     return np.where(absent, -1, number).astype(np.int64)
 
 
-def _layers(
-    one: Division, other: Division, common: Sequence[tuple[int, int]], inside: Ints
-) -> tuple[Ints, Ints]:
+def _layers(one: Division, other: Division, common: Sequence[tuple[int, int]], inside: Ints) -> tuple[Ints, Ints]:
     """Give for every code (also groups and totals) of the common variables a layer, and who is in it (places)."""
     leaf = [
         np.where(one.codes[inside, i] >= 0, one.codes[inside, i], other.codes[inside, j]).astype(np.int64)

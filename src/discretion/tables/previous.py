@@ -50,7 +50,9 @@ class Previous:
     """what is known of it, for the report"""
 
     def __repr__(self) -> str:
-        return f"Previous({self.name}: {len(self.cells):,} cells, {int(self.cells.suppressed.sum()):,} of them suppressed)"
+        return (
+            f"Previous({self.name}: {len(self.cells):,} cells, {int(self.cells.suppressed.sum()):,} of them suppressed)"
+        )
 
     @classmethod
     def of(cls, cells: Cells, data: Any, **options: Any) -> Previous:
@@ -142,7 +144,9 @@ def _joined(
     for number, one in enumerate(used, 1):
         if len(one.gone):
             if not cells.response.frequency or (entries.weight != 1).any():
-                raise PlanError(f"previous: {one.name} is of another delivery; only counts without weights can be linked")
+                raise PlanError(
+                    f"previous: {one.name} is of another delivery; only counts without weights can be linked"
+                )
             more = np.full((len(one.gone), places.shape[1]), -1, np.int64)
             more[:, number] = one.gone
             places = np.vstack((places, more))
@@ -224,7 +228,7 @@ def _division(cells: Cells, table: Sequence[str], at: Ints) -> Division:
 
 
 def published_table(content: Mapping[str, Any]) -> tuple[dict[str, Any], list[list[str]], list[tuple[Any, ...]]]:
-    """Read a table that was published as JSON: its hierarchies, its tables, and codes, value and status of its cells."""
+    """Read a table published as JSON: its hierarchies, its tables, and codes, value and status of its cells."""
     from discretion.tables.dimensions import OUTSIDE, Dimension
 
     dims = {}

@@ -53,7 +53,8 @@ class _Block:
     @property
     def near(self) -> Bools:
         """The side of the inside in the last cut."""
-        return self._via != -1
+        near: Bools = self._via != -1
+        return near
 
     def neighbors(self, u: int) -> Ints:
         return self.head[self.arcs[self.start[u] : self.start[u + 1]]]

@@ -148,8 +148,8 @@ def _check_untold(cells: Cells, whole: Cells) -> None:
     if len(told):
         where = ", ".join(f"{name}={code}" for name, code in cells.label(int(told[0])).items())
         raise Infeasible(
-            f"{len(told)} sensitive cells were published by an earlier release, first ({where}): no suppression in this "
-            "table can take that back; mark them safe if it was right to publish them, or leave these codes out"
+            f"{len(told)} sensitive cells were published by an earlier release, first ({where}): nothing that is "
+            "suppressed here takes that back; mark them safe if it was right to publish them, or leave these codes out"
         )
 
 

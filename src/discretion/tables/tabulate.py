@@ -87,7 +87,11 @@ def tabulate(
     left_out = len(data) - len(rows)
     notes = (f"{left_out} records without a classifying value were left out",) if left_out else ()
     cells = cells_of(entries, dims, tables, top, empty, respondents.ids, notes)
-    return replace(cells, beside=beside(cells, records, codes, rows, data, previous)) if previous else cells
+    return (
+        replace(cells, beside=beside(cells, records, codes.astype(np.int64), rows, data, previous))
+        if previous
+        else cells
+    )
 
 
 def _check_options(top: int, missing: str, empty: str) -> None:

@@ -62,7 +62,9 @@ class Forms:
 
         return cls(
             vstack([part.members for part in parts]).tocsr(),
-            *(np.concatenate([getattr(part, name) for part in parts]) for name in ("lower", "upper", "published")),
+            np.concatenate([part.lower for part in parts]),
+            np.concatenate([part.upper for part in parts]),
+            np.concatenate([part.published for part in parts]),
             tuple(label for part in parts for label in part.labels),
         )
 
@@ -238,7 +240,8 @@ def people(members: Matrix, source: Contributions, number: int) -> Ints:
         (np.ones(int(there.sum())), (source.inner[there], who)),
         shape=(members.shape[1], int(source.contributor.max(initial=-1)) + 1),
     )
-    return np.diff((members @ held).tocsr().indptr).astype(np.int64)
+    counts: Ints = np.diff((members @ held).tocsr().indptr).astype(np.int64)
+    return counts
 
 
 def _status(cells: Cells, forms: Forms) -> Any:

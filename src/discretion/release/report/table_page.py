@@ -52,6 +52,7 @@ def render_table(release: TableRelease, *, internal: bool) -> str:
         total=count(len(cells)),
         tables=[_drawn(cells, k, internal) for k in range(len(cells.tables))],
         verdicts=release.verdicts if internal else (),
+        differences=differences(release)[:ROWS] if internal else [],
         override=release.override if internal else None,
         rules=[(title_of(rule.kind), settings_of(rule, internal=True)) for rule in plan.rules] if internal else [],
         options=[(name, str(value)) for name, value in plan.protect.options.items()] if internal else [],
@@ -60,6 +61,12 @@ def render_table(release: TableRelease, *, internal: bool) -> str:
         else [],
         holds=release.holds,
     )
+
+
+def differences(release: TableRelease) -> list[tuple[str, str]]:
+    """Give the sums that no table shows and what was found about each."""
+    beside = getattr(release.audit, "unpublished", None)
+    return [] if beside is None else list(zip(beside.labels, beside.bounds.status.tolist(), strict=True))
 
 
 def _drawn(cells: Cells, table: int, internal: bool) -> dict[str, Any]:

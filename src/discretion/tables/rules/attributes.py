@@ -122,7 +122,7 @@ class NarrowRange(Rule, kind="narrow-range"):
         groups: list[tuple[Ints, float, str]] = []
         for tree, parents in enumerate(cells.dims[j].parents):
             above = cells.parent(j, tree)
-            rank = _ranks(parents)
+            rank = _ranks(parents.astype(np.int64))
             for total, parts in _families(above):
                 full = parts[cells.count[parts] > 0]
                 if cells.count[total] < self.smallest or not len(full):
@@ -187,8 +187,7 @@ def _families(above: Ints) -> Iterator[tuple[int, Ints]]:
     parts = np.flatnonzero(above >= 0)
     order = parts[np.argsort(above[parts], kind="stable")]
     totals, start = np.unique(above[order], return_index=True)
-    for total, family in zip(totals.tolist(), np.split(order, start[1:]), strict=False):
-        yield total, family
+    yield from zip(totals.tolist(), np.split(order, start[1:]), strict=False)
 
 
 def _inner(cells: Cells, chosen: Ints) -> Ints:

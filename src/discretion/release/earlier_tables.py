@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _TRUE = ("none", "suppress", "restructure")
 """Protections that leave the values that are shown as they are."""
+FEW_VALUES = 100
+"""Different values up to which a column of released records counts as a variable of the table made of them."""
 Place = Mapping[str, str | Path]
 
 
@@ -196,9 +198,10 @@ def _people(place: Place, name: str, then: Dataset, now: Dataset) -> tuple[list[
 
 
 def _microdata(plan: TablePlan, place: Place, records: Dataset, read: Mapping[str, Any]) -> Previous:
-    """Take released records as the table that anybody can make of them, over the variables of the new table.
+    """Take released records as the table that anybody can make of them.
 
-    Columns that were perturbed say nothing for certain and are left out.
+    By the variables of the new table and all others of few values; columns that were perturbed say nothing for certain
+    and are left out.
     """
     earlier = Earlier.open(place)
     name = f"the released records of {earlier.folder.name!r}"
@@ -207,9 +210,13 @@ def _microdata(plan: TablePlan, place: Place, records: Dataset, read: Mapping[st
     by = plan.table["by"]
     wanted = [column for item in by for column in ([item] if isinstance(item, str) else item)]
     noisy = {column for step in earlier.steps if step.method.perturbs for column in _changed_by(earlier, step)}
-    columns = [column for column in dict.fromkeys(wanted) if column in data.columns and column not in noisy]
+    columns = [
+        column
+        for column in data.columns
+        if column not in noisy and (column in wanted or data.frame[column].n_unique() <= FEW_VALUES)
+    ]
     if not columns:
-        raise PlanError(f"previous: {name} shows none of the variables of this table as they are; leave it out")
+        raise PlanError(f"previous: {name} shows no column of few values as it was; leave it out")
     cells = tabulate(data.frame.select(columns), columns)
     if earlier.same_input(read):
         whom = rows.tolist(), records.row_ids.tolist()

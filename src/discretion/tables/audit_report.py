@@ -87,10 +87,10 @@ class Unpublished:
         """What was found, in a sentence, without values."""
         number = len(self.labels)
         bad = number - self.bounds.count("protected")
-        text = f" {self.judged:,} small differences of published cells were judged." if self.judged else ""
+        text = f" Differences of published cells that were judged: {self.judged:,}." if self.judged else ""
         text += "" if self.complete else " There are more than can be listed."
         if number:
-            text += f" Of {number:,} sensitive sums that no table shows {bad:,} {_are(bad)} not protected."
+            text += f" Sensitive sums that no table shows: {number:,}, not protected: {bad:,}."
         return "".join((text, *(f" {note[:1].upper()}{note[1:]}." for note in self.notes)))
 
 
@@ -279,10 +279,6 @@ def _bounds_frame(name: str, labels: list[str], found: Sums | Unpublished | None
             "short": bounds.short,
         }
     )
-
-
-def _are(number: int) -> str:
-    return "is" if number == 1 else "are"
 
 
 def _cells(number: int) -> str:

@@ -103,7 +103,7 @@ def test_what_was_changed_is_refused(folder: Path) -> None:
     journal = folder / "private" / "journal.json"
     before = journal.read_text()
     journal.write_text(before.replace("threshold", "threshold "))
-    with pytest.raises(dc.DataError, match="is not the one of .* or it was changed"):
+    with pytest.raises(dc.DataError, match=r"is not the one of .* or it was changed"):
         second(folder, {"folder": "first", "journal": "private"})
     journal.write_text(before)
     table = folder / "first" / "table.json"

@@ -131,7 +131,7 @@ def test_costs_are_those_of_the_cells() -> None:
         cells.suppress("levels", cost=np.ones(3))
 
 
-# --- earlier tables ----------------------------------------------------------------------------------------------------
+# --- earlier tables ---
 
 
 def protected(data: Any, by: list[str], **options: Any) -> dc.tables.Protected:

@@ -38,6 +38,7 @@ _OTHER = (
     "steps",
     "seed_file",
     "demo",
+    "previous",
 )
 _TABULATE = (
     "by", "value", "hierarchies", "weight", "contributor", "top", "missing", "empty", "waivers", "requests",
@@ -46,6 +47,8 @@ _TABULATE = (
 _CELLS = ("count", "top", "status", "total", "tolerance", "additivity")
 _NAMED = ("weight", "contributor", "top", "missing", "empty", "record_key", "weights")
 _ENTRIES = (*_TABULATE, "rules", "marks", "protect", "audit", "requirements", "output")
+_BESIDE = ("suppress", "none")
+"""Protections that know of earlier releases."""
 _AUDIT = ("prior", "attacker", "coalition", "seconds", "sums", "chance_percent")
 
 
@@ -81,6 +84,8 @@ class TablePlanParser:
             output=self._output(),
             source=self.text,
         )
+        if plan.previous and made.protect.kind not in _BESIDE:
+            self._fault(("previous",), f"earlier releases are taken into account by {' and '.join(_BESIDE)} only")
         if self.problems:
             raise PlanError(self.problems)
         return made
@@ -90,7 +95,7 @@ class TablePlanParser:
 
     def _plan(self, content: Mapping[str, Any]) -> Plan:
         try:
-            return PlanParser(PlanText(content, self.text.source, self.text.lines), self.base).plan()
+            return PlanParser(PlanText(content, self.text.source, self.text.lines), self.base, alone="folder").plan()
         except PlanError as error:
             self.problems += error.problems
             return Plan(base=self.base)

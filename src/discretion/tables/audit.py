@@ -15,6 +15,7 @@ from discretion.tables.attacker import Attacker
 from discretion.tables.attacker_system import Prior
 from discretion.tables.audit_certify import EXACT, SLACK, Clock, Targets, certify
 from discretion.tables.audit_report import Audit, Bounds
+from discretion.tables.widened import told_apart, widened, widened_prior
 
 if TYPE_CHECKING:
     from discretion.tables.cells import Cells
@@ -55,7 +56,9 @@ def audit(
     Bounds are computed to the end (`exact`) for tables of moderate size; otherwise only as far as needed to decide, and
     then the true interval may be wider than the one shown, never narrower. Does not cover what an attacker knows beyond
     `prior` (nothing given: no cell is negative, unless contributions are), nor tables over the same records that are
-    not part of `cells`.
+    neither part of `cells` nor given as `previous` when it was made. Differences of published cells that the rules
+    found sensitive (`apply_rules`), and what earlier releases suppressed, are judged like suppressed cells:
+    `Audit.unpublished`.
 
     Many cells are proved by each linear program; one more for each that fails, several where respondents attack.
 
@@ -75,6 +78,21 @@ def audit(
     clock = Clock(seconds, ctx or Context(seed=0, step="audit"))
     belief = Prior.of(cells, prior)
     _check_attacker(attacker, coalition)
+    whole = widened(cells)
+    if whole is not cells:
+        belief = widened_prior(belief, len(whole) - len(cells))
+        found = audit(
+            whole,
+            prior=belief,
+            rules=rules,
+            attacker=attacker,
+            coalition=coalition,
+            which=which,
+            exact=exact,
+            seconds=seconds,
+            ctx=ctx,
+        )
+        return told_apart(found, cells)
     if not isinstance(attacker, str):
         from discretion.tables.audit_contributors import one_coalition
 

@@ -91,7 +91,9 @@ def publish(
 
 def _unprotected(cells: Cells, audit: Any) -> str:
     """Say why a table is not known to be protected; empty where it is, or has no sensitive cell."""
-    if not cells.primary.any():
+    from discretion.tables.widened import at_stake
+
+    if not at_stake(cells):
         return ""
     if audit is None and cells.status.released is not None:
         return "Its values were changed and no audit was given (`audit=`)"

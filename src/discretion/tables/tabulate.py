@@ -16,6 +16,7 @@ from discretion.tables.build import cells_of
 from discretion.tables.cells import Cells
 from discretion.tables.contributions import Contributions, Weights, build
 from discretion.tables.dimensions import Dimension
+from discretion.tables.previous import Previous, beside
 
 MISSING = "(missing)"
 """The code of records whose classifying value is missing."""
@@ -41,6 +42,7 @@ def tabulate(
     requests: Sequence[Any] | str | None = None,
     record_key: str | None = None,
     weights: Weights = "contributions",
+    previous: Sequence[Cells | Previous] = (),
 ) -> Cells:
     """Count records, or add up response variables, by classifying variables, with all totals.
 
@@ -56,7 +58,9 @@ def tabulate(
     contributions are kept, for the rules. Records without a classifying value are a category of their own, left out, or
     an error; a missing response is no contribution. `empty="keep"` also lists cells without records. `waivers` and
     `requests` name respondents (or a true/false column) that waived or asked for protection. `record_key` names a
-    column of random numbers in [0, 1) for cell keys.
+    column of random numbers in [0, 1) for cell keys. `previous` are tables that went out earlier (as `suppress` left
+    them, of the same records; `Previous.matched` takes those of another delivery): readers have them too, so that
+    rules, suppression and audit take them into account.
 
     Time O(n log n + cells·variables), memory linear in records and non-empty cells (respondents that occur in many
     cells cost one entry per cell they are in).
@@ -84,13 +88,18 @@ def tabulate(
     coded = [_coded(data, name, (hierarchies or {}).get(name), missing) for name in names]
     rows = _classified(coded)
     respondents = _respondents(data, contributor)
-    entries = _entries(data, rows, respondents, value, weight, waivers, requests, record_key)
+    records = _entries(data, rows, respondents, value, weight, waivers, requests, record_key)
     dims = tuple(dim for dim, _ in coded)
     codes = np.column_stack([codes[rows] for _, codes in coded]).astype(np.int32)
-    entries = replace(build(entries, codes, tuple(len(dim) for dim in dims)), weights=weights)
+    entries = replace(build(records, codes, tuple(len(dim) for dim in dims)), weights=weights)
     left_out = len(data) - len(rows)
     notes = (f"{left_out} records without a classifying value were left out",) if left_out else ()
-    return cells_of(entries, dims, tables, top, empty, respondents.ids, notes)
+    cells = cells_of(entries, dims, tables, top, empty, respondents.ids, notes)
+    return (
+        replace(cells, beside=beside(cells, records, codes.astype(np.int64), rows, data, previous))
+        if previous
+        else cells
+    )
 
 
 def _check_options(top: int, missing: str, empty: str, weights: str) -> None:

@@ -58,6 +58,7 @@ def render_table(release: TableRelease, *, internal: bool) -> str:
         tables=[_drawn(cells, k, internal) for k in range(len(cells.tables))],
         lost=_lost_by_level(cells, internal),
         verdicts=release.verdicts if internal else (),
+        differences=differences(release)[:ROWS] if internal else [],
         override=release.override if internal else None,
         rules=[(title_of(rule.kind), settings_of(rule, internal=True)) for rule in plan.rules] if internal else [],
         options=[(name, str(value)) for name, value in plan.protect.options.items()] if internal else [],
@@ -66,6 +67,12 @@ def render_table(release: TableRelease, *, internal: bool) -> str:
         else [],
         holds=release.holds,
     )
+
+
+def differences(release: TableRelease) -> list[tuple[str, str]]:
+    """Give the sums that no table shows and what was found about each."""
+    beside = getattr(release.audit, "unpublished", None)
+    return [] if beside is None else list(zip(beside.labels, beside.bounds.status.tolist(), strict=True))
 
 
 def _drawn(cells: Cells, table: int, internal: bool) -> dict[str, Any]:

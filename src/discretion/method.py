@@ -71,6 +71,8 @@ class Method(Part):
     """Works on rows together; its decision cannot be re-used on new rows."""
     seeded: ClassVar[bool] = True
     """The same seed gives the same result (false for differential privacy)."""
+    private: ClassVar[bool] = False
+    """Promises differential privacy: the public learns nothing else about the original, not even its number of rows."""
     perturbs: ClassVar[bool] = True
     """Publishes values that are not true (as opposed to less detailed ones)."""
     guarantee: ClassVar[str] = ""
@@ -101,6 +103,11 @@ class Method(Part):
     def facts(self, decision: Decision) -> dict[str, Any]:
         """Give what a decision tells besides the rows it names: counts, figures reached. For the journal only."""
         return _without(decision.to_plan(), self.names_rows)
+
+    @property
+    def cost(self) -> Any:
+        """What a private method spends of a budget, as a `Cost` of `privacy.accounting`; None for all others."""
+        return None
 
     @property
     def draws(self) -> bool:

@@ -13,9 +13,10 @@ from discretion.errors import PlanError, QueryRefused
 from discretion.online.column import ColumnSpec
 from discretion.online.dp import mechanisms, sensitivity
 from discretion.online.dp.groups import in_order
-from discretion.online.dp.mechanisms import LARGEST, Additive, Choice, Loss, RandomAnswer, Threshold
+from discretion.online.dp.mechanisms import Additive, Choice, Loss, RandomAnswer, Threshold
 from discretion.online.dp.quantiles import ExtremeValue, Mode, Quantile, scores, value_of_step
 from discretion.online.dp.sensitivity import Sensitivity, Unit
+from discretion.privacy.mechanisms import LARGEST
 
 pytest.importorskip("opendp")
 

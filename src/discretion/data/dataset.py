@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -436,6 +437,16 @@ class Dataset:
             )
             new._changed |= frozenset(merged)
             new._cache = {k: made for k, made in cache.items() if not set(merged) & _columns_of(k)}
+        return new
+
+    def new_rows(self, frame: pl.DataFrame) -> Dataset:
+        """Give new rows that belong to nobody here, with the roles of these columns and in the same frame library."""
+        library = "polars" if self._source is None else self._source.library
+        native = frame if library == "polars" else frame.to_pandas() if library == "pandas" else frame.to_arrow()
+        known = self.schema.only(frame.columns)
+        plain = {name: replace(column, missing_codes=()) for name, column in known.columns.items()}
+        new = Dataset(native, schema=Schema(MappingProxyType(plain)))
+        new.dialect = self.dialect
         return new
 
     def drop(self, columns: Iterable[str]) -> Dataset:

@@ -289,4 +289,3 @@ class RandomAnswer:
         found = sum(answer == category for answer in answers) / len(answers)
         gain = self.truth - other
         return (found - other) / gain, math.sqrt(found * (1 - found) / len(answers)) / gain
-

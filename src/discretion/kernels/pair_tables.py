@@ -64,7 +64,7 @@ def estimate(margins: Sequence[Floats], tables: Mapping[Pair, Floats], margin_sd
 def _average(seen: Sequence[tuple[Floats, float]]) -> Floats:
     """Average estimates with weights inverse to their variances."""
     weights = 1 / np.array([variance for _, variance in seen])
-    return np.tensordot(weights / weights.sum(), np.array([value for value, _ in seen], np.float64), 1)
+    return np.asarray(np.tensordot(weights / weights.sum(), np.array([value for value, _ in seen], np.float64), 1))
 
 
 def to_simplex(values: Floats, total: float) -> Floats:

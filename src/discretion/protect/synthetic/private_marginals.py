@@ -208,7 +208,7 @@ class PrivateMarginals(Method, kind="private-marginals"):
         rows = round(model.size) if self.rows is None else self.rows
         codes = draw(model, rows, rng)
         made = [self.domain[name].decode(name, codes[:, place[name]], rng) for name in data.columns if name in place]
-        return data.new_rows(pl.DataFrame(made))
+        return data.with_new_rows(pl.DataFrame(made), forget=True)
 
     def _check_columns(self, data: Dataset) -> None:
         """Refuse a column without declared values, by its name; reads names and roles only."""

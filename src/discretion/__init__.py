@@ -31,6 +31,7 @@ _NAMES = {
     "Method": "method",
     "Plan": "release.plan",
     "PlanError": "errors",
+    "PrivacyBudget": "release.privacy_budget",
     "PrivacyModel": "model",
     "QueryRefused": "errors",
     "Range": "release.tune_space",

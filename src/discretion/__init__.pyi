@@ -79,6 +79,9 @@ from discretion.release.compare import (
 from discretion.release.plan import (
     Plan as Plan,
 )
+from discretion.release.privacy_budget import (
+    PrivacyBudget as PrivacyBudget,
+)
 from discretion.release.release import (
     Release as Release,
 )
@@ -1306,6 +1309,24 @@ class Precision(_Precision):
         self,
         *,
         columns: Sequence[str] = (),
+    ) -> None: ...
+
+from discretion.protect.synthetic.private_marginals import PrivateMarginals as _PrivateMarginals
+
+class PrivateMarginals(_PrivateMarginals):
+    """Replace all rows by new ones drawn from noisy tables of each column and each pair of columns."""
+
+    def __init__(
+        self,
+        *,
+        epsilon: float,
+        delta: float = 1e-09,
+        domain: Mapping[str, Any],
+        person: str = '',
+        rows_per_person: int = 1,
+        rows: int | None = None,
+        pairs: Sequence[Any] = (),
+        drop: Sequence[str] = (),
     ) -> None: ...
 
 from discretion.risk.identity.probabilistic import ProbabilisticLinkage as _ProbabilisticLinkage

@@ -109,6 +109,9 @@ class Method(Part):
         """What a private method spends of a budget, as a `Cost` of `privacy.accounting`; None for all others."""
         return None
 
+    def ready(self, data: Dataset) -> None:
+        """Raise what is wrong with a private method for this data, before it is paid for; reads no values."""
+
     @property
     def draws(self) -> bool:
         """Tell whether the method may draw at all with these settings."""

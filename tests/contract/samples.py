@@ -102,6 +102,17 @@ OVERRIDES: dict[str, dict[str, object]] = {
     "special-rule": {"detail": {"region": 1}},
 }
 
+OVERRIDES["private-marginals"] = {
+    "epsilon": 2.0,
+    "domain": {
+        "region": {"categories": list("abcd"), "missing": True},
+        "sex": ["f", "m"],
+        "income": {"cuts": [0.0, 10.0, 20.0, 50.0, 200.0], "missing": True},
+        "hours": {"cuts": [0, 60, 120, 180], "missing": True},
+    },
+    "drop": ["name"],
+}
+
 SYNTHETIC: dict[str, dict[str, object]] = {
     "singling-out": {"columns": ["sex", "income", "hours"], "size": 2},
     "linkability": {"first": ["sex", "income"], "second": ["hours"]},
@@ -125,6 +136,7 @@ MISSPELLED: dict[str, dict[str, object]] = {
     "at-household-level": {"method": {"pram": {"columns": ["incme"], "keep_share": 0.5}}},
     "sample": {"by": ["incme"]},
     "reissue-weights": {"by": ["incme"]},
+    "private-marginals": {"drop": ["name", "incme"]},
 }
 """Fields that name a column which does not exist, for methods without `columns`, `column` or `levels`."""
 

@@ -7,7 +7,15 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import numpy as np
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, PlainSerializer, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    PlainSerializer,
+    StrictInt,
+    model_validator,
+)
 
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
@@ -35,7 +43,7 @@ class ColumnDomain(BaseModel):
 
     categories: tuple[Value, ...] = ()
     """the values of a category"""
-    cuts: tuple[int, ...] | tuple[float, ...] | tuple[dt.date, ...] = ()
+    cuts: tuple[StrictInt, ...] | tuple[float, ...] | tuple[dt.date, ...] = ()
     """borders of classes of a number or a date, ascending; values beyond the first and the last count in these"""
     other: Value | None = None
     """one more category, for all values that are not declared; without it a row with such a value is left out"""

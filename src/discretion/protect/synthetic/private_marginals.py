@@ -64,12 +64,13 @@ class PrivateMarginals(Method, kind="private-marginals"):
     >>> import discretion as dc
     >>> people = dc.datasets.census(2000, seed=1)
     >>> step = dc.PrivateMarginals(
-    ...     epsilon=2, delta=1e-6, drop=[name for name in people.columns if name not in ("sex", "age")],
+    ...     epsilon=2, delta=1e-6, person="person_id",
     ...     domain={"sex": ["female", "male"], "age": {"cuts": [0, 20, 40, 60, 80, 100]}},
+    ...     drop=[name for name in people.columns if name not in ("person_id", "sex", "age")],
     ... )
     >>> made = step(people)
     >>> made.columns, abs(len(made) - 2000) < 200, bool(made.frame["age"].is_between(0, 100).all())
-    (('sex', 'age'), True, True)
+    (('age', 'sex'), True, True)
     """
 
     epsilon: float = Field(gt=0, le=100)
@@ -158,11 +159,8 @@ class PrivateMarginals(Method, kind="private-marginals"):
 
     def fit(self, data: Dataset, ctx: Context) -> Decision:
         """Count, and give the counts with noise: the only place that reads values."""
-        self._check_columns(data)
+        self.ready(data)
         margin_noise, pair_noise = self._noise()
-        for noise in (margin_noise, pair_noise):
-            if noise is not None:
-                noise.prepare()
         codes = {name: domain.encode(data, name) for name, domain in self.domain.items()}
         kept = self._bounded(data)
         for place in codes.values():
@@ -210,8 +208,8 @@ class PrivateMarginals(Method, kind="private-marginals"):
         made = [self.domain[name].decode(name, codes[:, place[name]], rng) for name in data.columns if name in place]
         return data.with_new_rows(pl.DataFrame(made), forget=True)
 
-    def _check_columns(self, data: Dataset) -> None:
-        """Refuse a column without declared values, by its name; reads names and roles only."""
+    def ready(self, data: Dataset) -> None:
+        """Refuse a column without declared values, by its name, and noise that cannot be had; reads no values."""
         named = [self.person] if self.person else []
         data.require([*self.domain, *self.drop, *named])
         aside = {*data.having(*_LEFT_OUT), *self.drop, *named}
@@ -224,6 +222,9 @@ class PrivateMarginals(Method, kind="private-marginals"):
                     for name in lacking
                 ]
             )
+        for noise in self._noise():
+            if noise is not None:
+                noise.prepare()
 
     def _bounded(self, data: Dataset) -> Bools:
         """Choose the first rows of every person, as many as may count: which ones depends on that person alone."""

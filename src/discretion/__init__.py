@@ -46,6 +46,7 @@ _NAMES = {
     "Verdict": "model",
     "anonymize": "anonymize.solutions",
     "assess": "release.assess",
+    "combine": "utility.combine",
     "compare": "release.compare",
     "confidential": "part",
     "connect": "online.client",

@@ -119,6 +119,7 @@ SYNTHETIC: dict[str, dict[str, object]] = {
     "inference-risk": {"columns": ["sex", "hours"], "targets": ["income"]},
     "closest-record": {"columns": ["sex", "income", "hours"]},
     "replicated-uniques": {"columns": ["sex", "hours"]},
+    "generator-membership": {"columns": ["sex", "income", "hours"], "shadows": 8},
     "disco": {"columns": ["hours"], "targets": ["sex"]},
 }
 """Attacks with a control group, which `holdout_file` gives."""
@@ -147,7 +148,8 @@ ROLES = {"name": "identifier", "region": "quasi", "sex": "quasi", "income": "sen
 def fields_for(part: type[Part], key_file: str) -> dict[str, object]:
     """Give parameters for a part: its own, or those that its required fields ask for by name."""
     if part.__module__.startswith("discretion.risk.synthetic"):
-        return {**SYNTHETIC[part.kind], "holdout": holdout_file(key_file)}
+        held = {"holdout": holdout_file(key_file)} if "holdout" in part.model_fields else {}
+        return {**SYNTHETIC[part.kind], **held}
     if part.kind in OVERRIDES:
         return dict(OVERRIDES[part.kind])
     chosen = {name: RULES[name] for name, field in part.model_fields.items() if name in RULES and field.is_required()}

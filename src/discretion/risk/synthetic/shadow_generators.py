@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
-from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema
+from pydantic import Field
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
-from discretion.errors import DataError, PlanError
+from discretion.errors import DataError
 from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.measure import Better, Measure, Score, as_percent
-from discretion.method import Method
-from discretion.part import HOLDS_PARTS, Columns, Family, parse
+from discretion.method import AnyMethod, Method
+from discretion.part import Columns, Family
 from discretion.risk.attribute.roc import area, recognized
 from discretion.risk.synthetic.records import Records, by_value, common_columns, encode_together
 from discretion.risk.synthetic.success_rates import wilson
@@ -27,23 +27,6 @@ _MOST_SUBSETS = 24
 _LEARNED_ROWS = 200_000
 _RATES = (0.001, 0.01)
 _EXPOSED = 0.01
-
-
-def _accept(value: Any) -> Method:
-    part = value if isinstance(value, Method) else parse(value, "method")
-    if not isinstance(part, Method):
-        raise PlanError("expected a method that writes synthetic data")
-    return part
-
-
-Generator = Annotated[
-    Any,
-    PlainValidator(_accept),
-    PlainSerializer(lambda method: method.to_plan()),
-    WithJsonSchema({"description": "a method: its kind, or {kind: {fields}}"}),
-    HOLDS_PARTS,
-]
-"""A generator as a field: a Method, its kind, or `{kind: {fields}}`."""
 
 
 class GeneratorMembership(Measure, kind="generator-membership"):
@@ -78,7 +61,7 @@ class GeneratorMembership(Measure, kind="generator-membership"):
     True
     """
 
-    generator: Generator | None = None
+    generator: AnyMethod | None = None
     """the generator to attack; without it the steps that made the release (of data that no step made: as it is)"""
     columns: Columns = ()
     """columns the intruder knows; without it all but identifiers, weights, households and units"""

@@ -108,6 +108,9 @@ from discretion.tables.dimensions import (
 from discretion.tables.tabulate import (
     tabulate as tabulate,
 )
+from discretion.utility.combine import (
+    combine as combine,
+)
 
 __version__: str
 
@@ -577,6 +580,19 @@ class Generalize(_Generalize):
         self,
         *,
         levels: Mapping[str, int],
+    ) -> None: ...
+
+from discretion.risk.synthetic.shadow_generators import GeneratorMembership as _GeneratorMembership
+
+class GeneratorMembership(_GeneratorMembership):
+    """Share of people recognized as members of the data behind a synthetic file, when few others are taken for members."""
+
+    def __init__(
+        self,
+        *,
+        generator: Any | None = None,
+        columns: Sequence[str] = (),
+        shadows: int = 16,
     ) -> None: ...
 
 from discretion.risk.attribute.group_attack import GroupAttack as _GroupAttack

@@ -1,6 +1,7 @@
 """Private synthetic rows, beside counting the same tables.
 
-`python -m benchmarks.synthetic_private FILE` draws the figure of the documentation: total variation of all pairs of the invented census against ε.
+`python -m benchmarks.synthetic_private FILE` draws the figure of the documentation: total variation of all pairs of the
+invented census against ε.
 """
 
 from __future__ import annotations

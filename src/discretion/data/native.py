@@ -115,8 +115,9 @@ def _new_rows(source: Source, frame: pl.DataFrame) -> Any:
 
 def renewed(source: Source, frame: pl.DataFrame) -> Source:
     """Give a source of the same library that holds another frame, and nothing of the one before."""
-    made = {"polars": frame.clone, "pandas": frame.to_pandas, "pyarrow": frame.to_arrow}[source.library]()
-    return Source(source.library, made)
+    if source.library == "polars":
+        return Source("polars", frame.clone())
+    return Source(source.library, frame.to_pandas() if source.library == "pandas" else frame.to_arrow())
 
 
 def _pandas_column(series: pl.Series, before: Any, index: Any) -> Any:

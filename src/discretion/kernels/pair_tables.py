@@ -72,7 +72,7 @@ def to_simplex(values: Floats, total: float) -> Floats:
     ordered = np.sort(values.ravel())[::-1]
     excess = (np.cumsum(ordered) - total) / np.arange(1, ordered.size + 1)
     kept = np.flatnonzero(ordered > excess).max(initial=0)
-    return np.maximum(values - excess[kept], 0.0)
+    return np.asarray(np.maximum(values - excess[kept], 0.0))
 
 
 def shrink(residual: Floats, sd: float) -> Floats:

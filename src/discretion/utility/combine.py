@@ -38,7 +38,7 @@ class Combined:
     @property
     def standard_error(self) -> float | Floats:
         """The square root of the variance."""
-        return np.sqrt(self.variance)  # type: ignore[no-any-return]
+        return np.sqrt(self.variance)
 
 
 def combine(

@@ -75,7 +75,8 @@ class GeneratorMembership(Measure, kind="generator-membership"):
 
     def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:
         """Run the generator on halves, learn from some runs, attack the others."""
-        steps = (self.generator,) if self.generator is not None else released.steps
+        made = released.steps if self.generator is None else (self.generator,)
+        steps = [step for step in made if isinstance(step, Method)]
         named = common_columns(self.columns, "compare", [original, released], self.kind)
         order = by_value(encode_together([original, original], named, self.kind).tables[0])
         known = original.take(order)
@@ -136,7 +137,7 @@ def _people(data: Dataset) -> Ints:
     named = (*data.having("unit"), *data.having("household"))
     if not named:
         return np.arange(len(data))
-    return np.unique(data.codes(named[0]).codes, return_inverse=True)[1].astype(np.int64)
+    return np.asarray(np.unique(data.codes(named[0]).codes, return_inverse=True)[1], np.int64)
 
 
 def _rates(members: Floats, others: Floats) -> dict[str, Any]:

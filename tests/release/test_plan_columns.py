@@ -270,6 +270,7 @@ def test_every_field_with_text_is_known_to_name_columns_or_not() -> None:
         (dc.GroupCategories(column="a", groups={"x": ["y"]}), {"a"}),
         (dc.LogLinearRisk(columns=["a", "b"], interactions=[["a", "c"]], share=0.1), {"a", "b", "c"}),
         (dc.DistanceLinkage(columns=["a"], intruder={"schema": {"theirs": "b"}}), {"a", "b"}),
+        (dc.PrivateMarginals(epsilon=1, domain={"a": ["x"], "b": ["x"]}, pairs=[["a", "b"]], drop="c"), set("abc")),
         (dc.IntervalRisk(), set()),
     ],
 )

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 ONE_COLUMN = ("column", "target", "household", "weight", "sort_by", "id", "person")
 """Fields whose value is the name of one column."""
-BY_COLUMN = ("levels", "importance", "linked", "lower", "upper", "matrix", "answers", "weights")
+BY_COLUMN = ("levels", "importance", "linked", "lower", "upper", "matrix", "answers", "weights", "domain")
 """Fields that are mappings from columns."""
 TO_COLUMN = ("names",)
 """Fields that are mappings to columns."""

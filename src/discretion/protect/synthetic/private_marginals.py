@@ -86,7 +86,7 @@ class PrivateMarginals(Method, kind="private-marginals"):
     """rows of a person that count: the first ones; the noise grows with it"""
     rows: int | None = Field(None, ge=0)
     """number of rows to write, if you want a fixed one; without it the noisy number of rows"""
-    pairs: tuple[tuple[str, str], ...] = ()
+    pairs: tuple[Columns, ...] = ()
     """pairs of columns that get a table, chosen without looking at the data; without it all, see above"""
     drop: Columns = ()
     """columns that are not published and therefore need no domain"""
@@ -107,7 +107,8 @@ class PrivateMarginals(Method, kind="private-marginals"):
         for pair in self.pairs:
             if lacking := [name for name in pair if name not in known]:
                 raise ValueError(f"pairs: {unknown('column', lacking[0], known)}")
-        if any(a == b for a, b in self.pairs) or len({frozenset(p) for p in self.pairs}) < len(self.pairs):
+        different = {frozenset(pair) for pair in self.pairs}
+        if any(len(pair) != 2 for pair in (*self.pairs, *different)) or len(different) < len(self.pairs):
             raise ValueError("pairs: each pair is two different columns, and stands once")
         cells = sum(self.domain[a].size * self.domain[b].size for a, b in self._pairs)
         if cells > _MOST_CELLS:
@@ -133,7 +134,7 @@ class PrivateMarginals(Method, kind="private-marginals"):
     @property
     def _pairs(self) -> tuple[tuple[str, str], ...]:
         if self.pairs:
-            return self.pairs
+            return tuple((a, b) for a, b in self.pairs)
         names = [*self.domain]
         found = list(combinations(range(len(names)), 2))
         if len(names) > _ALL_PAIRS:

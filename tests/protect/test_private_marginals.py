@@ -347,6 +347,11 @@ def test_a_private_step_comes_before_steps_that_learn_from_the_data() -> None:
     assert len(study.apply(private).apply(dc.Mdav(columns=["age"], k=3)).steps) == 2
 
 
+def test_households_are_a_unit_of_their_own_and_not_a_wrapper() -> None:
+    with pytest.raises(dc.PlanError, match="protects households by itself"):
+        dc.AtHouseholdLevel(method=dc.PrivateMarginals(epsilon=1, domain=DOMAIN))
+
+
 # --- quality ----------------------------------------------------------------------------------------------------------
 
 

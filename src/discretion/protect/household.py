@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import model_validator
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
@@ -62,6 +63,15 @@ class AtHouseholdLevel(Method, kind="at-household-level"):
     """the method to apply: its kind with its fields, for example {pram: {columns: [region], keep_share: 0.7}}"""
     household: str = ""
     """column that tells the households apart; without it, the column with the role household"""
+
+    @model_validator(mode="after")
+    def _writes_no_new_rows(self) -> Self:
+        if self.method.private:
+            raise ValueError(
+                f"{self.method.kind} protects households by itself, where a column has the role household; its rows "
+                "belong to nobody"
+            )
+        return self
 
     @property
     def by_group(self) -> bool:  # type: ignore[override]

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from discretion.errors import DataError
+from discretion.errors import DataError, need
 
 if TYPE_CHECKING:
     import numpy as np
@@ -101,8 +101,7 @@ def _new_rows(source: Source, frame: pl.DataFrame) -> Any:
         return frame
     if source.library == "pyarrow":
         return _to_pyarrow(source.frame, frame, None, frozenset(frame.columns))
-    import pandas as pd
-
+    pd = need("pandas", "a pandas frame", "io")
     places = {str(label): place for place, label in enumerate(source.frame.columns)}
     index = pd.RangeIndex(frame.height)
     columns = {}

@@ -79,6 +79,9 @@ from discretion.release.compare import (
 from discretion.release.plan import (
     Plan as Plan,
 )
+from discretion.release.privacy_budget import (
+    PrivacyBudget as PrivacyBudget,
+)
 from discretion.release.release import (
     Release as Release,
 )
@@ -104,6 +107,9 @@ from discretion.tables.dimensions import (
 )
 from discretion.tables.tabulate import (
     tabulate as tabulate,
+)
+from discretion.utility.combine import (
+    combine as combine,
 )
 
 __version__: str
@@ -601,6 +607,19 @@ class Generalize(_Generalize):
         self,
         *,
         levels: Mapping[str, int],
+    ) -> None: ...
+
+from discretion.risk.synthetic.shadow_generators import GeneratorMembership as _GeneratorMembership
+
+class GeneratorMembership(_GeneratorMembership):
+    """Share of people recognized as members of the data behind a synthetic file, when few others are taken for members."""
+
+    def __init__(
+        self,
+        *,
+        generator: Any | None = None,
+        columns: Sequence[str] = (),
+        shadows: int = 16,
     ) -> None: ...
 
 from discretion.risk.attribute.group_attack import GroupAttack as _GroupAttack
@@ -1394,6 +1413,24 @@ class Precision(_Precision):
         self,
         *,
         columns: Sequence[str] = (),
+    ) -> None: ...
+
+from discretion.protect.synthetic.private_marginals import PrivateMarginals as _PrivateMarginals
+
+class PrivateMarginals(_PrivateMarginals):
+    """Replace all rows by new ones drawn from noisy tables of each column and each pair of columns."""
+
+    def __init__(
+        self,
+        *,
+        epsilon: float,
+        delta: float = 1e-09,
+        domain: Mapping[str, Any],
+        person: str = '',
+        rows_per_person: int = 1,
+        rows: int | None = None,
+        pairs: Sequence[Any] = (),
+        drop: Sequence[str] = (),
     ) -> None: ...
 
 from discretion.risk.identity.probabilistic import ProbabilisticLinkage as _ProbabilisticLinkage

@@ -153,6 +153,8 @@ def align(original: Dataset, released: Dataset, who: str = "measure") -> tuple[D
     """Restrict the original to the records of the release, in its order; data from outside is matched first."""
     if released is original:
         return original, released
+    if released.has_new_rows:
+        raise DataError(f"{who}: the rows of the release are synthetic and belong to nobody; nothing can be matched")
     if released.origin is not original.origin:
         found = match_rows(original, released, who)
         if found.by == "position":

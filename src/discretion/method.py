@@ -8,7 +8,9 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
 from discretion.context import Context, Progress, ignore_progress, keyed_hash, new_seed
 from discretion.data.dataset import Dataset
@@ -16,7 +18,7 @@ from discretion.data.fingerprint import fingerprint
 from discretion.data.households import Households, at_household_level, find_households, one_per_household
 from discretion.data.schema import Schema
 from discretion.errors import DataError, Infeasible, PlanError
-from discretion.part import Columns, Family, Part
+from discretion.part import HOLDS_PARTS, Columns, Family, Part, parse
 
 _DIGITS = 9
 """Digits of a decision's numbers that decide what is drawn."""
@@ -71,6 +73,8 @@ class Method(Part):
     """Works on rows together; its decision cannot be re-used on new rows."""
     seeded: ClassVar[bool] = True
     """The same seed gives the same result (false for differential privacy)."""
+    private: ClassVar[bool] = False
+    """Promises differential privacy: the public learns nothing else about the original, not even its number of rows."""
     perturbs: ClassVar[bool] = True
     """Publishes values that are not true (as opposed to less detailed ones)."""
     guarantee: ClassVar[str] = ""
@@ -101,6 +105,14 @@ class Method(Part):
     def facts(self, decision: Decision) -> dict[str, Any]:
         """Give what a decision tells besides the rows it names: counts, figures reached. For the journal only."""
         return _without(decision.to_plan(), self.names_rows)
+
+    @property
+    def cost(self) -> Any:
+        """What a private method spends of a budget, as a `Cost` of `privacy.accounting`; None for all others."""
+        return None
+
+    def ready(self, data: Dataset) -> None:
+        """Raise what is wrong with a private method for this data, before it is paid for; reads no values."""
 
     @property
     def draws(self) -> bool:
@@ -166,6 +178,23 @@ def _without(values: Mapping[str, Any], names: Container[str]) -> dict[str, Any]
     if "households" in kept:
         kept["households"] = _without(kept["households"], names)
     return kept
+
+
+def _accept(value: Any) -> Method:
+    part = value if isinstance(value, Method) else parse(value, "method")
+    if not isinstance(part, Method):
+        raise PlanError("expected a method")
+    return part
+
+
+AnyMethod = Annotated[
+    Any,
+    PlainValidator(_accept),
+    PlainSerializer(lambda method: method.to_plan()),
+    WithJsonSchema({"description": "a method: its kind, or {kind: {fields}}"}),
+    HOLDS_PARTS,
+]
+"""A method as a field: a Method, its kind, or `{kind: {fields}}`."""
 
 
 class StratifiedMethod(Method):

@@ -108,12 +108,24 @@ OVERRIDES: dict[str, dict[str, object]] = {
     "narrow-range": {"column": "region"},
 }
 
+OVERRIDES["private-marginals"] = {
+    "epsilon": 2.0,
+    "domain": {
+        "region": {"categories": list("abcd"), "missing": True},
+        "sex": ["f", "m"],
+        "income": {"cuts": [0.0, 10.0, 20.0, 50.0, 200.0], "missing": True},
+        "hours": {"cuts": [0, 60, 120, 180], "missing": True},
+    },
+    "drop": ["name"],
+}
+
 SYNTHETIC: dict[str, dict[str, object]] = {
     "singling-out": {"columns": ["sex", "income", "hours"], "size": 2},
     "linkability": {"first": ["sex", "income"], "second": ["hours"]},
     "inference-risk": {"columns": ["sex", "hours"], "targets": ["income"]},
     "closest-record": {"columns": ["sex", "income", "hours"]},
     "replicated-uniques": {"columns": ["sex", "hours"]},
+    "generator-membership": {"columns": ["sex", "income", "hours"], "shadows": 8},
     "disco": {"columns": ["hours"], "targets": ["sex"]},
 }
 """Attacks with a control group, which `holdout_file` gives."""
@@ -131,6 +143,7 @@ MISSPELLED: dict[str, dict[str, object]] = {
     "at-household-level": {"method": {"pram": {"columns": ["incme"], "keep_share": 0.5}}},
     "sample": {"by": ["incme"]},
     "reissue-weights": {"by": ["incme"]},
+    "private-marginals": {"drop": ["name", "incme"]},
 }
 """Fields that name a column which does not exist, for methods without `columns`, `column` or `levels`."""
 
@@ -141,7 +154,8 @@ ROLES = {"name": "identifier", "region": "quasi", "sex": "quasi", "income": "sen
 def fields_for(part: type[Part], key_file: str) -> dict[str, object]:
     """Give parameters for a part: its own, or those that its required fields ask for by name."""
     if part.__module__.startswith("discretion.risk.synthetic"):
-        return {**SYNTHETIC[part.kind], "holdout": holdout_file(key_file)}
+        held = {"holdout": holdout_file(key_file)} if "holdout" in part.model_fields else {}
+        return {**SYNTHETIC[part.kind], **held}
     if part.kind in OVERRIDES:
         return dict(OVERRIDES[part.kind])
     chosen = {name: RULES[name] for name, field in part.model_fields.items() if name in RULES and field.is_required()}

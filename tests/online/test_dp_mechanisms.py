@@ -13,9 +13,11 @@ from discretion.errors import PlanError, QueryRefused
 from discretion.online.column import ColumnSpec
 from discretion.online.dp import mechanisms, sensitivity
 from discretion.online.dp.groups import in_order
-from discretion.online.dp.mechanisms import LARGEST, Additive, Choice, Loss, RandomAnswer, Threshold
+from discretion.online.dp.mechanisms import Additive, Choice, Loss, RandomAnswer, Threshold
 from discretion.online.dp.quantiles import ExtremeValue, Mode, Quantile, scores, value_of_step
 from discretion.online.dp.sensitivity import Sensitivity, Unit
+from discretion.privacy import mechanisms as shared
+from discretion.privacy.mechanisms import LARGEST
 
 pytest.importorskip("opendp")
 
@@ -62,16 +64,27 @@ def test_the_variance_of_laplace_noise() -> None:
 def test_the_library_never_charges_more_than_was_allowed(units: int, step: int, measure: str) -> None:
     sizes = Sensitivity(1, step, step * step, step, "")
     loss = Loss.micro_epsilon(units) if measure == "epsilon" else Loss.nano_rho(units * 1000)
-    found = Additive(sizes, loss)
-    assert found._measurement is not None
-    spent = found._measurement.map(step if measure == "epsilon" else float(step))
+    spends: list[float] = []
+    told = mechanisms.checked
+
+    def listen(made: object, spent: float, allowed: Fraction) -> object:
+        spends.append(spent)
+        return told(made, spent, allowed)
+
+    with pytest.MonkeyPatch.context() as patch:
+        for room in (mechanisms, shared):
+            patch.setattr(room, "checked", listen)
+        Additive(sizes, loss).prepare()
+    (spent,) = spends
     assert loss.amount * Fraction(999_999, 10**6) <= Fraction(spent) <= loss.amount
 
 
 def test_a_mechanism_that_costs_too_much_is_never_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mechanisms, "_above", lambda value: value / 2)
-    with pytest.raises(PlanError, match="nothing was drawn"):
-        Additive(ONE, Loss.micro_epsilon(1_000_000)).release([1])
+    for room in (mechanisms, shared):
+        monkeypatch.setattr(room, "scale_above", lambda value: value / 2)
+    for loss in (Loss.micro_epsilon(1_000_000), Loss.nano_rho(1_000_000)):
+        with pytest.raises(PlanError, match="nothing was drawn"):
+            Additive(ONE, loss).release([1])
 
 
 def test_huge_figures_and_huge_noise_do_not_wrap_around() -> None:

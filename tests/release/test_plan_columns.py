@@ -238,7 +238,7 @@ tune:
 
 # --- which fields name columns -----------------------------------------------------------------------------------
 
-NO_COLUMN = {"key_file", "frequency", "label", "at", "labels", "groups"}
+NO_COLUMN = {"key_file", "frequency", "label", "at", "labels", "groups", "result"}
 """fields with text that name no column of the data"""
 
 
@@ -270,6 +270,8 @@ def test_every_field_with_text_is_known_to_name_columns_or_not() -> None:
         (dc.GroupCategories(column="a", groups={"x": ["y"]}), {"a"}),
         (dc.LogLinearRisk(columns=["a", "b"], interactions=[["a", "c"]], share=0.1), {"a", "b", "c"}),
         (dc.DistanceLinkage(columns=["a"], intruder={"schema": {"theirs": "b"}}), {"a", "b"}),
+        (dc.PrivateMarginals(epsilon=1, domain={"a": ["x"], "b": ["x"]}, pairs=[["a", "b"]], drop="c"), set("abc")),
+        (dc.IntegralPrivacy(result="mean", columns=["a"], grid={"*": 1, "b": 2}), {"a", "b"}),
         (dc.IntervalRisk(), set()),
     ],
 )

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from discretion.data.dataset import Dataset
     from discretion.part import Part
 
+_LEDGER = "privacy budget that pays for it: {path: FILE, table: NAME, epsilon: NUMBER, delta: NUMBER}"
 _SCALARS = (str, int, float, bool, type(None))
 
 
@@ -83,6 +84,8 @@ class LazyMethodCommand(click.Command):
         own = [_option(name, field) for name, field in part.model_fields.items()]
         taken = {flag for option in own for flag in option.opts}
         others = reversed(getattr(decorated, "__click_params__", shell.params))
+        if getattr(part, "private", False):
+            own.append(click.Option(["--ledger"], metavar="YAML", help=_LEDGER))
         self.params += [*own, *(option for option in others if not taken & set(option.opts))]
         self._loaded = True
 
@@ -287,6 +290,12 @@ def _run(kind: str, options: dict[str, Any]) -> None:
     data = read_with(source, schema, reading, quiet)
     if not isinstance(method, Method):
         raise click.UsageError(f"{kind} is not a method")
+    if options.get("ledger"):
+        from discretion.release.plan import Plan
+
+        budget = Plan.from_dict({"ledger": structured(options["ledger"], "--ledger")}).budget
+        if budget is not None:
+            budget.charge(method, data)
     with progress_bar(quiet) as progress:
         ran = method.run(data, Context(seed, kind, progress))
     released, drawn = ran.data, {} if ran.drawn is None else {kind: ran.drawn}

@@ -14,7 +14,7 @@ from discretion.data.codes import Classes, ColumnCodes, Missing, count_few, enco
 from discretion.data.finite import check_finite
 from discretion.data.hierarchy import Levels, MaskingHierarchy, canonical
 from discretion.data.infer import not_numbers
-from discretion.data.native import Source, give_back, take_in
+from discretion.data.native import Source, give_back, renewed, take_in
 from discretion.data.schema import Role, Schema, Type
 from discretion.display import table
 from discretion.errors import DataError, PlanError, unknown
@@ -132,8 +132,13 @@ class Dataset:
 
     @property
     def row_ids(self) -> NDArray[np.int64]:
-        """For each row its position in the data it came from."""
+        """For each row its position in the data it came from; −1 for a row that was made up and belongs to nobody."""
         return np.arange(len(self)) if self._rows is None else self._rows
+
+    @property
+    def has_new_rows(self) -> bool:
+        """Whether rows were made up, so that nothing tells which belongs to whom."""
+        return self._rows is not None and bool((self._rows < 0).any())
 
     def head(self, rows: int = 5) -> Any:
         """Give the first rows, in the frame library the data came in: private, for the owner of the data to look at.
@@ -478,6 +483,20 @@ class Dataset:
             {name: _stack_levels(name, parts, order) for name in {name for part in parts for name in part.levels}}
         )
         new.lost_records = like.lost_records + sum(part.lost_records - like.lost_records for part in parts)
+        return new
+
+    def with_new_rows(self, frame: pl.DataFrame, *, forget: bool = False) -> Dataset:
+        """Give data with made-up rows instead of these: the same columns or fewer, and no row belongs to anybody.
+
+        `forget`: not even the types of these columns are kept, which a value of one person may have decided.
+        """
+        new = self._derive(frame, frame.columns, {})
+        new._rows = np.full(frame.height, -1, dtype=np.int64)
+        new._masks = MappingProxyType({})
+        new.levels = MappingProxyType({name: level for name, level in self.levels.items() if name in frame.columns})
+        new.lost_records = 0
+        if forget and self._source is not None:
+            new._source = renewed(self._source, frame)
         return new
 
     def with_schema(self, schema: Schema) -> Dataset:

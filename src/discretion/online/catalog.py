@@ -89,10 +89,14 @@ class TableSpec(Declared):
     """δ that belongs to the table's ε"""
     description: str = ""
     """what the table holds, for analysts"""
+    synthetic: Annotated[Mapping[str, Any], AfterValidator(MappingProxyType), PlainSerializer(dict)] | None = None
+    """a private generator, `{kind: {fields}}`, whose files users of mode dp may have, paid from their budgets"""
 
     @model_validator(mode="after")
     def _fits(self) -> TableSpec:
         problems = []
+        if self.synthetic is not None and len(self.synthetic) != 1:
+            problems.append("`synthetic` is one generator: {kind: {fields}}")
         if self.person is None and self.rows_per_person != 1:
             problems.append("`rows_per_person` needs `person`: without it one row is one person")
         folded = [name.casefold() for name in self.visible]

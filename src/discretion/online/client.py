@@ -103,6 +103,11 @@ class Connection:
         """Give cost and expected error of an answer without spending anything."""
         return self._understood(Estimate.from_json, self._post("/dry-run", question, epsilon))
 
+    def synthetic(self, table: str, *, epsilon: float | None = None) -> Answer:
+        """Give a synthetic file of a table (`frame`), paid from the budget; the same file again costs nothing."""
+        wish = {"table": table} if epsilon is None else {"table": table, "epsilon": epsilon}
+        return self._understood(Answer.from_json, self._send("POST", "/synthetic", json=wish))
+
     def budget(self, user: str | None = None) -> pl.DataFrame:
         """Give one row per table: budget, spent, left."""
         import polars as pl
@@ -158,7 +163,7 @@ class Connection:
         except (httpx.ReadTimeout, httpx.ReadError, httpx.RemoteProtocolError) as error:
             slow = f"within {self._seconds:g} seconds (`timeout` waits longer)"
             words = f"{self.url} did not answer {slow if isinstance(error, httpx.ReadTimeout) else 'to the end'}"
-            raise ServiceError(words + (_MAYBE if path == "/query" else "")) from None
+            raise ServiceError(words + (_MAYBE if path in ("/query", "/synthetic") else "")) from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise ServiceError(f"{self.url} cannot be reached: {_words(error)}") from None
         except (ValueError, RecursionError):

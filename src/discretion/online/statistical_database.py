@@ -12,6 +12,8 @@ from discretion.errors import PlanError, QueryRefused
 from discretion.online.admit import admit
 from discretion.online.answering.locks import Turns
 from discretion.online.answering.mode import Wish
+from discretion.online.answering.private import PrivateMode
+from discretion.online.answering.synthetic import NOTE, SyntheticFile
 from discretion.online.answering.table_desk import TableDesk, check_budgets, check_people
 from discretion.online.answers import Answer
 from discretion.online.backend import Limits, open_backend
@@ -113,6 +115,9 @@ class StatisticalDatabase:
         given = {"columns": columns, "policy": policy, "users": users, **options}
         self.spec, frames = _declared(source, given, table, ledger, data)
         check_budgets(self.spec)
+        for declared in self.spec.tables.values():
+            if declared.synthetic is not None:
+                SyntheticFile.of(declared, None, 1e-6)
         server = self.spec.server
         limits = Limits(server.query_seconds, server.memory, server.threads, server.max_groups)
         self._turns = Turns()
@@ -201,6 +206,22 @@ class StatisticalDatabase:
         name = self._user(user)
         query = self.read(question, user=name)
         return self._desks[query.table].mode(name).dry_run(query, name, Wish(epsilon, error, records))
+
+    def synthetic(self, table: str, *, user: str | None = None, epsilon: float | None = None) -> Answer:
+        """Give a synthetic file of a table, paid from the budget of its user; the same file again costs nothing.
+
+        The owner declares the generator (`synthetic` of the table) and with it the usual ε. The answer's `frame` holds
+        the rows; they belong to nobody. For users of mode dp with a δ.
+        """
+        name = self._user(user)
+        self.spec.table_for(name, table)
+        desk = self._desks[table]
+        mode = desk.mode(name)
+        if not isinstance(mode, PrivateMode):
+            raise QueryRefused("synthetic files are for users whose answers are differentially private")
+        with self._turns.take((name, table, NOTE)), desk.growth.reading():
+            rows, cost, cached = mode.synthetic(name, epsilon)
+        return Answer(rows, mode.name, cost=cost, remaining=mode.remaining(name), cached=cached, notes=(NOTE,))
 
     def budget(self, user: str | None = None) -> list[TableBudget]:
         """Give for each table that a user may ask what may be spent and what was spent."""

@@ -96,7 +96,7 @@ class IntegralPrivacy(PrivacyModel, kind="integral-privacy"):
     """what a model predicts"""
     grid: FrozenMapping[str, float] = Field({}, validate_default=True)
     """steps to which results are rounded: by column for figures, cut points and coefficients (the target's for
-    predictions and the intercept); `"*"`: for all that are not named"""
+    predictions and the intercept, that of the first column for a correlation); `"*"`: for all that are not named"""
     points: FrozenMapping[str, tuple[str | float, ...]] = Field({}, validate_default=True)
     """values of each feature, all combined, at which the predictions of a model are compared and would be released"""
     samples: int = Field(1000, ge=20, le=1_000_000)
@@ -280,9 +280,10 @@ class _Figures:
         self.x = data.numbers(part.columns)
         self.order = content_order([Numbers(column) for column in self.x.T])
         self.compute = STATISTICS[str(part.result)]
-        pairs = [f"{a}, {b}" for i, a in enumerate(part.columns) for b in part.columns[i + 1 :]]
-        self.names = pairs if part.result == "correlation" else list(part.columns)
-        self.steps = np.array([_step(part.grid, name, part.kind) for name in self.names])
+        pairs = [(a, f"{a}, {b}") for i, a in enumerate(part.columns) for b in part.columns[i + 1 :]]
+        named = pairs if part.result == "correlation" else [(name, name) for name in part.columns]
+        self.names = [name for _, name in named]
+        self.steps = np.array([_step(part.grid, first, part.kind) for first, _ in named])
         if empty := [name for name in part.columns if data.count_missing(name) == len(data)]:
             raise DataError(f"{part.kind}: {empty[0]!r} has no values")
 

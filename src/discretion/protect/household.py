@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import MappingProxyType
-from typing import Annotated, Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
+from pydantic import model_validator
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.data.households import Households, at_household_level, find_households, one_per_household
 from discretion.errors import DataError, PlanError
-from discretion.method import Decision, Method
-from discretion.part import HOLDS_PARTS, confidential, parse
+from discretion.method import AnyMethod, Decision, Method
+from discretion.part import confidential
 from discretion.protect.sample import Sample
 
 
@@ -33,23 +33,6 @@ def as_pairs(partner: NDArray[np.int64]) -> list[list[int]]:
     """Write who exchanges with whom as two lists, each pair once."""
     first = np.flatnonzero(partner > np.arange(len(partner)))
     return [first.tolist(), partner[first].tolist()]
-
-
-def _accept(value: Any) -> Method:
-    part = value if isinstance(value, Method) else parse(value, "method")
-    if not isinstance(part, Method):
-        raise PlanError("expected a method")
-    return part
-
-
-AnyMethod = Annotated[
-    Any,
-    PlainValidator(_accept),
-    PlainSerializer(lambda method: method.to_plan()),
-    WithJsonSchema({"description": "a method: its kind, or {kind: {fields}}"}),
-    HOLDS_PARTS,
-]
-"""A method as a field: a Method, its kind, or `{kind: {fields}}`."""
 
 
 class AtHouseholdLevel(Method, kind="at-household-level"):
@@ -80,6 +63,15 @@ class AtHouseholdLevel(Method, kind="at-household-level"):
     """the method to apply: its kind with its fields, for example {pram: {columns: [region], keep_share: 0.7}}"""
     household: str = ""
     """column that tells the households apart; without it, the column with the role household"""
+
+    @model_validator(mode="after")
+    def _writes_no_new_rows(self) -> Self:
+        if self.method.private:
+            raise ValueError(
+                f"{self.method.kind} protects households by itself, where a column has the role household; its rows "
+                "belong to nobody"
+            )
+        return self
 
     @property
     def by_group(self) -> bool:  # type: ignore[override]

@@ -90,11 +90,13 @@ class PublicFigures:
 def public_figures(release: Release, measured: Measured) -> PublicFigures | None:
     """Give a measure's figures as far as they are public; None where the figure itself would give a parameter away.
 
+    Of a differentially private release no figure is public that compares it with the original: no budget covers it.
+
     A figure on columns that a step changed with a withheld strength is rounded to one digit, the chance level with it:
     from the exact error (or risk) of noise or swapping its strength could be computed. `publish: true` on the measure
     shows it all.
     """
-    if not measured.is_public:
+    if not measured.is_public or (release.is_private and not measured.publish):
         return None
     after = measured.after
     before = measured.before.value if measured.before else None
@@ -173,6 +175,8 @@ def columns(release: Release) -> list[dict[str, Any]]:
 def changed_columns(before: Dataset, after: Dataset) -> set[str]:
     """Name the columns that differ between two states of the data, dropped ones included."""
     gone = set(before.columns) - set(after.columns)
+    if after.has_new_rows and not before.has_new_rows:
+        return {*before.columns}
     if len(before) != len(after):
         before, after = align(before, after)
     kept = [name for name in after.columns if name in before.columns]

@@ -70,7 +70,7 @@ def write_journal(release: Release, folder: Path, published: Path, digest: str) 
 def write_order(path: Path, original: Dataset, released: Dataset) -> None:
     """Write for each released row its place in the original, from 0 on (−1: none), as int64 in NumPy's format."""
     rows = np.full(len(released), -1, dtype=np.int64)
-    if released.origin is original.origin:
+    if released.origin is original.origin and not released.has_new_rows:
         by_id = np.argsort(original.row_ids, kind="stable")
         place = np.searchsorted(original.row_ids[by_id], released.row_ids)
         rows = by_id[place].astype(np.int64, copy=False)
@@ -130,7 +130,7 @@ def _step(done: Done) -> dict[str, Any]:
         content["fresh_noise"] = "drawn anew in every run: the same plan and seed give other bytes"
     if done.earlier:
         content["earlier"] = "carried out by the release that this one was made from"
-    facts = method.facts(done.decision) if method.by_group else {}
+    facts = method.facts(done.decision) if method.by_group or method.private else {}
     return {**content, **({"facts": facts} if facts else {})}
 
 

@@ -16,6 +16,7 @@ from discretion.model import PrivacyModel
 from discretion.part import Part
 from discretion.release.part_paths import map_file, map_paths, resolve_path
 from discretion.release.plan_file import Origin, PlanText, as_text, read_plan_file, write_plan_file
+from discretion.release.privacy_budget import PrivacyBudget
 
 if TYPE_CHECKING:
     from discretion.data.dataset import Dataset
@@ -141,6 +142,8 @@ class Plan:
     """the release that this one makes coarser: its `journal` folder, and its public `folder` where that was moved"""
     previous: tuple[Mapping[str, str | Path], ...] = ()
     """earlier releases of the same people, named in the same way"""
+    budget: PrivacyBudget | None = None
+    """the privacy budget from which private steps are paid, and the ledger that counts it (`ledger:`)"""
     tune: Mapping[str, Any] = field(default_factory=dict)
     """what `discretion tune` explores, as the plan writes it"""
     text: PlanText = field(default_factory=lambda: PlanText({}), repr=False, compare=False)
@@ -191,6 +194,7 @@ class Plan:
             "from": _place(self.made_from),
             "previous": [_place(one) for one in self.previous],
             "knows_method": None if self.knows_method else False,
+            "ledger": None if self.budget is None else self.budget.to_plan(),
             "tune": dict(self.tune),
         }
         return {key: value for key, value in content.items() if value not in (None, "", {}, [])}

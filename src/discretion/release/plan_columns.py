@@ -24,7 +24,19 @@ if TYPE_CHECKING:
 
 ONE_COLUMN = ("column", "target", "household", "weight", "sort_by", "id", "person")
 """Fields whose value is the name of one column."""
-BY_COLUMN = ("levels", "importance", "linked", "lower", "upper", "matrix", "answers", "weights")
+BY_COLUMN = (
+    "levels",
+    "importance",
+    "linked",
+    "lower",
+    "upper",
+    "matrix",
+    "answers",
+    "weights",
+    "domain",
+    "grid",
+    "points",
+)
 """Fields that are mappings from columns."""
 TO_COLUMN = ("names",)
 """Fields that are mappings to columns."""

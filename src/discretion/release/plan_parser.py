@@ -19,12 +19,12 @@ from discretion.release.part_paths import map_file, map_paths, resolve_path
 from discretion.release.plan import OUTPUT_FORMATS, Output, Plan, Requirement, Shown, Step
 from discretion.release.plan_columns import SCHEMA_SECTIONS
 from discretion.release.plan_file import Origin, PlanText
+from discretion.release.privacy_budget import PrivacyBudget
 
 _SECTIONS = (
     "title", "data", "roles", "confirmed", "confirmed_other", "confirmed_telling", "types", "hierarchies",
     "missing_codes", "orders", "steps", "measures", "requirements", "output", "seed_file", "order", "demo", "from",
-    "previous", "knows_method",
-    "tune",
+    "previous", "knows_method", "ledger", "tune",
 )  # fmt: skip
 _DATA_OPTIONS = (
     "path",
@@ -88,6 +88,7 @@ class PlanParser:
             previous=self._each("previous", lambda number, given: self._release(("previous", number), given)),
             knows_method=self._flag("knows_method", True),
             base=self.base,
+            budget=self._budget(),
             tune=self._tune(),
             text=self.text,
         )
@@ -311,6 +312,25 @@ class PlanParser:
         if not isinstance(part, Measure | PrivacyModel):
             return None
         return Requirement(part, publish=options.get("publish", False), origin=Origin(self.text, place), **bounds)
+
+    def _budget(self) -> PrivacyBudget | None:
+        """Read the ledger from which private steps are paid, with the budget that it counts."""
+        given = self.text.content.get("ledger")
+        if given is None:
+            return None
+        known = ("path", "table", "epsilon", "delta", "user")
+        lacking = [key for key in known[:-1] if key not in given] if isinstance(given, Mapping) else known
+        if lacking:
+            self._fault(("ledger",), "expected a mapping with `path`, `table`, `epsilon`, `delta` and perhaps `user`")
+            return None
+        for key in given:
+            if key not in known:
+                self._fault(("ledger", key), unknown("option", str(key), known))
+        fields = {key: given[key] for key in known[1:] if key in given}
+        path = str(given["path"])
+        file = path.removeprefix("sqlite:///")
+        place = path if "://" in file else self._resolve(file)
+        return self._attempt(("ledger",), lambda: PrivacyBudget(place, **fields))
 
     def _tune(self) -> dict[str, Any]:
         from discretion.release.tune_plan import check_section

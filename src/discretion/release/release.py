@@ -103,6 +103,11 @@ class Release:
         return tuple(_notes(self))
 
     @property
+    def is_private(self) -> bool:
+        """Tell whether a step promises differential privacy, so that the public may learn nothing beside its result."""
+        return any(item.step.method.private for item in self.study.done)
+
+    @property
     def without(self) -> tuple[str, ...]:
         """What a release usually has and this one does not: steps, requirements."""
         lacking = {"steps": not self.study.done, "requirements": not self.findings}
@@ -231,6 +236,11 @@ class Release:
 def _notes(release: Release) -> Iterator[str]:
     if "requirements" in release.without:
         yield "Published without requirements: nothing had to hold before publication."
+    if release.is_private:
+        yield (
+            "The rows are differentially private. Figures and pictures that compare them with the original are "
+            "withheld here: no privacy budget covers them."
+        )
     if "steps" in release.without:
         yield "Published without steps: apart from the columns that are left out, the values are the original ones."
     if release.study.seed < SMALL_SEED and release.study.drawn:

@@ -67,7 +67,7 @@ def run_plan(
     check_data(original)
     if publish:
         check_publishable(plan, original, made=bool(plan.steps or earlier))
-    study = Study(original, seed, progress=progress)
+    study = Study(original, seed, progress=progress, budget=plan.budget)
     if earlier is not None:
         earlier.require_original(input_facts(plan, original))
         study = study.continuing(earlier)

@@ -18,6 +18,7 @@ from discretion.model import PrivacyModel, Verdict
 from discretion.part import Part
 from discretion.release.order import ORDERS, Order
 from discretion.release.plan import Output, Plan, Requirement, Shown, Step
+from discretion.release.privacy_budget import PrivacyBudget
 
 if TYPE_CHECKING:
     from discretion.release.earlier import Earlier
@@ -72,6 +73,8 @@ class Study:
     seed: int = field(default_factory=new_seed, repr=False)
     done: tuple[Done, ...] = ()
     progress: Progress = field(default=ignore_progress, repr=False, compare=False)
+    budget: PrivacyBudget | None = None
+    """the privacy budget from which private steps are paid; undoing a step gives nothing back"""
 
     def __post_init__(self) -> None:
         if not isinstance(self.original, Dataset):
@@ -135,9 +138,26 @@ class Study:
         step = method if isinstance(method, Step) else Step(method, f"{len(self.done) + 1}-{method.kind}")
         ctx = self.context().within(step.id)
         saved = None if step.method.by_group else decision or step.decision
+        if step.method.private and saved is None:
+            self._require_row_by_row(step.method)
+            if self.budget is not None:
+                self.budget.charge(step.method, self.current)
         with _fitting(step.id, saved is not None):
             ran = step.method.run(self.current, ctx, saved)
         return replace(self, done=(*self.done, Done(step, ran.decision, ran.data, saved is not None, ran.drawn)))
+
+    def _require_row_by_row(self, method: Method) -> None:
+        """Refuse a private step after one that learned from the data: one person would have moved others."""
+        learned = [
+            item.step.method.kind
+            for item in self.done
+            if item.step.method.by_group or item.earlier or (item.decision.values and not item.reused)
+        ]
+        if learned and not any(item.step.method.private for item in self.done):
+            raise PlanError(
+                f"{method.kind} must come before {learned[0]}, which learns from the data: what it promises holds for "
+                "rows that no other person has moved"
+            )
 
     def undo(self, steps: int = 1) -> Study:
         """Drop the last step (or the last few)."""
@@ -194,6 +214,7 @@ class Study:
             no_steps=no_steps,
             no_requirements=no_requirements,
             confirmed_other=tuple(confirmed_other),
+            budget=self.budget,
             confirmed_telling=tuple(confirmed_telling),
             made_from={"journal": self.done[0].earlier} if self.done and self.done[0].earlier else {},
         )

@@ -184,7 +184,8 @@ def test_could_anyone_be_found_gives_the_strongest_attacks_before_after_and_by_g
     linkage, interval = scores_of(done, "risk", internal=False)
     words = told(asked(done), 1)
     assert linkage.values is not None and linkage.values[0] is not None and linkage.guessing is not None
-    assert linkage.rounded and "finds nearly everybody (guessing: 2 of 1,000 people)" in words
+    assert linkage.rounded
+    assert "finds nearly everybody, nearly everybody for certain (guessing: 2 of 1,000 people)" in words
     assert f"With the unprotected data it would be {wording.of_people(linkage.values[0])}." in words
     assert f"{interval.after} (guessing: {interval.chance}; unprotected data: {interval.before})" in words
     assert "Assumed to attack: somebody who knows a file with the original values of many people" in words

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
 from discretion.errors import PlanError, QueryRefused
 from discretion.online.answering.mode import Desk, Told, Wish, whole
+from discretion.online.answering.synthetic import SyntheticFile
 from discretion.online.answers import Figures, Value
 from discretion.online.backend import GroupKey
 from discretion.online.dp.answer import PrivateAnswer, answer
 from discretion.online.dp.price import Price, policy_budget, policy_filter, price
 from discretion.online.estimate import Estimate, TableBudget
-from discretion.online.ledger import Cost, Limit
+from discretion.online.ledger import FREE, Cost, Limit
 from discretion.online.policy import DpPolicy
 from discretion.online.query import Query
 from discretion.privacy.accounting import NANO, exact, nano_rho_within
@@ -47,6 +49,31 @@ class PrivateMode:
         figures = _figures(answer(priced, self._desk.backend), question, priced)
         self._desk.ledger.record_answer(entry.id, figures.to_text())
         return Told(figures, priced.cost)
+
+    def synthetic(self, user: str, epsilon: float | None) -> tuple[Any, Cost, bool]:
+        """Give rows of a synthetic file, what they cost, and whether the user had them before."""
+        policy, desk = self._policy, self._desk
+        if not policy.delta:
+            raise QueryRefused("a synthetic file needs a δ: the policy has none")
+        if epsilon is not None and policy.max_epsilon_per_query is not None and epsilon > policy.max_epsilon_per_query:
+            raise QueryRefused(f"one answer may spend at most ε {policy.max_epsilon_per_query:g}")
+        try:
+            file = SyntheticFile.of(desk.table, epsilon, float(exact(policy.delta) / 2))
+            cost: Cost = file.generator.cost
+        except PlanError as fault:
+            raise QueryRefused(str(fault)) from None
+        stored = desk.ledger.find_answer(desk.table.name, file.digest, user=user, kind="dp")
+        if stored is not None and stored.answer is not None:
+            return file.write(stored.answer), FREE, True
+        name, text = desk.table.name, file.text
+        try:
+            entry = desk.ledger.charge(user, name, file.digest, cost, "dp", query=text, limits=self._limits(user))
+        except QueryRefused:
+            desk.ledger.charge(user, name, file.digest, FREE, "refused", query=text)
+            raise
+        learned = file.learn(desk.backend)
+        desk.ledger.record_answer(entry.id, learned)
+        return file.write(learned), cost, False
 
     def dry_run(self, query: Query, user: str, wish: Wish) -> Estimate:
         """Say what an answer would cost and how exact it would be; reads nothing but the declarations."""

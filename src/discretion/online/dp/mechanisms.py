@@ -9,20 +9,18 @@ is asked, before its first draw, what it costs at the given sensitivity, and is 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from statistics import NormalDist
 from typing import Any, Literal
 
-from discretion.errors import PlanError, QueryRefused, need
+from discretion.errors import PlanError, QueryRefused
 from discretion.online.dp.sensitivity import Sensitivity
 from discretion.privacy.accounting import MICRO, NANO
+from discretion.privacy.mechanisms import DiscreteGaussian, checked, clamped, library, scale_above
 
-LARGEST = 2**62
-"""figures are clamped between −2⁶² and 2⁶² before noise is added"""
-_MOST_SCALE = 2.0**54
 _WIDEN = 1 + 2.0**-40
 _WIDER = 1 + 2.0**-20
 """for thresholds: the library rounds its δ up by more, and must agree"""
@@ -48,25 +46,6 @@ class Loss:
     def nano_rho(cls, units: int) -> Loss:
         """Take billionths of ρ."""
         return cls("rho", Fraction(units, NANO))
-
-
-def library() -> Any:
-    """Import OpenDP with the mechanisms that are used here."""
-    found = need("opendp.prelude", "differential privacy", "online")
-    found.enable_features("contrib")
-    return found
-
-
-def clamped(values: Sequence[int]) -> list[int]:
-    """Give integers that fit 64 bits with room for noise."""
-    return [max(-LARGEST, min(LARGEST, int(value))) for value in values]
-
-
-def _above(value: float) -> float:
-    scale = value * _WIDEN
-    if not 0 < scale <= _MOST_SCALE:
-        raise QueryRefused("the noise would be larger than any figure; narrow the bounds or spend more")
-    return scale
 
 
 @dataclass(frozen=True)
@@ -100,28 +79,32 @@ class Additive:
     def scale(self) -> float:
         """Scale of the Laplace law, standard deviation of the Gaussian; rounded up."""
         if self.law == "laplace":
-            return _above(self.sensitivity.l1 / float(self.loss.amount))
-        return _above(self.sensitivity.l2 / math.sqrt(2 * self.loss.amount))
+            return scale_above(self.sensitivity.l1 / float(self.loss.amount))
+        return self._gaussian.scale
+
+    @property
+    def _gaussian(self) -> DiscreteGaussian:
+        return DiscreteGaussian(self.sensitivity.l2_squared, self.loss.amount)
 
     @cached_property
-    def _measurement(self) -> Any:
+    def _release(self) -> Callable[[Sequence[int]], list[int]]:
+        if self.law == "gaussian":
+            noise = self._gaussian
+            noise.prepare()
+            return noise.release
         dp = library()
         values = dp.vector_domain(dp.atom_domain(T="i64"))
-        if self.law == "laplace":
-            found = dp.m.make_laplace(values, dp.l1_distance(T="i64"), scale=self.scale)
-            spent = found.map(self.sensitivity.l1)
-        else:
-            found = dp.m.make_gaussian(values, dp.l2_distance(T=float), scale=self.scale)
-            spent = found.map(self.sensitivity.l2)
-        return _checked(found, spent, self.loss.amount)
+        found = dp.m.make_laplace(values, dp.l1_distance(T="i64"), scale=self.scale)
+        checked(found, found.map(self.sensitivity.l1), self.loss.amount)
+        return lambda numbers: [int(value) for value in found(clamped(numbers))]
 
     def prepare(self) -> None:
         """Raise now, before anything is charged, what a draw would raise."""
-        self._measurement  # noqa: B018 - made and checked
+        self._release  # noqa: B018 - made and checked
 
     def release(self, values: Sequence[int]) -> list[int]:
         """Give the values with fresh noise."""
-        return [int(value) for value in self._measurement(clamped(values))] if len(values) else []
+        return self._release(values) if len(values) else []
 
     def accuracy(self, confidence: float) -> int:
         """Give the least a (Gaussian: a little more) such that the noise lies within ±a with this probability.
@@ -165,8 +148,8 @@ class Choice:
         """Scale of the noise on the scores; rounded up."""
         range_ = self.sensitivity.linf * (1 if self.monotonic else 2)
         if self.loss.measure == "epsilon":
-            return _above(range_ / float(self.loss.amount))
-        return _above(range_ / math.sqrt(8 * self.loss.amount))
+            return scale_above(range_ / float(self.loss.amount))
+        return scale_above(range_ / math.sqrt(8 * self.loss.amount))
 
     @cached_property
     def _measurement(self) -> Any:
@@ -175,7 +158,7 @@ class Choice:
         distance = dp.linf_distance(T="i64", monotonic=self.monotonic)
         measure = dp.max_divergence() if self.loss.measure == "epsilon" else dp.zero_concentrated_divergence()
         found = dp.m.make_noisy_max(scores, distance, measure, scale=self.scale)
-        return _checked(found, found.map(self.sensitivity.linf), self.loss.amount)
+        return checked(found, found.map(self.sensitivity.linf), self.loss.amount)
 
     def prepare(self) -> None:
         """Raise now, before anything is charged, what a draw would raise."""
@@ -248,8 +231,8 @@ class Threshold:
     @cached_property
     def _measurement(self) -> Any:
         found, (spent, delta) = self._make(self.threshold)
-        _checked(found, delta, self.delta)
-        return _checked(found, spent, self.loss.amount)
+        checked(found, delta, self.delta)
+        return checked(found, spent, self.loss.amount)
 
     def prepare(self) -> None:
         """Raise now, before anything is charged, what a draw would raise."""
@@ -292,7 +275,7 @@ class RandomAnswer:
     def _measurement(self) -> Any:
         dp = library()
         found = dp.m.make_randomized_response(categories=list(self.categories), prob=self.truth)
-        return _checked(found, found.map(1), self.loss.amount)
+        return checked(found, found.map(1), self.loss.amount)
 
     def release(self, values: Sequence[str]) -> list[str]:
         """Give an answer for each person."""
@@ -306,10 +289,3 @@ class RandomAnswer:
         found = sum(answer == category for answer in answers) / len(answers)
         gain = self.truth - other
         return (found - other) / gain, math.sqrt(found * (1 - found) / len(answers)) / gain
-
-
-def _checked(measurement: Any, spent: float, allowed: Fraction) -> Any:
-    """Let a mechanism pass only if the library's own account stays within what is allowed."""
-    if not math.isfinite(spent) or Fraction(spent) > allowed:
-        raise PlanError("the mechanism would spend more than it is allowed; nothing was drawn")
-    return measurement

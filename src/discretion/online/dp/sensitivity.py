@@ -21,9 +21,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from fractions import Fraction
 
 from discretion.online.catalog import Adjacency, TableSpec
+from discretion.privacy.mechanisms import root_above
 
 MANY = 2**31
 """stands for a number of cells that is not known beforehand"""
@@ -60,10 +60,7 @@ class Sensitivity:
     @property
     def l2(self) -> float:
         """The Euclidean norm, never rounded down."""
-        root = math.sqrt(self.l2_squared)
-        while Fraction(root) ** 2 < self.l2_squared:
-            root = math.nextafter(root, math.inf)
-        return root
+        return root_above(self.l2_squared)
 
     def coarsened(self, step: int) -> Sensitivity:
         """Give the sensitivity of the entries divided by `step` and rounded down.

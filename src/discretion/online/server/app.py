@@ -72,6 +72,20 @@ class Service:
         request.scope[NOTES] |= {"mode": answer.mode, "cached": answer.cached, "cost": cost_json(answer.cost)}
         return reply(answer.to_json())
 
+    def synthetic(self, request: Request, wish: models.FileWish) -> Response:
+        """Write a synthetic file of a table, paid from one's budget; the same file again costs nothing."""
+        user = self._caller(request, "analyst", "owner")
+        table = self._database.spec.table_for(user, wish.table).name
+        request.scope[NOTES]["question"] = {"table": table, "figures": ["synthetic file"]}
+        with self._running.take(user) as allowed:
+            if not allowed:
+                reason = "too many questions of yours are being answered; wait for one"
+                raise Turned(429, "TooManyRequests", reason, Retry_After="1")
+            with self._schedule.keep(on=True):
+                answer = self._database.synthetic(table, user=user, epsilon=wish.epsilon)
+        request.scope[NOTES] |= {"mode": answer.mode, "cached": answer.cached, "cost": cost_json(answer.cost)}
+        return reply(answer.to_json())
+
     def dry_run(self, request: Request, question: models.Question) -> Response:
         """Tell what an answer would cost and how exact it would be; nothing is spent, nothing is looked up."""
         user = self._caller(request, "analyst", "owner")
@@ -168,6 +182,7 @@ def _add_routes(app: FastAPI, service: Service) -> list[str]:
     routes: tuple[tuple[str, str, Callable[..., Response | Awaitable[Response]], Any, str], ...] = (
         ("POST", "/query", service.ask, models.AnswerBody, "Ask"),
         ("POST", "/dry-run", service.dry_run, models.EstimateBody, "Cost and expected error of an answer"),
+        ("POST", "/synthetic", service.synthetic, models.AnswerBody, "Synthetic file of a table"),
         ("GET", "/budget", service.budget, models.BudgetsBody, "Budgets"),
         ("GET", "/tables", service.tables, models.TablesBody, "Tables"),
         ("GET", "/history", service.history, models.HistoryBody, "Ledger"),

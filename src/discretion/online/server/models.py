@@ -72,6 +72,17 @@ class Question(BaseModel):
         return self.sql if self.sql is not None else self.query or {}
 
 
+class FileWish(BaseModel):
+    """A wish for a synthetic file of a table."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+
+    table: str = Field(max_length=63)
+    """the table"""
+    epsilon: float | None = Field(None, gt=0, le=100)
+    """what to spend on the file; without it, what the owner set"""
+
+
 class Price(BaseModel):
     """An amount of privacy."""
 

@@ -40,6 +40,10 @@ class FigureGroup:
 
 def figures_of(release: Release, *, internal: bool) -> tuple[FigureGroup, ...]:
     """Draw everything that can be drawn; groups without a picture and without a note are left out."""
+    if release.is_private and not internal:
+        names = [name for name in release.data.columns if not release.data.is_numeric(name)]
+        group = _categories(release, names)
+        return (group,) if group.figures else ()
     sides = sides_of(release)
     changed = [name for name in plain_columns(sides) if sides.changed(name)]
     numeric = [name for name in changed if sides.is_numeric(name)]

@@ -121,6 +121,8 @@ def _goes_out(release: Release) -> Answer:
 def emptied(release: Release) -> list[str]:
     """Name the published columns that have one value left, and had several."""
     original, data = release.study.original, release.data
+    if release.is_private:
+        return []
     both = [name for name in data.columns if name in original.columns]
     return [name for name in both if data.frame[name].n_unique() <= 1 < original.frame[name].n_unique()]
 

@@ -1,0 +1,1 @@
+"""Synthetic data: new rows drawn from a model of the data."""

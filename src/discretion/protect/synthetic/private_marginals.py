@@ -1,0 +1,247 @@
+"""Synthetic rows under differential privacy: noisy tables of all columns and pairs, and rows that fit them (P23)."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import lru_cache
+from itertools import accumulate, combinations, pairwise
+from types import MappingProxyType
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from discretion.context import Context
+from discretion.data.dataset import Dataset
+from discretion.data.schema import Role, Schema
+from discretion.errors import PlanError, unknown
+from discretion.kernels.arrays import Bools, Ints
+from discretion.kernels.pair_tables import draw, estimate
+from discretion.method import Decision, Method
+from discretion.part import Columns
+from discretion.privacy.accounting import NANO, Cost, nano_rho_within
+from discretion.privacy.mechanisms import DiscreteGaussian
+from discretion.protect.synthetic.declared_domain import Domain
+
+ADJACENCY = "add or remove one person"
+_LEFT_OUT: tuple[Role, ...] = ("identifier", "weight", "household", "unit")
+_MARGIN_SHARE = Fraction(1, 10)
+_ALL_PAIRS = 25
+"""Up to so many columns every pair has its table; with more, as many pairs as these have."""
+_MOST_CELLS = 5_000_000
+
+
+class PrivateMarginals(Method, kind="private-marginals"):
+    """Replace all rows by new ones drawn from noisy tables of each column and each pair of columns.
+
+    Guarantees (ε, δ)-differential privacy for persons, whatever an attacker knows: the file would have been written
+    with nearly the same probability had any one person been absent (neighbors: add or remove one person with at most
+    `rows_per_person` rows). Holds for the number of rows, too, and for everything that is computed from the file.
+    Exact account: the discrete Gaussian noise that is drawn has ρ-zCDP, and ρ is the largest that implies (ε, δ).
+
+    What it does not protect: what is true of many people together; people who stand behind more rows than the bound
+    knows of (give `person`); and figures that compare this file with the original, which no budget covers. What it does
+    not keep: relations of three and more columns beyond those that pairs imply, people's own combinations, households.
+    Intervals from such a file do not know the noise: combining rules for synthetic copies do not hold.
+
+    Values are declared (`domain`) and never looked up. A number or date becomes its class between two cut points and is
+    drawn evenly from it; values beyond the cuts count in the first or last class. A category that is not declared
+    counts as `other` if the column declares one, and missing as missing if it declares that; otherwise the row is left
+    out. Columns with the roles identifier, weight, household and unit are not published.
+
+    Tables: each column with 10 % of ρ, each pair with the rest (with more than 25 columns the 300 pairs nearest in the
+    order of `domain`, or those of `pairs`: nothing is chosen by looking at the data). A person with r rows moves each
+    of t tables by at most r, all of them by r·√t. Time linear in rows × tables, memory linear; needs the extra
+    `online`.
+
+    References
+    ----------
+    Canonne, Kamath & Steinke (2020); Bun & Steinke (2016); McKenna, Miklau & Sheldon (2021); Gavish & Donoho (2017);
+    Chow & Liu (1968); catalogue P23.
+
+    Examples
+    --------
+    >>> import discretion as dc
+    >>> people = dc.datasets.census(2000, seed=1)
+    >>> step = dc.PrivateMarginals(
+    ...     epsilon=2, delta=1e-6, person="person_id",
+    ...     domain={"sex": ["female", "male"], "age": {"cuts": [0, 20, 40, 60, 80, 100]}},
+    ...     drop=[name for name in people.columns if name not in ("person_id", "sex", "age")],
+    ... )
+    >>> made = step(people)
+    >>> made.columns, abs(len(made) - 2000) < 200, bool(made.frame["age"].is_between(0, 100).all())
+    (('age', 'sex'), True, True)
+    """
+
+    epsilon: float = Field(gt=0, le=100)
+    """ε: the largest factor, as a logarithm, by which one person can change the probability of any file"""
+    delta: float = Field(1e-9, gt=0, lt=1)
+    """δ: probability that the factor is exceeded; far below one over the number of people"""
+    domain: Domain
+    """column → its values: a list of categories, or {cuts: […]}, or {categories: […], other: …, missing: true}"""
+    person: str = ""
+    """column that says which person a row belongs to; without it the one with the role unit, then household; without
+    these one row is one person. Rows without a value in it are left out"""
+    rows_per_person: int = Field(1, ge=1, le=1000)
+    """rows of a person that count: the first ones; the noise grows with it"""
+    rows: int | None = Field(None, ge=0)
+    """number of rows to write, if you want a fixed one; without it the noisy number of rows"""
+    pairs: tuple[Columns, ...] = ()
+    """pairs of columns that get a table, chosen without looking at the data; without it all, see above"""
+    drop: Columns = ()
+    """columns that are not published and therefore need no domain"""
+
+    seeded: ClassVar[bool] = False
+    private: ClassVar[bool] = True
+    names_rows: ClassVar[tuple[str, ...]] = ("margins", "tables")
+    guarantee: ClassVar[str] = (
+        "All rows are synthetic and differentially private: no single person changed much what was likely to be "
+        "written. They belong to nobody; relations of more than two columns are kept only where pairs imply them."
+    )
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if twice := sorted(set(self.domain) & set(self.drop)):
+            raise ValueError(f"column {twice[0]!r} stands both in `domain` and in `drop`")
+        known = [*self.domain]
+        for pair in self.pairs:
+            if lacking := [name for name in pair if name not in known]:
+                raise ValueError(f"pairs: {unknown('column', lacking[0], known)}")
+        different = {frozenset(pair) for pair in self.pairs}
+        if any(len(pair) != 2 for pair in (*self.pairs, *different)) or len(different) < len(self.pairs):
+            raise ValueError("pairs: each pair is two different columns, and stands once")
+        cells = sum(self.domain[a].size * self.domain[b].size for a, b in self._pairs)
+        if cells > _MOST_CELLS:
+            raise ValueError(
+                f"the tables of pairs have {cells:,} cells, at most {_MOST_CELLS:,} can be; take coarser classes or "
+                "fewer `pairs`"
+            )
+        return self
+
+    @property
+    def draws(self) -> bool:
+        """The noise has its own source; rows are drawn from noisy tables only, by draws that no value decides."""
+        return False
+
+    @property
+    def cost(self) -> Cost:
+        """What the file spends, in billionths of ρ: the most that implies (ε, δ)."""
+        units = _nano_rho(self.epsilon, self.delta)
+        if units < 10:
+            raise PlanError(f"{self.kind}: ε {self.epsilon:g} with δ {self.delta:g} is too small for any noise")
+        return Cost(nano_rho=units)
+
+    @property
+    def _pairs(self) -> tuple[tuple[str, str], ...]:
+        if self.pairs:
+            return tuple((a, b) for a, b in self.pairs)
+        names = [*self.domain]
+        found = list(combinations(range(len(names)), 2))
+        if len(names) > _ALL_PAIRS:
+            found = sorted(found, key=lambda pair: (pair[1] - pair[0], pair))[: _ALL_PAIRS * (_ALL_PAIRS - 1) // 2]
+        return tuple((names[i], names[j]) for i, j in found)
+
+    def _noise(self) -> tuple[DiscreteGaussian, DiscreteGaussian | None]:
+        """Give the noise on the tables of single columns and on those of pairs.
+
+        One person adds or takes away at most r = `rows_per_person` rows, each in one cell of each table: a table moves
+        by at most r in the Euclidean norm (all rows in one cell), t tables together by r·√t.
+        """
+        rho, bound = Fraction(self.cost.nano_rho, NANO), self.rows_per_person**2
+        pairs = len(self._pairs)
+        share = _MARGIN_SHARE if pairs else Fraction(1)
+        margins = DiscreteGaussian(bound * len(self.domain), rho * share)
+        return margins, DiscreteGaussian(bound * pairs, rho * (1 - share)) if pairs else None
+
+    def removes(self, schema: Schema) -> tuple[str, ...]:
+        """Name the columns that are not published."""
+        named = (self.person,) if self.person and self.person not in self.domain else ()
+        return tuple(dict.fromkeys((*schema.having(*_LEFT_OUT), *self.drop, *named)))
+
+    def fit(self, data: Dataset, ctx: Context) -> Decision:
+        """Count, and give the counts with noise: the only place that reads values."""
+        self.ready(data)
+        margin_noise, pair_noise = self._noise()
+        codes = {name: domain.encode(data, name) for name, domain in self.domain.items()}
+        kept = self._bounded(data)
+        for place in codes.values():
+            kept = kept & (place >= 0)
+        codes = {name: place[kept] for name, place in codes.items()}
+        sizes = {name: domain.size for name, domain in self.domain.items()}
+        ones = [np.bincount(codes[name], minlength=sizes[name]) for name in codes]
+        twos: list[Ints] = []
+        for number, (a, b) in enumerate(self._pairs):
+            ctx.progress(number, len(self._pairs), self.kind)
+            twos.append(np.bincount(codes[a] * sizes[b] + codes[b], minlength=sizes[a] * sizes[b]))
+        margins = _split(margin_noise.release(np.concatenate(ones).tolist()), [len(one) for one in ones])
+        tables: list[list[int]] = []
+        if pair_noise is not None:
+            tables = _split(pair_noise.release(np.concatenate(twos).tolist()), [len(two) for two in twos])
+        told: dict[str, Any] = {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "rho": self.cost.nano_rho / NANO,
+            "sigma": {"columns": margin_noise.scale, "pairs": None if pair_noise is None else pair_noise.scale},
+            "adjacency": ADJACENCY,
+            "rows_per_person": self.rows_per_person,
+            "margins": dict(zip(codes, margins, strict=True)),
+            "tables": [[a, b, table] for (a, b), table in zip(self._pairs, tables, strict=True)],
+        }
+        return Decision(MappingProxyType(told))
+
+    def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:
+        """Write rows that fit the noisy tables; of the data only the names of its columns are read."""
+        import polars as pl
+
+        names = [*self.domain]
+        place = {name: j for j, name in enumerate(names)}
+        sizes = [self.domain[name].size for name in names]
+        sd = decision["sigma"]
+        margins = [np.array(decision["margins"][name], np.float64) for name in names]
+        tables = {
+            (place[a], place[b]): np.array(table, np.float64).reshape(sizes[place[a]], sizes[place[b]])
+            for a, b, table in decision["tables"]
+        }
+        model = estimate(margins, tables, sd["columns"], sd["pairs"] or 1.0)
+        rng = ctx.rng
+        rows = round(model.size) if self.rows is None else self.rows
+        codes = draw(model, rows, rng)
+        made = [self.domain[name].decode(name, codes[:, place[name]], rng) for name in data.columns if name in place]
+        return data.with_new_rows(pl.DataFrame(made), forget=True)
+
+    def ready(self, data: Dataset) -> None:
+        """Refuse a column without declared values, by its name, and noise that cannot be had; reads no values."""
+        named = [self.person] if self.person else []
+        data.require([*self.domain, *self.drop, *named])
+        aside = {*data.having(*_LEFT_OUT), *self.drop, *named}
+        lacking = [name for name in data.columns if name not in self.domain and name not in aside]
+        if lacking:
+            raise PlanError(
+                [
+                    f"{self.kind}: column {name!r} has no declared values; declare them in `domain` (they are never "
+                    "read from the data), or name the column in `drop`"
+                    for name in lacking
+                ]
+            )
+        for noise in self._noise():
+            if noise is not None:
+                noise.prepare()
+
+    def _bounded(self, data: Dataset) -> Bools:
+        """Choose the first rows of every person, as many as may count: which ones depends on that person alone."""
+        import polars as pl
+
+        column = self.person or next(iter((*data.having("unit"), *data.having("household"))), "")
+        if not column:
+            return np.ones(len(data), np.bool_)
+        earlier = data.frame.select(pl.int_range(pl.len()).over(column)).to_series().to_numpy()
+        return np.asarray((earlier < self.rows_per_person) & data.frame[column].is_not_null().to_numpy())
+
+
+@lru_cache
+def _nano_rho(epsilon: float, delta: float) -> int:
+    return nano_rho_within(epsilon, delta)
+
+
+def _split(values: list[int], lengths: list[int]) -> list[list[int]]:
+    return [values[a:b] for a, b in pairwise(accumulate(lengths, initial=0))]

@@ -1,0 +1,1 @@
+"""Generators: rows drawn from a model of the data."""

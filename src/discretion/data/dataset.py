@@ -53,6 +53,7 @@ class Dataset:
         "_rows",
         "_source",
         "came_from",
+        "copy_column",
         "dialect",
         "levels",
         "lost_records",
@@ -85,6 +86,7 @@ class Dataset:
         self._masks: Mapping[str, NDArray[np.bool_]] = MappingProxyType({})
         self._cache: dict[object, Any] = {}
         self.came_from: Mapping[str, Any] = MappingProxyType({})
+        self.copy_column: str | None = None
         self.dialect: Dialect | None = None
         self.levels: Mapping[str, Level] = MappingProxyType({})
         self.lost_records = 0
@@ -132,8 +134,13 @@ class Dataset:
 
     @property
     def row_ids(self) -> NDArray[np.int64]:
-        """For each row its position in the data it came from."""
+        """For each row its position in the data it came from; −1 for a row that was made up and belongs to nobody."""
         return np.arange(len(self)) if self._rows is None else self._rows
+
+    @property
+    def has_new_rows(self) -> bool:
+        """Whether rows were made up, so that nothing tells which belongs to whom."""
+        return self._rows is not None and bool((self._rows < 0).any())
 
     def head(self, rows: int = 5) -> Any:
         """Give the first rows, in the frame library the data came in: private, for the owner of the data to look at.
@@ -398,6 +405,7 @@ class Dataset:
         new._masks = self._masks
         new._cache = cache
         new.came_from, new.dialect = self.came_from, self.dialect
+        new.copy_column = self.copy_column
         new.levels = self.levels
         new.lost_records = self.lost_records
         new.steps = self.steps
@@ -466,10 +474,11 @@ class Dataset:
         if not parts:
             return like
         rows = np.concatenate([part.row_ids for part in parts])
-        order = np.argsort(_places(rows, like), kind="stable")
+        made_up = bool((rows < 0).any())
+        order = np.arange(len(rows)) if made_up else np.argsort(_places(rows, like), kind="stable")
         changed = frozenset().union(*(part._changed for part in parts))
         new = like._derive(pl.concat([part.frame for part in parts], how="vertical_relaxed")[order], changed, {})
-        new._rows = None if len(rows) == len(like) and like._rows is None else rows[order]
+        new._rows = None if len(rows) == len(like) and like._rows is None and not made_up else rows[order]
         masked = {name for part in parts for name in part._masks}
         new._masks = MappingProxyType(
             {name: np.concatenate([part.suppressed(name) for part in parts])[order] for name in masked}
@@ -479,6 +488,47 @@ class Dataset:
         )
         new.lost_records = like.lost_records + sum(part.lost_records - like.lost_records for part in parts)
         return new
+
+    def with_new_rows(self, frame: pl.DataFrame) -> Dataset:
+        """Give data with made-up rows instead of these: the same columns or fewer, and no row belongs to anybody."""
+        new = self._derive(frame, frame.columns, {})
+        new._rows = np.full(frame.height, -1, dtype=np.int64)
+        new._masks = MappingProxyType({})
+        new.levels = MappingProxyType({name: level for name, level in self.levels.items() if name in frame.columns})
+        new.lost_records = 0
+        return new
+
+    @staticmethod
+    def of_copies(parts: Sequence[Dataset], column: str = "copy") -> Dataset:
+        """Put several synthetic copies of the same data under each other; a new column numbers them 1, 2, …"""
+        import polars as pl
+
+        first = parts[0]
+        if column in first.columns:
+            raise DataError(f"the copies are numbered in a new column {column!r}, and the data has one; rename it")
+        number = np.repeat(np.arange(1, len(parts) + 1), [len(part) for part in parts])
+        frame = pl.concat([part.frame for part in parts], how="vertical_relaxed").with_columns(
+            pl.Series(column, number, dtype=pl.Int64)
+        )
+        changed = frozenset().union(*(part._changed for part in parts)) | {column}
+        new = first._derive(frame, changed, {})
+        new._rows = np.concatenate([part.row_ids for part in parts])
+        masked = {name for part in parts for name in part._masks}
+        new._masks = MappingProxyType(
+            {name: np.concatenate([part.suppressed(name) for part in parts]) for name in masked}
+        )
+        new.levels = MappingProxyType({n: level for n, level in first.levels.items() if isinstance(level, int)})
+        new.copy_column = column
+        return new
+
+    def copies(self) -> list[Dataset]:
+        """Give the synthetic copies of which this data consists, each without the column that numbers them."""
+        if self.copy_column is None or self.copy_column not in self.columns:
+            return [self]
+        numbers = self._frame[self.copy_column].to_numpy()
+        whole = self.drop([self.copy_column])
+        whole.copy_column = None
+        return [whole.take(numbers == number) for number in np.unique(numbers)]
 
     def with_schema(self, schema: Schema) -> Dataset:
         """Give the data with other roles, types or hierarchies."""

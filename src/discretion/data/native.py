@@ -70,7 +70,9 @@ def _from_pandas(frame: Any) -> pl.DataFrame:
 
 
 def give_back(source: Source, frame: pl.DataFrame, rows: NDArray[np.int64] | None, changed: frozenset[str]) -> Any:
-    """Convert back to the library of the source: index, column order and untouched columns kept."""
+    """Convert back to the library of the source: index, column order and untouched columns kept; new rows have none."""
+    if rows is not None and len(rows) and rows.min() < 0:
+        return _new_rows(source, frame)
     if source.library == "pandas":
         return _to_pandas(source.frame, frame, rows, changed)
     if source.library == "pyarrow":
@@ -91,6 +93,24 @@ def _to_pandas(source: Any, frame: pl.DataFrame, rows: NDArray[np.int64] | None,
     if all(name in places for name in frame.columns):
         result.columns = source.columns[[places[name] for name in frame.columns]]
     return result
+
+
+def _new_rows(source: Source, frame: pl.DataFrame) -> Any:
+    """Convert rows that the source does not have: its types, and a new index."""
+    if source.library == "polars":
+        return frame
+    if source.library == "pyarrow":
+        return _to_pyarrow(source.frame, frame, None, frozenset(frame.columns))
+    import pandas as pd
+
+    places = {str(label): place for place, label in enumerate(source.frame.columns)}
+    index = pd.RangeIndex(frame.height)
+    columns = {}
+    for name in frame.columns:
+        before = source.frame.dtypes.iloc[places[name]] if name in places else None
+        label = source.frame.columns[places[name]] if name in places else name
+        columns[label] = _pandas_column(frame[name], before, index)
+    return pd.DataFrame(columns, index=index)
 
 
 def _pandas_column(series: pl.Series, before: Any, index: Any) -> Any:

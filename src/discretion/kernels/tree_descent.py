@@ -21,9 +21,7 @@ def descend(x: NDArray[np.float32], feature: Ints, threshold: Floats, left: Ints
 
 
 @lean_kernel
-def _descend(
-    x: NDArray[np.float32], feature: Ints, threshold: Floats, left: Ints, right: Ints, leaves: Ints
-) -> None:
+def _descend(x: NDArray[np.float32], feature: Ints, threshold: Floats, left: Ints, right: Ints, leaves: Ints) -> None:
     for row in range(leaves.size):
         node = 0
         while left[node] >= 0:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -15,7 +15,19 @@ from discretion.protect.synthetic.margins import NumberMargin
 from discretion.protect.synthetic.trees import Growth, Tree, grow
 from discretion.protect.synthetic.variables import Variable, codes_of
 
-Draw = Callable[[Ints | None], None]
+_TRIES = 20
+"""Draws of one column, given those before it, until a rule holds; then the row is dropped."""
+
+
+class Breaks(Protocol):
+    """What a sequence needs of the rules."""
+
+    @property
+    def rules(self) -> tuple[Any, ...]:
+        """The rules; none, and nothing is looked at."""
+
+    def at(self, key: str, values: Mapping[str, Floats]) -> Bools | None:
+        """Tell which rows break a rule that can be judged once this variable is drawn."""
 
 
 @dataclass(frozen=True)
@@ -145,20 +157,24 @@ def _part(variable: Variable, rows: Ints) -> Variable:
     return Variable(variable.column, variable.values[rows], variable.size, variable.ordered, variable.item)
 
 
-def draw_in_turn(
-    models: Sequence[Model],
-    values: MutableMapping[str, Floats],
-    rows: int,
-    rng: np.random.Generator,
-    broken: Callable[[str, Mapping[str, Floats]], Bools | None],
-    tries: int,
-) -> None:
-    """Draw every column into `values`; a draw that breaks a rule is repeated, given the columns before it."""
-    for model in models:
-        values[model.key] = drawn = model.draw(values, rows, rng)
-        for _ in range(tries):
-            bad = broken(model.key, values)
-            if bad is None or not bad.any():
-                break
-            at = np.flatnonzero(bad)
-            drawn[at] = model.draw({key: column[at] for key, column in values.items()}, len(at), rng)
+@dataclass(frozen=True)
+class InTurn:
+    """Columns drawn one after the other; a draw that breaks a rule is repeated, given the columns before it."""
+
+    models: tuple[Model, ...]
+
+    @classmethod
+    def of(cls, known: Sequence[Mapping[str, Any]]) -> InTurn:
+        """Read the models of the columns."""
+        return cls(tuple(map(read_model, known)))
+
+    def draw(self, values: MutableMapping[str, Floats], rows: int, rng: np.random.Generator, rules: Breaks) -> None:
+        """Draw every column into `values`."""
+        for model in self.models:
+            values[model.key] = drawn = model.draw(values, rows, rng)
+            for _ in range(_TRIES if rules.rules else 0):
+                bad = rules.at(model.key, values)
+                if bad is None or not bad.any():
+                    break
+                at = np.flatnonzero(bad)
+                drawn[at] = model.draw({key: column[at] for key, column in values.items()}, len(at), rng)

@@ -21,7 +21,7 @@ from discretion.protect.synthetic.packing import pack, unpack
 from discretion.protect.synthetic.variables import Variable, codes_of
 
 _MOST_CLASSES = 64
-"""Responses with more levels are fitted by what their levels have in common: trees of thousands of classes take ages."""
+"""Responses with more levels are fitted by what their levels have in common: thousands of classes take ages."""
 _AXES = 3
 _SHRINK = 5.0
 
@@ -96,7 +96,9 @@ class Tree:
     def to_plain(self) -> dict[str, Any]:
         """Give the tree as plain data."""
         arrays = ("feature", "threshold", "left", "right", "low", "high", "donors")
-        return {"encoders": [e.to_plain() for e in self.encoders]} | {name: pack(getattr(self, name)) for name in arrays}
+        return {"encoders": [e.to_plain() for e in self.encoders]} | {
+            name: pack(getattr(self, name)) for name in arrays
+        }
 
     @classmethod
     def from_plain(cls, known: Mapping[str, Any]) -> Tree:

@@ -124,7 +124,7 @@ def describe(data: Dataset, column: str, who: str) -> tuple[ColumnKind, tuple[Va
         raise DataError(f"{who}: column {column!r} was generalized record by record; synthesize the data before that")
     if isinstance(dtype, pl.List):
         return _describe_sets(data, column, who)
-    if dtype.is_nested() or dtype == pl.Binary or dtype == pl.Object:
+    if dtype.is_nested() or dtype in (pl.Binary, pl.Object):
         raise DataError(f"{who}: column {column!r} holds values of the type {dtype}, which cannot be drawn; drop it")
     if is_number(data, column):
         return ColumnKind(column, "number"), (Variable(column, as_number(data, column)),)
@@ -132,13 +132,12 @@ def describe(data: Dataset, column: str, who: str) -> tuple[ColumnKind, tuple[Va
     return kind, (_levels(data, kind),)
 
 
-def reread(data: Dataset, kind: ColumnKind, who: str) -> tuple[Variable, ...]:
-    """Read a column as it was read for learning; levels that were not seen then are those of missing values, or none."""
+def reread(data: Dataset, kind: ColumnKind) -> tuple[Variable, ...]:
+    """Read a column as it was read for learning; a level that was not seen then counts as missing, or as the first."""
     if kind.kind == "number":
         return (Variable(kind.column, as_number(data, kind.column)),)
     if kind.kind == "set":
         return _set_variables(data, kind)
-    del who
     return (_levels(data, kind),)
 
 
@@ -212,8 +211,8 @@ def _describe_sets(data: Dataset, column: str, who: str) -> tuple[ColumnKind, tu
     items = data.frame[column].explode().drop_nulls().unique().sort().to_list()
     if len(items) > _MOST_ITEMS:
         raise DataError(
-            f"{who}: column {column!r} holds sets of {len(items):,} different items; at most {_MOST_ITEMS} can be drawn "
-            "one by one: group the items first, or drop the column"
+            f"{who}: column {column!r} holds sets of {len(items):,} different items; at most {_MOST_ITEMS} can be "
+            "drawn one by one: group the items first, or drop the column"
         )
     kind = ColumnKind(column, "set", tuple(items), bool(data.count_missing(column)))
     return kind, _set_variables(data, kind)

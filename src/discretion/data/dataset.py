@@ -549,7 +549,10 @@ class Dataset:
         A cell that is missing here and not there counts as suppressed.
         """
         new = self._derive(self._frame, self.columns, {})
-        new._source, new._rows, new._root, new.steps = None, original.row_ids[rows], original.origin, ()
+        ids = original.row_ids[rows] if len(original) else rows
+        new._source, new._rows, new._root, new.steps = None, np.where(rows < 0, -1, ids), original.origin, ()
+        if new.has_new_rows:
+            return new
         hidden = {
             name: _is_missing(self._frame[name]) & ~_is_missing(original.frame[name])[rows]
             for name in self.columns

@@ -15,6 +15,7 @@ from discretion.data.dataset import Dataset
 from discretion.errors import PlanError
 from discretion.measure import Measure, Score
 from discretion.model import Verdict
+from discretion.release.holdout import run_with_holdout
 from discretion.release.plan import Plan, Requirement
 from discretion.release.plan_columns import confirmed_faults
 from discretion.release.published import looks_telling
@@ -147,7 +148,7 @@ def judge(
     part = requirement.part if knows_method else knowing_method(requirement.part, False)
     inner = ctx.within(f"require/{part.kind}")
     if isinstance(part, Measure):
-        score = part.run(original, released, inner)
+        score = run_with_holdout(part, original, released, inner)
         low = requirement.at_least is None or score.value >= requirement.at_least
         high = requirement.at_most is None or score.value <= requirement.at_most
         return Finding(requirement, low and high, score.value, score)

@@ -155,7 +155,9 @@ class Measure(Part):
             return replace(worst, meaning=told, detail={**worst.detail, "copies": values}, per_record=None)
         mean = float(np.mean(values))
         told = f"Mean of {len(copies)} copies: {mean:.3g}. First copy: {found[0].meaning}"
-        return replace(found[0], value=mean, meaning=told, detail={**found[0].detail, "copies": values}, per_record=None)
+        return replace(
+            found[0], value=mean, meaning=told, detail={**found[0].detail, "copies": values}, per_record=None
+        )
 
     def score(self, value: float, meaning: str, per_record: NDArray[Any] | None = None, **detail: Any) -> Score:
         """Wrap a figure with the direction and family of this measure."""

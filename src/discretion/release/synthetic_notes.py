@@ -1,4 +1,4 @@
-"""What users of synthetic data must know: what is synthetic, what that means, how copies are combined, what it risks."""
+"""What users of synthetic data must know: what is synthetic, what that means, how to combine copies, what it risks."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from discretion.method import Method
     from discretion.release.release import Release
 
-_SIMPLE = "variance T = ū·(k/n + 1/m), k rows in a copy and n in the original"
-_PARTLY = "variance T = ū + b/m"
+_SIMPLE = "variance T = ū·(k/n + 1/m): ū the mean of the copies' variances, k rows in a copy, n in the original"
+_PARTLY = "variance T = ū + b/m: ū the mean of the copies' variances, b the variance of the estimates"
 
 
 def synthetic_notes(release: Release) -> Iterator[str]:
@@ -49,8 +49,8 @@ def _combining(method: Method, copies: int) -> str:
     rule = _SIMPLE if method.makes_rows else _PARTLY
     return (
         f"There are {copies} synthetic copies in files of their own. Analyze each; the estimate is the mean over the "
-        f"copies, its {rule} (ū: the mean of the copies' variances{'' if method.makes_rows else ', b: the variance of '}"
-        f"{'' if method.makes_rows else 'the estimates'}, m = {copies} copies). Never stack the copies into one file."
+        f"copies, with the {rule}, m = {copies} copies (`discretion.combine` computes it). Never stack the copies into "
+        "one file."
     )
 
 
@@ -64,5 +64,5 @@ def _risks(release: Release) -> str:
             continue
         attack = item.after.detail.get("attack_rate", item.after.value)
         said.append(f"{item.measure.kind} {as_percent(float(attack))} (people outside {as_percent(float(control))})")
-    found = f" Attacks on people in the data: {'; '.join(said)}." if said else " No attack with a control group was run."
-    return f"Synthetic data is not anonymous by itself.{found}"
+    told = f"Attacks on people in the data: {'; '.join(said)}." if said else "No attack with a control group was run."
+    return f"Synthetic data is not anonymous by itself. {told}"

@@ -106,24 +106,24 @@ class _Margin:
         """The normal score of each value: that of the middle of its ranks."""
         from scipy.special import ndtri
 
-        return ndtri((self.ends - self.counts / 2) / self.ends[-1])
+        return np.asarray(ndtri((self.ends - self.counts / 2) / self.ends[-1]), np.float64)
 
     def score(self, values: Floats) -> Floats:
         """Give the normal scores of values; missing ones count as average."""
         place = np.clip(np.searchsorted(self.grid, values), 0, len(self.grid) - 1)
         return np.where(np.isnan(values), 0.0, self.scores[place])
 
-    def value(self, normal: Floats, smoothing: float, rng: np.random.ModelGenerator) -> Floats:
+    def value(self, normal: Floats, smoothing: float, rng: np.random.Generator) -> Floats:
         """Give the values at the ranks of normal numbers; those of numbers are smoothed."""
         from scipy.special import ndtr
 
         place = np.searchsorted(self.ends, np.minimum(ndtr(normal) * self.ends[-1], self.ends[-1] - 1), "right")
         drawn = self.grid[place]
         if self.numbers is None:
-            return drawn
+            return np.asarray(drawn, np.float64)
         free = np.flatnonzero(self.numbers.spike_of(drawn) < 0)
         drawn[free] = self.numbers.smooth(self.numbers.places(drawn[free]), smoothing, rng)
-        return drawn
+        return np.asarray(drawn, np.float64)
 
     def to_plain(self) -> dict[str, Any]:
         numbers = None if self.numbers is None else self.numbers.to_plain()
@@ -212,7 +212,7 @@ class _Copula:
     correlations: Floats
     smoothing: float
 
-    def draw(self, values: Values, rows: int, rng: np.random.ModelGenerator, rules: Rules) -> None:  # noqa: ARG002
+    def draw(self, values: Values, rows: int, rng: np.random.Generator, rules: Rules) -> None:  # noqa: ARG002
         own = [number for number, margin in enumerate(self.margins) if margin.key in self.targets]
         kept = [number for number in range(len(self.margins)) if number not in own]
         matrix = self.correlations

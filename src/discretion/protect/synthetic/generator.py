@@ -6,10 +6,10 @@ from abc import abstractmethod
 from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, Self
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
@@ -33,6 +33,8 @@ _ROUNDS = 60
 _LEFT_OUT: tuple[Any, ...] = ("identifier", "unit")
 
 Values = MutableMapping[str, Floats]
+Conditions = Annotated[tuple[str, ...], BeforeValidator(lambda given: (given,) if isinstance(given, str) else given)]
+"""Conditions as texts; a single one may stand without a list."""
 
 
 class Sampler(Protocol):
@@ -188,7 +190,7 @@ class Generator(StratifiedMethod):
 class ModelGenerator(Generator):
     """A generator that draws row by row from a model, under rules, for all records or those at risk."""
 
-    rules: Columns = ()
+    rules: Conditions = ()
     """conditions that every drawn row fulfils, as in a WHERE of SQL: `age >= 16 OR job IS NULL`"""
     records: Literal["all", "risky"] = "all"
     """with `columns`: draw them for all records, or only for those whose risk is above `at_most`, and some others"""
@@ -238,7 +240,8 @@ class ModelGenerator(Generator):
 
     def targets(self, data: Dataset) -> tuple[list[ColumnKind], list[Variable]]:
         """Read the columns that are drawn."""
-        kinds, variables = [], []
+        kinds: list[ColumnKind] = []
+        variables: list[Variable] = []
         for name in self.names(data):
             kind, found = describe(data, name, self.kind)
             if kind.kind == "level" and (why := too_many_levels(data, name)):

@@ -19,6 +19,8 @@ from discretion.protect.synthetic.sequence import InTurn, learn
 from discretion.protect.synthetic.variables import ColumnKind, Variable
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from discretion.protect.synthetic.generator import Rules
     from discretion.protect.synthetic.sequential_trees import SequentialTrees
 
@@ -74,7 +76,7 @@ def fit_households(method: SequentialTrees, data: Dataset, ctx: Context) -> Deci
     return Decision(MappingProxyType(known))
 
 
-def draw_households(method: SequentialTrees, data: Dataset, decision: Decision, rows: int, ctx: Context) -> Any:
+def draw_households(method: SequentialTrees, data: Dataset, decision: Decision, rows: int, ctx: Context) -> pl.DataFrame:
     """Draw households: as many as give about so many rows."""
     import polars as pl
 

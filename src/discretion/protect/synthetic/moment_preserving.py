@@ -158,7 +158,7 @@ class MomentPreserving(Generator, kind="moment-preserving"):
         for _ in range(2):  # once more takes the rounding of the first away
             noise = noise - basis @ (basis.T @ noise)
             noise = np.linalg.qr(noise)[0]
-        return x @ slope + np.sqrt(rows) * noise @ _root(known["covariance"]).T
+        return np.asarray(x @ slope + np.sqrt(rows) * noise @ _root(known["covariance"]).T, np.float64)
 
     def facts(self, decision: Decision) -> dict[str, Any]:
         """Give the number of records; moments stand in the data."""

@@ -185,7 +185,7 @@ def _labels(data: Dataset, column: str) -> tuple[Any, ...]:
         places = {text: place for place, text in enumerate(data.frame.schema[column].categories.to_list())}  # type: ignore[attr-defined]
         present.sort(key=lambda value: places[str(value)])
     elif data.is_numeric(column):
-        present.sort()  # type: ignore[type-var]
+        present.sort()
     else:
         present.sort(key=canonical)
     return (*present, *([None] if data.count_missing(column) else []))

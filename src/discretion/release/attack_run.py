@@ -90,7 +90,7 @@ def _beside_original(score: Score, measure: Measure, original: Dataset, ctx: Con
     if measure.family != "risk":
         return score
     try:
-        before = measure.run(original, original, ctx)
+        before = run_with_holdout(measure, original, original, ctx)
     except (DataError, PlanError):
         return score
     reached = {"unprotected": success_of(before), "unprotected_chance": baseline_of(before)}

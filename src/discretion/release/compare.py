@@ -159,7 +159,7 @@ def _row(measure: Measure, original: Dataset, releases: Mapping[str, Dataset], c
     before: float | None = None
     if measure.family == "risk" or measure.needs == "released":
         try:
-            before = measure.run(original, original, ctx).value
+            before = run_with_holdout(measure, original, original, ctx).value
         except (DataError, PlanError, Infeasible):
             before = None
     return Compared(measure, before, figures, reasons)

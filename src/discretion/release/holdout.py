@@ -32,11 +32,11 @@ class Split:
 def run_with_holdout(measure: Measure, original: Dataset, released: Dataset, ctx: Context) -> Score:
     """Run a measure; one that needs people outside the data gets them from a split made before the steps.
 
-    Only for synthetic rows, whose steps are known: a fifth of the people (whole households) is put aside, the steps are
-    carried out again on the rest, and that file is attacked. The figure is about the method, not about this file; the
-    release itself learns from everybody.
+    Only for synthetic rows, whose steps are known, and for the original itself: a fifth of the people (whole
+    households) is put aside, the steps are carried out again on the rest, and that file is attacked. The figure is
+    about the method, not about this file; the release itself learns from everybody.
     """
-    if not needs_split(measure, released):
+    if not needs_split(measure, original, released):
         return measure.run(original, released, ctx)
     split = _split(original, released, Context(ctx.seed, "holdout", ctx.progress))
     told = measure.model_copy(update={"holdout": split.aside})
@@ -48,15 +48,16 @@ def run_with_holdout(measure: Measure, original: Dataset, released: Dataset, ctx
 
 def prepare_split(measures: Iterable[Measure], original: Dataset, released: Dataset, ctx: Context) -> None:
     """Make the split that some of the measures need, once for all of them."""
-    if any(needs_split(measure, released) for measure in measures):
+    if any(needs_split(measure, original, released) for measure in measures):
         with suppress(DataError):
             _split(original, released, Context(ctx.seed, "holdout", ctx.progress))
 
 
-def needs_split(measure: Part, released: Dataset) -> bool:
+def needs_split(measure: Part, original: Dataset, released: Dataset) -> bool:
     """Tell whether a measure lacks people outside the data, and the steps that made the rows are known."""
     lacks = "holdout" in type(measure).model_fields and getattr(measure, "holdout", None) is None
-    return lacks and released.has_new_rows and any(step.makes_rows for step in _steps(released))
+    made = released.has_new_rows and any(step.makes_rows for step in _steps(released))
+    return lacks and (made or released is original)
 
 
 def _steps(released: Dataset) -> list[Method]:
@@ -74,7 +75,7 @@ def _split(original: Dataset, released: Dataset, ctx: Context) -> Split:
         if aside.sum() < _FEWEST:
             raise DataError(f"fewer than {_FEWEST} people can be put aside; give `holdout`")
         data = trained = original.take(~aside)
-        for number, step in enumerate(_steps(released)):
+        for number, step in enumerate([] if released is original else _steps(released)):
             data = step.run(data, ctx.within(f"{number}")).data
         return original, Split(trained, data, original.take(aside))
 

@@ -17,7 +17,7 @@ from discretion.method import Decision
 from discretion.release.attack_set import report_set
 from discretion.release.earlier import Earlier
 from discretion.release.gate import check_publishable, judge
-from discretion.release.holdout import needs_split, run_with_holdout
+from discretion.release.holdout import run_with_holdout
 from discretion.release.journal import input_facts
 from discretion.release.order import in_order_of, reordered, secret_order
 from discretion.release.plan import Plan, Shown
@@ -205,6 +205,6 @@ def _measure(shown: Shown, original: Dataset, released: Dataset, ctx: Context, k
     measure = shown.measure if knows_method else knowing_method(shown.measure, False)
     inner = ctx.within(f"measure/{measure.kind}")
     before: Score | None = None
-    if measure.needs == "released" or (measure.family == "risk" and not needs_split(measure, released)):
-        before = measure.run(original, original, inner)
+    if measure.needs == "released" or measure.family == "risk":
+        before = run_with_holdout(measure, original, original, inner)
     return Measured(shown.measure, before, run_with_holdout(measure, original, released, inner), shown.publish)

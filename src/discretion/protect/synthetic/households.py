@@ -76,7 +76,9 @@ def fit_households(method: SequentialTrees, data: Dataset, ctx: Context) -> Deci
     return Decision(MappingProxyType(known))
 
 
-def draw_households(method: SequentialTrees, data: Dataset, decision: Decision, rows: int, ctx: Context) -> pl.DataFrame:
+def draw_households(
+    method: SequentialTrees, data: Dataset, decision: Decision, rows: int, ctx: Context
+) -> pl.DataFrame:
     """Draw households: as many as give about so many rows."""
     import polars as pl
 

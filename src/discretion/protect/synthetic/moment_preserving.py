@@ -172,5 +172,9 @@ def _matrix(data: Dataset, names: Sequence[str]) -> Floats:
 
 
 def _root(covariance: Any) -> Floats:
-    roots, axes = np.linalg.eigh(np.asarray(covariance, np.float64))
-    return np.asarray(axes * np.sqrt(np.maximum(roots, 0.0)), np.float64)
+    """Give a factor of a covariance, worked out on the scale of correlations: columns may differ by orders."""
+    matrix = np.asarray(covariance, np.float64)
+    sd = np.sqrt(np.diag(matrix))
+    scale = np.where(sd > 0, sd, 1.0)
+    roots, axes = np.linalg.eigh(matrix / np.outer(scale, scale))
+    return np.asarray(scale[:, None] * axes * np.sqrt(np.maximum(roots, 0.0)), np.float64)

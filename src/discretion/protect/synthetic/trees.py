@@ -114,7 +114,7 @@ def grow(
 
     `rows` are those to fit on (a sample of large data); the donors come from all rows that are `usable`.
     """
-    vary = [variable for variable in predictors if np.ptp(variable.values[rows]) != 0]
+    vary = [variable for variable in predictors if _varies(variable.values[rows])]
     fitted = _response(vary, response, size)
     if not vary or _impurity(fitted, size, rows) == 0:
         order = np.argsort(donors[usable], kind="stable")
@@ -132,6 +132,11 @@ def grow(
     leaf = descend(matrix, feature, threshold, left, right)[usable]
     low, high, order = _ranges(leaf, donors[usable], left, right)
     return Tree(tuple(encoders[j] for j in used), feature, threshold, left, right, low, high, donors[usable][order])
+
+
+def _varies(values: Floats) -> bool:
+    missing = np.isnan(values)
+    return not missing.all() and (bool(missing.any()) or bool(values.min() < values.max()))
 
 
 def _impurity(response: Floats, size: int, rows: Ints) -> float:

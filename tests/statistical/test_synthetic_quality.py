@@ -40,17 +40,19 @@ def accuracy(train: pl.DataFrame, test: pl.DataFrame) -> float:
     return float(model.score(encoder.transform(test.select(features).to_numpy()), test[TARGET].to_numpy()))
 
 
+@pytest.fixture(scope="module")
+def people() -> tuple[pl.DataFrame, pl.DataFrame]:
+    return split(pl.read_csv(reference("data", "adult", "adult.csv"), separator=";"), 24_000)
+
+
+@pytest.fixture(scope="module", params=[1, 2, 3])
+def made(request: pytest.FixtureRequest, people: tuple[pl.DataFrame, pl.DataFrame]) -> pl.DataFrame:
+    return dc.SequentialTrees()(people[0], seed=request.param)  # type: ignore[no-any-return]
+
+
 @pytest.mark.peers
 class TestCensus:
     """Adult: 24,000 people to learn from, 6,162 outside."""
-
-    @pytest.fixture(scope="class")
-    def people(self) -> tuple[pl.DataFrame, pl.DataFrame]:
-        return split(pl.read_csv(reference("data", "adult", "adult.csv"), separator=";"), 24_000)
-
-    @pytest.fixture(scope="class", params=[1, 2, 3])
-    def made(self, request: pytest.FixtureRequest, people: tuple[pl.DataFrame, pl.DataFrame]) -> pl.DataFrame:
-        return dc.SequentialTrees()(people[0], seed=request.param)  # type: ignore[no-any-return]
 
     def test_a_tree_cannot_tell_it_from_a_new_sample(
         self, people: tuple[pl.DataFrame, pl.DataFrame], made: pl.DataFrame
@@ -121,9 +123,12 @@ def test_numbers_keep_distributions_and_covariances_and_are_nobodys() -> None:
     )
     made = dc.SequentialTrees()(frame, seed=1)
     assert max(ks_2samp(frame[name], made[name]).statistic for name in frame.columns) <= 0.01
-    sd = frame.to_numpy().std(axis=0)
-    moved = (np.cov(frame.to_numpy().T) - np.cov(made.to_numpy().T)) / np.outer(sd, sd)
-    assert np.abs(moved).max() <= 0.03
+    x = frame.to_numpy()
+    sd = x.std(axis=0)
+    moved = (np.cov(x.T) - np.cov(made.to_numpy().T)) / np.outer(sd, sd)
+    scaled = (x - x.mean(axis=0)) / sd
+    chance = np.array([[(scaled[:, i] * scaled[:, j]).std() for i in range(5)] for j in range(5)]) / np.sqrt(n)
+    assert (np.abs(moved) <= np.maximum(0.03, 3 * chance)).all()  # the lognormal's variance: a new draw moves it by 3 %
     for name in ("lognormal", "quadratic", "normal", "spike"):
         values = made[name].filter(made[name] != 0)
         assert not values.is_in(frame[name].implode()).any()

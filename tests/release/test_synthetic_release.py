@@ -144,3 +144,18 @@ def test_generators_can_be_tuned_and_compared(people: dc.Dataset) -> None:
     rows = {row.kind: row for row in compared.rows}
     assert rows["contingency"].figures["trees"].value < rows["contingency"].figures["margins"].value
     assert "closest-record" in rows
+
+
+def test_a_coarser_copy_of_a_synthetic_release_stays_synthetic(people: dc.Dataset, tmp_path: Path) -> None:
+    study = dc.Study(people, seed=2**100).apply(dc.SequentialTrees())
+    study.release(tmp_path / "out", tmp_path / "priv", no_requirements=True)
+    again = dc.Study.from_release(tmp_path / "priv", people)
+    assert again.current.has_new_rows and len(again.current) == len(people)
+    assert again.apply(dc.Round(columns=["income"], base=1000)).current.has_new_rows
+
+
+def test_frames_drawn_in_strata_are_not_taken_for_the_same_people(people: dc.Dataset) -> None:
+    frame = people.frame.drop("person_id", "name").sort("region", "sex")
+    made = dc.SequentialTrees(by=["region"])(frame, seed=1)
+    with pytest.raises(dc.DataError, match="nothing tells which rows belong together"):
+        dc.DistanceLinkage(columns=["age", "income"])(frame, made)

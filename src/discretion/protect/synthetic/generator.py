@@ -180,7 +180,13 @@ class Generator(StratifiedMethod):
             if size:
                 known = Decision(MappingProxyType(groups[name]))
                 frames.append(self.new_rows(data, known, size, ctx.within(name)))
-        return data.with_new_rows(pl.concat(told_apart(frames, data.having("household"))))
+        homes = data.having("household")
+        whole = pl.concat(told_apart(frames, homes))
+        if (
+            not homes
+        ):  # rows sorted by stratum would agree with sorted data row by row, and be taken for the same people
+            whole = whole[ctx.within("order").rng.permutation(whole.height)]
+        return data.with_new_rows(whole)
 
     @abstractmethod
     def new_rows(self, data: Dataset, decision: Decision, rows: int, ctx: Context) -> pl.DataFrame:

@@ -159,3 +159,18 @@ def test_frames_drawn_in_strata_are_not_taken_for_the_same_people(people: dc.Dat
     made = dc.SequentialTrees(by=["region"])(frame, seed=1)
     with pytest.raises(dc.DataError, match="nothing tells which rows belong together"):
         dc.DistanceLinkage(columns=["age", "income"])(frame, made)
+
+
+def test_a_written_copy_is_attacked_with_the_steps_of_its_journal(
+    written: tuple[Path, Path, dc.Release], people: dc.Dataset
+) -> None:
+    from discretion.release.journal import in_journal_order
+
+    file = written[0] / "data-2.csv"
+    read = dc.Dataset(pl.read_csv(file), schema=people.schema.only(written[2].data.copies()[0].columns))
+    found = in_journal_order(people, read, written[1], file)
+    assert found.has_new_rows and [step.kind for step in found.steps] == ["sequential-trees"]
+    score = run_with_holdout(dc.ClosestRecord(columns=["age", "income"]), people, found, dc.Context(1, "m"))
+    assert score.detail["refitted"]["people"] == 640
+    with pytest.raises(dc.DataError, match="not the file it wrote"):
+        in_journal_order(people, read, written[1], written[0] / "report.json")

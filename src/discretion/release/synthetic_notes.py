@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from discretion.measure import as_percent
-from discretion.release.facts import public_figures
+from discretion.release.facts import one_digit, public_figures
 
 if TYPE_CHECKING:
     from discretion.method import Method
@@ -63,6 +63,8 @@ def _risks(release: Release) -> str:
         if figures is None or control is None:
             continue
         attack = item.after.detail.get("attack_rate", item.after.value)
+        if figures.rounded:
+            attack, control = one_digit(float(attack)), one_digit(float(control))
         said.append(f"{item.measure.kind} {as_percent(float(attack))} (people outside {as_percent(float(control))})")
     told = f"Attacks on people in the data: {'; '.join(said)}." if said else "No attack with a control group was run."
     return f"Synthetic data is not anonymous by itself. {told}"

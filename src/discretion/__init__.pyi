@@ -340,6 +340,19 @@ class ClusteringUtility(_ClusteringUtility):
         model: Any = ...,
     ) -> None: ...
 
+from discretion.risk.attribute.column_dependence import ColumnDependence as _ColumnDependence
+
+class ColumnDependence(_ColumnDependence):
+    """Share of true values of a protected column that another published column tells."""
+
+    def __init__(
+        self,
+        *,
+        columns: Sequence[str] = (),
+        known_share: float = 0.1,
+        sd_share: float = 0.05,
+    ) -> None: ...
+
 from discretion.protect.confidentiality_edit import ConfidentialityEdit as _ConfidentialityEdit
 
 class ConfidentialityEdit(_ConfidentialityEdit):

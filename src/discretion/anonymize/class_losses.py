@@ -112,7 +112,7 @@ class _DivergenceLoss(Loss):
         weight = self._weight(p)
         size = len(self.records.counts)
         own = np.bincount(rows, weight, minlength=size)
-        return own, np.bincount(rows, weight * np.log2(p), minlength=size)
+        return own.astype(float), np.bincount(rows, weight * np.log2(p), minlength=size).astype(float)
 
     def _weight(self, p: Floats) -> Floats:
         return np.full(len(p), 1 / self.n)

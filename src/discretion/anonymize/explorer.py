@@ -112,7 +112,7 @@ class Explorer:
         classes, kept, smallest, largest, squares = figures(judged.classes.counts, judged.gone)
         suppressed = self.records.n - kept
         exact = self.judge.by_size or judged.least <= enough
-        score, tie = math.nan, ()
+        score, tie = math.nan, tuple[float, ...]()
         if exact:
             outcome = Outcome(steps, judged.classes, judged.gone, classes, suppressed, squares, self._roll)
             score, tie = self.loss.score(outcome), self.loss.tie(outcome)

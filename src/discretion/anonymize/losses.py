@@ -326,15 +326,15 @@ class NormalizedEntropyLoss(EntropyLoss):
         for axis, marginals in zip(self.records.axes, self.records.marginals, strict=True):
             own = marginals[0][marginals[0] > 0]
             whole.append(axis.bits - float((own * np.log2(own / self.n)).sum()))
-        return np.maximum(np.array(whole), 1 / _DIGITS)  # a column of one value loses nothing
+        return np.asarray(np.maximum(np.array(whole), 1 / _DIGITS))  # a column of one value loses nothing
 
     def plain(self, place: int) -> Floats:
         """Give the loss of each step when nothing is suppressed."""
-        return super().plain(place) / self._whole[place]
+        return np.asarray(super().plain(place) / self._whole[place])
 
     def exact(self, outcome: Outcome) -> Floats:
         """Count what the suppressed records really cost."""
-        return super().exact(outcome) / self._whole
+        return np.asarray(super().exact(outcome) / self._whole)
 
 
 class EntropyBasedLoss(ColumnLoss):
@@ -362,7 +362,8 @@ class EntropyBasedLoss(ColumnLoss):
         """Add what the cheapest suppressed records cost."""
         parts = self._parts[place][step]
         extra = parts * (1 - self.generalization) + self.suppression * (self._column(place) - parts)
-        return self.plain(place)[step] + np.interp(least, *_cheapest(self.records.marginals[place][step], extra))
+        added = np.interp(least, *_cheapest(self.records.marginals[place][step], extra))
+        return np.asarray(self.plain(place)[step] + added)
 
     def _column(self, place: int) -> float:
         return float(np.log(self.records.axes[place].domain)) / self._log_all

@@ -60,11 +60,12 @@ measures:
   - sample-uniqueness
   - distance-linkage: {columns: [income, savings]}
   - distance-linkage:    # somebody who knows nearly everything
-      {columns: [region, age, sex, marital_status, education, occupation, income, savings]}
+      {columns: [region, age, sex, marital_status, education, occupation, hours, income, savings]}
   - interval-risk: {columns: [income, savings], sd_share: 0.05}
   - weight-disclosure: {columns: [region]}
   - rare-values
   - row-order: {columns: [region, age]}
+  - column-dependence
   - il1s: {columns: [income, savings]}
   - mae: {columns: [income, savings], on: correlation}
   - precision
@@ -73,7 +74,7 @@ requirements:
   - k-anonymity: {k: 5}
   - distinct-l-diversity: {l: 3, sensitive: savings}
   - km-anonymity: {k: 5, m: 2, columns: diagnoses}
-  - distance-linkage: {columns: [income, savings], at_most: 0.005}
+  - distance-linkage: {columns: [income, savings], at_most: 0.02}
   - il1s: {columns: [income, savings], at_most: 20000}
 
 output: {folder: release, journal: private}

@@ -10,8 +10,10 @@ import polars as pl
 import discretion as dc
 from benchmarks.ratio import Line, compare, cpu
 from benchmarks.tables import HIERARCHIES, LEVELS, businesses
+from discretion.kernels.arrays import Ints
 from discretion.tables.elimination import eliminate
 from discretion.tables.levels import levels
+from discretion.tables.slivers import bonds
 
 SMALL = 6000
 """Records of the small table of businesses."""
@@ -44,6 +46,15 @@ def little_money(records: int = SMALL) -> dc.Cells:
     return table.apply_rules([dc.PPercent(percent=10)])
 
 
+def redrawn(codes: int = 1000, people: int = 150_000, seed: int = 2) -> tuple[int, Ints, Ints, Ints]:
+    """Give a division and one that differs from it for some of the people, as a graph: about 1,500 pieces."""
+    rng = np.random.default_rng(seed)
+    old = rng.integers(0, codes, people)
+    new = np.where(rng.random(people) < 0.004, (old + rng.integers(1, 4, people)) % codes, old)
+    pairs, weight = np.unique(np.column_stack((old, codes + new)), axis=0, return_counts=True)
+    return 2 * codes, pairs[:, 0].copy(), pairs[:, 1].copy(), weight.astype(np.int64)
+
+
 def protected(cells: dc.Cells) -> dc.Cells:
     """Protect by elimination only: the audit then has failures to find."""
     return cells.with_status(secondary=eliminate(cells))
@@ -53,8 +64,10 @@ def lines() -> Iterator[Line]:
     """Yield every line of the table."""
     numbers = np.random.default_rng(0).random(1_000_000)
     base = "np.argsort, stable, 10⁶"
+    graph = redrawn()
     small, sparse, counts = little_money(), money(SPARSE), square()
     jobs: tuple[tuple[str, Callable[[], object], float], ...] = (
+        (f"slivers of two divisions, {len(graph[3])} pieces", lambda: bonds(*graph, 5), 4),
         ("audit with all bounds, 50 × 50 frequencies", lambda: protected(counts).audit(exact=True), 2.3),
         (f"audit, {SMALL} businesses", lambda: protected(small).audit(exact=False), 4),
         (f"audit with all bounds, {SMALL} businesses", lambda: protected(small).audit(exact=True), 11),

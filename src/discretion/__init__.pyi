@@ -659,7 +659,7 @@ class GroupCategories(_GroupCategories):
         label: str = 'other',
     ) -> None: ...
 
-from discretion.tables.rules.detail import GroupDisclosure as _GroupDisclosure
+from discretion.tables.rules.attributes import GroupDisclosure as _GroupDisclosure
 
 class GroupDisclosure(_GroupDisclosure):
     """Cells that hold everybody of a group are sensitive: who is in the group is known to be in the cell."""
@@ -908,6 +908,18 @@ class KAnonymity(_KAnonymity):
         k: int,
         alpha: float = 1.0,
         count: Literal['units', 'records'] = 'units',
+    ) -> None: ...
+
+from discretion.tables.rules.attributes import KDisclosure as _KDisclosure
+
+class KDisclosure(_KDisclosure):
+    """Cells that hold all but a few of a group are sensitive: those few know where everybody else of the group is."""
+
+    def __init__(
+        self,
+        *,
+        columns: Any | None = None,
+        coalition: int = 1,
     ) -> None: ...
 
 from discretion.privacy.population import KMap as _KMap
@@ -1220,6 +1232,19 @@ class MultiplicativeNoise(_MultiplicativeNoise):
         person: str = '',
         sd: float,
         distribution: Literal['normal', 'lognormal'] = 'normal',
+    ) -> None: ...
+
+from discretion.tables.rules.attributes import NarrowRange as _NarrowRange
+
+class NarrowRange(_NarrowRange):
+    """Groups whose members all lie within a few neighboring categories are sensitive: their range gives them away."""
+
+    def __init__(
+        self,
+        *,
+        column: str,
+        categories: int = 2,
+        smallest: int = 1,
     ) -> None: ...
 
 from discretion.utility.hierarchy_loss import NonUniformEntropy as _NonUniformEntropy

@@ -105,6 +105,7 @@ OVERRIDES: dict[str, dict[str, object]] = {
     "hide-rules": {"rules": ["region=a|sex=f"], "min_support": 0.01, "columns": ["region", "sex"]},
     "integral-privacy": {"result": "mean", "columns": ["hours"], "grid": {"hours": 10}, "samples": 40},
     "special-rule": {"detail": {"region": 1}},
+    "narrow-range": {"column": "region"},
 }
 
 SYNTHETIC: dict[str, dict[str, object]] = {

@@ -159,9 +159,11 @@ def count_combinations(sets: ItemSets, most: int, ctx: Context) -> Iterator[Comb
 
 def _chunks(first: Ints, left: Ints, most: int) -> list[tuple[int, int]]:
     """Split occurrences, sorted by first item, between items so that no chunk grows beyond the memory meant for it."""
-    from scipy.special import comb
-
-    grown = np.cumsum(comb(left - 1, min(most - 1, 7)) + 1)
+    combinations = np.ones(len(left))  # of `chosen` items among those that follow; scipy would take longer to import
+    chosen = min(most - 1, 7)
+    for i in range(chosen):
+        combinations *= (left - 1 - i) / (i + 1)
+    grown = np.cumsum(combinations + 1)
     ends = np.append(np.flatnonzero(first[1:] != first[:-1]) + 1, len(first))
     bounds, low = [], 0
     for high, following in zip(ends, [*ends[1:], None], strict=True):

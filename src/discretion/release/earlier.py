@@ -40,6 +40,8 @@ class Earlier:
     @classmethod
     def open(cls, place: Mapping[str, str | Path]) -> Earlier:
         """Read the journal; `place` names its folder (`journal`), and may say where the public folder is now."""
+        if "journal" not in place:
+            raise PlanError(f"{str(place['folder'])!r}: give the private journal of this release as well (`journal`)")
         folder = Path(place["journal"])
         file = folder / "journal.json"
         if not file.is_file() or not (folder / "plan.yaml").is_file():

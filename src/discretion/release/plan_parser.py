@@ -39,6 +39,11 @@ _DATA_OPTIONS = (
     "query",
     "columns",
 )
+_ALONE = {
+    "journal": "expected the private journal of a release",
+    "folder": "expected the folder of a release",
+}
+"""What the place of an earlier release is when it is one text: journals for microdata, public folders for tables."""
 _NONE = "none"
 """How a plan says that it has no steps, or no requirements, on purpose."""
 _T = TypeVar("_T")
@@ -53,8 +58,8 @@ def _differing(column: Column) -> dict[str, Any]:
 class PlanParser:
     """Turns the content of a plan file into a Plan and collects every fault on the way."""
 
-    def __init__(self, text: PlanText, base: Path) -> None:
-        self.text, self.base = text, base
+    def __init__(self, text: PlanText, base: Path, alone: str = "journal") -> None:
+        self.text, self.base, self.alone = text, base, alone
         self.problems: list[str] = []
 
     def plan(self) -> Plan:
@@ -208,11 +213,11 @@ class PlanParser:
 
         `person` names the column by which the people of another delivery are found again.
         """
-        named = {"journal": given} if isinstance(given, str) else given
+        named = {self.alone: given} if isinstance(given, str) else given
         known = ("journal", "folder", *(("person",) if place[0] == "previous" else ()))
         texts = isinstance(named, Mapping) and all(isinstance(value, str) for value in named.values())
-        if not texts or "journal" not in named:
-            self._fault(place, "expected the private journal of a release, or a mapping with `journal` and `folder`")
+        if not texts or (self.alone not in named and "journal" not in named):
+            self._fault(place, f"{_ALONE[self.alone]}, or a mapping with `journal` and `folder`")
             return {}
         for key in named:
             if key not in known:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from discretion.release.table_plan import TablePlan
     from discretion.release.table_run import TableRelease
 
-_PUBLIC = re.compile(r"table(?:-\d+)?(?:-pivot)?\.(?:csv|xlsx|json)|report\.(?:html|json)")
+_PUBLIC = re.compile(r"table(?:-\d+)?(?:-pivot|-sdmx)?\.(?:csv|xlsx|json)|report\.(?:html|json)")
 _PRIVATE = re.compile(r"journal\.json|plan\.yaml|seed|table\.csv|report\.html")
 
 
@@ -36,33 +36,39 @@ def write_release(
     """Write both folders, or neither."""
     public, private = check_table_places(release.plan, folder, journal, overwrite=overwrite)
     with publishing(public, private) as (new_public, new_private):
-        digests = _write_public(release, new_public)
-        _write_private(release, new_private, digests)
+        digests = _write_tables(release, new_public)
+        journal_digest = _write_private(release, new_private, digests, public)
+        _write_public(release, new_public, digests, journal_digest)
     return public, private
 
 
-def _write_public(release: TableRelease, folder: Path) -> dict[str, str]:
-    from discretion.release.report.table_page import render_table
-
+def _write_tables(release: TableRelease, folder: Path) -> dict[str, str]:
+    """Write the files of the table; give their hashes."""
     cells, formats = release.cells, release.plan.output.formats
     several = len(cells.tables) > 1
     for number in range(len(cells.tables)):
         stem = f"table-{number + 1}" if several else "table"
         for kind in formats:
+            layout: Any = "pivot" if kind == "xlsx" else kind if kind in ("pivot", "sdmx") else "long"
             if kind in ("csv", "json", "xlsx"):
-                layout: Any = "pivot" if kind == "xlsx" else "long"
                 write_table(cells, folder / f"{stem}.{kind}", layout=layout, table=number)
-            elif kind == "pivot":
-                write_table(cells, folder / f"{stem}-pivot.csv", layout="pivot", table=number)
-    digests = {file.name: sha256_of(file) for file in sorted(folder.iterdir())}
-    facts = {**public_facts(release), "files": digests}
+            elif kind in ("pivot", "sdmx"):
+                write_table(cells, folder / f"{stem}-{kind}.csv", layout=layout, table=number)
+    return {file.name: sha256_of(file) for file in sorted(folder.iterdir())}
+
+
+def _write_public(release: TableRelease, folder: Path, digests: dict[str, str], journal: str) -> None:
+    """Write the public report; the hash of the journal tells later whether it is the one of this release."""
+    from discretion.release.report.table_page import render_table
+
+    formats = release.plan.output.formats
+    facts = {**public_facts(release), "files": digests, "journal_sha256": journal}
     (folder / "report.json").write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     if "html" in formats:
         (folder / "report.html").write_text(render_table(release, internal=False), encoding="utf-8")
     folder.chmod(0o755)
     for file in folder.iterdir():
         file.chmod(0o644)
-    return digests
 
 
 def public_facts(release: TableRelease) -> dict[str, Any]:
@@ -82,14 +88,30 @@ def public_facts(release: TableRelease) -> dict[str, Any]:
         "protection": release.plan.protect.kind,
         "meaning": WORDS[release.plan.protect.kind],
     }
+    attackers = _attackers(release.audit)
+    if attackers:
+        facts["attackers"] = attackers
     if release.holds:
         facts["verdict"] = "the table was attacked as its readers could; everything that had to hold does"
     return facts
 
 
-def _write_private(release: TableRelease, folder: Path, digests: dict[str, str]) -> None:
+def _attackers(audit: Any) -> list[str]:
+    """Name who was assumed to attack a table with gaps, without numbers of people."""
+    from discretion.tables.audit_report import Audit
+
+    if not isinstance(audit, Audit):
+        return []
+    beside = () if audit.unpublished is None else audit.unpublished.earlier
+    earlier = f" and of {len(beside)} earlier release{'s' if len(beside) > 1 else ''}" if beside else ""
+    respondents = ["respondents, who know what they contributed"] if "respondent" in audit.attacker else []
+    return [f"readers of this table{earlier}", *respondents]
+
+
+def _write_private(release: TableRelease, folder: Path, digests: dict[str, str], public: Path) -> str:
+    """Write the journal; give its hash."""
     from discretion.release.plan_file import to_yaml
-    from discretion.release.report.table_page import render_table
+    from discretion.release.report.table_page import differences, render_table
 
     plan = release.plan
     audit = release.audit
@@ -98,12 +120,14 @@ def _write_private(release: TableRelease, folder: Path, digests: dict[str, str])
         "version": 1,
         "written": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         "seed": hex(release.seed),
-        "input": {"data": plan.plan.data.get("path")},
-        "rules": [rule.to_plan() for rule in plan.rules],
+        "input": {"data": plan.plan.data.get("path"), "base": str(plan.plan.base.absolute()), **release.read},
+        "folder": str(public.absolute()),
+        "rules": [{rule.kind: rule.model_dump(mode="json")} for rule in plan.rules],
         "marks": [{decision: dict(where)} for where, decision in plan.marks],
         "protect": {plan.protect.kind: dict(plan.protect.options)},
         "reached": dict(release.facts),
         "audit": None if audit is None else {"holds": bool(audit.holds), "summary": audit.summary},
+        "differences": [{"who": who, "status": finding} for who, finding in differences(release)],
         "verdicts": [vars(verdict) for verdict in release.verdicts],
         "override": None if release.override is None else {"reason": release.override},
         "loss": dict(release.loss),
@@ -121,3 +145,4 @@ def _write_private(release: TableRelease, folder: Path, digests: dict[str, str])
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
         (folder / name).chmod(0o600)
+    return sha256_of(folder / "journal.json")

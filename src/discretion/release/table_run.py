@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any
 from discretion.context import Context, Progress, ignore_progress
 from discretion.data.dataset import Dataset
 from discretion.errors import PlanError, RequirementNotMet
+from discretion.release.earlier_tables import previous_tables
+from discretion.release.journal import input_facts
 from discretion.release.run import check_plan, read_data, seed_of
 from discretion.release.study import Study
 from discretion.tables.cells import Cells
 
 if TYPE_CHECKING:
     from discretion.release.table_plan import TablePlan, TableRequirement
+    from discretion.tables.previous import Previous
 
 WORDS = {
     "none": "The cells are published as they are.",
@@ -51,6 +54,8 @@ class TableRelease:
     facts: Mapping[str, Any] = field(default_factory=dict)
     """what the protection reached (steps, gaps …); internal"""
     audit: Any = field(default=None, repr=False)
+    read: Mapping[str, Any] = field(default_factory=dict)
+    """what the table was made of: records, columns, a hash; internal"""
     override: str | None = None
     """why it is published although it does not hold what it must"""
 
@@ -98,7 +103,8 @@ def run_table(
     study = Study(records, seed, progress=progress)
     for step in plan.plan.steps:
         study = study.apply(step)
-    cells = _tabulated(plan, study.current, seed)
+    before = previous_tables(plan, study.current, input_facts(plan.plan, records)) if plan.plan.previous else []
+    cells = tabulated(plan, study.current, seed, before)
     cells = cells.apply_rules(plan.rules) if plan.rules else cells
     for where, decision in plan.marks:
         cells = cells.mark(where, decision)  # type: ignore[arg-type]
@@ -109,7 +115,7 @@ def run_table(
 
     loss = cells.loss(audit if isinstance(audit, Audit) else None)
     verdicts = (verdict, *(_judged(item, loss) for item in plan.requirements))
-    return TableRelease(plan, cells, verdicts, loss, seed, facts, audit)
+    return TableRelease(plan, cells, verdicts, loss, seed, facts, audit, input_facts(plan.plan, records))
 
 
 def read_records(plan: TablePlan, data: Any = None, report: Callable[[str], None] | None = None) -> Dataset:
@@ -121,11 +127,18 @@ def read_records(plan: TablePlan, data: Any = None, report: Callable[[str], None
     return data if isinstance(data, Dataset) and data.schema.columns else Dataset.of(data)
 
 
-def _tabulated(plan: TablePlan, records: Dataset, seed: int) -> Cells:
+def tabulated(plan: TablePlan, records: Dataset, seed: int, previous: Sequence[Previous] = ()) -> Cells:
+    """Make the table of a plan from its records, beside earlier ones."""
     from discretion.tables.tabulate import tabulate
 
     options = dict(plan.table)
     protection = plan.protect
+    if "cells" in options:
+        from discretion.tables.ready import from_cells
+
+        return from_cells(
+            records.frame, options.pop("by"), options.pop("value", None), **options.pop("cells"), **options
+        )
     if protection.kind == "perturb" and "record_key" not in options:
         from discretion.tables.cell_key import with_record_keys
 
@@ -135,7 +148,7 @@ def _tabulated(plan: TablePlan, records: Dataset, seed: int) -> Cells:
         options["record_key"] = "_record_key"
     need = max((rule.top_needed() for rule in plan.rules), default=1)
     options.setdefault("top", max(3, need))
-    return tabulate(records, options.pop("by"), options.pop("value", None), **options)
+    return tabulate(records, options.pop("by"), options.pop("value", None), previous=previous, **options)
 
 
 def _protected(plan: TablePlan, cells: Cells, ctx: Context) -> tuple[Cells, dict[str, Any], Any]:
@@ -150,7 +163,7 @@ def _protected(plan: TablePlan, cells: Cells, ctx: Context) -> tuple[Cells, dict
     if kind == "suppress":
         result: Any = cells.suppress(audit=_audit_options(plan), ctx=ctx.within("suppress"), **options)
         facts = {key: value for key, value in result.facts.items() if isinstance(value, int | float | str | None)}
-        return result.cells, facts, result
+        return result.cells, {"engine": {result.engine.kind: result.engine.model_dump(mode="json")}, **facts}, result
     if kind == "round-random":
         result = cells.round_random(seed=ctx.seed, **options)
     elif kind == "round-controlled":
@@ -165,28 +178,35 @@ def _protected(plan: TablePlan, cells: Cells, ctx: Context) -> tuple[Cells, dict
 
 def _audit_options(plan: TablePlan) -> dict[str, Any]:
     """Give the plan's options of the audit; with `sums` the rules judge sums of suppressed cells too."""
-    options = {key: value for key, value in plan.audit.items() if key != "sums"}
+    options = {key: value for key, value in plan.audit.items() if key not in ("sums", "chance_percent")}
     return {**options, "rules": plan.rules if plan.audit.get("sums") else ()}
 
 
 def _audited(plan: TablePlan, cells: Cells, result: Any, ctx: Context) -> tuple[Any, Verdict]:
     """Attack the table as its readers could, and say what was found."""
-    from discretion.tables.released_audit import audit_adjusted, audit_rounded
+    from discretion.tables.released_audit import audit_adjusted, audit_perturbed, audit_rounded
     from discretion.tables.rounding import Rounded
+    from discretion.tables.widened import at_stake
 
     if isinstance(result, Rounded):
         found: Any = audit_rounded(result, progress=ctx.progress)
     elif plan.protect.kind == "adjust":
         found = audit_adjusted(cells)
     elif plan.protect.kind == "perturb":
-        return None, Verdict("audit", True, "audit: noise protects by chance; there are no bounds to compute")
-    elif not cells.primary.any():
-        return None, Verdict("audit", True, "audit: no cell is sensitive")
+        chance = {name: plan.audit[name] for name in ("chance_percent",) if name in plan.audit}
+        found = audit_perturbed(result, progress=ctx.progress, **chance)
+    elif not at_stake(cells):
+        return None, Verdict("audit", True, f"audit: no cell is sensitive{_differences_judged(cells)}")
     elif plan.protect.kind == "suppress":
         found = result.audit
     else:
         found = cells.audit(ctx=ctx.within("audit"), **_audit_options(plan))
     return found, Verdict("audit", bool(found.holds), f"audit: {found.summary}")
+
+
+def _differences_judged(cells: Cells) -> str:
+    judged = 0 if cells.differences is None else cells.differences.judged
+    return f", nor is one of {judged:,} small differences of published cells" if judged else ""
 
 
 def _judged(requirement: TableRequirement, loss: Mapping[str, float]) -> Verdict:

@@ -11,6 +11,7 @@ _NAMES = {
     "Cells": "cells",
     "Contributions": "contributions",
     "Dimension": "dimensions",
+    "Previous": "previous",
     "Prior": "attacker_system",
     "Protected": "suppression",
     "Response": "cells",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -14,6 +15,7 @@ from discretion.tables.attacker import Attacker
 from discretion.tables.attacker_system import Prior
 from discretion.tables.audit_certify import EXACT, SLACK, Clock, Targets, certify
 from discretion.tables.audit_report import Audit, Bounds
+from discretion.tables.widened import told_apart, widened, widened_prior
 
 if TYPE_CHECKING:
     from discretion.tables.cells import Cells
@@ -40,8 +42,9 @@ def audit(
     Takes the table as it is marked (`cells.suppressed`), wherever it was protected. Each sensitive cell is
     *protected* (its bounds are at least as far away as its rule requires), *under-protected* (by how much),
     *disclosed* (it can be computed exactly, whole numbers included) or, when `seconds` are over, *undecided*, which
-    counts as not protected. A cell with no level required must only not be found exactly. A lower level beyond the
-    cell's value is cut there: less than 0 cannot be believed unless cells may be negative.
+    counts as not protected (`seconds_more` says about what it would take to decide the rest). A cell with no level
+    required must only not be found exactly. A lower level beyond the cell's value is cut there: less than 0 cannot be
+    believed unless cells may be negative.
 
     `rules` judge sums of suppressed cells too: pairs with a common total, and all suppressed cells with a common total;
     a sum that is sensitive by the rules needs its own interval. `attacker` is an outsider, or `"contributors"`: every
@@ -53,7 +56,9 @@ def audit(
     Bounds are computed to the end (`exact`) for tables of moderate size; otherwise only as far as needed to decide, and
     then the true interval may be wider than the one shown, never narrower. Does not cover what an attacker knows beyond
     `prior` (nothing given: no cell is negative, unless contributions are), nor tables over the same records that are
-    not part of `cells`.
+    neither part of `cells` nor given as `previous` when it was made. Differences of published cells that the rules
+    found sensitive (`apply_rules`), and what earlier releases suppressed, are judged like suppressed cells:
+    `Audit.unpublished`.
 
     Many cells are proved by each linear program; one more for each that fails, several where respondents attack.
 
@@ -73,16 +78,34 @@ def audit(
     clock = Clock(seconds, ctx or Context(seed=0, step="audit"))
     belief = Prior.of(cells, prior)
     _check_attacker(attacker, coalition)
+    whole = widened(cells)
+    if whole is not cells:
+        belief = widened_prior(belief, len(whole) - len(cells))
+        found = audit(
+            whole,
+            prior=belief,
+            rules=rules,
+            attacker=attacker,
+            coalition=coalition,
+            which=which,
+            exact=exact,
+            seconds=seconds,
+            ctx=ctx,
+        )
+        return told_apart(found, cells)
     if not isinstance(attacker, str):
         from discretion.tables.audit_contributors import one_coalition
 
         return one_coalition(cells, attacker, wanted, belief, rules, exact, clock)
     found = outsider(cells, Attacker(cells, prior=belief), wanted, belief, rules, exact, clock)
-    if attacker == "outsider":
-        return found
-    from discretion.tables.audit_insiders import every_contributor
+    if attacker == "contributors":
+        from discretion.tables.audit_insiders import every_contributor
 
-    return every_contributor(found, coalition, wanted, belief, clock)
+        found = every_contributor(found, coalition, wanted, belief, clock)
+    left, judged = found.counts["undecided"], sum(found.counts.values())
+    if not left or not clock.over:
+        return found
+    return replace(found, seconds_more=clock.spent * left / max(judged - left, 1))
 
 
 def _check_attacker(attacker: str | Sequence[Any], coalition: int) -> None:

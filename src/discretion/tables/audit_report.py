@@ -40,6 +40,10 @@ class Bounds:
         """Count the entries with a status."""
         return int((self.status == status).sum())
 
+    def chosen(self, which: Bools) -> Bounds:
+        """Give some of them."""
+        return Bounds(*(values[which] for values in vars(self).values()))
+
     def __repr__(self) -> str:
         return f"Bounds({len(self.status)} intervals)"
 
@@ -57,6 +61,40 @@ class Sums:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class Unpublished:
+    """Sums that no table shows: differences of published cells, and what earlier releases suppressed."""
+
+    labels: tuple[str, ...]
+    """who they are, by codes; for the office"""
+    value: Floats
+    bounds: Bounds
+    judged: int
+    """small differences that the rules looked at"""
+    complete: bool
+    """whether these were all"""
+    earlier: tuple[str, ...]
+    """releases that the attacker has besides"""
+    notes: tuple[str, ...] = ()
+    """what is known of them"""
+
+    @property
+    def holds(self) -> bool:
+        """Whether all are proved to be protected, and none was left out."""
+        return self.complete and bool((self.bounds.status == "protected").all())
+
+    @property
+    def summary(self) -> str:
+        """What was found, in a sentence, without values."""
+        number = len(self.labels)
+        bad = number - self.bounds.count("protected")
+        text = f" Differences of published cells that were judged: {self.judged:,}." if self.judged else ""
+        text += "" if self.complete else " There are more than can be listed."
+        if number:
+            text += f" Sensitive sums that no table shows: {number:,}, not protected: {bad:,}."
+        return "".join((text, *(f" {note[:1].upper()}{note[1:]}." for note in self.notes)))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Audit:
     """The result of an audit: bounds and status of every suppressed cell. The repr shows counts only."""
 
@@ -71,8 +109,12 @@ class Audit:
     """who attacked, in words"""
     programs: int
     """linear programs solved"""
+    seconds_more: float | None = None
+    """where time was over before every cell was decided: about how many seconds more it would take at the same pace"""
     worst: tuple[Any, ...] = ()
     """(k,) with contributors as attackers: one of those for whom a cell fails worse than for an outsider (labels)"""
+    unpublished: Unpublished | None = None
+    """sums that no table shows, where there are several tables or earlier releases"""
 
     @property
     def status(self) -> NDArray[np.str_]:
@@ -108,7 +150,7 @@ class Audit:
     def holds(self) -> bool:
         """Whether every sensitive cell, and every sensitive sum, is proved to be protected."""
         sums = self.sums is None or bool((self.sums.bounds.status == "protected").all())
-        return not len(self.failing) and sums
+        return not len(self.failing) and sums and (self.unpublished is None or self.unpublished.holds)
 
     def of(self, cell: int) -> tuple[float, float]:
         """Give the bounds of one cell; both are its value when it is published."""
@@ -149,6 +191,12 @@ class Audit:
                 f" Of {self.sums.examined:,} sums of suppressed cells {len(self.sums.members):,} are sensitive "
                 f"themselves, {bad:,} of them not protected."
             )
+        if self.unpublished is not None:
+            text += self.unpublished.summary
+        elif self.cells.source is None and (self.cells.inner_cell < 0).any():
+            text += " Differences between the linked tables were not judged: that takes the records."
+        if self.seconds_more is not None:
+            text += f" Time was over: at the same pace the rest would take about {self.seconds_more:,.0f} seconds more."
         return text + (" The table holds." if self.holds else " The table must not go out like this.")
 
     def __repr__(self) -> str:
@@ -163,9 +211,18 @@ class Audit:
             "attacker": self.attacker,
             "status": self.counts,
             "sums": None if self.sums is None else {s: self.sums.bounds.count(s) for s in STATES},
+            "differences": None if self.unpublished is None else self._differences(),
             "programs": self.programs,
+            "seconds_more": self.seconds_more,
             "loss": self.loss,
             "summary": self.summary,
+        }
+
+    def _differences(self) -> dict[str, Any]:
+        beside = self.unpublished
+        assert beside is not None
+        return {"judged": beside.judged, "complete": beside.complete, "earlier": len(beside.earlier)} | {
+            state: beside.bounds.count(state) for state in STATES
         }
 
     def frame(self) -> pl.DataFrame:
@@ -195,29 +252,38 @@ class Audit:
 
     def sums_frame(self) -> pl.DataFrame:
         """Give one row for each sensitive sum of suppressed cells. Not for publication."""
-        import polars as pl
-
         sums = self.sums
         labels = [
             " + ".join("/".join(self.cells.label(i).values()) for i in members)
             for members in (sums.members if sums else ())
         ]
-        empty = Bounds(*(np.zeros(0),) * 2, *(np.zeros(0, np.bool_),) * 2, np.zeros(0, np.str_), np.zeros(0))
-        bounds = sums.bounds if sums else empty
-        return pl.DataFrame(
-            {
-                "sum": pl.Series(labels, dtype=pl.String),
-                "value": sums.value if sums else np.zeros(0),
-                "low": bounds.low,
-                "high": bounds.high,
-                "status": pl.Series(bounds.status.tolist(), dtype=pl.String),
-                "short": bounds.short,
-            }
-        )
+        return _bounds_frame("sum", labels, sums)
+
+    def differences_frame(self) -> pl.DataFrame:
+        """Give one row for each sum that no table shows and that must be protected. Not for publication."""
+        beside = self.unpublished
+        return _bounds_frame("difference", list(beside.labels) if beside else [], beside)
 
     def with_bounds(self, bounds: Bounds, **changes: Any) -> Audit:
         """Give the audit with other bounds."""
         return replace(self, bounds=bounds, **changes)
+
+
+def _bounds_frame(name: str, labels: list[str], found: Sums | Unpublished | None) -> pl.DataFrame:
+    import polars as pl
+
+    empty = Bounds(*(np.zeros(0),) * 2, *(np.zeros(0, np.bool_),) * 2, np.zeros(0, np.str_), np.zeros(0))
+    bounds = found.bounds if found else empty
+    return pl.DataFrame(
+        {
+            name: pl.Series(labels, dtype=pl.String),
+            "value": found.value if found else np.zeros(0),
+            "low": bounds.low,
+            "high": bounds.high,
+            "status": pl.Series(bounds.status.tolist(), dtype=pl.String),
+            "short": bounds.short,
+        }
+    )
 
 
 def _cells(number: int) -> str:

@@ -25,13 +25,16 @@ CHUNK = 2_000
 
 def audited_sums(cells: Cells, attacker: Attacker, rules: Sequence[Any], prior: Prior, clock: Clock) -> Sums:
     """Judge sums of suppressed cells with a common total by the rules, and bound those that are sensitive."""
+    from discretion.tables.rules.rule import parsed
+
+    rules = parsed(rules)
     unions = list(dict.fromkeys(candidates(cells)))
     members: list[tuple[int, ...]] = []
     value, lower, upper = [], [], []
     for first in range(0, len(unions), CHUNK):
         clock.tell(first, len(unions))
         part = unions[first : first + CHUNK]
-        found = as_cells(cells, part).apply_rules(rules)
+        found = as_cells(cells, part).apply_rules([rule for rule in rules if rule.few()])
         numbers = found.find(found.dims[0].find([str(i) for i in range(len(part))]).reshape(-1, 1))
         for i in np.flatnonzero((numbers >= 0) & found.primary[numbers]).tolist():
             members.append(part[i])
@@ -69,18 +72,24 @@ def as_cells(cells: Cells, unions: Sequence[tuple[int, ...]]) -> Cells:
     """Give a table whose inner cells are the sums, with the contributions of every respondent added up."""
     if cells.source is None:
         return _from_figures(cells, unions)
+    return added_up(cells, _selection(unions, len(cells)) @ cells.x.transposed.to_scipy())
+
+
+def added_up(cells: Cells, members: Matrix) -> Cells:
+    """Give a table of sums of inner cells (one row of `members` each) from the contributions of a table."""
     from discretion.tables.build import cells_of
     from discretion.tables.contributions import build
     from discretion.tables.dimensions import Dimension
 
-    inside = (_selection(unions, len(cells)) @ cells.x.transposed.to_scipy()).tocsc()
     entries = cells.source
+    assert entries is not None
+    inside = members.tocsc()
     counts = np.diff(inside.indptr)[entries.inner]
     which = np.repeat(np.arange(len(entries)), counts)
     starts = np.repeat(inside.indptr[:-1][entries.inner] - np.r_[0, np.cumsum(counts)[:-1]], counts)
     union = inside.indices[starts + np.arange(len(which))]
-    dim = Dimension.flat("sum", range(len(unions)))
-    code = dim.find([str(i) for i in range(len(unions))])[union].astype(np.int32).reshape(-1, 1)
+    dim = Dimension.flat("sum", range(members.shape[0]))
+    code = dim.find([str(i) for i in range(members.shape[0])])[union].astype(np.int32).reshape(-1, 1)
     repeated = replace(
         entries,
         inner=entries.inner[which],

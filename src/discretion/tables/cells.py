@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from discretion.tables.rounding import Rounded
     from discretion.tables.rules.rule import Rule
     from discretion.tables.suppression import Protected
+    from discretion.tables.widened import Beside, Differences, Wide
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -79,6 +80,12 @@ class Cells:
     """the contributions the table was made from, where it was made from records"""
     notes: tuple[str, ...] = field(default=())
     """what happened on the way (records left out, totals computed)"""
+    beside: Beside | None = None
+    """earlier releases that its readers have too; see `tabulate`"""
+    differences: Differences | None = None
+    """what the rules found about differences of published cells"""
+    wide: Wide | None = None
+    """the structure of a table that was widened by what stands beside it; see `widened`"""
 
     def __post_init__(self) -> None:
         for array in (self.codes, self.in_table, self.inner_codes, self.weighted_count):
@@ -145,7 +152,7 @@ class Cells:
         names = [response.name for response in self.responses]
         if name not in names:
             raise PlanError(unknown("response", name, names))
-        return replace(self, active=names.index(name), status=Status.empty(len(self)))
+        return replace(self, active=names.index(name), status=Status.empty(len(self)), differences=None)
 
     # --- status ------------------------------------------------------------------------------------------------------
 
@@ -305,12 +312,12 @@ class Cells:
         """(n_inner × m) which published cells each inner cell is part of: `value == x.transposed.dot(inner_value)`."""
         from discretion.tables.structure import incidence
 
-        return incidence(self)
+        return incidence(self) if self.wide is None else self.wide.x
 
     @cached_property
     def inner_cell(self) -> Ints:
         """(n_inner,) the published cell that is this inner cell, −1 where linked tables do not publish it."""
-        return self.find(self.inner_codes)
+        return self.find(self.inner_codes) if self.wide is None else self.wide.inner_cell
 
     def relations(self) -> Sparse:
         """(r × m) the sums the tables show: a row has +1 at a total, −1 at its parts, and times `value` gives 0.

@@ -167,7 +167,7 @@ def frame_of(cells: Cells, prior: Prior) -> Frame:
     below = np.full(every.shape[1], np.inf) if prior.negative else every.T @ cells.inner_value
     plain = prior.percent is None and prior.lower is None and prior.upper is None
     ends = (below, np.full(len(below), np.inf)) if plain else None
-    if (own >= 0).all():
+    if (own >= 0).all() and cells.wide is None:
         return Frame(matrix, up, down, column, len(first), inside, ends)
     unit = spread(cells, own < 0)
     hidden = unit.shape[1]

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from discretion.context import Context
-from discretion.errors import PlanError, unknown
+from discretion.errors import Infeasible, PlanError, unknown
 from discretion.part import parse
 from discretion.tables.engines.engine import Choice, Engine
+from discretion.tables.levels_model import first_equal
 from discretion.tables.respondents import knows_respondents
+from discretion.tables.widened import widened
 
 if TYPE_CHECKING:
     from discretion.tables.audit_report import Audit
@@ -73,12 +75,13 @@ def suppress(
     made = engine_of(engine, options)
     ctx = ctx or Context(seed=0, step="suppress")
     _check_values(cells)
-    fresh = cells.with_status(secondary=np.zeros(len(cells), np.bool_))
-    if fresh.primary.any():
-        choice = made.choose(fresh, made.cost if cost is None else cost, ctx.within(made.kind))
+    whole = widened(cells.with_status(secondary=np.zeros(len(cells), np.bool_)))
+    _check_untold(cells, whole)
+    if whole.primary.any():
+        choice = made.choose(whole, _costs(whole, made.cost if cost is None else cost), ctx.within(made.kind))
     else:
-        choice = Choice(np.zeros(len(cells), np.bool_))
-    done = fresh.with_status(secondary=choice.secondary)
+        choice = Choice(np.zeros(len(whole), np.bool_))
+    done = cells.with_status(secondary=choice.secondary[: len(cells)])
     default: dict[str, Any] = {"ctx": ctx.within("audit")}
     if knows_respondents(cells):
         default |= {"attacker": "contributors", "coalition": made.coalition}
@@ -123,6 +126,31 @@ def engine_of(engine: str | Mapping[str, Any] | Engine, options: Mapping[str, An
     if not isinstance(part, Engine):
         raise PlanError(f"{part.kind!r} is not an engine for complementary suppression")
     return part
+
+
+def _costs(whole: Cells, cost: Any) -> Any:
+    """Give the costs of a table's cells for the widened one; what is beside it costs nothing."""
+    if isinstance(cost, str) or whole.wide is None:
+        return cost
+    given, m = np.asarray(cost, np.float64), whole.wide.cells
+    if given.shape != (m,):
+        raise PlanError(f"cost: expected {m} numbers of at least 0, one per cell")
+    return np.r_[given, np.zeros(len(whole) - m)]
+
+
+def _check_untold(cells: Cells, whole: Cells) -> None:
+    """Refuse sensitive cells that an earlier release shows: nothing that is done here can protect them."""
+    if cells.beside is None:
+        return
+    first = first_equal(whole)
+    out = np.isin(first, first[whole.status.must_publish & (np.arange(len(whole)) >= len(cells))])
+    told = np.flatnonzero(cells.primary & out[: len(cells)])
+    if len(told):
+        where = ", ".join(f"{name}={code}" for name, code in cells.label(int(told[0])).items())
+        raise Infeasible(
+            f"{len(told)} sensitive cells were published by an earlier release, first ({where}): nothing that is "
+            "suppressed here takes that back; mark them safe if it was right to publish them, or leave these codes out"
+        )
 
 
 def _check_values(cells: Cells) -> None:

@@ -103,7 +103,7 @@ def _goes_out(release: Release) -> Answer:
         ("As in the original: ", same),
         ("With less detail, or values taken out: ", coarser),
         ("With changed values, which may be true for one person and wrong for another: ", changed),
-        ("Nothing is left of: ", _emptied(release)),
+        ("Nothing is left of: ", emptied(release)),
         ("Left out: ", inside),
     )
     return Answer(
@@ -118,7 +118,7 @@ def _goes_out(release: Release) -> Answer:
     )
 
 
-def _emptied(release: Release) -> list[str]:
+def emptied(release: Release) -> list[str]:
     """Name the published columns that have one value left, and had several."""
     original, data = release.study.original, release.data
     both = [name for name in data.columns if name in original.columns]

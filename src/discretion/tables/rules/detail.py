@@ -1,4 +1,4 @@
-"""Cells that are too detailed to go out, or that say something about everybody in a group."""
+"""Cells that are too detailed to go out."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pydantic import field_validator
 
-from discretion.errors import DataError, PlanError, unknown
-from discretion.part import Columns, FrozenMapping, confidential
-from discretion.tables.rules.rule import Judgement, Rule, need_counts, ranged
+from discretion.errors import PlanError
+from discretion.part import FrozenMapping, confidential
+from discretion.tables.rules.rule import Judgement, Rule, ranged
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,46 +62,3 @@ class SpecialRule(Rule, kind="special-rule"):
             found &= np.maximum.reduce(cells.dims[j].depths)[cells.codes[:, j]] >= depth
         wide = ranged(cells, found, self.range_percent)
         return Judgement(found, wide, wide)
-
-
-class GroupDisclosure(Rule, kind="group-disclosure"):
-    """Cells that hold everybody of a group are sensitive: who is in the group is known to be in the cell.
-
-    A cell is sensitive when it has as many respondents as the total it belongs to along one of `columns`, and the total
-    could be split: all ten men of a village have the same illness. The lower bound of the cell must lie at least 1
-    below it. Suppressing such a cell protects only if empty cells beside it can be suppressed too
-    (`tabulate(empty="keep")`). Groups of one respondent are always disclosed in this way: use `Threshold` as well.
-    O(cells·variables).
-
-    References
-    ----------
-    Hundepool et al. (2012), Statistical Disclosure Control, section 5.2 (group disclosure); catalogue T2.
-
-    Examples
-    --------
-    >>> import polars as pl, discretion as dc
-    >>> people = pl.DataFrame({"town": ["A"] * 4 + ["B"] * 4, "ill": ["no", "yes", "no", "yes"] + ["yes"] * 4})
-    >>> cells = dc.tabulate(people, ["town", "ill"])
-    >>> [cells.label(i) for i in dc.GroupDisclosure(columns="ill")(cells).nonzero()[0]]
-    [{'town': 'B', 'ill': 'yes'}]
-    """
-
-    columns: Columns | None = None
-    """variables whose values must not be the same for a whole group (default: all of the table)"""
-
-    def judge(self, cells: Cells) -> Judgement:
-        """Compare the respondents of each cell with those of the totals above it."""
-        need_counts(self, cells)
-        names = [dim.name for dim in cells.dims]
-        found = np.zeros(len(cells), np.bool_)
-        for name in self.columns or names:
-            if name not in names:
-                raise DataError(f"group-disclosure: {unknown('variable', name, names)}")
-            dim = cells.dims[names.index(name)]
-            for tree, parents in enumerate(dim.parents):
-                above = cells.parent(name, tree)
-                several = np.bincount(parents[parents >= 0], minlength=len(dim)) > 1
-                split = several[np.maximum(parents[cells.codes[:, names.index(name)]], 0)]
-                found |= (above >= 0) & (cells.count > 0) & split & (cells.count == cells.count[above])
-        lower = np.where(found, np.minimum(1.0, np.abs(cells.value)), 0.0)
-        return Judgement(found, lower, np.zeros(len(cells)))

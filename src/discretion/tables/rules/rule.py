@@ -16,6 +16,7 @@ from discretion.tables.marking import MANUAL
 
 if TYPE_CHECKING:
     from discretion.tables.cells import Cells
+    from discretion.tables.widened import Forms
 
 ROUNDING = 1e-10
 """Share of a cell by which sums of decimal numbers may miss: 0.1 + 0.2 is a little more than 0.3."""
@@ -31,6 +32,8 @@ class Judgement:
     sensitive: Bools
     lower: Floats
     upper: Floats
+    sums: Forms | None = None
+    """sums of inner cells that no table shows and that must be protected too"""
 
 
 class Rule(Part):
@@ -45,6 +48,13 @@ class Rule(Part):
     def top_needed(self) -> int:
         """Tell how many of the largest contributions of each cell the rule looks at."""
         return 0
+
+    def few(self) -> int:
+        """Tell below how many respondents a difference of published cells is looked at (0: never).
+
+        Groups that are larger can be sensitive by rules on contributions too; small ones always are.
+        """
+        return self.top_needed() + 2 if self.top_needed() else 0
 
     def __call__(self, cells: Cells) -> Bools:
         """Tell which cells are sensitive."""
@@ -83,10 +93,13 @@ def apply(
     One rule may stand without a list. Cells marked safe stay safe, cells marked unsafe stay sensitive; earlier
     results of rules and suppressions are replaced. `responses="all"` makes a cell sensitive when it is so for any
     response of the table (one pattern for all). Required levels are in units of the active response: cells that are
-    sensitive only through another one get 0, so that they must not be found exactly.
+    sensitive only through another one get 0, so that they must not be found exactly. The rules also judge what linked
+    tables, and earlier releases, give away together: see `differences.with_differences`.
     """
+    from discretion.tables.differences import with_differences
+
     listed = [rules] if isinstance(rules, Rule | Mapping) else rules
-    made = [rule if isinstance(rule, Rule) else _parsed(rule) for rule in listed]
+    made = parsed(listed)
     if len(made) > MOST:
         raise PlanError(f"rules: at most {MOST} can be applied to one table, got {len(made)}")
     if responses not in ("active", "all"):
@@ -94,12 +107,15 @@ def apply(
     chosen = [cells.active] if responses == "active" else list(range(len(cells.responses)))
     m = len(cells)
     reason, lower, upper = np.zeros(m, np.uint32), np.zeros(m), np.zeros(m)
+    sums: list[Forms] = []
     for bit, rule in enumerate(made):
         for number in chosen:
             view = cells if number == cells.active else replace(cells, active=number)
             rule.check_top(view)
             found = rule.judge(view)
             reason[found.sensitive] |= np.uint32(1 << bit)
+            if found.sums is not None and number == cells.active:
+                sums.append(found.sums)
             if number == cells.active:
                 lower = np.maximum(lower, np.where(found.sensitive, found.lower, 0.0))
                 upper = np.maximum(upper, np.where(found.sensitive, found.upper, 0.0))
@@ -113,7 +129,7 @@ def apply(
         upper = np.where(by_hand > 0, np.maximum(upper, status.upper_required), upper)
     reason[status.safe] = 0
     primary = reason > 0
-    return cells.with_status(
+    decided = cells.with_status(
         primary=primary,
         secondary=np.zeros(m, np.bool_),
         reason=reason,
@@ -121,6 +137,12 @@ def apply(
         lower_required=np.where(primary, lower, 0.0),
         upper_required=np.where(primary, upper, 0.0),
     )
+    return with_differences(decided, made, sums)
+
+
+def parsed(rules: Sequence[Rule | Mapping[str, Any]]) -> list[Rule]:
+    """Give rules as objects; a mapping is a rule as a plan has it."""
+    return [rule if isinstance(rule, Rule) else _parsed(rule) for rule in rules]
 
 
 def _parsed(spec: Any) -> Rule:

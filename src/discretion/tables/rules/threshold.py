@@ -40,6 +40,10 @@ class Threshold(Rule, kind="threshold"):
     range_percent: float = confidential(30, ge=0, le=100)
     """protection a sensitive cell needs on each side, in percent of its value"""
 
+    def few(self) -> int:
+        """Fewer respondents than may be shown."""
+        return self.minimum
+
     def judge(self, cells: Cells) -> Judgement:
         """Compare the number of respondents with the minimum."""
         need_counts(self, cells)

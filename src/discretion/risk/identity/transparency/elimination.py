@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -52,12 +52,14 @@ class Register:
         from discretion.kernels.linkage_mixed import build_tree, fill
         from discretion.kernels.linkage_windows import count_allowed
 
-        self._space, terms = space, space.terms
-        self._people = distinct_rows(np.hstack([fill(x) for x in (space.known, terms.low, terms.high)]))
-        self._tree = build_tree(space.published, terms.kinds, _spread(terms))
+        self._space, self._telling = space, _telling(space)
+        terms = self._telling.terms
+        self._people = distinct_rows(np.hstack([fill(x) for x in (self._telling.known, terms.low, terms.high)]))
+        self._tree = build_tree(self._telling.published, terms.kinds, _spread(terms))
         n = len(space.known)
         seen = np.sort(ctx.within("candidates").rng.choice(n, min(n, _LOOKED_AT), replace=False))
-        self.candidates = float(count_allowed(space.known[seen], self._tree, _of(space, seen)).mean())
+        counted = count_allowed(self._telling.known[seen], self._tree, _of(self._telling, seen))
+        self.candidates = float(counted.mean())
         """mean number of records that a person may be: of up to a thousand, drawn at random"""
 
     def eliminate(self, rows: Ints, ctx: Context, *, assign: bool = True) -> Eliminated | None:
@@ -74,12 +76,12 @@ class Register:
         from discretion.kernels.linkage_mixed import fill, pair_costs
         from discretion.kernels.linkage_windows import list_allowed
 
-        space, tree, asked = self._space, self._tree, self._people.first_row
+        space, telling, tree, asked = self._space, self._telling, self._tree, self._people.first_row
         expected = self.candidates * len(asked)
         if expected > _PAIRS or not np.isfinite(pair_costs(space.known, space.published[rows], space.terms)).all():
             return None
-        starts, found = list_allowed(space.known[asked], tree, _of(space, asked), int(expected))
-        records = distinct_rows(fill(space.published))
+        starts, found = list_allowed(telling.known[asked], tree, _of(telling, asked), int(expected))
+        records = distinct_rows(fill(telling.published))
         place = np.empty(len(records.counts), np.int64)
         place[records.ids[tree.rows]] = np.arange(len(tree.rows))
         who, record = self._people.ids.astype(np.int64), place[records.ids[rows]]
@@ -98,6 +100,27 @@ def _spread(terms: Terms) -> Floats:
     known = np.isfinite(width)
     mean = np.where(known, width, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
     return np.asarray(1.0 / np.where(mean > 0, mean, 1.0))
+
+
+def _telling(space: Space) -> Space:
+    """Leave out the columns that exclude nobody: numbers without windows, unless a missing one does."""
+    from discretion.kernels.linkage_mixed import NOMINAL
+
+    terms = space.terms
+    windows = (np.isfinite(terms.low) | np.isfinite(terms.high)).any(axis=0)
+    closed = np.isinf(terms.gap) & np.isnan(space.published).any(axis=0)
+    kept = windows | closed | (terms.kinds == NOMINAL)
+    if kept.all() or not kept.any():
+        return space
+    fewer = terms._replace(
+        kinds=terms.kinds[kept],
+        scale=terms.scale[:, kept],
+        gap=terms.gap[kept],
+        offsets=terms.offsets[kept],
+        low=terms.low[:, kept],
+        high=terms.high[:, kept],
+    )
+    return replace(space, known=space.known[:, kept], published=space.published[:, kept], terms=fewer)
 
 
 def _of(space: Space, rows: Ints) -> Terms:

@@ -1,0 +1,342 @@
+"""Differences of published cells: groups of a few people that no table shows and all tables together give away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations, product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from discretion.kernels.arrays import Bools, Ints
+from discretion.tables.attacker_system import Matrix
+from discretion.tables.packing import row_keys
+from discretion.tables.slivers import bonds
+from discretion.tables.widened import Differences, Division, Forms
+
+if TYPE_CHECKING:
+    from discretion.tables.cells import Cells
+    from discretion.tables.contributions import Contributions
+    from discretion.tables.rules.rule import Rule
+
+SCALE = 5040
+"""What a respondent who is in one inner cell only weighs; one in several weighs as much in all of them together."""
+LARGEST = 300_000_000
+"""Entries × pivots of the elimination over all columns; beyond it the audit decides about every small piece."""
+PRIME = 2_147_483_629
+"""Elimination is done modulo this prime."""
+_NAMED = 3
+
+
+def with_differences(cells: Cells, rules: Sequence[Rule], sums: Sequence[Forms]) -> Cells:
+    """Judge the differences that published cells give by the rules, and keep the sensitive ones with the table.
+
+    `sums` are what rules want protected besides. The cells of two divisions (tables over different variables, or an
+    earlier release) give the small cuts of a graph, which are listed completely (`slivers`): all groups of fewer
+    respondents than `Rule.few` that no smaller one is in. Rules on contributions also judge larger groups that two
+    codes have in common and that follow alone. With three and more divisions elimination over all published columns
+    decides what combinations consist of small pieces only. Needs the records: of ready-made linked tables nobody can
+    tell how many people have two codes at once.
+    """
+    search = _Search.of(cells, rules)
+    parts, judged, complete = [_on_all_tables(cells, one) for one in sums], 0, True
+    if search is not None:
+        found, judged, complete = search.run()
+        parts.append(found)
+    if not judged and not any(map(len, parts)):
+        return replace(cells, differences=None)
+    return replace(cells, differences=Differences(Forms.stack(parts), judged, complete))
+
+
+def _on_all_tables(cells: Cells, sums: Forms) -> Forms:
+    """Give sums of a table's inner cells as sums of the inner cells of all tables together."""
+    if cells.beside is None:
+        return sums
+    own = cells.beside.own
+    members = sums.members[:, np.maximum(own, 0)].tocsc()
+    members.data[np.repeat(own < 0, np.diff(members.indptr))] = 0.0
+    members = members.tocsr()
+    members.eliminate_zeros()
+    return replace(sums, members=members)
+
+
+@dataclass(frozen=True, eq=False)
+class _Search:
+    """The inner cells of all tables together, who is in them, and the divisions that cut across each other."""
+
+    cells: Cells
+    rules: tuple[Rule, ...]
+    source: Contributions
+    own: Ints
+    divisions: tuple[Division, ...]
+    weight: Ints
+    """(inner cells,) respondents × SCALE, at most"""
+    few: int
+    """differences of fewer respondents are judged"""
+
+    @classmethod
+    def of(cls, cells: Cells, rules: Sequence[Rule]) -> _Search | None:
+        """Give nothing where no difference can be smaller than a published cell, or nobody knows who is in it."""
+        judging = tuple(rule for rule in rules if rule.few() > 0)
+        source = cells.source if cells.beside is None else cells.beside.source
+        if not judging or source is None or (cells.beside is None and (cells.inner_cell >= 0).all()):
+            return None
+        own = np.arange(len(cells.inner_codes)) if cells.beside is None else cells.beside.own
+        divisions = [_own_division(cells, table, own) for table in cells.tables]
+        divisions += [] if cells.beside is None else cells.beside.divisions
+        weight = _weights(source, cells.active, len(own))
+        few = max(rule.few() for rule in judging)
+        return cls(cells, judging, source, own, tuple(divisions), weight, few)
+
+    def run(self) -> tuple[Forms, int, bool]:
+        """Give the sensitive differences, how many were judged, and whether these were all."""
+        candidates = _Candidates(len(self.own))
+        complete = True
+        for one, other in combinations(self.divisions, 2):
+            complete &= self._cross(one, other, candidates)
+        if len(self.divisions) > 2:
+            self._eliminate(candidates)
+        for rows in () if self.cells.beside is None else self.cells.beside.hidden:
+            candidates.add(rows, told=True)
+        return *self._judged(candidates), complete
+
+    def _cross(self, one: Division, other: Division, candidates: _Candidates) -> bool:
+        """Add the small differences of two divisions."""
+        counted = (one.codes[:, 0] >= 0) | (other.codes[:, 0] >= 0)
+        inside = np.flatnonzero(counted & (self.weight > 0))
+        common = _common(one, other)
+        left = [j for j in range(len(one.dims)) if j not in dict(common)]
+        right = [j for j in range(len(other.dims)) if j not in dict(common).values()]
+        a, b = _group(one.codes[inside][:, left], one, inside), _group(other.codes[inside][:, right], other, inside)
+        if not (left and right) and (a >= 0).all() and (b >= 0).all():
+            return True  # one table shows everything that the other does
+        layer, at = _layers(one, other, common, inside)
+        first, second = _numbered(layer, a[at]), _numbered(layer, b[at])
+        nodes = int(first.max(initial=0)) + 1
+        second = np.where(second > 0, second + nodes - 1, 0)
+        total = int(second.max(initial=0)) + 1
+        pieces, piece = np.unique(np.column_stack((first, second)), axis=0, return_inverse=True)
+        piece = piece.ravel()
+        weight = np.bincount(piece, self.weight[inside][at], len(pieces)).astype(np.int64)
+        order = np.argsort(piece, kind="stable")
+        members = np.split(inside[at][order], np.cumsum(np.bincount(piece, minlength=len(pieces)))[:-1])
+        new = np.flatnonzero(~_published(pieces, max(total, nodes)))
+        ends = max(total, nodes), pieces[new, 0], pieces[new, 1]
+        found = bonds(*ends, weight[new], self.few * SCALE)
+        for cut, side in zip(found.edges, found.sides, strict=True):
+            if side.all() or not side.any():
+                candidates.add(np.concatenate([members[edge] for edge in new[cut]]), told=True)
+            else:
+                for edge in new[cut].tolist():
+                    candidates.add(members[edge], told=False)
+        if not any(rule.top_needed() for rule in self.rules):
+            return found.complete
+        alone = bonds(*ends, np.ones(len(new), np.int64), 2)
+        for cut in alone.edges:
+            candidates.add(members[new[cut[0]]], told=True)
+        return found.complete and alone.complete
+
+    def _eliminate(self, candidates: _Candidates) -> None:
+        """Add what all divisions together give: combinations of published cells that consist of small pieces only."""
+        pieces, weight, columns = self._pieces()
+        small = (weight > 0) & (weight < self.few * SCALE)
+        members = [np.flatnonzero(pieces == number) for number in np.flatnonzero(small).tolist()]
+        if columns.shape[0] * columns.shape[0] * columns.shape[1] > LARGEST:
+            for piece in members:
+                candidates.add(piece, told=False)
+            return
+        for support, even in combinations_of(columns.toarray().astype(np.int64), small):
+            chosen = [members[i] for i in support]
+            if even and int(weight[small][support].sum()) < self.few * SCALE:
+                candidates.add(np.concatenate(chosen), told=True)
+            for piece in chosen:
+                candidates.add(piece, told=False)
+
+    def _pieces(self) -> tuple[Ints, Ints, Matrix]:
+        """Give the piece (finest group that any table tells apart) of each inner cell, its weight, and all columns."""
+        from scipy.sparse import csr_array, vstack
+
+        keys = [_group(division.codes, division, np.arange(len(self.own))) for division in self.divisions]
+        _, pieces = np.unique(np.column_stack(keys), axis=0, return_inverse=True)
+        pieces = pieces.ravel()
+        count = int(pieces.max()) + 1
+        weight = np.bincount(pieces, self.weight, count).astype(np.int64)
+        first = np.unique(pieces, return_index=True)[1]
+        rows = []
+        for key in keys:
+            there = np.flatnonzero(key[first] >= 0)
+            rows.append(csr_array((np.ones(len(there)), (key[first][there], there)), shape=(int(key.max()) + 1, count)))
+        return pieces, weight, vstack(rows).tocsr()
+
+    def _judged(self, candidates: _Candidates) -> tuple[Forms, int]:
+        """Let the rules judge the differences; pieces of others must only not be found exactly."""
+        from discretion.tables.audit_sums import added_up
+
+        shown = {row.tobytes() for row in self._shown()}
+        kept = [(rows, told) for rows, told in candidates.listed() if rows.tobytes() not in shown]
+        if not kept:
+            return Forms.none(len(self.own)), 0
+        members = _matrix([rows for rows, _ in kept], len(self.own))
+        base = replace(self.cells, source=self.source)
+        table = added_up(base, members).apply_rules(self.rules)
+        place = table.find(table.dims[0].find([str(i) for i in range(len(kept))]).reshape(-1, 1))
+        sensitive = np.flatnonzero((place >= 0) & table.primary[place])
+        told = np.array([kept[i][1] for i in sensitive], np.bool_)
+        return (
+            Forms(
+                members[sensitive],
+                np.where(told, table.lower_required[place[sensitive]], 0.0),
+                np.where(told, table.upper_required[place[sensitive]], 0.0),
+                np.zeros(len(sensitive), np.bool_),
+                tuple(self._label(kept[i][0]) for i in sensitive.tolist()),
+            ),
+            len(kept),
+        )
+
+    def _shown(self) -> Iterator[Ints]:
+        """Give the inner cells of every cell that is or was published: rules or an earlier office judged those."""
+        from discretion.tables.widened import widened
+
+        members = widened(replace(self.cells, differences=None)).x.transposed
+        yield from (np.asarray(members.row(number), np.int64) for number in range(members.shape[0]))
+
+    def _label(self, rows: Ints) -> str:
+        """Name a group by the codes its people have in all divisions."""
+        texts = []
+        for inner in rows[: _NAMED + 1].tolist():
+            codes: dict[str, None] = {}
+            for number, division in enumerate(self.divisions):
+                then = " earlier" if number >= len(self.cells.tables) else ""
+                for dim, code in zip(division.dims, division.codes[inner].tolist(), strict=True):
+                    if code >= 0:
+                        codes[f"{dim.name}={dim.codes[code]}{then}"] = None
+            texts.append(", ".join(codes))
+        return " + ".join(texts[:_NAMED]) + (" + …" if len(texts) > _NAMED else "")
+
+
+class _Candidates:
+    """Groups of inner cells, each once; one that is told stays so."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+        self._found: dict[bytes, bool] = {}
+
+    def add(self, rows: Ints, *, told: bool) -> None:
+        key = np.unique(rows).astype(np.int64).tobytes()
+        self._found[key] = told or self._found.get(key, False)
+
+    def listed(self) -> list[tuple[Ints, bool]]:
+        return [(np.frombuffer(key, np.int64), told) for key, told in self._found.items()]
+
+
+def _matrix(rows: Sequence[Ints], n: int) -> Matrix:
+    from scipy.sparse import csr_array
+
+    columns = np.concatenate(rows)
+    return csr_array(
+        (np.ones(len(columns)), columns, np.r_[0, np.cumsum([len(r) for r in rows])]), shape=(len(rows), n)
+    )
+
+
+def _own_division(cells: Cells, table: Sequence[str], own: Ints) -> Division:
+    places = [cells.dim(name) for name in table]
+    codes = np.where((own >= 0)[:, None], cells.inner_codes[own][:, places], -1)
+    return Division(tuple(cells.dims[j] for j in places), codes.astype(np.int64))
+
+
+def _weights(source: Contributions, response: int, n: int) -> Ints:
+    there = ~np.isnan(source.x[:, response])
+    who = source.contributor[there]
+    share = np.maximum(SCALE // np.bincount(who)[who], 1) if len(who) else np.zeros(0)
+    return np.bincount(source.inner[there], share, n).astype(np.int64)
+
+
+def _common(one: Division, other: Division) -> list[tuple[int, int]]:
+    """Pair the variables that both tables have, with the same codes for everybody."""
+    both = (one.codes[:, 0] >= 0) & (other.codes[:, 0] >= 0)
+    pairs = []
+    for i, dim in enumerate(one.dims):
+        for j, twin in enumerate(other.dims):
+            same = dim.name == twin.name and dim.codes == twin.codes
+            if same and np.array_equal(one.codes[both, i], other.codes[both, j]):
+                pairs.append((i, j))
+    return pairs
+
+
+def _published(pieces: Ints, nodes: int) -> Bools:
+    """Tell which pieces are all there is of a code: the table shows them, and the rules have judged them."""
+    single = np.bincount(pieces.ravel(), minlength=nodes) == 1
+    single[0] = False  # nobody's code
+    found: Bools = single[pieces].any(axis=1)
+    return found
+
+
+def _group(codes: Ints, division: Division, inside: Ints) -> Ints:
+    """Number combinations of codes; −1 for people whom the table does not count."""
+    absent = division.codes[inside][:, 0] < 0
+    number = np.unique(codes, axis=0, return_inverse=True)[1].ravel() if codes.shape[1] else np.zeros(len(codes))
+    return np.where(absent, -1, number).astype(np.int64)
+
+
+def _layers(one: Division, other: Division, common: Sequence[tuple[int, int]], inside: Ints) -> tuple[Ints, Ints]:
+    """Give for every code (also groups and totals) of the common variables a layer, and who is in it (places)."""
+    leaf = [
+        np.where(one.codes[inside, i] >= 0, one.codes[inside, i], other.codes[inside, j]).astype(np.int64)
+        for i, j in common
+    ]
+    above = [one.dims[i].ancestors[codes] for (i, _), codes in zip(common, leaf, strict=True)]
+    keys, places = [], []
+    for slots in product(*(range(table.shape[1]) for table in above)):
+        codes = np.column_stack([np.zeros(len(inside)), *(t[:, s] for t, s in zip(above, slots, strict=True))])
+        there = np.flatnonzero((codes >= 0).all(axis=1))
+        keys.append(codes[there].astype(np.int64))
+        places.append(there)
+    rows = np.concatenate(keys)
+    number = row_keys(rows, [1, *(len(one.dims[i]) for i, _ in common)])
+    layer = np.unique(number, return_inverse=True)[1].ravel()
+    return layer, np.concatenate(places)
+
+
+def _numbered(layer: Ints, group: Ints) -> Ints:
+    """Number the codes of a table in each layer from 1; 0 stands for nobody's code: people it does not count."""
+    found = np.zeros(len(layer), np.int64)
+    there = group >= 0
+    pairs = np.column_stack((layer[there], group[there]))
+    found[there] = np.unique(pairs, axis=0, return_inverse=True)[1].ravel() + 1 if len(pairs) else 0
+    return found
+
+
+def combinations_of(columns: Any, small: Bools) -> list[tuple[list[int], bool]]:
+    """Give combinations of rows that are 0 outside the small places: a basis of them, each of least support.
+
+    For each the places among the small ones, and whether all its entries are equal (it is a multiple of a sum). None
+    means that no combination at all consists of small places only. Exact modulo a prime of 31 bits: minors of tables
+    are far smaller whole numbers. Time O(rows² · places).
+    """
+    order = np.r_[np.flatnonzero(~small), np.flatnonzero(small)]
+    a = columns[:, order] % PRIME
+    big, row = int((~small).sum()), 0
+    begin = None
+    for place in range(a.shape[1]):
+        if place == big:
+            begin = row
+        hit = np.flatnonzero(a[row:, place])
+        if not len(hit):
+            continue
+        pivot = row + int(hit[0])
+        a[[row, pivot]] = a[[pivot, row]]
+        a[row] = a[row] * pow(int(a[row, place]), -1, PRIME) % PRIME
+        others = np.flatnonzero(a[:, place])
+        others = others[(others > row) | (others >= (row if begin is None else begin))]
+        others = others[others != row]
+        a[others] = (a[others] - a[others, place][:, None] * a[row][None, :]) % PRIME
+        row += 1
+        if row == len(a):
+            break
+    first = row if begin is None else begin
+    found = []
+    for line in a[first:row, big:]:
+        support = np.flatnonzero(line)
+        found.append((support.tolist(), bool((line[support] == line[support[0]]).all())))
+    return found

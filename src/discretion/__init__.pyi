@@ -598,6 +598,27 @@ class EstimatedEntropyLDiversity(_EstimatedEntropyLDiversity):
         l: float,
     ) -> None: ...
 
+from discretion.protect.synthetic.gaussian_copula import GaussianCopula as _GaussianCopula
+
+class GaussianCopula(_GaussianCopula):
+    """Draw rows whose ranks come from a normal distribution, and whose values come from each column's distribution."""
+
+    def __init__(
+        self,
+        *,
+        by: Sequence[str] = (),
+        columns: Sequence[str] = (),
+        rows: int | None = None,
+        copies: int = 1,
+        rules: Sequence[str] = (),
+        records: Literal['all', 'risky'] = 'all',
+        measure: Any = 'sample-uniqueness',
+        at_most: float | None = None,
+        others: float = 1.0,
+        smoothing: float = 10.0,
+        min_support: int = 3,
+    ) -> None: ...
+
 from discretion.protect.recode import Generalize as _Generalize
 
 class Generalize(_Generalize):
@@ -759,6 +780,27 @@ class Il1s(_Il1s):
         self,
         *,
         columns: Sequence[str] = (),
+    ) -> None: ...
+
+from discretion.protect.synthetic.independent_margins import IndependentMargins as _IndependentMargins
+
+class IndependentMargins(_IndependentMargins):
+    """Draw every column from its own distribution, independently of all others."""
+
+    def __init__(
+        self,
+        *,
+        by: Sequence[str] = (),
+        columns: Sequence[str] = (),
+        rows: int | None = None,
+        copies: int = 1,
+        rules: Sequence[str] = (),
+        records: Literal['all', 'risky'] = 'all',
+        measure: Any = 'sample-uniqueness',
+        at_most: float | None = None,
+        others: float = 1.0,
+        smoothing: float = 10.0,
+        min_support: int = 3,
     ) -> None: ...
 
 from discretion.protect.microaggregation_columnwise import IndividualRanking as _IndividualRanking
@@ -1133,6 +1175,21 @@ class ModelDisclosure(_ModelDisclosure):
         truth: Literal['original', 'released'] = 'original',
     ) -> None: ...
 
+from discretion.protect.synthetic.moment_preserving import MomentPreserving as _MomentPreserving
+
+class MomentPreserving(_MomentPreserving):
+    """Draw normal numbers, then turn them so that their means and covariances are exactly those of the data."""
+
+    def __init__(
+        self,
+        *,
+        by: Sequence[str] = (),
+        columns: Sequence[str] = (),
+        rows: int | None = None,
+        copies: int = 1,
+        dominance: float = 0.85,
+    ) -> None: ...
+
 from discretion.anonymize.mondrian import Mondrian as _Mondrian
 
 class Mondrian(_Mondrian):
@@ -1481,7 +1538,7 @@ class Propensity(_Propensity):
         columns: Sequence[str] = (),
         model: Literal['tree', 'logit'] = 'tree',
         permutations: int = 20,
-        null: Literal['samples', 'synthpop'] = 'samples',
+        null: Literal['samples', 'synthpop', 'refit'] = 'samples',
         smallest_leaf: int = 20,
         leaf_share: float = 0.002,
     ) -> None: ...
@@ -1783,6 +1840,30 @@ class SdInterval(_SdInterval):
         columns: Sequence[str] = (),
         knows_method: bool | None = None,
         percent: float = 10.0,
+    ) -> None: ...
+
+from discretion.protect.synthetic.sequential_trees import SequentialTrees as _SequentialTrees
+
+class SequentialTrees(_SequentialTrees):
+    """Draw rows column by column, each from a tree that was fitted on the columns before it."""
+
+    def __init__(
+        self,
+        *,
+        by: Sequence[str] = (),
+        columns: Sequence[str] = (),
+        rows: int | None = None,
+        copies: int = 1,
+        rules: Sequence[str] = (),
+        records: Literal['all', 'risky'] = 'all',
+        measure: Any = 'sample-uniqueness',
+        at_most: float | None = None,
+        others: float = 1.0,
+        order: Sequence[str] = (),
+        min_leaf: int = 5,
+        pruning: float = 3.0,
+        smoothing: float = 10.0,
+        min_support: int = 3,
     ) -> None: ...
 
 from discretion.protect.shuffle import Shuffle as _Shuffle

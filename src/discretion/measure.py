@@ -131,9 +131,35 @@ class Measure(Part):
         """Match the rows where the measure needs it, then assess."""
         if len(released) == 0 or len(original) == 0:
             raise DataError(f"{self.kind}: the data has no rows; a measure of nothing says nothing")
+        if released.copy_column is not None:
+            return self._over_copies(original, released, ctx)
         if self.needs == "both" and self.aligned:
             original, released = align(original, released, self.kind)
         return self.assess(original, released, ctx)
+
+    def _over_copies(self, original: Dataset, released: Dataset, ctx: Context) -> Score:
+        """Assess synthetic copies one by one; an attacker has all of them, so that a risk is the worst that is found.
+
+        An attack that needs no matching also attacks all copies together. A loss is the mean over the copies.
+        """
+        copies = released.copies()
+        found = [self.run(original, copy, ctx) for copy in copies]
+        values = [score.value for score in found]
+        if self.family == "risk":
+            if self.needs == "both" and not self.aligned:
+                whole = released.drop([released.copy_column or ""])
+                whole.copy_column = None
+                found.append(self.run(original, whole, ctx))
+            pick = max if self.better == "lower" else min
+            worst = pick(found, key=lambda score: score.value)
+            seen = "all copies together" if worst is found[-1] and len(found) > len(copies) else "the worst copy"
+            told = f"{worst.meaning} (Of {len(copies)} copies: {seen}.)"
+            return replace(worst, meaning=told, detail={**worst.detail, "copies": values}, per_record=None)
+        mean = float(np.mean(values))
+        told = f"Mean of {len(copies)} copies: {mean:.3g}. First copy: {found[0].meaning}"
+        return replace(
+            found[0], value=mean, meaning=told, detail={**found[0].detail, "copies": values}, per_record=None
+        )
 
     def score(self, value: float, meaning: str, per_record: NDArray[Any] | None = None, **detail: Any) -> Score:
         """Wrap a figure with the direction and family of this measure."""

@@ -75,6 +75,8 @@ class Method(Part):
     """The same seed gives the same result (false for differential privacy)."""
     private: ClassVar[bool] = False
     """Promises differential privacy: the public learns nothing else about the original, not even its number of rows."""
+    makes_values: ClassVar[bool] = False
+    """Draws values from a model, also whether there is one: a missing value may be filled, or one go missing."""
     perturbs: ClassVar[bool] = True
     """Publishes values that are not true (as opposed to less detailed ones)."""
     guarantee: ClassVar[str] = ""
@@ -89,6 +91,11 @@ class Method(Part):
     @abstractmethod
     def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:
         """Change the rows by the decision."""
+
+    @property
+    def makes_rows(self) -> bool:
+        """Tell whether the rows are new and belong to nobody: nothing can be matched with the data."""
+        return False
 
     def removes(self, schema: Schema) -> tuple[str, ...]:  # noqa: ARG002
         """Name the columns that the method takes out, so that a plan can be checked before it runs."""

@@ -133,7 +133,8 @@ SYNTHETIC: dict[str, dict[str, object]] = {
 RANDOM = {
     "additive-noise", "correlated-noise", "multiplicative-noise", "variance-preserving-noise", "orthogonal-noise",
     "outlier-noise", "rank-swap", "block-rank-swap", "pram", "randomized-response", "confidentiality-edit",
-    "targeted-record-swap", "shuffle", "at-household-level", "blank-and-impute", "hide-rules",
+    "targeted-record-swap", "shuffle", "at-household-level", "blank-and-impute", "hide-rules", "sequential-trees",
+    "gaussian-copula", "moment-preserving", "independent-margins",
 }  # fmt: skip
 """Methods that draw: another seed gives another result, and draws follow the rows."""
 

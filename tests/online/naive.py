@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from discretion.data.conditions import And, Condition, Filter, Not, Or
 from discretion.online.backend import Bounded, Figure
 from discretion.online.catalog import TableSpec
-from discretion.online.query import Aggregate, And, Condition, Filter, Not, Or, Query
+from discretion.online.query import Aggregate, Query
 
 Record = Mapping[str, Any]
 _TESTS = {

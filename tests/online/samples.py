@@ -6,8 +6,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from discretion.data.conditions import And, Condition, Everything, Filter, Not, Or
 from discretion.online.catalog import TableSpec
-from discretion.online.query import Aggregate, And, Condition, Everything, Filter, Not, Or, Query
+from discretion.online.query import Aggregate, Query
 
 COLUMNS: dict[str, dict[str, Any]] = {
     "sex": {"role": "public", "type": "category", "categories": ["F", "M"]},

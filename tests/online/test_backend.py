@@ -14,12 +14,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from discretion.data.conditions import Condition, Everything, Not
 from discretion.errors import DataError, PlanError, QueryRefused
 from discretion.online.backend import Backend, Bounded, Figure, Limits, QueryTimeout, open_backend
 from discretion.online.backends import Routed
 from discretion.online.backends.duckdb import DuckdbBackend
 from discretion.online.catalog import TableSpec
-from discretion.online.query import Aggregate, Condition, Everything, Not, Query
+from discretion.online.query import Aggregate, Query
 from tests.online import naive, samples
 from tests.online.samples import INCOME
 

@@ -16,12 +16,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import discretion as dc
+from discretion.data.conditions import Filter
 from discretion.online.answering.protection import rule_of
 from discretion.online.audit import LinearAudit
 from discretion.online.audit.base_groups import OTHERS, BaseGroups, base_groups
 from discretion.online.catalog import ServiceSpec
 from discretion.online.column import ColumnSpec
-from discretion.online.query import Aggregate, Filter, Query
+from discretion.online.query import Aggregate, Query
 from tests.online import attackers, samples
 
 Ints = NDArray[np.int64]

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 import discretion as dc
+from discretion.data.conditions import Condition
 from discretion.online.client import Connection, ServiceError
-from discretion.online.query import Aggregate, Condition, Query
+from discretion.online.query import Aggregate, Query
 from tests.online.services import NOISE, running, students
 
 

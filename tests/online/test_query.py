@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from discretion.data.conditions import And, Condition, Not, Or
 from discretion.errors import QueryRefused
 from discretion.online.admit import admit
-from discretion.online.query import Aggregate, And, Condition, Not, Or, Query
+from discretion.online.query import Aggregate, Query
 from tests.online import naive, samples
 
 MANY = settings(deadline=None, max_examples=80)

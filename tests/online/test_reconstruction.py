@@ -16,10 +16,11 @@ import pytest
 from numpy.typing import NDArray
 
 import discretion as dc
+from discretion.data.conditions import Condition
 from discretion.online.answers import Answer
 from discretion.online.perturbed import CellKeys, Perturbation
 from discretion.online.policy import PerturbedPolicy
-from discretion.online.query import Aggregate, Condition, Query
+from discretion.online.query import Aggregate, Query
 from tests.online import attackers
 
 Floats = NDArray[np.float64]

@@ -12,9 +12,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sqlglot import exp
 
+from discretion.data.conditions import And, Condition, Everything, Not, Or
 from discretion.errors import QueryRefused
 from discretion.online.catalog import TableSpec
-from discretion.online.query import Aggregate, And, Condition, Everything, Not, Or, Query
+from discretion.online.query import Aggregate, Query
 from discretion.online.sql import LONGEST, parse_sql
 from discretion.online.sql_emit import Layout, Sql, emit_bins, emit_bounded, emit_exact, is_binned, quote
 from tests.online import naive, samples

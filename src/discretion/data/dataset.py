@@ -53,6 +53,7 @@ class Dataset:
         "_rows",
         "_source",
         "came_from",
+        "copy_column",
         "dialect",
         "levels",
         "lost_records",
@@ -85,6 +86,7 @@ class Dataset:
         self._masks: Mapping[str, NDArray[np.bool_]] = MappingProxyType({})
         self._cache: dict[object, Any] = {}
         self.came_from: Mapping[str, Any] = MappingProxyType({})
+        self.copy_column: str | None = None
         self.dialect: Dialect | None = None
         self.levels: Mapping[str, Level] = MappingProxyType({})
         self.lost_records = 0
@@ -403,6 +405,7 @@ class Dataset:
         new._masks = self._masks
         new._cache = cache
         new.came_from, new.dialect = self.came_from, self.dialect
+        new.copy_column = self.copy_column
         new.levels = self.levels
         new.lost_records = self.lost_records
         new.steps = self.steps
@@ -471,10 +474,11 @@ class Dataset:
         if not parts:
             return like
         rows = np.concatenate([part.row_ids for part in parts])
-        order = np.argsort(_places(rows, like), kind="stable")
+        made_up = bool((rows < 0).any())
+        order = np.arange(len(rows)) if made_up else np.argsort(_places(rows, like), kind="stable")
         changed = frozenset().union(*(part._changed for part in parts))
         new = like._derive(pl.concat([part.frame for part in parts], how="vertical_relaxed")[order], changed, {})
-        new._rows = None if len(rows) == len(like) and like._rows is None else rows[order]
+        new._rows = None if len(rows) == len(like) and like._rows is None and not made_up else rows[order]
         masked = {name for part in parts for name in part._masks}
         new._masks = MappingProxyType(
             {name: np.concatenate([part.suppressed(name) for part in parts])[order] for name in masked}
@@ -499,6 +503,38 @@ class Dataset:
             new._source = renewed(self._source, frame)
         return new
 
+    @staticmethod
+    def of_copies(parts: Sequence[Dataset], column: str = "copy") -> Dataset:
+        """Put several synthetic copies of the same data under each other; a new column numbers them 1, 2, …"""
+        import polars as pl
+
+        first = parts[0]
+        if column in first.columns:
+            raise DataError(f"the copies are numbered in a new column {column!r}, and the data has one; rename it")
+        number = np.repeat(np.arange(1, len(parts) + 1), [len(part) for part in parts])
+        frame = pl.concat([part.frame for part in parts], how="vertical_relaxed").with_columns(
+            pl.Series(column, number, dtype=pl.Int64)
+        )
+        changed = frozenset().union(*(part._changed for part in parts)) | {column}
+        new = first._derive(frame, changed, {})
+        new._rows = np.concatenate([part.row_ids for part in parts])
+        masked = {name for part in parts for name in part._masks}
+        new._masks = MappingProxyType(
+            {name: np.concatenate([part.suppressed(name) for part in parts]) for name in masked}
+        )
+        new.levels = MappingProxyType({n: level for n, level in first.levels.items() if isinstance(level, int)})
+        new.copy_column = column
+        return new
+
+    def copies(self) -> list[Dataset]:
+        """Give the synthetic copies of which this data consists, each without the column that numbers them."""
+        if self.copy_column is None or self.copy_column not in self.columns:
+            return [self]
+        numbers = self._frame[self.copy_column].to_numpy()
+        whole = self.drop([self.copy_column])
+        whole.copy_column = None
+        return [whole.take(numbers == number) for number in np.unique(numbers)]
+
     def with_schema(self, schema: Schema) -> Dataset:
         """Give the data with other roles, types or hierarchies."""
         new = self._derive(self._frame, (), self._cache)
@@ -518,7 +554,10 @@ class Dataset:
         A cell that is missing here and not there counts as suppressed.
         """
         new = self._derive(self._frame, self.columns, {})
-        new._source, new._rows, new._root, new.steps = None, original.row_ids[rows], original.origin, ()
+        ids = original.row_ids[rows] if len(original) else rows
+        new._source, new._rows, new._root, new.steps = None, np.where(rows < 0, -1, ids), original.origin, ()
+        if new.has_new_rows:
+            return new
         hidden = {
             name: _is_missing(self._frame[name]) & ~_is_missing(original.frame[name])[rows]
             for name in self.columns

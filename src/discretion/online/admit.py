@@ -12,10 +12,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date
 
+from discretion.data.conditions import And, Condition, Filter, Not, Or, Scalar
 from discretion.errors import QueryRefused, did_you_mean
 from discretion.online.catalog import ServiceSpec, TableSpec, tables_of
 from discretion.online.column import ColumnSpec
-from discretion.online.query import And, Condition, Filter, Not, Or, Query, Scalar
+from discretion.online.query import Query
 
 _LARGEST = 2**53
 _MOST_VALUES = 1000

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from discretion.data.conditions import Filter, Scalar
 from discretion.errors import PlanError, QueryRefused, did_you_mean
 from discretion.online.catalog import TableSpec
-from discretion.online.query import Filter, Query, Scalar
+from discretion.online.query import Query
 
 if TYPE_CHECKING:
     import polars as pl

@@ -14,11 +14,11 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, model_validator
 
+from discretion.data.conditions import Scalar
 from discretion.errors import PlanError, QueryRefused, did_you_mean, unknown
 from discretion.online.column import ColumnSpec, ColumnType, Visibility
 from discretion.online.declared import Declared, Faults, Name, checked_name
 from discretion.online.policy import DpPolicy, ExactPolicy, PerturbedPolicy, Policy, PolicyOrName
-from discretion.online.query import Scalar
 from discretion.part import FileName
 
 __all__ = [

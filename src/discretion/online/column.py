@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
+from discretion.data.conditions import Scalar
 from discretion.errors import QueryRefused
 from discretion.online.declared import Declared
-from discretion.online.query import Scalar
 
 if TYPE_CHECKING:
     import polars as pl

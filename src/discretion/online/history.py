@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from discretion.data.conditions import Scalar
 from discretion.errors import DataError, QueryRefused
 from discretion.online.audit.elements import ascending
 from discretion.online.audit.interval import Band, Response
@@ -21,7 +22,7 @@ from discretion.online.audit.moments import Moments, moments_of
 from discretion.online.catalog import TableSpec
 from discretion.online.ledger import Charge, Entry, Ledger, Limit, pack_sets
 from discretion.online.policy import ExactPolicy
-from discretion.online.query import Query, Scalar
+from discretion.online.query import Query
 
 __all__ = ["EVERYBODY", "Admission", "History"]
 

@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from discretion.data.conditions import And, Condition, Filter
 from discretion.errors import PlanError, QueryRefused
 from discretion.online.admit import admit
 from discretion.online.backend import Backend, GroupKey, table_of
 from discretion.online.catalog import TableSpec
 from discretion.online.policy import PerturbedPolicy
-from discretion.online.query import Aggregate, And, Condition, Filter, Query
+from discretion.online.query import Aggregate, Query
 
 if TYPE_CHECKING:
     import polars as pl

@@ -9,68 +9,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, get_args
 
+from discretion.data.conditions import And, Condition, Everything, Filter, Not, Or, Scalar, comparisons, depth_of
 from discretion.errors import QueryRefused
 
-Scalar = str | int | float | bool
-Operator = Literal["=", "!=", "<", "<=", ">", ">=", "in", "between", "is-missing", "not-missing"]
 Function = Literal["count", "count-distinct", "sum", "mean", "variance", "min", "max", "quantile", "mode", "histogram"]
 
-_VALUES = {"between": 2, "is-missing": 0, "not-missing": 0}
 _MOST_DEPTH = 32
-
-
-@dataclass(frozen=True)
-class Condition:
-    """One comparison of a column with constants."""
-
-    column: str
-    op: Operator
-    values: tuple[Scalar, ...] = ()
-
-    def __post_init__(self) -> None:
-        if self.op not in get_args(Operator):
-            raise QueryRefused(f"unknown comparison; allowed are {', '.join(get_args(Operator))}")
-        wanted = _VALUES.get(self.op, 1)
-        if (self.op == "in" and not self.values) or (self.op != "in" and len(self.values) != wanted):
-            raise QueryRefused(f"the comparison {self.op!r} of {self.column!r} has the wrong number of values")
-        if not all(_is_scalar(value) for value in self.values):
-            raise QueryRefused(f"{self.column!r} is compared with something that is not a finite number, text or truth")
-
-
-@dataclass(frozen=True)
-class Everything:
-    """No condition: every record."""
-
-
-@dataclass(frozen=True)
-class And:
-    """All parts hold."""
-
-    parts: tuple[Filter, ...]
-
-
-@dataclass(frozen=True)
-class Or:
-    """At least one part holds."""
-
-    parts: tuple[Filter, ...]
-
-
-@dataclass(frozen=True)
-class Not:
-    """The part does not hold."""
-
-    part: Filter
-
-
-Filter = Condition | Everything | And | Or | Not
+_EVERYTHING = Everything()
 
 
 @dataclass(frozen=True)
@@ -112,7 +63,7 @@ class Query:
 
     table: str
     aggregates: tuple[Aggregate, ...]
-    where: Filter = Everything()
+    where: Filter = _EVERYTHING
     group_by: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -121,12 +72,12 @@ class Query:
         labels = [aggregate.label for aggregate in self.aggregates]
         if len(set(labels) | set(self.group_by)) < len(labels) + len(self.group_by):
             raise QueryRefused("two columns of the answer would have the same name; name the figures with AS")
-        if _depth(self.where) > _MOST_DEPTH:
+        if depth_of(self.where) > _MOST_DEPTH:
             raise QueryRefused("the conditions are nested too deeply")
 
     def conditions(self) -> Iterator[Condition]:
         """Give every comparison of the filter."""
-        yield from _conditions(self.where)
+        yield from comparisons(self.where)
 
     def columns_in_where(self) -> frozenset[str]:
         """Name the columns that choose the records."""
@@ -209,40 +160,6 @@ def told_apart(aggregates: Sequence[Aggregate], group_by: Sequence[str]) -> tupl
         else:
             found.append(aggregate)
     return tuple(found)
-
-
-def _is_scalar(value: object) -> bool:
-    if isinstance(value, float):
-        return math.isfinite(value)
-    return is_text(value) or isinstance(value, int)
-
-
-def is_text(value: object) -> bool:
-    """Tell whether something is a text that a database can hold: Unicode without lone surrogates and zero bytes."""
-    if not isinstance(value, str) or "\0" in value:
-        return False
-    try:
-        return len(value.encode()) >= 0
-    except UnicodeEncodeError:
-        return False
-
-
-def _conditions(where: Filter) -> Iterator[Condition]:
-    if isinstance(where, Condition):
-        yield where
-    elif isinstance(where, Not):
-        yield from _conditions(where.part)
-    elif isinstance(where, And | Or):
-        for part in where.parts:
-            yield from _conditions(part)
-
-
-def _depth(where: Filter) -> int:
-    if isinstance(where, Not):
-        return 1 + _depth(where.part)
-    if isinstance(where, And | Or):
-        return 1 + max((_depth(part) for part in where.parts), default=0)
-    return 1
 
 
 def _canonical(where: Filter) -> Filter:

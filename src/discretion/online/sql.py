@@ -11,13 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from discretion.data.conditions import And, Condition, is_text
+from discretion.data.sql_filter import FilterReader
+from discretion.data.sql_nodes import only, plain_number
 from discretion.errors import QueryRefused, did_you_mean, need
 from discretion.online.admit import admit
 from discretion.online.catalog import ServiceSpec, TableSpec, tables_of
 from discretion.online.declared import checked_name
-from discretion.online.query import Aggregate, And, Condition, Function, Query, is_text, told_apart
-from discretion.online.sql_filter import FilterReader
-from discretion.online.sql_nodes import only, plain_number
+from discretion.online.query import Aggregate, Function, Query, told_apart
 
 if TYPE_CHECKING:
     from sqlglot import exp

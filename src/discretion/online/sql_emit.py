@@ -13,10 +13,11 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any, Literal
 
+from discretion.data.conditions import And, Condition, Everything, Filter, Not, Operator, Or
 from discretion.errors import QueryRefused
 from discretion.online.catalog import TableSpec
 from discretion.online.column import ColumnSpec
-from discretion.online.query import Aggregate, And, Condition, Everything, Filter, Not, Operator, Or, Query
+from discretion.online.query import Aggregate, Query
 
 Engine = Literal["duckdb", "postgresql"]
 _SWAPPED: dict[Operator, Operator] = {"is-missing": "not-missing", "not-missing": "is-missing"}

@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from discretion.data.conditions import is_text
 from discretion.errors import PlanError, QueryRefused
 from discretion.online.admit import admit
 from discretion.online.answering.locks import Turns
@@ -22,7 +23,7 @@ from discretion.online.declare import declare
 from discretion.online.declared import checked_name
 from discretion.online.estimate import Estimate, TableBudget
 from discretion.online.ledger import Entry, Ledger, open_ledger
-from discretion.online.query import Query, is_text
+from discretion.online.query import Query
 from discretion.online.secret import read_secret, secret_place
 from discretion.online.sql import parse_sql
 

@@ -14,6 +14,7 @@ from discretion.context import Context, Progress, ignore_progress
 from discretion.data.dataset import Dataset
 from discretion.errors import Cancelled, DataError, PlanError
 from discretion.measure import Measure, Score, align
+from discretion.release.holdout import prepare_split, run_with_holdout
 from discretion.release.ranking import baseline_of, success_of
 
 _MOST_JOBS = 4
@@ -58,6 +59,7 @@ def run_measures(
     if jobs < 1:
         raise PlanError(f"jobs: expected a number of at least 1, got {jobs}")
     _prepare(measures, original, released)
+    prepare_split(measures, original, released, Context(seed, "holdout", progress))
     board = _Board(len(measures), progress)
     fitting = threading.Lock()
 
@@ -66,7 +68,7 @@ def run_measures(
         alone = fitting if "model" in type(measure).model_fields else nullcontext()
         with alone, board.running(number, measure.kind) as report:
             try:
-                score = measure.run(original, released, Context(seed, measure.kind, report))
+                score = run_with_holdout(measure, original, released, Context(seed, measure.kind, report))
                 return (
                     _beside_original(score, measure, original, Context(seed, measure.kind, report))
                     if unprotected
@@ -88,7 +90,7 @@ def _beside_original(score: Score, measure: Measure, original: Dataset, ctx: Con
     if measure.family != "risk" or not measure.on_original:
         return score
     try:
-        before = measure.run(original, original, ctx)
+        before = run_with_holdout(measure, original, original, ctx)
     except (DataError, PlanError):
         return score
     reached = {"unprotected": success_of(before), "unprotected_chance": baseline_of(before)}

@@ -29,7 +29,8 @@ _KNOWN_PEOPLE = 1_000
 """People of whom he has them above that: enough for an interval of three points."""
 _QUICK = (
     "attacker-risk", "individual-risk", "household-uniqueness", "weight-disclosure", "rare-values", "row-order",
-    "value-agreement", "distance-linkage", "group-attack", "column-dependence",
+    "value-agreement", "distance-linkage", "group-attack", "column-dependence", "replicated-uniques", "disco",
+    "closest-record", "singling-out", "linkability", "inference-risk",
 )  # fmt: skip
 """Attacks of the set that a report runs too when nobody chose: each takes about as long as a linkage, or less."""
 _NEAR = 5.0
@@ -118,6 +119,9 @@ def _attacks(original: Dataset, released: Dataset) -> Iterator[tuple[str, dict[s
     both = [name for name in released.columns if name in original.columns and not _holds_sets(original, name)]
     quasi = [name for name in original.having("quasi") if name in both]
     sensitive = [name for name in original.having("sensitive") if name in both]
+    if released.has_new_rows:
+        yield from _on_synthetic(original, quasi, sensitive)
+        return
     if quasi:
         yield from _identity(original, released, quasi)
     if original.having("weight") and set(original.having("weight")) <= set(released.columns):
@@ -131,6 +135,22 @@ def _attacks(original: Dataset, released: Dataset) -> Iterator[tuple[str, dict[s
     if quasi and sensitive:
         yield from _joint(original, released, quasi, sensitive)
         yield from _attribute(original, released, quasi, sensitive)
+
+
+def _on_synthetic(original: Dataset, quasi: list[str], sensitive: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Give the attacks on rows that belong to nobody; people outside the data come from a split before the steps."""
+    if quasi:
+        yield "replicated-uniques", {"columns": quasi}
+        yield "closest-record", {"columns": quasi}
+        yield "singling-out", {"columns": quasi}
+    if len(quasi) > 1:
+        yield "linkability", {"first": quasi[: len(quasi) // 2], "second": quasi[len(quasi) // 2 :]}
+    others = [name for name in quasi if name not in sensitive]
+    if others and sensitive:
+        yield "inference-risk", {"columns": others, "targets": sensitive}
+        categorical = [name for name in sensitive if not original.is_quantity(name) or original.is_category(name)]
+        if categorical:
+            yield "disco", {"columns": others, "targets": categorical}
 
 
 def _joint(

@@ -14,6 +14,7 @@ from discretion.errors import DataError, Infeasible, PlanError
 from discretion.measure import Measure, match_by, match_rows
 from discretion.part import find
 from discretion.release.comparison import Compared, Comparison
+from discretion.release.holdout import run_with_holdout
 from discretion.release.journal import ORDER_FILE, in_journal_order
 from discretion.release.tune_cache import Figure
 from discretion.release.tune_scales import NEVER, figure_of, take_measures
@@ -152,13 +153,13 @@ def _row(measure: Measure, original: Dataset, releases: Mapping[str, Dataset], c
     reasons: dict[str, str] = {}
     for name, released in releases.items():
         try:
-            figures[name] = figure_of(measure.run(original, released, ctx))
+            figures[name] = figure_of(run_with_holdout(measure, original, released, ctx))
         except (DataError, PlanError, Infeasible) as error:
             reasons[name] = str(error)
     before: float | None = None
     if measure.family == "risk" or measure.needs == "released":
         try:
-            before = measure.run(original, original, ctx).value
+            before = run_with_holdout(measure, original, original, ctx).value
         except (DataError, PlanError, Infeasible):
             before = None
     return Compared(measure, before, figures, reasons)

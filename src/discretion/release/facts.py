@@ -60,8 +60,8 @@ def smallest_class(release: Release, columns: Sequence[str] = ()) -> SmallestCla
     plain = tuple(name for name in named if not data.frame.schema[name].is_nested())
     if not plain or not len(data):
         return None
-    counts = data.class_counts(plain)
-    return SmallestClass(plain, int(counts.min()), int((counts == 1).sum()))
+    counts = [copy.class_counts(plain) for copy in data.copies()]
+    return SmallestClass(plain, min(int(one.min()) for one in counts), max(int((one == 1).sum()) for one in counts))
 
 
 def step_facts(step: Step) -> dict[str, Any]:
@@ -175,8 +175,8 @@ def columns(release: Release) -> list[dict[str, Any]]:
 def changed_columns(before: Dataset, after: Dataset) -> set[str]:
     """Name the columns that differ between two states of the data, dropped ones included."""
     gone = set(before.columns) - set(after.columns)
-    if after.has_new_rows and not before.has_new_rows:
-        return {*before.columns}
+    if after.has_new_rows and (not before.has_new_rows or len(before) != len(after)):
+        return set(before.columns)
     if len(before) != len(after):
         before, after = align(before, after)
     kept = [name for name in after.columns if name in before.columns]

@@ -15,6 +15,7 @@ from discretion.data.dataset import Dataset
 from discretion.errors import DataError, PlanError
 from discretion.measure import Measure, Score
 from discretion.model import Verdict
+from discretion.release.holdout import run_with_holdout
 from discretion.release.plan import Plan, Requirement
 from discretion.release.plan_columns import confirmed_faults, unknown_telling
 from discretion.release.published import looks_telling
@@ -194,7 +195,7 @@ def judge(
     part = requirement.part if knows_method else knowing_method(requirement.part, False)
     inner = ctx.within(f"require/{part.kind}")
     if isinstance(part, Measure):
-        score, by = part.run(original, released, inner), ""
+        score, by = run_with_holdout(part, original, released, inner), ""
         if part.kind in LINKAGES and requirement.at_most is not None:
             for columns in _fewer(part, score, original):
                 other = part.model_copy(update={"columns": columns}).run(original, released, inner)

@@ -6,6 +6,7 @@ import datetime as dt
 import hashlib
 import json
 import platform
+from collections.abc import Mapping
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
@@ -36,10 +37,10 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
-def write_journal(release: Release, folder: Path, published: Path, digest: str) -> None:
+def write_journal(release: Release, folder: Path, published: Mapping[Path, str]) -> None:
     """Write journal.json, plan.yaml, seed, decisions.json and order.npy into a folder that only the owner may read.
 
-    `published` is where the data file will lie, `digest` its hash.
+    `published` says where the data files will lie (several for synthetic copies), with the hash of each.
     """
     from discretion.release.plan_file import to_yaml
     from discretion.release.seeds import seed_text, use_line
@@ -50,10 +51,10 @@ def write_journal(release: Release, folder: Path, published: Path, digest: str) 
         "written": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         "seed": hex(release.study.seed),
         "input": input_facts(release.plan, release.study.original),
-        "output": {"file": str(published.absolute()), "sha256": digest, "records": len(release.data)},
+        "output": _output(release, published),
         "order": ORDER_FILE,
         "steps": [_step(done) for done in release.study.done],
-        "scores": [_scores(item, release.data.row_ids) for item in release.measured],
+        "scores": [_scores(item, release.data) for item in release.measured],
         "averaging": [vars(found) for found in release.averaging],
         "requirements": [finding.to_dict() for finding in release.findings],
         "versions": versions(),
@@ -67,13 +68,20 @@ def write_journal(release: Release, folder: Path, published: Path, digest: str) 
     write_order(folder / ORDER_FILE, release.study.original, release.data)
 
 
+def _output(release: Release, published: Mapping[Path, str]) -> dict[str, Any]:
+    files = [{"file": str(path.absolute()), "sha256": digest} for path, digest in published.items()]
+    more = {"copies": files} if len(files) > 1 else {}
+    return {**files[0], "records": len(release.data), **more}
+
+
 def write_order(path: Path, original: Dataset, released: Dataset) -> None:
     """Write for each released row its place in the original, from 0 on (−1: none), as int64 in NumPy's format."""
     rows = np.full(len(released), -1, dtype=np.int64)
     if released.origin is original.origin and not released.has_new_rows:
         by_id = np.argsort(original.row_ids, kind="stable")
         place = np.searchsorted(original.row_ids[by_id], released.row_ids)
-        rows = by_id[place].astype(np.int64, copy=False)
+        known = released.row_ids >= 0
+        rows[known] = by_id[place[known]]
     with path.open("wb") as handle:
         np.save(handle, rows, allow_pickle=False)
     path.chmod(0o600)
@@ -111,12 +119,27 @@ def in_journal_order(original: Dataset, released: Dataset, journal: str | Path, 
     """Give a release that was read from `file` the row ids that its private journal kept."""
     rows = read_order(journal)
     content = Path(journal) / "journal.json"
-    known = json.loads(content.read_text(encoding="utf-8"))["output"]["sha256"] if content.is_file() else None
-    if len(rows) != len(released) or (known and Path(file).is_file() and sha256_of(Path(file)) != known):
+    output = json.loads(content.read_text(encoding="utf-8"))["output"] if content.is_file() else {}
+    known = [one["sha256"] for one in output.get("copies", [output] if output else [])]
+    synthetic = bool(len(rows)) and bool((rows < 0).all())
+    if synthetic and len(known) > 1:
+        rows = rows[: len(released)]  # one of several copies; no row of any belongs to anybody
+    if len(rows) != len(released) or (known and Path(file).is_file() and sha256_of(Path(file)) not in known):
         raise DataError(f"the journal {str(journal)!r} does not belong to {str(file)!r}: that is not the file it wrote")
+    if synthetic and content.is_file():
+        return _with_steps(released.matched_to(original, rows), journal)
     if len(rows) and (rows.min() < 0 or rows.max() >= len(original)):
         raise DataError(f"the journal {str(journal)!r} does not belong to this original: it has other rows")
     return released.matched_to(original, rows)
+
+
+def _with_steps(data: Dataset, journal: str | Path) -> Dataset:
+    """Give synthetic data with the steps that made it, so that attacks can carry them out again."""
+    from discretion.release.earlier import Earlier
+
+    for step in Earlier.open({"journal": str(journal)}).steps:
+        data = data.after(step.method, data)
+    return data
 
 
 def _step(done: Done) -> dict[str, Any]:
@@ -130,7 +153,7 @@ def _step(done: Done) -> dict[str, Any]:
         content["fresh_noise"] = "drawn anew in every run: the same plan and seed give other bytes"
     if done.earlier:
         content["earlier"] = "carried out by the release that this one was made from"
-    facts = method.facts(done.decision) if method.by_group or method.private else {}
+    facts = method.facts(done.decision) if method.by_group or method.makes_values or method.private else {}
     return {**content, **({"facts": facts} if facts else {})}
 
 
@@ -173,16 +196,16 @@ def input_facts(plan: Plan, original: Dataset) -> dict[str, Any]:
     return {**facts, "rows_sha256": hashlib.sha256(rows.tobytes()).hexdigest()}
 
 
-def _scores(measured: Measured, rows: NDArray[np.int64]) -> dict[str, Any]:
+def _scores(measured: Measured, released: Dataset) -> dict[str, Any]:
     content: dict[str, Any] = {
         "measure": measured.measure.to_plan(),
         "before": measured.before.to_dict() if measured.before else None,
         "after": measured.after.to_dict(),
     }
     per_record = measured.after.per_record
-    if measured.measure.family == "risk" and per_record is not None:
+    if measured.measure.family == "risk" and per_record is not None and not released.has_new_rows:
         worst = np.argsort(-np.nan_to_num(per_record.astype(float)), kind="stable")[:_EXPOSED]
-        content["most_exposed_original_rows"] = (rows[worst] + 1).tolist()
+        content["most_exposed_original_rows"] = (released.row_ids[worst] + 1).tolist()
     return content
 
 

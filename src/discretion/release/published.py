@@ -57,6 +57,7 @@ def published_columns(
     plan says that they may go out all the same.
     """
     found = {score.measure: score.detail for score in scores}
+    released = released.copies()[0]
     quasi = tuple(name for name in released.having("quasi") if not released.frame.schema[name].is_nested())
     alone = _unique(released, quasi) if quasi else 0.0
     telling = {one.column: one for one in looks_telling(released, released.columns)}
@@ -69,6 +70,7 @@ def together(released: Dataset) -> str:
 
     Columns are judged one by one above; a few harmless ones tell a person apart together. Empty where there are none.
     """
+    released = released.copies()[0]
     plain = [name for name in released.columns if not released.frame.schema[name].is_nested()]
     quasi = tuple(name for name in released.having("quasi") if name in plain)
     others = tuple(name for name in plain if released.schema[name].roles == ("other",))
@@ -86,6 +88,7 @@ def shared_values(released: Dataset) -> tuple[str, ...]:
 
     Whoever finds the class of a person knows that value without knowing the record: k-anonymity does not prevent it.
     """
+    released = released.copies()[0]
     plain = [name for name in released.columns if not released.frame.schema[name].is_nested()]
     quasi = tuple(name for name in released.having("quasi") if name in plain)
     told = [name for name in plain if released.schema[name].roles in (("sensitive",), ("other",), ())]

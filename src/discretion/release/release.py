@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from discretion.release.seeds import SeedFile
     from discretion.release.study import Study
 
-_PUBLIC_FILES = re.compile(r"data\.\w+|report\.(?:html|json)")
+_PUBLIC_FILES = re.compile(r"data(?:-\d+)?\.\w+|report\.(?:html|json)")
 _PRIVATE_FILES = re.compile(r"journal\.json|plan\.yaml|seed|decisions\.json|order\.npy|report\.html")
 
 
@@ -183,8 +183,8 @@ class Release:
         public, private = self.places(folder, journal, overwrite=overwrite)
         seeds = self.seed_file()
         with publishing(public, private) as (new_public, new_private):
-            name, digest = self._write_public(new_public)
-            self._write_private(new_private, public / name, digest)
+            written = self._write_public(new_public)
+            self._write_private(new_private, {public / name: digest for name, digest in written.items()})
             if seeds is not None:
                 seeds.remember(self.study.drawn)
         return public, private
@@ -205,7 +205,7 @@ class Release:
         found.allow(self.study.drawn)
         return found
 
-    def _write_public(self, folder: Path) -> tuple[str, str]:
+    def _write_public(self, folder: Path) -> dict[str, str]:
         import json
 
         from discretion.data.write import write
@@ -215,25 +215,33 @@ class Release:
         kind = self.plan.output.format
         if kind not in OUTPUT_FORMATS:
             raise PlanError(f"output.format: {unknown('format', kind, OUTPUT_FORMATS)}")
-        file = folder / f"data.{OUTPUT_FORMATS[kind]}"
-        write(self.data, file)
-        facts = {**self.facts(), "data": {"file": file.name, "sha256": sha256_of(file)}}
+        copies = self.data.copies()
+        written = {}
+        for number, data in enumerate(copies, start=1):
+            file = folder / f"data{'' if len(copies) == 1 else f'-{number}'}.{OUTPUT_FORMATS[kind]}"
+            write(data, file)
+            written[file.name] = sha256_of(file)
+        files = [{"file": name, "sha256": digest} for name, digest in written.items()]
+        facts = {**self.facts(), "data": files[0], **({"copies": files} if len(files) > 1 else {})}
         (folder / "report.json").write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         (folder / "report.html").write_text(render(self, internal=False), encoding="utf-8")
         folder.chmod(0o755)
-        return file.name, str(facts["data"]["sha256"])
+        return written
 
-    def _write_private(self, folder: Path, published: Path, digest: str) -> None:
+    def _write_private(self, folder: Path, published: Mapping[Path, str]) -> None:
         from discretion.release.journal import write_journal
         from discretion.release.report.page import render
 
-        write_journal(self, folder, published, digest)
+        write_journal(self, folder, published)
         report = folder / "report.html"
         report.write_text(render(self, internal=True), encoding="utf-8")
         report.chmod(0o600)
 
 
 def _notes(release: Release) -> Iterator[str]:
+    from discretion.release.synthetic_notes import synthetic_notes
+
+    yield from synthetic_notes(release)
     if "requirements" in release.without:
         yield "Published without requirements: nothing had to hold before publication."
     if release.is_private:

@@ -17,6 +17,7 @@ from discretion.method import Decision
 from discretion.release.attack_set import report_set
 from discretion.release.earlier import Earlier
 from discretion.release.gate import check_publishable, judge, told_by_others
+from discretion.release.holdout import run_with_holdout
 from discretion.release.journal import input_facts
 from discretion.release.order import in_order_of, reordered, secret_order
 from discretion.release.plan import Plan, Shown
@@ -187,7 +188,8 @@ def conclude(plan: Plan, study: Study) -> Release:
                 raise
             not_run[item.measure.kind] = str(error)  # nobody asked for it: the report says why it is not there
             continue
-        kept = found.after if item.measure.reads_order else in_order_of(found.after, order)
+        stays = item.measure.reads_order or published.has_new_rows
+        kept = found.after if stays else in_order_of(found.after, order)
         measured.append(replace(found, after=kept, chosen=bool(plan.measures)))
     findings = []
     for number, requirement in enumerate(plan.requirements):
@@ -195,7 +197,7 @@ def conclude(plan: Plan, study: Study) -> Release:
         ordered = isinstance(requirement.part, Measure) and requirement.part.reads_order
         seen = final if ordered else published
         finding = judge(requirement, study.original, seen, ctx, knows_method=plan.knows_method)
-        if isinstance(finding.result, Score) and not ordered:
+        if isinstance(finding.result, Score) and not ordered and not published.has_new_rows:
             finding = replace(finding, result=in_order_of(finding.result, order))
         findings.append(finding)
     tried = {item.measure.kind for item in measured}
@@ -208,5 +210,5 @@ def _measure(shown: Shown, original: Dataset, released: Dataset, ctx: Context, k
     inner = ctx.within(f"measure/{measure.kind}")
     before: Score | None = None
     if measure.on_original and (measure.needs == "released" or measure.family == "risk"):
-        before = measure.run(original, original, inner)
-    return Measured(shown.measure, before, measure.run(original, released, inner), shown.publish)
+        before = run_with_holdout(measure, original, original, inner)
+    return Measured(shown.measure, before, run_with_holdout(measure, original, released, inner), shown.publish)

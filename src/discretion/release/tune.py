@@ -19,6 +19,7 @@ from discretion.errors import DataError, Infeasible, PlanError
 from discretion.measure import Measure
 from discretion.method import Method
 from discretion.release.gate import Finding, judge
+from discretion.release.holdout import run_with_holdout
 from discretion.release.plan import Requirement
 from discretion.release.study import Study
 from discretion.release.tune_cache import Figure, FigureCache, data_digest, release_key, rows_digest
@@ -250,7 +251,7 @@ class _Work:
 
     def _measure(self, measure: Measure, original: Dataset, released: Dataset) -> Figure:
         ctx = Context(self.seed, f"measure/{measure.kind}", self.tick)
-        return figure_of(measure.run(original, released, ctx))
+        return figure_of(run_with_holdout(measure, original, released, ctx))
 
     def _point(self, setting: Setting, found: list[list[Figure]], rows: _Rows) -> Point:
         cut = len(self.risk.measures)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import combinations
 from typing import Any, ClassVar, Literal
 
@@ -82,6 +83,16 @@ class Contingency(Measure, kind="contingency"):
             tables=len(found),
             worst_tables=dict(found[:_SHOWN]),
         )
+
+
+def pair_differences(original: Dataset, released: Dataset, columns: Sequence[str], bins: int = 5) -> list[list[float]]:
+    """Give ½Σ|p − q| of the table of every pair of columns: row i has those with columns 0 … i−1."""
+    before, after = (np.full(len(data), 1 / len(data)) for data in (original, released))
+    coded = [as_codes(read_pair(original, released, name), before, bins) for name in columns]
+    return [
+        [float(np.abs(np.subtract(*_cells([coded[i], coded[j]], before, after))).sum() / 2) for j in range(i)]
+        for i in range(len(columns))
+    ]
 
 
 def _cells(coded: list[tuple[Ints, Ints, int]], before: Floats, after: Floats) -> tuple[Floats, Floats]:

@@ -15,6 +15,7 @@ from discretion.errors import DataError
 from discretion.learning.designs import encode, filled, medians_of
 from discretion.learning.values import Floats
 from discretion.measure import Better, Measure, Score
+from discretion.method import Method
 from discretion.part import Columns
 from discretion.utility.comparable import choose_columns, read_pair, shares_of
 
@@ -23,6 +24,7 @@ _STEPS = 30
 _SCORES_ONE = {
     "samples": "another sample of the same population",
     "synthpop": "a resample of the original's own records",
+    "refit": "a synthesis by the right model",
 }
 """What has s_pmse = 1 under each null."""
 
@@ -61,6 +63,10 @@ class Propensity(Measure, kind="propensity"):
     original, its margins: a synthesis with the right model scores ½ by `samples` and 1 by `synthpop`. Without weights
     its E₀ has a formula: (k − 1)·(1 − c)·c/N for k parameters, times 1 − c for `synthpop`.
 
+    `refit` is for synthetic rows: the generator that made the release S learns from S and makes S₂, and E₀ is the mean
+    pMSE between S and S₂, with any model of this measure. If the generator is right for the original, S comes from
+    the original as S₂ comes from S, and the score is 1 on average; above 1, the generator misses something.
+
     `tree` also sees dependence between columns. `logit` uses main effects only and cannot see dependence: data with the
     right margins and no dependence at all pass. Weights of each file count; missing is a value. A generalized column
     gives every record away: compare with the original generalized alike. Records of weight 0 are left out. Says nothing
@@ -84,9 +90,10 @@ class Propensity(Measure, kind="propensity"):
     model: Literal["tree", "logit"] = "tree"
     """classification tree, or logistic regression on main effects"""
     permutations: int = Field(20, ge=2)
-    """permutations of the labels for the chance level of trees, and of the logit with weights"""
-    null: Literal["samples", "synthpop"] = "samples"
-    """what scores 1: another sample of the same population, or the original's own records drawn again"""
+    """permutations of the labels for the chance level of trees, and of the logit with weights; refits of `refit`"""
+    null: Literal["samples", "synthpop", "refit"] = "samples"
+    """what scores 1: another sample of the same population, the original's own records drawn again, or a synthesis by
+    the right model (only for data that a generator made here)"""
     smallest_leaf: int = Field(20, ge=1)
     """smallest number of records in a leaf of the tree"""
     leaf_share: float = Field(0.002, ge=0, lt=0.5)
@@ -103,7 +110,10 @@ class Propensity(Measure, kind="propensity"):
         top = stack.share * (1 - stack.share)
         seed = int(ctx.rng.integers(2**31 - 1))
         pmse, parameters = self._pmse(stack, stack.label, seed)
-        expected, sd = self._chance(stack, parameters, seed, ctx)
+        if self.null == "refit":
+            expected, sd = self._refitted(released, columns, seed, ctx)
+        else:
+            expected, sd = self._chance(stack, parameters, seed, ctx)
         value = float(np.clip((pmse - expected) / (top - expected), 0.0, 1.0)) if top > expected else 0.0
         ratio = pmse / expected if expected > 0 else 0.0
         return self.score(
@@ -138,6 +148,23 @@ class Propensity(Measure, kind="propensity"):
             fitted = tree.predict_proba(stack.x)[:, -1]
             parameters = int(tree.get_n_leaves())
         return float(weights / weights.sum() @ (fitted - stack.share) ** 2), parameters
+
+    def _refitted(self, released: Dataset, columns: tuple[str, ...], seed: int, ctx: Context) -> tuple[float, float]:
+        """Give mean and standard deviation of the pMSE between the release and what its generator makes of it."""
+        steps = [step for step in released.steps if isinstance(step, Method)]
+        made = [place for place, step in enumerate(steps) if step.makes_rows]
+        if not made:
+            raise DataError(f"{self.kind}: null `refit`: the generator that made the release is not known")
+        whole = Dataset(released.frame, schema=released.schema)
+        found = np.empty(self.permutations)
+        for number in range(self.permutations):
+            ctx.progress(number, self.permutations, ctx.step)
+            again = whole
+            for step in steps[made[-1] :]:
+                again = step.run(again, ctx.within(f"refit {number}")).data
+            stack = _stacked(whole, again, columns, self.kind)
+            found[number] = self._pmse(stack, stack.label, seed)[0]
+        return float(found.mean()), float(found.std(ddof=1))
 
     def _chance(self, stack: _Stack, parameters: int, seed: int, ctx: Context) -> tuple[float, float]:
         """Give mean and standard deviation of the pMSE under the null."""

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from discretion.data.conditions import And, Condition
 from discretion.errors import QueryRefused
 from discretion.online.answering.mode import Desk, Told, Wish
 from discretion.online.answering.protection import Cells, Protection
@@ -23,7 +24,7 @@ from discretion.online.backend import GroupKey
 from discretion.online.estimate import Estimate, TableBudget
 from discretion.online.history import History
 from discretion.online.policy import ExactPolicy
-from discretion.online.query import Aggregate, And, Condition, Query
+from discretion.online.query import Aggregate, Query
 
 Ints = NDArray[np.int64]
 _EXTRA = "discretion: sum "

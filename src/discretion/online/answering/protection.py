@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from discretion.data.conditions import And, Condition, Filter, Not, Or
 from discretion.errors import QueryRefused
 from discretion.online.answering.mode import Desk
 from discretion.online.audit.base_groups import (
@@ -32,7 +33,7 @@ from discretion.online.backend import GroupKey, Limits
 from discretion.online.backends.answers import group_key
 from discretion.online.column import ColumnSpec
 from discretion.online.ledger import Charge, unpack_sets
-from discretion.online.query import Aggregate, And, Condition, Filter, Not, Or, Query
+from discretion.online.query import Aggregate, Query
 
 if TYPE_CHECKING:
     import polars as pl

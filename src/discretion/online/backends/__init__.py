@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from discretion.data.conditions import Filter, Scalar
 from discretion.data.database import is_url
 from discretion.errors import PlanError
 from discretion.online.backend import Backend, Bounded, GroupKey, Limits, Unit, by_name, table_of
 from discretion.online.catalog import TableSpec
-from discretion.online.query import Filter, Query, Scalar
+from discretion.online.query import Query
 
 if TYPE_CHECKING:
     import polars as pl

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from discretion.data.conditions import Filter, Scalar
 from discretion.errors import DataError, QueryRefused
 from discretion.online.admit import admit
 from discretion.online.audit.elements import ascending
@@ -36,7 +37,7 @@ from discretion.online.backends.answers import bounded_groups, exact_frame, grou
 from discretion.online.backends.duckdb_digest import column_digests
 from discretion.online.backends.duckdb_load import Loaded, joined_rows, load
 from discretion.online.catalog import TableSpec
-from discretion.online.query import Aggregate, Filter, Query, Scalar
+from discretion.online.query import Aggregate, Query
 from discretion.online.sql_emit import Sql, emit_filter
 
 if TYPE_CHECKING:

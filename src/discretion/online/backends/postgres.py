@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from discretion.data.conditions import Filter, Scalar
 from discretion.data.database import Address, parse_url, quoted
 from discretion.errors import DataError, PlanError, QueryRefused, need, unknown
 from discretion.online.admit import admit
 from discretion.online.backend import FEW, Bounded, GroupKey, Limits, QueryTimeout, Unit, require_public, table_of
 from discretion.online.backends.answers import bounded_groups, exact_frame, group_key
 from discretion.online.catalog import TableSpec
-from discretion.online.query import Aggregate, Filter, Query, Scalar
+from discretion.online.query import Aggregate, Query
 from discretion.online.sql_emit import Layout, Sql, emit_filter, joined, quote
 
 if TYPE_CHECKING:

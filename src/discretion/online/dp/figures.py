@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from discretion.data.conditions import Scalar
 from discretion.online.column import ColumnSpec
 from discretion.online.dp.plan import Ingredient, center, half_square, name_of
-from discretion.online.query import Aggregate, Scalar
+from discretion.online.query import Aggregate
 
 ErrorOf = Literal["value", "rank", "count"]
 

@@ -18,10 +18,10 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Literal
 
+from discretion.data.conditions import Scalar
 from discretion.online.column import ColumnSpec
 from discretion.online.dp.mechanisms import Choice, Loss
 from discretion.online.dp.sensitivity import Unit, extreme_scores, is_monotonic, mode_scores, quantile_scores
-from discretion.online.query import Scalar
 
 _WHOLE = 10_000
 SHARES = (Fraction(1, 2), Fraction(1, 4), Fraction(1, 4))

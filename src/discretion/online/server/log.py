@@ -61,7 +61,8 @@ def shape(query: Query) -> dict[str, Any]:
 
     Examples
     --------
-    >>> from discretion.online.query import Aggregate, Condition
+    >>> from discretion.data.conditions import Condition
+    >>> from discretion.online.query import Aggregate
     >>> shape(Query("students", (Aggregate("sum", "income"),), Condition("major", "=", ("EE",))))["where"]
     ['major =']
     """

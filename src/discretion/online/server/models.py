@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
 
-from discretion.online.query import Function, Operator
+from discretion.data.conditions import Operator
+from discretion.online.query import Function
 from discretion.online.sql import LONGEST
 
 _SCALAR = {"type": ["string", "number", "boolean"]}

@@ -93,6 +93,7 @@ class PrivateMarginals(Method, kind="private-marginals"):
 
     seeded: ClassVar[bool] = False
     private: ClassVar[bool] = True
+    makes_values: ClassVar[bool] = True
     names_rows: ClassVar[tuple[str, ...]] = ("margins", "tables")
     guarantee: ClassVar[str] = (
         "All rows are synthetic and differentially private: no single person changed much what was likely to be "
@@ -157,6 +158,11 @@ class PrivateMarginals(Method, kind="private-marginals"):
         """Name the columns that are not published."""
         named = (self.person,) if self.person and self.person not in self.domain else ()
         return tuple(dict.fromkeys((*schema.having(*_LEFT_OUT), *self.drop, *named)))
+
+    @property
+    def makes_rows(self) -> bool:
+        """All rows are new."""
+        return True
 
     def fit(self, data: Dataset, ctx: Context) -> Decision:
         """Count, and give the counts with noise: the only place that reads values."""

@@ -82,10 +82,24 @@ def _share(records: int, total: int) -> float:
     return round(1000 * records / max(total, 1)) / 1000
 
 
-def draw(found: Categories) -> str:
-    """Draw one horizontal bar for each category."""
+def beside(data: Dataset, found: Categories) -> tuple[float, ...]:
+    """Give the shares that the same categories have in other data (the original: never for the public)."""
+    codes = data.codes(found.column)
+    sizes = np.bincount(codes.codes.astype(np.int64), minlength=codes.size)
+    totals: Counter[str] = Counter()
+    for value, size in zip(codes.values, sizes.tolist(), strict=True):
+        if value is not None and size:
+            totals[_label(value)] += size
+    return tuple(_share(totals[label], len(data)) for label in found.labels)
+
+
+def draw(found: Categories, original: tuple[float, ...] = ()) -> str:
+    """Draw one horizontal bar for each category; with shares of the original, one of these below each."""
     rows = list(zip(found.labels, found.shares, strict=True))
     bars = [(label, share, svg.RELEASED) for label, share in rows]
+    if original:
+        pairs = zip(bars, (("in the original", share, svg.ORIGINAL) for share in original), strict=True)
+        bars = [bar for pair in pairs for bar in pair]
     if found.rest:
         bars.append((*found.rest, svg.ORIGINAL))
     if found.missing:

@@ -66,8 +66,14 @@ def _correlation(x: Floats, y: Floats, fewest: int) -> float | None:
     return value if np.isfinite(value) else None
 
 
-def draw(found: Correlations) -> str:
-    """Draw a triangle of colored cells, rows named and columns numbered, with the color scale beside it."""
+SIGNED = ("Change of correlations, released minus original", "released is lower ← → released is higher")
+
+
+def draw(found: Correlations, words: tuple[str, str] = SIGNED) -> str:
+    """Draw a triangle of colored cells, rows named and columns numbered, with the color scale beside it.
+
+    `words`: the title, and what stands below the scale; figures that cannot be negative have a scale from 0 on.
+    """
     n = len(found.columns)
     cell, left, top = 44 if n <= 6 else 36, 170, 30
     largest = max((abs(v) for row in found.differences for v in row if v is not None), default=0.0)
@@ -82,9 +88,10 @@ def draw(found: Correlations) -> str:
         for j, value in enumerate(found.differences[i]):
             body.append(_cell(left + j * cell, y, cell, value, bound))
     height = top + n * cell + 52
-    body.append(_scale(left, height - 40, bound))
+    signed = any(value < 0 for row in found.differences for value in row if value is not None) or words == SIGNED
+    body.append(_scale(left, height - 40, bound, words[1], signed))
     width = left + max(n * cell, 240) + 20
-    return svg.picture(width, height, "Change of correlations, released minus original", _describe(found), body)
+    return svg.picture(width, height, words[0], _describe(found), body)
 
 
 def _cell(x: float, y: float, size: float, value: float | None, bound: float) -> str:
@@ -104,13 +111,16 @@ def _color(share: float) -> str:
     return "#" + "".join(f"{part:02x}" for part in mixed)
 
 
-def _scale(x: float, y: float, bound: float) -> str:
+def _scale(x: float, y: float, bound: float, legend: str, signed: bool) -> str:
     steps = 21
     wide = 200 / steps
-    drawn = [svg.rect(x + k * wide, y, wide + 0.5, 10, _color(2 * k / (steps - 1) - 1)) for k in range(steps)]
-    for place, words in ((0.0, f"−{bound:.1f}"), (100.0, "0"), (200.0, f"+{bound:.1f}")):
+    low = -1.0 if signed else 0.0
+    colors = [_color(low + (1 - low) * k / (steps - 1)) for k in range(steps)]
+    drawn = [svg.rect(x + k * wide, y, wide + 0.5, 10, color) for k, color in enumerate(colors)]
+    ends = ((0.0, f"−{bound:.1f}"), (100.0, "0")) if signed else ((0.0, "0"),)
+    for place, words in (*ends, (200.0, f"{'+' if signed else ''}{bound:.1f}")):
         drawn.append(svg.note(x + place, y + 23, words))
-    drawn.append(svg.note(x + 100, y + 37, "released is lower ← → released is higher"))
+    drawn.append(svg.note(x + 100, y + 37, legend))
     return "".join(drawn)
 
 
@@ -123,5 +133,5 @@ def _describe(found: Correlations) -> str:
     ]
     size, one, other, value = max(pairs, key=lambda pair: pair[0])
     if not size:
-        return "No correlation changed by 0.01 or more."
+        return "Nothing changed by 0.01 or more."
     return f"The largest change is {value:+.2f}, between {one} and {other}."

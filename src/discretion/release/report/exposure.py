@@ -77,7 +77,7 @@ def exposed_of(release: Release) -> tuple[Exposed, ...]:
 
 def _exposed(item: Measured, release: Release) -> Exposed | None:
     per_record = item.after.per_record
-    if per_record is None or len(per_record) != len(release.data) or not len(per_record):
+    if per_record is None or len(per_record) != len(release.data) or not len(per_record) or release.data.has_new_rows:
         return None
     risk = np.nan_to_num(np.asarray(per_record, dtype=float))
     worst = np.argsort(-risk, kind="stable")[:MOST_ROWS]

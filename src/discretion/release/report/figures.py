@@ -9,6 +9,7 @@ from discretion.release.facts import strength_withheld
 from discretion.release.report import categories, class_sizes, correlation, error_curve, histogram, record_risk
 from discretion.release.report.pairs import Sides, plain_columns, sides_of
 from discretion.release.report.wording import count, counted, title_of
+from discretion.utility.contingency import pair_differences
 
 if TYPE_CHECKING:
     from discretion.release.release import Release
@@ -42,7 +43,7 @@ def figures_of(release: Release, *, internal: bool) -> tuple[FigureGroup, ...]:
     """Draw everything that can be drawn; groups without a picture and without a note are left out."""
     if release.is_private and not internal:
         names = [name for name in release.data.columns if not release.data.is_numeric(name)]
-        group = _categories(release, names)
+        group = _categories(release, names, both=False)
         return (group,) if group.figures else ()
     sides = sides_of(release)
     changed = [name for name in plain_columns(sides) if sides.changed(name)]
@@ -51,8 +52,9 @@ def figures_of(release: Release, *, internal: bool) -> tuple[FigureGroup, ...]:
     groups = [
         _class_sizes(release),
         _numbers(release, sides, numeric, internal),
-        _categories(release, other),
+        _categories(release, other, both=internal and not sides.aligned),
         _correlations(release, sides, numeric, internal),
+        _pairs(release, sides),
         *([_record_risks(release)] if internal else []),
     ]
     return tuple(group for group in groups if group.figures or group.notes)
@@ -139,9 +141,12 @@ def _curve_caption(curve: error_curve.ErrorCurve) -> str:
     return f"{words}, in standard deviations of the original column."
 
 
-def _categories(release: Release, columns: list[str]) -> FigureGroup:
+def _categories(release: Release, columns: list[str], *, both: bool) -> FigureGroup:
+    """Draw released values; `both`: with their shares in the original, never for the public."""
     intro = (
-        f"The most frequent values of changed columns, counted in the release only. Values of fewer than "
+        "The most frequent synthetic values, with their shares in the original below. Internal only."
+        if both
+        else f"The most frequent values of changed columns, counted in the release only. Values of fewer than "
         f"{categories.FEWEST} records are not named."
     )
     figures, notes = [], []
@@ -151,10 +156,35 @@ def _categories(release: Release, columns: list[str]) -> FigureGroup:
             notes.append(f"{name}: no picture, because no value occurs in {categories.FEWEST} records or more.")
         else:
             caption = f"{name}: shares of the released records, rounded to 0.1%."
-            figures.append(Figure(f"{name}: released values", categories.draw(found), caption))
+            original = categories.beside(release.study.original, found) if both else ()
+            figures.append(Figure(f"{name}: released values", categories.draw(found, original), caption))
     if len(columns) > MOST_COLUMNS:
         notes.append(f"Columns that were changed and are not drawn: {len(columns) - MOST_COLUMNS}.")
     return FigureGroup("categories", "Categories that were changed", intro, tuple(figures), tuple(notes))
+
+
+def _pairs(release: Release, sides: Sides) -> FigureGroup:
+    """Draw how far the tables of all pairs of columns moved, for synthetic rows."""
+    intro = (
+        "For every pair of columns the share of records that lie in another cell of their table than in the original "
+        "(numbers in fifths): 0 means that the table was kept. Chance alone moves tables of many cells."
+    )
+    empty = FigureGroup("pairs", "Relations between all columns", intro, ())
+    columns = [name for name in plain_columns(sides) if not sides.original.frame.schema[name].is_nested()]
+    columns = columns[: correlation.MOST_COLUMNS]
+    fewest = min(len(sides.original), len(sides.released))
+    if (
+        not release.data.has_new_rows
+        or len(columns) < correlation.FEWEST_COLUMNS
+        or fewest < correlation.FEWEST_RECORDS
+    ):
+        return empty
+    found = pair_differences(sides.original, sides.released, columns)
+    rows = tuple(tuple(round(value, 2) for value in row) for row in found)
+    words = ("Difference of the tables of pairs", "kept ← → moved")
+    drawn = correlation.draw(correlation.Correlations(tuple(columns), rows), words)
+    caption = "½Σ|p − q| over the cells of each table, rounded to two decimals. Columns are numbered as the rows are."
+    return FigureGroup(empty.key, empty.title, intro, (Figure(words[0], drawn, caption, wide=len(columns) > 6),))
 
 
 def _correlations(release: Release, sides: Sides, changed: list[str], internal: bool) -> FigureGroup:

@@ -51,4 +51,4 @@ class ControlledAttack(UnalignedRisk):
             f"gives {as_percent(value)} away ({self.confidence:.0%} interval {risk.low:.3f} to {risk.high:.3f})."
         )
         figures = rates_detail(attack, control, baseline, risk, self.confidence)
-        return self.score(value, meaning, per_record, **figures, **detail)
+        return self.score(value, meaning, per_record, chance=0.0, **figures, **detail)  # people outside are deducted

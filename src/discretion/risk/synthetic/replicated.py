@@ -36,6 +36,21 @@ def _keys(tables: tuple[Floats, ...]) -> _Keys:
     return _Keys(ids, tuple(np.bincount(each, minlength=len(found.counts)) for each in ids))
 
 
+def _advantage(keys: _Keys) -> dict[str, float]:
+    """Give the replication advantage: keys of people found in the release minus those of people outside the data.
+
+    Also for people whose key nobody else has, in the data or outside it.
+    """
+    found = [keys.counts[1][keys.ids[side]] > 0 for side in (0, 2)]
+    alone = keys.counts[0] + keys.counts[2] == 1
+    rare = [hit[alone[keys.ids[side]]] for hit, side in zip(found, (0, 2), strict=True)]
+    shares = [float(hit.mean()) for hit in found]
+    figures = {"found": shares[0], "control_found": shares[1], "advantage": shares[0] - shares[1]}
+    if all(len(hit) for hit in rare):
+        figures["advantage_of_uniques"] = float(rare[0].mean() - rare[1].mean())
+    return figures
+
+
 NO_HOLDOUT = "only a holdout, people outside the data, tells what chance gives"
 
 
@@ -46,7 +61,9 @@ class ReplicatedUniques(UnalignedRisk, kind="replicated-uniques"):
     that person. The value is a share of all original records, as published; the share of the uniques is in the detail,
     with those of the release (`unique_in_release`), and Wilson's interval. With `holdout`, the detail compares with
     the same figure for people outside the data (at most as many as the file has; fewer have more uniques, which makes
-    the comparison too mild): what chance replicates. `per_record`: is the record a replicated unique?
+    the comparison too mild): what chance replicates; and has the replication advantage, the share of people whose key
+    the release has minus that of people outside (`advantage`, for keys of one person `advantage_of_uniques`): 0 for a
+    generator that copies nobody. `per_record`: is the record a replicated unique?
 
     Missing is a value like others. Continuous columns are unique anyway and hardly replicated: recode them first. It
     does not see records that are nearly the same. Time linear.
@@ -94,8 +111,11 @@ class ReplicatedUniques(UnalignedRisk, kind="replicated-uniques"):
         if self.holdout is not None:
             outside = unique[2] & (keys.counts[1][keys.ids[2]] == 1)
             control = Rate(int(outside.sum()), len(outside))
-            detail |= _against(rate, control, self.confidence) | {"chance": control.share}
-            meaning += f"; outside the data {as_percent(control.share)}"
+            detail |= _against(rate, control, self.confidence) | {"chance": control.share} | _advantage(keys)
+            meaning += (
+                f"; outside the data {as_percent(control.share)}. The release has the key of "
+                f"{as_percent(detail['found'])} of the people and of {as_percent(detail['control_found'])} of others"
+            )
         else:
             detail["baseline"] = NO_HOLDOUT
             meaning += f"; no baseline: {NO_HOLDOUT}"

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from discretion.data.conditions import And, Condition, Everything, Filter, Not, Operator, Or
+from discretion.data.sql_nodes import constant, only
 from discretion.errors import QueryRefused
-from discretion.online.query import And, Condition, Everything, Filter, Not, Operator, Or
-from discretion.online.sql_nodes import constant, only
 
 _OPPOSITE: dict[Operator, Operator] = {"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 _FLIPPED: dict[Operator, Operator] = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}

@@ -1,0 +1,101 @@
+"""Conditions on records: comparisons of a column with constants, AND, OR, NOT. Nothing else can be said.
+
+Negation is two-valued: a comparison is never fulfilled by a missing value, and `Not` is the complement.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from discretion.errors import QueryRefused
+
+Scalar = str | int | float | bool
+Operator = Literal["=", "!=", "<", "<=", ">", ">=", "in", "between", "is-missing", "not-missing"]
+
+_VALUES = {"between": 2, "is-missing": 0, "not-missing": 0}
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One comparison of a column with constants."""
+
+    column: str
+    op: Operator
+    values: tuple[Scalar, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.op not in get_args(Operator):
+            raise QueryRefused(f"unknown comparison; allowed are {', '.join(get_args(Operator))}")
+        wanted = _VALUES.get(self.op, 1)
+        if (self.op == "in" and not self.values) or (self.op != "in" and len(self.values) != wanted):
+            raise QueryRefused(f"the comparison {self.op!r} of {self.column!r} has the wrong number of values")
+        if not all(_is_scalar(value) for value in self.values):
+            raise QueryRefused(f"{self.column!r} is compared with something that is not a finite number, text or truth")
+
+
+@dataclass(frozen=True)
+class Everything:
+    """No condition: every record."""
+
+
+@dataclass(frozen=True)
+class And:
+    """All parts hold."""
+
+    parts: tuple[Filter, ...]
+
+
+@dataclass(frozen=True)
+class Or:
+    """At least one part holds."""
+
+    parts: tuple[Filter, ...]
+
+
+@dataclass(frozen=True)
+class Not:
+    """The part does not hold."""
+
+    part: Filter
+
+
+Filter = Condition | Everything | And | Or | Not
+
+
+def _is_scalar(value: object) -> bool:
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return is_text(value) or isinstance(value, int)
+
+
+def is_text(value: object) -> bool:
+    """Tell whether something is a text that a database can hold: Unicode without lone surrogates and zero bytes."""
+    if not isinstance(value, str) or "\0" in value:
+        return False
+    try:
+        return len(value.encode()) >= 0
+    except UnicodeEncodeError:
+        return False
+
+
+def comparisons(where: Filter) -> Iterator[Condition]:
+    """Give every comparison of a filter."""
+    if isinstance(where, Condition):
+        yield where
+    elif isinstance(where, Not):
+        yield from comparisons(where.part)
+    elif isinstance(where, And | Or):
+        for part in where.parts:
+            yield from comparisons(part)
+
+
+def depth_of(where: Filter) -> int:
+    """Count how deeply conditions are nested."""
+    if isinstance(where, Not):
+        return 1 + depth_of(where.part)
+    if isinstance(where, And | Or):
+        return 1 + max((depth_of(part) for part in where.parts), default=0)
+    return 1

@@ -1,0 +1,269 @@
+"""One tree: where a column's donors lie, given the columns before it.
+
+A tree is grown by scikit-learn and pruned to the smallest one that minimizes loss + c·(root impurity / n) · leaves: a
+split that only follows noise gains about one such unit, so that c is free of scale. Pruning, not the size of leaves, is
+what keeps people from being copied: small leaves in the thick of the data hold people alike, and those in its thin
+parts would hold one person's neighbors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discretion.kernels.arrays import Bools, Floats, Ints
+from discretion.kernels.tree_descent import descend
+from discretion.protect.synthetic.packing import pack, unpack
+from discretion.protect.synthetic.variables import Variable, codes_of
+
+_MOST_CLASSES = 64
+"""Responses with more levels are fitted by what their levels have in common: thousands of classes take ages."""
+_AXES = 3
+_SHRINK = 5.0
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How trees grow: smallest leaf, pruning in units of one noise split, most rows to fit on."""
+
+    min_leaf: int
+    pruning: float
+    fit_rows: int = 100_000
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """How one predictor becomes a column of a tree's matrix: scaled numbers, or a rank for each code."""
+
+    key: str
+    low: float = 0.0
+    scale: float = 0.0
+    ranks: Ints | None = None
+
+    def encode(self, values: Floats) -> NDArray[np.float32]:
+        """Give the column; missing numbers lie below all others."""
+        if self.ranks is not None:
+            return self.ranks[np.minimum(codes_of(values), len(self.ranks) - 1)].astype(np.float32)
+        scaled = (values - self.low) * self.scale
+        return np.where(np.isnan(scaled), -1.0, scaled).astype(np.float32)
+
+    def to_plain(self) -> dict[str, Any]:
+        """Give it as plain data."""
+        ranks = None if self.ranks is None else pack(self.ranks)
+        return {"key": self.key, "low": self.low, "scale": self.scale, "ranks": ranks}
+
+    @classmethod
+    def from_plain(cls, known: Mapping[str, Any]) -> Encoder:
+        """Read what was saved."""
+        ranks = None if known["ranks"] is None else unpack(known["ranks"])
+        return cls(known["key"], float(known["low"]), float(known["scale"]), ranks)
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A pruned tree with its donors: those of node v are `donors[low[v]:high[v]]`."""
+
+    encoders: tuple[Encoder, ...]
+    feature: Ints
+    threshold: Floats
+    left: Ints
+    right: Ints
+    low: Ints
+    high: Ints
+    donors: Ints
+
+    def draw(self, values: Mapping[str, Floats], rows: int, rng: np.random.Generator) -> Ints:
+        """Draw a donor for each row, from the leaf it comes to."""
+        leaf = self._leaves(values, rows)
+        low = self.low[leaf]
+        return self.donors[low + (rng.random(rows) * (self.high[leaf] - low)).astype(np.int64)]
+
+    def _leaves(self, values: Mapping[str, Floats], rows: int) -> Ints:
+        if not self.encoders:
+            return np.zeros(rows, np.int64)
+        matrix = np.column_stack([encoder.encode(values[encoder.key]) for encoder in self.encoders])
+        return descend(matrix, self.feature, self.threshold, self.left, self.right)
+
+    @property
+    def leaves(self) -> int:
+        """The number of leaves."""
+        return int((self.left < 0).sum())
+
+    def to_plain(self) -> dict[str, Any]:
+        """Give the tree as plain data."""
+        arrays = ("feature", "threshold", "left", "right", "low", "high", "donors")
+        return {"encoders": [e.to_plain() for e in self.encoders]} | {
+            name: pack(getattr(self, name)) for name in arrays
+        }
+
+    @classmethod
+    def from_plain(cls, known: Mapping[str, Any]) -> Tree:
+        """Read a tree that was saved."""
+        arrays = ("feature", "threshold", "left", "right", "low", "high", "donors")
+        return cls(tuple(map(Encoder.from_plain, known["encoders"])), *(unpack(known[name]) for name in arrays))
+
+
+def grow(
+    predictors: Sequence[Variable], response: Floats, size: int, donors: Ints, usable: Bools, growth: Growth, rows: Ints
+) -> Tree:
+    """Fit a tree to the response (codes below `size`, or numbers where it is 0) and put every row into its leaf.
+
+    `rows` are those to fit on (a sample of large data); the donors come from all rows that are `usable`.
+    """
+    vary = [variable for variable in predictors if _varies(variable.values[rows])]
+    fitted = _response(vary, response, size)
+    if not vary or _impurity(fitted, size, rows) == 0:
+        order = np.argsort(donors[usable], kind="stable")
+        kept = donors[usable][order]
+        leaf = np.zeros(1, np.int64)
+        return Tree((), leaf, np.zeros(1), leaf - 1, leaf - 1, leaf, leaf + len(kept), kept)
+    encoders = [_encoder(variable, fitted, size) for variable in vary]
+    matrix = np.column_stack([e.encode(v.values) for e, v in zip(encoders, vary, strict=True)])
+    feature, threshold, left, right = _pruned(_fit(matrix[rows], fitted[rows], size, growth), growth.pruning)
+    used = np.unique(feature[left >= 0])
+    place = np.zeros(len(vary), np.int64)
+    place[used] = np.arange(len(used))
+    feature = np.where(left >= 0, place[feature], 0)
+    matrix = matrix[:, used]
+    leaf = descend(matrix, feature, threshold, left, right)[usable]
+    low, high, order = _ranges(leaf, donors[usable], left, right)
+    return Tree(tuple(encoders[j] for j in used), feature, threshold, left, right, low, high, donors[usable][order])
+
+
+def _varies(values: Floats) -> bool:
+    missing = np.isnan(values)
+    return not missing.all() and (bool(missing.any()) or bool(values.min() < values.max()))
+
+
+def _impurity(response: Floats, size: int, rows: Ints) -> float:
+    chosen = response[rows]
+    if chosen.ndim == 1 and size:
+        return float(1 - ((np.bincount(codes_of(chosen)) / len(chosen)) ** 2).sum())
+    return float(chosen.var(axis=0).mean())
+
+
+def _response(predictors: Sequence[Variable], response: Floats, size: int) -> Floats:
+    """Give what a tree is fitted to: classes, numbers, or for many levels a few axes along which the levels differ.
+
+    A row's axes are the mean of the predictors over the *other* rows of its level, so that a level of one person does
+    not point at that person.
+    """
+    if size <= _MOST_CLASSES or not predictors:
+        return response
+    code = codes_of(response)
+    features = np.column_stack([_features(variable) for variable in predictors])
+    spread = features.std(axis=0)
+    features = (features - features.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    sums = np.column_stack([np.bincount(code, column, size) for column in features.T])
+    counts = np.bincount(code, minlength=size)[:, None]
+    means = sums / (counts + _SHRINK)
+    axes = np.linalg.eigh((means * counts).T @ means)[1][:, : -_AXES - 1 : -1]
+    others = (sums[code] - features) / (counts[code] - 1 + _SHRINK)
+    found = others @ axes
+    spread = found.std(axis=0)
+    return np.asarray(found[:, spread > 1e-12], np.float64) if (spread > 1e-12).any() else np.zeros((len(code), 1))
+
+
+def _features(variable: Variable) -> Floats:
+    if not variable.size:
+        return _midranks(np.nan_to_num(variable.values, nan=np.nanmin(variable.values)))[:, None]
+    if variable.ordered or variable.size > _MOST_CLASSES:
+        return variable.values[:, None]
+    return np.asarray(codes_of(variable.values)[:, None] == np.arange(variable.size)[None, :], np.float64)
+
+
+def _midranks(values: Floats) -> Floats:
+    """Give the share of values below each, half of those equal counted."""
+    ordered = np.sort(values)
+    places = np.searchsorted(ordered, values, "left") + np.searchsorted(ordered, values, "right")
+    return places / (2 * len(values))
+
+
+def _encoder(variable: Variable, response: Floats, size: int) -> Encoder:
+    if not variable.size:
+        low, high = float(np.nanmin(variable.values)), float(np.nanmax(variable.values))
+        return Encoder(variable.key, low, 1 / (high - low) if high > low else 1.0)
+    if variable.ordered:
+        return Encoder(variable.key, 0.0, 1.0)
+    return Encoder(variable.key, ranks=_order_levels(variable, response, size))
+
+
+def _order_levels(variable: Variable, response: Floats, size: int) -> Ints:
+    """Rank the levels of a nominal predictor along the direction in which their responses differ most."""
+    code, levels = codes_of(variable.values), variable.size
+    counts = np.bincount(code, minlength=levels)[:, None]
+    if response.ndim == 1 and size:
+        cells = np.bincount(code * size + codes_of(response), minlength=levels * size)
+        sums = cells.reshape(levels, size).astype(np.float64)
+        middle = sums.sum(axis=0) / len(code)
+    else:
+        columns = response.reshape(len(code), -1)
+        sums = np.column_stack([np.bincount(code, column, levels) for column in columns.T])
+        middle = columns.mean(axis=0)
+    away = (sums + middle) / (counts + 1) - middle
+    axis = np.linalg.eigh((away * counts).T @ away)[1][:, -1]
+    ranks = np.empty(levels, np.int64)
+    ranks[np.argsort(np.round(away @ axis, 9), kind="stable")] = np.arange(levels)
+    return ranks
+
+
+def _fit(x: NDArray[np.float32], y: Floats, size: int, growth: Growth) -> Any:
+    from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+    classes = size and y.ndim == 1
+    model = (DecisionTreeClassifier if classes else DecisionTreeRegressor)(
+        min_samples_leaf=growth.min_leaf, random_state=0
+    )
+    return model.fit(x, y).tree_
+
+
+def _pruned(tree: Any, pruning: float) -> tuple[Ints, Floats, Ints, Ints]:
+    """Give the smallest subtree with the least loss + pruning · (root impurity / n) · leaves, nodes in pre-order."""
+    left, right = tree.children_left, tree.children_right
+    weight = tree.weighted_n_node_samples
+    loss = (tree.impurity * weight / weight[0]).tolist()
+    unit = pruning * float(tree.impurity[0]) / float(weight[0])
+    best = [value + unit for value in loss]
+    inner = left >= 0
+    for node in np.flatnonzero(inner)[::-1].tolist():
+        below = best[left[node]] + best[right[node]]
+        if below < best[node] - 1e-15:
+            best[node] = below
+        else:
+            inner[node] = False
+    kept: list[int] = []
+    stack = [0]
+    while stack:
+        node = stack.pop()
+        kept.append(node)
+        if inner[node]:
+            stack += [int(right[node]), int(left[node])]
+    nodes = np.array(kept)
+    place = np.full(len(left), -1, np.int64)
+    place[nodes] = np.arange(len(nodes))
+    split = inner[nodes]
+    children = (np.where(split, place[side[nodes]], -1) for side in (left, right))
+    feature = np.where(split, tree.feature[nodes], 0).astype(np.int64)
+    return (feature, np.where(split, tree.threshold[nodes], 0.0), *children)  # type: ignore[return-value]
+
+
+def _ranges(leaf: Ints, donors: Ints, left: Ints, right: Ints) -> tuple[Ints, Ints, Ints]:
+    """Order donors by leaf, so that those of every node are a run; a node without donors takes those above it."""
+    order = np.lexsort((donors, leaf))
+    placed = leaf[order]
+    last = np.arange(len(left))
+    for node in range(len(left) - 1, -1, -1):
+        if left[node] >= 0:
+            last[node] = last[right[node]]
+    low = np.searchsorted(placed, np.arange(len(left)), "left")
+    high = np.searchsorted(placed, last, "right")
+    for node in range(len(left)):
+        if left[node] >= 0:
+            for child in (left[node], right[node]):
+                if high[child] == low[child]:
+                    low[child], high[child] = low[node], high[node]
+    return low, high, order

@@ -1,0 +1,176 @@
+"""Synthetic data in releases: copies, notes, attacks with people put aside, judged copy by copy."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import discretion as dc
+from discretion.release.holdout import run_with_holdout
+from discretion.release.journal import read_order
+
+ROLES = {
+    "person_id": "identifier", "name": "identifier", "region": "quasi", "age": "quasi", "sex": "quasi",
+    "education": "quasi", "income": "sensitive", "marital_status": "sensitive",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def people() -> dc.Dataset:
+    return dc.Dataset(dc.datasets.census(800, seed=3).frame.select(list(ROLES)), roles=ROLES)
+
+
+@pytest.fixture(scope="module")
+def written(people: dc.Dataset, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, dc.Release]:
+    public, private = tmp_path_factory.mktemp("r") / "out", tmp_path_factory.mktemp("j") / "priv"
+    plan_file = public.with_name("plan.yaml")
+    plan_file.write_text(
+        json.dumps(
+            {
+                "roles": ROLES,
+                "confirmed": True,
+                "steps": [{"sequential-trees": {"copies": 2, "rules": ["age >= 18 OR marital_status = 'single'"]}}],
+                "requirements": [{"replicated-uniques": {"at_most": 0.5}}, {"closest-record": {"at_most": 0.9}}],
+            }
+        )
+    )
+    release = dc.Plan.load(plan_file).run(people)
+    release.write(public, private)
+    return public, private, release
+
+
+def test_each_copy_goes_to_a_file_of_its_own(written: tuple[Path, Path, dc.Release], people: dc.Dataset) -> None:
+    public, private, _ = written
+    frames = [pl.read_csv(public / f"data-{number}.csv") for number in (1, 2)]
+    assert not (public / "data.csv").exists()
+    for frame in frames:
+        assert frame.columns == [name for name in people.columns if name not in ("person_id", "name")]
+        assert frame.height == len(people)
+        assert frame.filter(pl.col("age") < 18)["marital_status"].unique().to_list() == ["single"]
+    facts = json.loads((public / "report.json").read_text())
+    assert [one["file"] for one in facts["copies"]] == ["data-1.csv", "data-2.csv"]
+    journal = json.loads((private / "journal.json").read_text())
+    assert len(journal["output"]["copies"]) == 2
+    assert journal["steps"][0]["facts"]["rules"]["broken_in_original"]
+
+
+def test_the_journal_says_that_no_row_belongs_to_anybody(written: tuple[Path, Path, dc.Release]) -> None:
+    assert (read_order(written[1]) == -1).all()
+
+
+def test_everybody_is_told_what_is_synthetic_and_that_it_is_not_anonymous(
+    written: tuple[Path, Path, dc.Release],
+) -> None:
+    page = (written[0] / "report.html").read_text()
+    for words in ("All rows are synthetic", "2 synthetic copies", "not anonymous by itself", "people outside"):
+        assert words in page
+    assert "Relations between all columns" in page
+
+
+def test_a_saved_model_is_used_again(written: tuple[Path, Path, dc.Release], people: dc.Dataset) -> None:
+    from discretion.release.journal import read_decisions
+
+    plan = written[2].plan
+    again = plan.run(people, reuse=read_decisions(written[1]))
+    assert again.study.done[0].reused and again.data.has_new_rows
+
+
+def test_models_are_judged_copy_by_copy() -> None:
+    frame = pl.DataFrame({"a": ["x"] * 30 + ["y"] * 30, "b": np.arange(60.0)})
+    data = dc.Dataset(frame, roles={"a": "quasi"})
+    copies = dc.SequentialTrees(columns=["b"], copies=3)(data, seed=1)
+    assert dc.KAnonymity(k=30)(copies).value == 30  # not 90
+    assert (
+        dc.SampleUniqueness(columns=["b"])(copies).value
+        == dc.SampleUniqueness(columns=["b"])(
+            max(copies.copies(), key=lambda one: dc.SampleUniqueness(columns=["b"])(one).value)
+        ).value
+    )
+
+
+def test_losses_are_means_over_the_copies(people: dc.Dataset) -> None:
+    made = dc.IndependentMargins(copies=2)(people, seed=1)
+    measure = dc.Contingency(columns=["sex", "education"])
+    each = [measure(people, copy).value for copy in made.copies()]
+    assert measure(people, made).value == pytest.approx(np.mean(each))
+
+
+def test_people_are_put_aside_before_the_generator_learns(people: dc.Dataset) -> None:
+    made = dc.SequentialTrees()(people, seed=1)
+    score = run_with_holdout(dc.ClosestRecord(columns=["age", "income"]), people, made, dc.Context(1, "m"))
+    refitted = score.detail["refitted"]
+    assert (
+        refitted["put_aside"] == round(0.2 * len(people)) and refitted["people"] == len(people) - refitted["put_aside"]
+    )
+    own = people.take(np.arange(100))
+    given = dc.ClosestRecord(columns=["age", "income"], holdout=own)
+    assert "refitted" not in run_with_holdout(given, people, made, dc.Context(1, "m")).detail
+
+
+def test_an_assessment_runs_every_attack_that_needs_no_matching(people: dc.Dataset) -> None:
+    found = dc.assess(people, dc.SequentialTrees()(people, seed=1), jobs=1)
+    run = {score.measure for score in found.scores}
+    attacks = {"replicated-uniques", "disco", "closest-record", "singling-out", "linkability", "inference-risk"}
+    assert attacks <= run
+    assert {"marginals", "contingency", "propensity", "interval-overlap", "classification-utility"} <= run
+    assert not found.not_run
+    assert "advantage" in found["replicated-uniques"].detail
+
+
+def test_steps_after_a_generator_keep_the_rows_new(people: dc.Dataset) -> None:
+    study = dc.Study(people, seed=1).apply(dc.SequentialTrees()).apply(dc.Round(columns=["income"], base=100))
+    assert study.current.has_new_rows and (study.current.frame["income"] % 100 == 0).all()
+    release = study.apply(dc.Sample(share=0.5)).release()
+    assert len(release.data) == len(people) // 2 and release.data.has_new_rows
+    assert release.changes[0] == set(people.columns)
+
+
+def test_generators_can_be_tuned_and_compared(people: dc.Dataset) -> None:
+    found = dc.tune(
+        people,
+        methods=[dc.Vary(dc.SequentialTrees, pruning=dc.Grid([0.0, 30.0]))],
+        risk=dc.ReplicatedUniques(columns=["region", "age", "sex", "education"]),
+        utility=dc.Contingency(columns=["sex", "education", "marital_status"]),
+        max_risk=1.0,
+        seed=1,
+    )
+    assert len(found.points) == 2
+    both = {"trees": dc.SequentialTrees()(people, seed=1), "margins": dc.IndependentMargins()(people, seed=1)}
+    compared = dc.compare(people, both)
+    rows = {row.kind: row for row in compared.rows}
+    assert rows["contingency"].figures["trees"].value < rows["contingency"].figures["margins"].value
+    assert "closest-record" in rows
+
+
+def test_a_coarser_copy_of_a_synthetic_release_stays_synthetic(people: dc.Dataset, tmp_path: Path) -> None:
+    study = dc.Study(people, seed=2**100).apply(dc.SequentialTrees())
+    study.release(tmp_path / "out", tmp_path / "priv", no_requirements=True)
+    again = dc.Study.from_release(tmp_path / "priv", people)
+    assert again.current.has_new_rows and len(again.current) == len(people)
+    assert again.apply(dc.Round(columns=["income"], base=1000)).current.has_new_rows
+
+
+def test_frames_drawn_in_strata_are_not_taken_for_the_same_people(people: dc.Dataset) -> None:
+    frame = people.frame.drop("person_id", "name").sort("region", "sex")
+    made = dc.SequentialTrees(by=["region"])(frame, seed=1)
+    with pytest.raises(dc.DataError, match="nothing tells which rows belong together"):
+        dc.DistanceLinkage(columns=["age", "income"])(frame, made)
+
+
+def test_a_written_copy_is_attacked_with_the_steps_of_its_journal(
+    written: tuple[Path, Path, dc.Release], people: dc.Dataset
+) -> None:
+    from discretion.release.journal import in_journal_order
+
+    file = written[0] / "data-2.csv"
+    read = dc.Dataset(pl.read_csv(file), schema=people.schema.only(written[2].data.copies()[0].columns))
+    found = in_journal_order(people, read, written[1], file)
+    assert found.has_new_rows and [step.kind for step in found.steps] == ["sequential-trees"]
+    score = run_with_holdout(dc.ClosestRecord(columns=["age", "income"]), people, found, dc.Context(1, "m"))
+    assert score.detail["refitted"]["people"] == 640
+    with pytest.raises(dc.DataError, match="not the file it wrote"):
+        in_journal_order(people, read, written[1], written[0] / "report.json")

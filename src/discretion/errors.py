@@ -56,6 +56,10 @@ class BudgetExhausted(QueryRefused):
     """The privacy budget does not cover the query."""
 
 
+class PartyLost(DiscretionError):
+    """A computation between parties ended because another party left, was late or came with something else."""
+
+
 class MissingLibrary(DiscretionError, ImportError):
     """A library of an extra is not installed; the message says which extra to install."""
 
@@ -83,7 +87,7 @@ def unknown(what: str, name: str, known: Iterable[str]) -> str:
     return f"unknown {what} {name!r}{did_you_mean(name, known)}"
 
 
-def need(module: str, purpose: str, extra: Literal["io", "online"]) -> ModuleType:
+def need(module: str, purpose: str, extra: Literal["io", "online", "parties"]) -> ModuleType:
     """Import a library that only an extra installs, or say how to get it: the one door to optional libraries."""
     try:
         return import_module(module)

@@ -14,9 +14,9 @@ _DEEPEST = 20
 class Faults(ValueError):
     """Faults in several places of one declaration."""
 
-    def __init__(self, faults: Mapping[tuple[str, ...], str]) -> None:
-        self.faults = dict(faults)
-        super().__init__("; ".join(f"{'.'.join(place)}: {text}" for place, text in self.faults.items()))
+    def __init__(self, faults: Mapping[tuple[str, ...], str] | Mapping[Place, str]) -> None:
+        self.faults: dict[Place, str] = {tuple(place): text for place, text in faults.items()}
+        super().__init__("; ".join(f"{'.'.join(map(str, place))}: {text}" for place, text in self.faults.items()))
 
 
 def read_yaml(text: str, source: str, what: str) -> tuple[dict[str, Any], dict[Place, int]]:

@@ -1,10 +1,10 @@
 """How many identifiers two parties have in common: Diffie–Hellman on blinded identifiers, over ristretto255.
 
-Each identifier becomes a group element of unknown logarithm (RFC 9380, never g^H(x)), raised to a secret of its owner. Each
-side raises the other's elements again and hands them back in a new order; equal elements are common identifiers, and
-nobody can tell which. The blinded set is fixed when the agreement is signed: its hash is part of the signature and is
-compared with what is sent. Whoever counts would see the exact number, so that each side adds noise for the other's eyes:
-B mixes a random number of agreed dummies into its set, A adds noise to the number it tells.
+Each identifier becomes a group element of unknown logarithm (RFC 9380, never g^H(x)), raised to a secret of its owner.
+Each side raises the other's elements again and hands them back in a new order; equal elements are common identifiers,
+and nobody can tell which. The blinded set is fixed when the agreement is signed: its hash is part of the signature and
+is compared with what is sent. Whoever counts would see the exact number, so that each side adds noise for the other's
+eyes: B mixes a random number of agreed dummies into its set, A adds noise to the number it tells.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import hashlib
 import json
 import secrets
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 DST = b"discretion-psi-v1-with-ristretto255_XMD:SHA-512_R255MAP_RO_"
 _POINT = 32
+_BATCH = 2000
 _TAIL = 23
 """noise of more than _TAIL/ε dummies is cut off: this happens with a probability of e^−23, about 1e-10"""
 
@@ -73,7 +74,8 @@ class OwnSet:
 
 def _statistic(agreement: Agreement) -> Intersection:
     found = agreement.statistics[0]
-    assert isinstance(found, Intersection)  # noqa: S101 - narrows the type; `compute` is called for nothing else
+    if not isinstance(found, Intersection):
+        raise PlanError("the agreement is not about an intersection")
     return found
 
 
@@ -157,16 +159,16 @@ def own_set(path: Path, party: str, agreement: Agreement, signature: Signature) 
 
 def _points(data: bytes) -> list[bytes]:
     if len(data) % _POINT:
-        raise ValueError("not a list of group elements")
+        raise DataError("this is not a list of group elements")
     return [data[i : i + _POINT] for i in range(0, len(data), _POINT)]
 
 
 def raise_again(exponent: bytes, points: list[bytes], other: str) -> list[bytes]:
-    """Raise the other party's elements; an invalid element, the identity or a repetition ends the computation."""
+    """Raise the other party's elements; an invalid element or the identity ends the computation."""
     group = need("rbcl", "an intersection", "parties")
     good = group.crypto_core_ristretto255_is_valid_point
-    if len(set(points)) < len(points) or any(point == bytes(_POINT) or not good(point) for point in points):
-        raise PartyLost(f"{other} sent elements that are invalid or stand twice")
+    if any(point == bytes(_POINT) or not good(point) for point in points):
+        raise PartyLost(f"{other} sent elements that are invalid")
     return [bytes(group.crypto_scalarmult_ristretto255(exponent, point)) for point in points]
 
 
@@ -180,9 +182,6 @@ async def intersect(
     extra = 2 * dummies(statistic.epsilon)
     runs.add()
 
-    async def apart(work: Callable[..., list[bytes]], *arguments: Any) -> list[bytes]:
-        return await asyncio.get_running_loop().run_in_executor(None, work, *arguments)
-
     if first:
         link.greet(b"".join(own.blinded))
     received = await network.hear(link)
@@ -191,11 +190,16 @@ async def intersect(
     if not first:
         link.greet(b"".join(own.blinded))
     theirs = _points(received)
+    if len(set(theirs)) < len(theirs):
+        raise PartyLost(f"{other} sent an element twice")
     opened.append(Opened(f"number of identifiers of {other}", 1))
     small = min(own.people, len(theirs) - extra) < agreement.people.each
     if small or own.people + len(theirs) - extra < agreement.people.total:
         raise RequirementNotMet("nothing was opened: a party or both together have fewer identifiers than agreed")
-    twice = await apart(raise_again, own.exponent, theirs, other)
+    twice = []
+    for start in range(0, len(theirs), _BATCH):  # beside the lines, so that signs of life go on
+        batch = theirs[start : start + _BATCH]
+        twice += await asyncio.get_running_loop().run_in_executor(None, raise_again, own.exponent, batch, other)
     if first:
         back = set(_points(await network.hear(link)))
         if len(back) != len(own.blinded):
@@ -205,7 +209,8 @@ async def intersect(
         link.greet(str(told).encode())
     else:
         link.greet(b"".join(_shuffled(twice)))
-        told = int(await network.hear(link))
+        answer = await network.hear(link)
+        told = int(answer) if answer.isdigit() else -1
     opened.append(Opened("size of the intersection", 1))
     if told < statistic.at_least:
         raise RequirementNotMet("the intersection has fewer identifiers than the agreement allows to tell")

@@ -250,7 +250,10 @@ class Network:
             keys = b"".join(runtime._prss_keys_to_peer(agreement.names.index(name))) if runtime else b""
             link.greet({"session": session, "keys": keys.hex()})
         for name, link in self.links.items():
-            self._take_keys(name, json.loads(await self.hear(link)), session, runtime)
+            try:
+                self._take_keys(name, json.loads(await self.hear(link)), session, runtime)
+            except ValueError:
+                raise PartyLost(f"{name} greets with what is not of this protocol") from None
         self.greeted = True
         return found
 

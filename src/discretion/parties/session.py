@@ -6,7 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ class Result:
     left: tuple[str, ...] = ()
     """parties that were gone before they said that they have the result too"""
     sent: int = 0
-    seconds: dict[str, float] = field(default_factory=dict)
+    cpu_seconds: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
         """Give plain data."""
@@ -41,6 +41,7 @@ class Result:
             "opened": [{"label": one.label, "values": one.values} for one in self.opened],
             "left": list(self.left),
             "bytes_sent": self.sent,
+            "cpu_seconds": round(self.cpu_seconds, 3),
         }
 
 
@@ -129,8 +130,7 @@ async def _take_part(
         alive.cancel()
         if outcome is not None:
             raise outcome
-        spent = {"cpu": time.process_time() - started}
-        return Result(party, found, tuple(opened), left, network.sent, spent)
+        return Result(party, found, tuple(opened), left, network.sent, time.process_time() - started)
     except PartyLost as error:
         reason = "agreement" if "another agreement" in str(error) else "lost"
         raise
@@ -142,17 +142,22 @@ async def _take_part(
 def _wind_up(loop: asyncio.AbstractEventLoop) -> None:
     """Let lines close, drop what still waits, and leave no event loop behind."""
     loop.set_exception_handler(lambda *_: None)
-    waiting = asyncio.all_tasks(loop)
-    for task in waiting:
-        task.cancel()
     try:
-        loop.run_until_complete(asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 2))
-        loop.run_until_complete(asyncio.sleep(0.05))
-    except (TimeoutError, RuntimeError):
+        loop.run_until_complete(_drop_tasks(loop))
+    except RuntimeError:  # a share that failed stops the loop again
         pass
     finally:
         loop.close()
         asyncio.set_event_loop(None)
+
+
+async def _drop_tasks(loop: asyncio.AbstractEventLoop) -> None:
+    waiting = asyncio.all_tasks(loop) - {asyncio.current_task()}
+    for task in waiting:
+        task.cancel()
+    if waiting:
+        await asyncio.wait(waiting, timeout=1)
+    await asyncio.sleep(0.02)
 
 
 async def compute(

@@ -59,6 +59,12 @@ class BudgetExhausted(QueryRefused):
 class PartyLost(DiscretionError):
     """A computation between parties ended because another party left, was late or came with something else."""
 
+    def __init__(self, message: str, party: str = "", reason: str = "stopped") -> None:
+        super().__init__(message)
+        self.party, self.reason = party, reason
+        self.opened: tuple[str, ...] = ()
+        """what had been opened by then: at most what the agreement says"""
+
 
 class MissingLibrary(DiscretionError, ImportError):
     """A library of an extra is not installed; the message says which extra to install."""

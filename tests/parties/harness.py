@@ -129,7 +129,7 @@ def take_part(path: Path, name: str, data: Path, out: Path) -> None:
     try:
         found: dict[str, Any] = run_party(path, name, data).to_dict()
     except DiscretionError as error:
-        found = {"error": str(error), "type": type(error).__name__}
+        found = {"error": str(error), "type": type(error).__name__, "opened": getattr(error, "opened", ())}
     found["seconds"] = time.monotonic() - started
     found["ended"] = time.time()
     out.write_text(json.dumps(found))

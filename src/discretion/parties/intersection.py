@@ -20,8 +20,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from discretion.errors import DataError, PartyLost, PlanError, RequirementNotMet, need
+from discretion.errors import DataError, PlanError, RequirementNotMet, need
 from discretion.parties.agreement import Agreement, Signature
+from discretion.parties.links import lost
 from discretion.parties.noise import geometric
 from discretion.parties.sharing import Opened
 from discretion.parties.statistics import Intersection
@@ -168,7 +169,7 @@ def raise_again(exponent: bytes, points: list[bytes], other: str) -> list[bytes]
     group = need("rbcl", "an intersection", "parties")
     good = group.crypto_core_ristretto255_is_valid_point
     if any(point == bytes(_POINT) or not good(point) for point in points):
-        raise PartyLost(f"{other} sent elements that are invalid")
+        raise lost(other, "protocol")
     return [bytes(group.crypto_scalarmult_ristretto255(exponent, point)) for point in points]
 
 
@@ -186,12 +187,12 @@ async def intersect(
         link.greet(b"".join(own.blinded))
     received = await network.hear(link)
     if hashlib.sha256(received).hexdigest() != signatures[other].commitment:
-        raise PartyLost(f"{other} sent another set than it committed to when it signed")
+        raise lost(other, "set")
     if not first:
         link.greet(b"".join(own.blinded))
     theirs = _points(received)
     if len(set(theirs)) < len(theirs):
-        raise PartyLost(f"{other} sent an element twice")
+        raise lost(other, "protocol")
     opened.append(Opened(f"number of identifiers of {other}", 1))
     small = min(own.people, len(theirs) - extra) < agreement.people.each
     if small or own.people + len(theirs) - extra < agreement.people.total:
@@ -203,7 +204,7 @@ async def intersect(
     if first:
         back = set(_points(await network.hear(link)))
         if len(back) != len(own.blinded):
-            raise PartyLost(f"{other} sent back another number of elements")
+            raise lost(other, "protocol")
         count = len(back.intersection(twice)) - dummies(statistic.epsilon) + _laplace(statistic.epsilon)
         told = count if count >= statistic.at_least else -1
         link.greet(str(told).encode())

@@ -17,8 +17,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from discretion.errors import DataError, DiscretionError, PartyLost
 from discretion.parties.agreement import Agreement, Signature
 from discretion.parties.keys import fingerprint, tls
@@ -29,16 +27,24 @@ _MOST_BYTES = 1 << 28
 _RETRY = 0.1
 DONE = b"done"
 REASONS = {
-    "agreement": "it has another agreement than {me}",
-    "signature": "it does not accept a signature",
-    "data": "its data does not fit the agreement",
-    "runs": "the result was opened as often as agreed already",
-    "lost": "it lost another party",
-    "stopped": "it was stopped, or failed",
-    "commitment": "it was sent another set than was committed to",
-    "busy": "it had a line with {me} already",
+    "absent": "did not come within the agreed time",
+    "agreement": "has another agreement; compare the files and sign again",
+    "data": "stopped: its data does not fit the agreement",
+    "late": "is late: no sign of life for the agreed time",
+    "left": "left",
+    "protocol": "sends what is not of this protocol",
+    "session": "is in another session: it was not told the same by everybody",
+    "set": "sent another set than it committed to when it signed",
+    "signature": "shows a signature that does not hold",
+    "stopped": "was stopped, or failed",
+    "stranger": "is not who answers at its address",
 }
-"""What a party that stops may say to the others: nothing about its data beyond this."""
+"""All that parties tell each other about an end: who, and one of these words; nothing about data beyond this."""
+
+
+def lost(party: str, reason: str, told_by: str = "") -> PartyLost:
+    """Word why a party ended the computation."""
+    return PartyLost(f"{party} {REASONS[reason]}" + (f" (says {told_by})" if told_by else ""), party, reason)
 
 
 class Link(asyncio.Protocol):
@@ -62,13 +68,13 @@ class Link(asyncio.Protocol):
         shown = transport.get_extra_info("ssl_object").getpeercert(True)
         name = self.network.owners.get(hashlib.sha256(shown).hexdigest(), "")
         if self.expected and name != self.expected:
-            self.network.fail(PartyLost(f"where {self.expected} should be, {name or 'somebody else'} answers"))
+            self.network.fail(lost(self.expected, "stranger"))
             self._transport.abort()
             return
         self.name, self.heard = name, self.network.loop.time()
         if not name or name == self.network.me or not self.network.admit(self):
             self.name = ""
-            self.stop("busy")
+            self.close()
 
     def _write(self, kind: int, pc: int, payload: bytes) -> None:
         if self._transport is not None and not self._transport.is_closing():
@@ -94,9 +100,9 @@ class Link(asyncio.Protocol):
         """Give a sign of life."""
         self._write(_ALIVE, 0, b"")
 
-    def stop(self, reason: str) -> None:
-        """Say why this party stops, and close."""
-        self._write(_STOP, 0, reason.encode())
+    def stop(self, reason: str, party: str) -> None:
+        """Say who ended the computation and why, and close."""
+        self._write(_STOP, 0, f"{reason} {party}".encode())
         self.close()
 
     def close(self) -> None:
@@ -111,7 +117,7 @@ class Link(asyncio.Protocol):
         while len(self._bytes) >= _HEAD.size:
             kind, pc, size = _HEAD.unpack_from(self._bytes)
             if size > _MOST_BYTES or kind > _ALIVE:
-                self.network.fail(PartyLost(f"{self.name} sends what is not of this protocol"))
+                self.network.fail(lost(self.name, "protocol"))
                 self._transport.abort()
                 return
             if len(self._bytes) < _HEAD.size + size:
@@ -125,23 +131,27 @@ class Link(asyncio.Protocol):
             self.done = self.done or payload == DONE
             self.greetings.put_nowait(payload)
         elif kind == _STOP:
-            text = REASONS.get(payload.decode("ascii", "replace"), REASONS["stopped"]).format(me=self.network.me)
-            self.network.fail(PartyLost(f"{self.name} stopped: {text}"))
+            reason, _, party = payload.decode("ascii", "replace").partition(" ")
+            if reason not in REASONS or party not in self.network.agreement.parties or party == self.network.me:
+                reason, party = (reason if reason in ("agreement", "session") else "stopped"), self.name
+            self.network.fail(lost(party, reason, "" if party == self.name else self.name))
         elif kind == _SHARE:
             if isinstance(waiting := self.buffers.get(pc), asyncio.Future):
                 del self.buffers[pc]
                 if not waiting.done():
                     waiting.set_result(payload)
             elif waiting is not None:
-                self.network.fail(PartyLost(f"{self.name} sent the same message twice"))
+                self.network.fail(lost(self.name, "protocol"))
             else:
                 self.buffers[pc] = payload
 
-    def connection_lost(self, error: Exception | None) -> None:
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - why does not matter
         """End the computation, unless this party had said that it is done."""
         if self.name and not self.done:
-            during = "" if self.network.greeted else " during the greeting; it may not know our certificate"
-            self.network.fail(PartyLost(f"{self.name} left{during}" + (f" ({type(error).__name__})" if error else "")))
+            ended = lost(self.name, "left")
+            if not self.network.greeted:
+                ended = PartyLost(f"{ended} during the greeting; it may not know our certificate", self.name, "left")
+            self.network.fail(ended)
 
 
 class Network:
@@ -201,8 +211,7 @@ class Network:
         try:
             await self.guard(asyncio.gather(self._complete.wait(), *calls), self.agreement.wait)
         except TimeoutError:
-            missing = [name for name in names if name not in self.links and name != self.me]
-            raise PartyLost(f"{', '.join(missing)} did not come within {self.agreement.wait:g} seconds") from None
+            raise lost(next(name for name in names if name not in self.links and name != self.me), "absent") from None
         finally:
             for one in calls:
                 one.cancel()
@@ -215,17 +224,17 @@ class Network:
             try:
                 await self.loop.create_connection(lambda: Link(self, name), party.host, party.port, ssl=context)
             except ssl.SSLCertVerificationError:
-                raise PartyLost(f"where {name} should be, somebody answers who is not in the agreement") from None
+                raise lost(name, "stranger") from None
             except (OSError, ssl.SSLError):
                 if not told:
                     self._say(f"waiting for {name} at {party.address} …")
                     told = True
                 await asyncio.sleep(_RETRY)
 
-    async def greet(self, signature: Signature, ready: bool, runtime: Any) -> dict[str, Signature]:
+    async def greet(self, signature: Signature, runtime: Any = None) -> dict[str, Signature]:
         """Compare agreements and signatures with everybody, and bind this session to everybody's fresh nonces."""
         agreement, nonce = self.agreement, secrets.token_hex(32)
-        own = {"digest": agreement.digest, "nonce": nonce, "ready": ready, "signature": signature.model_dump()}
+        own = {"digest": agreement.digest, "nonce": nonce, "signature": signature.model_dump()}
         for link in self.links.values():
             link.greet(own)
         found, nonces = {}, {self.me: nonce}
@@ -233,16 +242,16 @@ class Network:
             try:
                 hello = json.loads(await self.hear(link))
                 if hello["digest"] != agreement.digest:
-                    raise PartyLost(f"{name} has another agreement than {self.me}; compare the files and sign again")
+                    raise lost(name, "agreement")
                 signed = Signature.model_validate(hello["signature"])
+                if signed.party != name:
+                    raise lost(name, "signature")
                 signed.verify(agreement)
-                nonces[name], stands = str(hello["nonce"]), bool(hello["ready"])
-            except (ValueError, KeyError, TypeError, ValidationError):
-                raise PartyLost(f"{name} greets with what is not of this protocol, or a wrong signature") from None
-            if signed.party != name:
-                raise PartyLost(f"{name} shows the signature of somebody else")
-            if not stands:
-                raise PartyLost(f"{name} stopped: {REASONS['data']}")
+                nonces[name] = str(hello["nonce"])
+            except DataError:
+                raise lost(name, "signature") from None
+            except (ValueError, KeyError, TypeError):
+                raise lost(name, "protocol") from None
             found[name] = signed
         text = "\n".join([agreement.digest, *(nonces[name] for name in agreement.names)])
         session = hashlib.sha256(text.encode()).hexdigest()
@@ -253,18 +262,18 @@ class Network:
             try:
                 self._take_keys(name, json.loads(await self.hear(link)), session, runtime)
             except ValueError:
-                raise PartyLost(f"{name} greets with what is not of this protocol") from None
+                raise lost(name, "protocol") from None
         self.greeted = True
         return found
 
     def _take_keys(self, name: str, message: Any, session: str, runtime: Any) -> None:
         if not isinstance(message, dict) or message.get("session") != session:
-            raise PartyLost(f"{name} is in another session: it was not told the same by everybody")
+            raise lost(name, "session")
         if runtime:
             number = self.agreement.names.index(name)
             keys = bytes.fromhex(str(message.get("keys", "")))
             if len(keys) != runtime._prss_keys_from_peer(number):
-                raise PartyLost(f"{name} greets with what is not of this protocol")
+                raise lost(name, "protocol")
             runtime._prss_keys_from_peer(number, keys)
             runtime.parties[number].protocol = self.links[name]
 
@@ -273,7 +282,7 @@ class Network:
         try:
             found: bytes = await self.guard(link.greetings.get(), self.agreement.time_out)
         except TimeoutError:
-            raise PartyLost(f"{link.name} is late: nothing came for {self.agreement.time_out:g} seconds") from None
+            raise lost(link.name, "late") from None
         return found
 
     async def keep_alive(self) -> None:
@@ -283,7 +292,7 @@ class Network:
             for link in self.links.values():
                 link.alive()
                 if not link.done and self.loop.time() - link.heard > limit:
-                    self.fail(PartyLost(f"{link.name} is late: no sign of life for {limit:g} seconds"))
+                    self.fail(lost(link.name, "late"))
             await asyncio.sleep(min(1.0, limit / 4))
 
     async def part(self) -> list[str]:
@@ -299,12 +308,12 @@ class Network:
                 left.append(name)
         return left
 
-    def end(self, reason: str | None) -> None:
-        """Close all lines; `reason`: what to tell the others where this party stops before its time."""
+    def end(self, reason: str | None, party: str = "") -> None:
+        """Close all lines; `reason`: what to tell the others where this party stops before its time, and who did it."""
         for link in self.links.values():
             link.done = True
             if reason:
-                link.stop(reason)
+                link.stop(reason, party or self.me)
             else:
                 link.close()
 

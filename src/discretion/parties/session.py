@@ -104,17 +104,18 @@ async def _take_part(
     if not two:
         runtime = make_runtime(agreement.names.index(party), len(agreement.parties), agreement.threshold, loop)
     reason: str | None = "stopped"
+    culprit = party
+    opened: list[Opened] = []
     try:
         await network.connect()
-        alive = asyncio.ensure_future(network.keep_alive())
-        signatures = await network.guard(network.greet(signature, problem is None, runtime))
         if problem is not None:
             reason = "data"
             raise problem
+        alive = asyncio.ensure_future(network.keep_alive())
+        signatures = await network.guard(network.greet(signature, runtime))
         say(f"{len(agreement.parties)} parties are connected and signed the same agreement")
         outcome: RequirementNotMet | None = None
         found: tuple[dict[str, Any], ...] = ()
-        opened: list[Opened] = []
         try:
             if two:
                 from discretion.parties.intersection import intersect
@@ -132,10 +133,11 @@ async def _take_part(
             raise outcome
         return Result(party, found, tuple(opened), left, network.sent, time.process_time() - started)
     except PartyLost as error:
-        reason = "agreement" if "another agreement" in str(error) else "lost"
+        reason, culprit = error.reason, error.party
+        error.opened = tuple(one.label for one in opened)
         raise
     finally:
-        network.end(reason)
+        network.end(reason, culprit)
         await asyncio.sleep(0)
 
 

@@ -210,3 +210,94 @@ def print_statistic(found: dict[str, Any]) -> None:
         value = found.get("people", found.get(kind))
         label = found.get("column", "people") + (f", {found['share']:g}" if "share" in found else "")
         print_table(kind, ("of", kind), [(label, "too small to tell" if value is None else f"{value:,}")], (1,))
+
+
+@party.command(name="server")
+@click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="where to listen")
+@click.option("--port", default=8770, show_default=True, type=click.IntRange(0, 65_535), help="port (0: a free one)")
+@click.option("--certificate", metavar="FILE", help="certificate for TLS, in PEM")
+@click.option("--certificate-key", metavar="FILE", help="its key")
+@common_options
+def server(
+    host: str, port: int, certificate: str | None, certificate_key: str | None, as_json: bool, quiet: bool
+) -> None:
+    """Add up encrypted columns of others; this server has no key to read them."""
+    import socket
+
+    from discretion.errors import need
+    from discretion.parties.encrypted.server import create_app
+
+    uvicorn = need("uvicorn", "the server", "parties")
+    config = uvicorn.Config(
+        create_app(), host=host, port=port, ssl_certfile=certificate, ssl_keyfile=certificate_key, log_level="warning",
+        access_log=False, server_header=False, ws="none",
+    )  # fmt: skip
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.create_server((host, port), family=family)
+    url = f"{'https' if certificate else 'http'}://{host}:{listening.getsockname()[1]}"
+    if as_json:
+        print_json({"url": url})
+    say(f"listening on {url} (Ctrl+C stops)", quiet)
+    uvicorn.Server(config).run(sockets=[listening])
+
+
+@party.command(name="job")
+@click.argument("folder", metavar="FOLDER")
+@click.option("--server", "url", metavar="URL", required=True, help="the server that adds up")
+@click.option(
+    "--column", "columns", metavar="NAME LOWER UPPER", nargs=3, type=(str, float, float), multiple=True, required=True,
+    help="a column and its bounds",
+)  # fmt: skip
+@click.option("--step", default=1.0, show_default=True, type=float, help="values are multiples of this (exact totals)")
+@click.option("--moments", is_flag=True, help="also variances and regression, near instead of exact (CKKS)")
+@common_options
+def job(
+    folder: str, url: str, columns: tuple[tuple[str, float, float], ...], step: float, moments: bool, as_json: bool,
+    quiet: bool,
+) -> None:  # fmt: skip
+    """Make keys in FOLDER and open a job on a server; FOLDER/job is for the owners of data."""
+    from discretion.parties.encrypted.client import begin
+    from discretion.parties.encrypted.keys import Keys
+
+    declared = {
+        name: {"lower": low, "upper": high} | ({} if moments else {"step": step}) for name, low, high in columns
+    }
+    made = begin(url, Keys.make(folder, declared, "ckks" if moments else "paillier"))
+    if as_json:
+        print_json({"job": made, "folder": folder})
+    say(f"opened the job; give {folder}/job to the owners, and keep {folder}/secret to yourself", quiet)
+
+
+@party.command(name="send")
+@click.argument("job_folder", metavar="JOB")
+@click.argument("data", metavar="DATA")
+@click.option("--server", "url", metavar="URL", required=True, help="the server that adds up")
+@common_options
+def send(job_folder: str, data: str, url: str, as_json: bool, quiet: bool) -> None:
+    """Encrypt the columns of a job (the folder `job` of the holder of the keys) and send them to the server."""
+    from discretion.parties.encrypted.client import contribute
+
+    people = contribute(url, job_folder, data)
+    if as_json:
+        print_json({"people": people})
+    say(f"sent the encrypted columns of {people:,} people", quiet)
+
+
+@party.command(name="open")
+@click.argument("folder", metavar="FOLDER")
+@click.option("--server", "url", metavar="URL", required=True, help="the server that adds up")
+@click.option("--least-parts", default=3, show_default=True, type=click.IntRange(1), help="refuse with fewer owners")
+@common_options
+def open_totals(folder: str, url: str, least_parts: int, as_json: bool, quiet: bool) -> None:
+    """Fetch the encrypted totals of a job and open them with the keys in FOLDER."""
+    from discretion.parties.encrypted.client import collect
+
+    found = collect(url, folder, least_parts)
+    if as_json:
+        moments = {"covariance": found.covariances.tolist()} if found.products is not None else {}
+        print_json({"people": found.people, "sum": found.sums, "mean": found.means, "exact": found.exact, **moments})
+    else:
+        rows = [(name, repr(total), repr(found.means[name])) for name, total in found.sums.items()]
+        print_table(f"{found.people:,} people of {found.parts} owners", ("column", "sum", "mean"), rows, (1, 2))
+    if not found.exact:
+        say("these figures are near, not exact: do not hand them on; take exact totals for that", quiet)

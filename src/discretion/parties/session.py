@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -201,35 +201,40 @@ def _admitted(agreement: Agreement, local: Local, sharing: Sharing) -> Any:
 
 
 def load_local(agreement: Agreement, data: str | Path | Any) -> Local:
-    """Read the columns of the agreement and check them; errors name columns and counts, never values."""
-    import polars as pl
+    """Read the columns of the agreement and check them."""
+    ready = prepared(agreement.columns, data, skip=agreement.missing == "skip")
+    numbers, codes = {}, {}
+    for name, column in agreement.columns.items():
+        if column.categories:
+            codes[name] = ready[name].to_numpy().astype(np.int64)
+        else:
+            numbers[name] = ready[name].to_numpy().astype(np.float64)
+    return Local(ready.height, numbers, codes)
 
+
+def prepared(columns: Mapping[str, ColumnSpec], data: str | Path | Any, *, skip: bool = False) -> Any:
+    """Give declared columns as numbers within bounds and codes of categories; errors name columns and counts only.
+
+    `skip`: rows with a missing value are left out; otherwise they are an error.
+    """
     from discretion.data.dataset import Dataset
     from discretion.data.read import read
 
     source = read(data) if isinstance(data, str | Path) else data
     frame = (source if isinstance(source, Dataset) else Dataset(source)).frame
-    absent = [name for name in agreement.columns if name not in frame.columns]
+    absent = [name for name in columns if name not in frame.columns]
     if absent:
         raise DataError(f"the data has no column {', '.join(map(repr, absent))} of the agreement")
-    frame = frame.select(list(agreement.columns)) if agreement.columns else frame
+    if not columns:
+        return frame
     problems: list[str] = []
-    ready = frame.select(
-        [_prepared(frame[name], column, problems) for name, column in agreement.columns.items()]
-    ) if agreement.columns else frame  # fmt: skip
-    missing = {name: ready[name].null_count() for name in agreement.columns if ready[name].null_count()}
-    if missing and agreement.missing == "refuse":
-        problems += [f"column {name!r}: {count:,} values are missing" for name, count in missing.items()]
+    ready = frame.select([_prepared(frame[name], column, problems) for name, column in columns.items()])
+    if not skip:
+        missing = {name: ready[name].null_count() for name in columns}
+        problems += [f"column {name!r}: {count:,} values are missing" for name, count in missing.items() if count]
     if problems:
         raise DataError("; ".join(problems))
-    ready = ready.drop_nulls() if agreement.columns else ready
-    numbers, codes = {}, {}
-    for name, column in agreement.columns.items():
-        if column.categories:
-            codes[name] = ready[name].cast(pl.Int64).to_numpy().astype(np.int64)
-        else:
-            numbers[name] = ready[name].to_numpy().astype(np.float64)
-    return Local(ready.height, numbers, codes)
+    return ready.drop_nulls()
 
 
 def _prepared(values: Any, column: ColumnSpec, problems: list[str]) -> Any:

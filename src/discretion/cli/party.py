@@ -83,7 +83,7 @@ def new(
     if as_json:
         print_json({"agreement": agreement, "parties": list(made.names)})
     say(
-        f"wrote {agreement}: send it to all parties; each reads and signs it: discretion party agree {path.name} --as …",
+        f"wrote {agreement}: send it to all; each reads and signs it: discretion party agree {path.name} --as …",
         quiet,
     )
 

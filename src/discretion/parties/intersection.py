@@ -147,8 +147,9 @@ def own_set(path: Path, party: str, agreement: Agreement, signature: Signature) 
     file = _set_file(path, party)
     if not file.is_file():
         raise PlanError(f"{party} has committed to no set; sign again: discretion party agree … --data FILE")
+    check_private(file)
     try:
-        content = json.loads(check_private(file).read_text(encoding="utf-8"))
+        content = json.loads(file.read_text(encoding="utf-8"))
         points = _points(bytes.fromhex(content["blinded"]))
         own = OwnSet(bytes.fromhex(content["exponent"]), tuple(points), int(content["people"]), int(content["noise"]))
     except (ValueError, KeyError, TypeError):

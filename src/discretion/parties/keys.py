@@ -65,9 +65,10 @@ def check_private(path: Path) -> Path:
 
 def sign(key: Path, message: bytes) -> str:
     """Sign with a party's key."""
+    forms = need("cryptography.hazmat.primitives.serialization", _WHAT, "parties")
+    content = check_private(key).read_bytes()
     try:
-        forms = need("cryptography.hazmat.primitives.serialization", _WHAT, "parties")
-        secret = forms.load_pem_private_key(check_private(key).read_bytes(), None)
+        secret = forms.load_pem_private_key(content, None)
         return bytes(secret.sign(message)).hex()
     except (ValueError, TypeError):
         raise DataError(f"{key} does not hold the key of a party") from None

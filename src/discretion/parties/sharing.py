@@ -7,6 +7,7 @@ import hashlib
 import logging
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import ModuleType, SimpleNamespace
@@ -43,8 +44,10 @@ def load_mpyc() -> ModuleType:
     sys.argv = ["discretion", "--no-log"]
     asyncio.set_event_loop(loop := asyncio.new_event_loop())
     try:
-        module = need("mpyc.runtime", "computing between parties", "parties")
         need("gmpy2", "computing between parties", "parties")
+        with warnings.catch_warnings():  # it uses an old name of a part of numpy
+            warnings.simplefilter("ignore", DeprecationWarning)
+            module = need("mpyc.runtime", "computing between parties", "parties")
     finally:
         loop.close()
         asyncio.set_event_loop(None)

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from discretion.errors import RequirementNotMet, unknown
+from discretion.data.yaml_lines import Faults
+from discretion.errors import RequirementNotMet, did_you_mean, unknown
 
 if TYPE_CHECKING:
     from discretion.parties.agreement import Agreement, ColumnSpec
@@ -88,7 +89,17 @@ def parse_statistic(given: Any) -> Any:
     ((kind, fields),) = given.items()
     if kind not in KINDS:
         raise ValueError(unknown("statistic", str(kind), KINDS))
-    return KINDS[kind].model_validate(fields or {})
+    try:
+        return KINDS[kind].model_validate(fields or {})
+    except ValidationError as error:
+        raise Faults({(kind, *item["loc"]): _worded(item, KINDS[kind]) for item in error.errors()}) from None
+
+
+def _worded(item: Mapping[str, Any], kind: type[Statistic]) -> str:
+    if item["type"] == "extra_forbidden":
+        return f"unknown entry{did_you_mean(str(item['loc'][-1]), kind.model_fields)}"
+    message = str(item["msg"]).removeprefix("Value error, ")
+    return "this entry is required" if item["type"] == "missing" else f"{message[:1].lower()}{message[1:]}"
 
 
 class Statistic(BaseModel):

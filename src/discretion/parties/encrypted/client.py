@@ -132,8 +132,8 @@ def collect(server: str, keys: Keys | str | Path, least_parts: int = 1, verify: 
     people, scaled, flat = round(opened[0]), np.array(opened[1 : p + 1]), opened[p + 1 :]
     middle, half = np.array([spec.middle for spec in specs]), np.array([spec.half for spec in specs])
     inner = np.zeros((p, p))
-    for value, (i, j) in zip(flat, ((i, j) for i in range(p) for j in range(i, p)), strict=True):
-        inner[i, j] = inner[j, i] = value
+    inner[np.triu_indices(p)] = flat
+    inner = np.triu(inner) + np.triu(inner, 1).T
     sums_of = middle * people + half * scaled
     cross = np.outer(middle, half * scaled)
     products = np.outer(half, half) * inner + cross + cross.T + people * np.outer(middle, middle)

@@ -78,7 +78,7 @@ class Keys:
         (place / "job").mkdir(parents=True, exist_ok=True)
         content = {
             "id": secrets.token_hex(16), "scheme": scheme,
-            "columns": {name: column.model_dump(mode="json", exclude_defaults=True) for name, column in declared.items()},
+            "columns": {name: one.model_dump(mode="json", exclude_defaults=True) for name, one in declared.items()},
         }  # fmt: skip
         if scheme == "paillier":
             key = SecretKey.make()
@@ -104,11 +104,12 @@ class Keys:
 
     def paillier(self) -> SecretKey:
         """Read the secret of a Paillier job."""
+        file = check_private(self.folder / "secret")
         try:
-            content = json.loads(check_private(self.folder / "secret").read_text(encoding="utf-8"))
+            content = json.loads(file.read_text(encoding="utf-8"))
             return SecretKey(int(content["p"]), int(content["q"]))
         except (ValueError, KeyError, TypeError):
-            raise DataError(f"{self.folder / 'secret'} does not hold a secret key") from None
+            raise DataError(f"{file} does not hold a secret key") from None
 
     def ckks(self) -> Any:
         """Read the secret of a CKKS job."""

@@ -36,8 +36,8 @@ class Opened:
 
 def load_mpyc() -> ModuleType:
     """Import MPyC without letting it read our command line, our environment, or write to our log."""
-    if "mpyc.runtime" in sys.modules:
-        return sys.modules["mpyc.runtime"]
+    if (loaded := sys.modules.get("mpyc.runtime")) is not None:
+        return loaded
     kept, handlers = sys.argv, list(logging.getLogger().handlers)
     level = logging.getLogger().level
     hidden = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("MPYC_")}
@@ -67,9 +67,7 @@ def _no_pickle(*_: Any) -> Any:
 def make_runtime(pid: int, parties: int, threshold: int, loop: asyncio.AbstractEventLoop) -> Any:
     """Make the runtime of one party (MPyC has one in a process); one party alone computes at once, for tests."""
     module = load_mpyc()
-    import mpyc
-
-    options = mpyc._get_arg_parser().parse_args(["--no-log", "--mix32-64bit", "-K", str(SECURITY)])
+    options = sys.modules["mpyc"]._get_arg_parser().parse_args(["--no-log", "--mix32-64bit", "-K", str(SECURITY)])
     options.threshold = threshold
     options.no_async = parties == 1
     asyncio.set_event_loop(loop)

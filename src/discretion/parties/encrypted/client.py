@@ -81,9 +81,16 @@ def begin(server: str, keys: Keys | str | Path, verify: str | bool = True) -> st
 
 def contribute(server: str, job: Job | str | Path, data: Any, verify: str | bool = True) -> int:
     """Encrypt the columns of a job with its public key and send them; give the number of people."""
+    job = job if isinstance(job, Job) else Job(job)
+    people, blobs = encrypt(job, data)
+    _ask("POST", f"{server}/v1/jobs/{job.id}/parts", verify, content=framed(blobs))
+    return people
+
+
+def encrypt(job: Job, data: Any) -> tuple[int, list[bytes]]:
+    """Encrypt the columns of a job: totals by Paillier, blocks of rows by CKKS; give also the number of people."""
     from discretion.parties.session import prepared
 
-    job = job if isinstance(job, Job) else Job(job)
     ready = prepared(job.columns, data)
     people = ready.height
     columns = [ready[name].to_numpy().astype(np.float64) for name in job.columns]
@@ -105,17 +112,21 @@ def contribute(server: str, job: Job | str | Path, data: Any, verify: str | bool
                 part = values[start : start + SLOTS]
                 block[: len(part)] = part
                 blobs.append(tenseal().ckks_vector(context, block.tolist()).serialize())
-    _ask("POST", f"{server}/v1/jobs/{job.id}/parts", verify, content=framed(blobs))
-    return people
+    return people, blobs
 
 
 def collect(server: str, keys: Keys | str | Path, least_parts: int = 1, verify: str | bool = True) -> Totals:
     """Fetch the encrypted totals and open them; refuse when fewer owners than `least_parts` contributed."""
     keys = keys if isinstance(keys, Keys) else Keys(keys)
-    job = keys.job
-    parts, *blobs = unframed(_ask("GET", f"{server}/v1/jobs/{job.id}/result", verify))
+    parts, *blobs = unframed(_ask("GET", f"{server}/v1/jobs/{keys.job.id}/result", verify))
     if int(parts) < least_parts:
         raise DataError(f"{int(parts)} owners contributed; {least_parts} are needed")
+    return decrypt(keys, int(parts), blobs)
+
+
+def decrypt(keys: Keys, parts: int, blobs: Sequence[bytes]) -> Totals:
+    """Open encrypted totals."""
+    job = keys.job
     specs = list(job.columns.values())
     if job.paillier is not None:
         secret = keys.paillier()
@@ -125,7 +136,7 @@ def collect(server: str, keys: Keys | str | Path, least_parts: int = 1, verify: 
         for name, spec, total in zip(job.columns, specs, totals, strict=True):
             exact = Fraction(str(spec.step)) * total + Fraction(str(spec.lower)) * people
             sums[name] = float(exact)
-        return Totals(int(parts), people, sums, exact=True)
+        return Totals(parts, people, sums, exact=True)
     context = keys.ckks()
     opened = [float(tenseal().ckks_vector_from(context, blob).decrypt()[0]) for blob in blobs]
     p = len(specs)
@@ -137,4 +148,4 @@ def collect(server: str, keys: Keys | str | Path, least_parts: int = 1, verify: 
     sums_of = middle * people + half * scaled
     cross = np.outer(middle, half * scaled)
     products = np.outer(half, half) * inner + cross + cross.T + people * np.outer(middle, middle)
-    return Totals(int(parts), people, dict(zip(job.columns, sums_of.tolist(), strict=True)), False, products)
+    return Totals(parts, people, dict(zip(job.columns, sums_of.tolist(), strict=True)), False, products)

@@ -161,7 +161,10 @@ def show(described: dict[str, Any]) -> None:
                 f" {rules['dominance']['percent']:g}% at most",
             ),
         ]
-    rows += [("noise", described["noise"]), ("opened at most", f"{described['runs']} times")]
+    rows += [
+        ("noise", described["noise"]),
+        ("opened at most", "once" if described["runs"] == 1 else f"{described['runs']} times"),
+    ]
     rows += [("digest", described["digest"])]
     print_table(described["title"] or "Agreement", ("what", "agreed"), rows)
 

@@ -75,7 +75,7 @@ class Run:
     async def shown(self, label: str, x: Any, decimals: int) -> Reals:
         """Round inside the protocol and open."""
         found = await self.sharing.reveal(label, self.sharing.rounded(x * float(10**decimals)))
-        return np.round(np.asarray(found, dtype=np.float64)) / 10**decimals
+        return np.asarray(np.round(np.asarray(found, dtype=np.float64)) / 10**decimals)
 
 
 def parse_statistic(given: Any) -> Any:
@@ -588,7 +588,8 @@ class LogisticRegression(Statistic, kind="logistic-regression"):
 
     def _design(self, agreement: Agreement) -> tuple[list[str], Reals, Reals]:
         """Give names, the public design of the cells (numbers scaled to 0…1), and the way back to units."""
-        names, makers, back = ["intercept"], [lambda _: 1.0], [(1.0, 0.0)]
+        names, back = ["intercept"], [(1.0, 0.0)]
+        makers: list[Callable[[tuple[int, ...]], float]] = [lambda _: 1.0]
         for place, name in enumerate(self.on):
             categories = agreement.columns[name].categories
             if isinstance(categories[0], str):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import multiprocessing
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,10 +15,10 @@ import polars as pl
 import yaml
 
 from discretion.cli.demo_parties import free_ports
-from discretion.errors import DiscretionError
 from discretion.parties.agreement import Agreement, sign_agreement
 from discretion.parties.keys import make_identity
 from discretion.parties.sharing import Sharing, make_runtime
+from tests.parties.member import take_part
 
 COLUMNS: dict[str, Any] = {
     "age": {"lower": 0, "upper": 120, "step": 1},
@@ -30,7 +29,7 @@ COLUMNS: dict[str, Any] = {
 }
 NAMES = ("hospital-a", "hospital-b", "hospital-c", "hospital-d", "hospital-e", "hospital-f", "hospital-g")
 _SPAWN = multiprocessing.get_context("forkserver")
-_SPAWN.set_forkserver_preload(["discretion.parties.session", "discretion.data.read", "tests.parties.harness"])
+_SPAWN.set_forkserver_preload(["tests.parties.member"])
 
 
 def people(rows: int, seed: int) -> pl.DataFrame:
@@ -119,20 +118,6 @@ class Parties:
         for name, one in found.items():
             assert "error" not in one, f"{name}: {one['error']}"
         return found
-
-
-def take_part(path: Path, name: str, data: Path, out: Path) -> None:
-    """Be a party, in a process of its own."""
-    from discretion.parties.session import run_party
-
-    started = time.monotonic()
-    try:
-        found: dict[str, Any] = run_party(path, name, data).to_dict()
-    except DiscretionError as error:
-        found = {"error": str(error), "type": type(error).__name__, "opened": getattr(error, "opened", ())}
-    found["seconds"] = time.monotonic() - started
-    found["ended"] = time.time()
-    out.write_text(json.dumps(found))
 
 
 @contextmanager

@@ -67,14 +67,14 @@ def test_fifty_random_moments(seed: int, tmp_path: Path) -> None:
 
 
 def test_a_party_that_does_not_move_is_late(tmp_path: Path) -> None:
-    parties = Parties(tmp_path, [MEAN, LINEAR], frames(), time_out=4, wait=60)
+    parties = Parties(tmp_path, [MEAN, LINEAR], frames(), time_out=4, wait=15)
     started = parties.start()
     time.sleep(1.5)  # usually in the middle; before or after it the outcome is one of the two below as well
     os.kill(started["hospital-c"].pid, signal.SIGSTOP)
     found = parties.finish({name: started[name] for name in NAMES[:2]})
     started["hospital-c"].kill()
     for one in found.values():
-        assert "statistics" in one or one["error"].startswith("hospital-c is late"), one
+        assert "statistics" in one or one["error"].startswith(("hospital-c is late", "hospital-c did not come")), one
 
 
 def test_a_party_that_never_comes(tmp_path: Path) -> None:

@@ -9,18 +9,12 @@ from pathlib import Path
 import pytest
 
 _BACKEND = """
-import threading, time
 import polars as pl
 from discretion.online.backends.duckdb import DuckdbBackend
 from discretion.online.catalog import TableSpec
 from discretion.online.query import Aggregate, Query
 
-class Slow(threading.Timer):
-    def run(self):
-        super().run()
-        time.sleep(0.5)  # a thread that ends after the script
-
-threading.Timer = Slow
+# the thread that watches the time of questions sleeps on when the script ends
 table = TableSpec(name="t", columns={"age": {"role": "public", "type": "integer"}})
 backend = DuckdbBackend([table], {"t": pl.DataFrame({"age": [30, 41, 58]})})
 backend.exact(Query("t", (Aggregate("mean", "age"),)))

@@ -342,6 +342,19 @@ class ClusteringUtility(_ClusteringUtility):
         model: Any = ...,
     ) -> None: ...
 
+from discretion.risk.attribute.column_dependence import ColumnDependence as _ColumnDependence
+
+class ColumnDependence(_ColumnDependence):
+    """Share of true values of a protected column that another published column tells."""
+
+    def __init__(
+        self,
+        *,
+        columns: Sequence[str] = (),
+        known_share: float = 0.1,
+        sd_share: float = 0.05,
+    ) -> None: ...
+
 from discretion.protect.confidentiality_edit import ConfidentialityEdit as _ConfidentialityEdit
 
 class ConfidentialityEdit(_ConfidentialityEdit):
@@ -567,6 +580,20 @@ class EntropyLDiversity(_EntropyLDiversity):
         l: float,
     ) -> None: ...
 
+from discretion.privacy.l_diversity import EstimatedEntropyLDiversity as _EstimatedEntropyLDiversity
+
+class EstimatedEntropyLDiversity(_EstimatedEntropyLDiversity):
+    """The sensitive values of every class come from people as mixed as l equally frequent values would be."""
+
+    def __init__(
+        self,
+        *,
+        columns: Sequence[str] = (),
+        missing: Literal['category', 'ignore'] = 'category',
+        sensitive: Sequence[str] = (),
+        l: float,
+    ) -> None: ...
+
 from discretion.protect.recode import Generalize as _Generalize
 
 class Generalize(_Generalize):
@@ -633,6 +660,22 @@ class Height(_Height):
         self,
         *,
         columns: Sequence[str] = (),
+    ) -> None: ...
+
+from discretion.protect.hide_rules import HideRules as _HideRules
+
+class HideRules(_HideRules):
+    """Take the fewest items out of records so that given association rules are no longer found."""
+
+    def __init__(
+        self,
+        *,
+        rules: Sequence[Any],
+        min_support: float,
+        min_confidence: float = 0.0,
+        columns: Sequence[str] = (),
+        missing: Literal['wildcard', 'category'] = 'wildcard',
+        max_items: int = 3,
     ) -> None: ...
 
 from discretion.privacy.k_anonymity import HouseholdKAnonymity as _HouseholdKAnonymity
@@ -749,6 +792,26 @@ class InferenceRisk(_InferenceRisk):
         columns: Sequence[str] = (),
         targets: Sequence[str] = (),
         percent: float = 5,
+    ) -> None: ...
+
+from discretion.privacy.integral_privacy import IntegralPrivacy as _IntegralPrivacy
+
+class IntegralPrivacy(_IntegralPrivacy):
+    """A statistic or model recurs over many random samples of the data, and no record is needed to get it."""
+
+    def __init__(
+        self,
+        *,
+        result: str | Any,
+        columns: Sequence[str] = (),
+        target: str = '',
+        grid: Mapping[str, float] = ...,
+        points: Mapping[str, Sequence[str | float]] = ...,
+        samples: int = 1000,
+        sample_share: float = 0.5,
+        k: int = 5,
+        min_share: float = 0.1,
+        max_excess: float = 0.25,
     ) -> None: ...
 
 from discretion.utility.intervals_overlap import IntervalOverlap as _IntervalOverlap
@@ -1141,12 +1204,12 @@ class OptimalGeneralization(_OptimalGeneralization):
         *,
         models: Sequence[Any],
         columns: Sequence[str] = (),
-        loss: Literal['loss', 'height', 'precision-loss', 'aecs', 'discernibility', 'entropy', 'ambiguity'] = 'loss',
+        loss: Literal['loss', 'height', 'precision-loss', 'aecs', 'discernibility', 'discernibility-star', 'entropy', 'normalized-entropy', 'entropy-based', 'ambiguity', 'kl', 'kl-arx'] = 'loss',
         suppression_limit: float = 0.0,
         importance: Mapping[str, float] = ...,
         levels: Mapping[str, Any] = ...,
         suppression_factor: float = 0.5,
-        aggregate: Literal['geometric-mean', 'mean', 'sum', 'max'] | None = None,
+        aggregate: Literal['geometric-mean', 'mean', 'sum', 'max', 'rank'] | None = None,
         seconds: float | None = None,
     ) -> None: ...
 
@@ -1554,6 +1617,21 @@ class RequestRule(_RequestRule):
         percent: float = 70,
     ) -> None: ...
 
+from discretion.privacy.result_privacy import ResultPrivacy as _ResultPrivacy
+
+class ResultPrivacy(_ResultPrivacy):
+    """Given association rules are not found by whoever mines the release at the stated thresholds."""
+
+    def __init__(
+        self,
+        *,
+        rules: Sequence[Any],
+        min_support: float,
+        min_confidence: float = 0.0,
+        columns: Sequence[str] = (),
+        missing: Literal['category', 'wildcard', 'ignore'] = 'wildcard',
+    ) -> None: ...
+
 from discretion.utility.eigen import RobustEigenDifference as _RobustEigenDifference
 
 class RobustEigenDifference(_RobustEigenDifference):
@@ -1619,6 +1697,19 @@ class SampleUniqueness(_SampleUniqueness):
         missing: Literal['category', 'wildcard', 'ignore'] = 'category',
         share: float | None = None,
         population: Any | None = None,
+    ) -> None: ...
+
+from discretion.privacy.average_risk import SampleUniquenessBound as _SampleUniquenessBound
+
+class SampleUniquenessBound(_SampleUniquenessBound):
+    """Only a small share of the records is alone with its quasi-identifiers in the file."""
+
+    def __init__(
+        self,
+        *,
+        columns: Sequence[str] = (),
+        missing: Literal['category', 'ignore'] = 'category',
+        share: float,
     ) -> None: ...
 
 from discretion.risk.attribute.intervals import SdInterval as _SdInterval

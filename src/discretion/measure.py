@@ -82,6 +82,8 @@ class Measure(Part):
     """Compares each record with itself; meaningless when the rows cannot be matched."""
     reads_order: ClassVar[bool] = False
     """Looks at the order of the released rows; the others may be computed in any order."""
+    on_original: ClassVar[bool] = True
+    """Says something of the original itself, so that a figure before and one after can stand side by side."""
     limits: ClassVar[tuple[float | None, float | None]] = (0.0, None)
     """The smallest and the largest possible value."""
 

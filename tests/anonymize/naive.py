@@ -126,9 +126,48 @@ class Problem:
                 len(c) * (whole if label in gone else math.prod(leaves[j][label[j]] for j in range(m)))
                 for label, c in classes.items()
             )
-        assert loss == "entropy"
+        if loss == "discernibility-star":
+            return sum(len(c) ** 2 for c in classes.values())
+        if loss.startswith("kl"):
+            return self._divergence(levels, labels, classes, gone, arx=loss == "kl-arx")
+        if loss == "entropy-based":
+            largest = math.log(math.prod(sizes))
+            total = 0.0
+            for j in range(m):
+                leaves = self.leaves(j, levels[j])
+                for label in labels:
+                    part = math.log(leaves[label[j]]) / largest
+                    whole = math.log(sizes[j]) / largest
+                    total += weight[j] * (part + s * (whole - part) if label in gone else g * part)
+            return total
+        assert loss in ("entropy", "normalized-entropy")
         lost = self.entropies(labels, suppressed, g, s)
+        if loss == "normalized-entropy":
+            counted = [Counter(row[name] for row in self.rows) for name in self.columns]
+            most = [-sum(c * math.log2(c / n) for c in values.values()) for values in counted]
+            lost = [bits / all_bits if all_bits else 0.0 for bits, all_bits in zip(lost, most, strict=True)]
         return sum(one * bits for one, bits in zip(weight, lost, strict=True))
+
+    def _divergence(
+        self,
+        levels: Sequence[int],
+        labels: Sequence[tuple[str, ...]],
+        classes: Mapping[tuple[str, ...], Class],
+        gone: set[tuple[str, ...]],
+        *,
+        arx: bool,
+    ) -> float:
+        n = len(self.rows)
+        combinations = Counter(tuple(row[name] for name in self.columns) for row in self.rows)
+        domain = math.prod(len(table) for table in self.tables.values())
+        out = sum(len(classes[label]) for label in gone)
+        total = 0.0
+        for row, label in zip(self.rows, labels, strict=True):
+            p = combinations[tuple(row[name] for name in self.columns)] / n
+            area = math.prod(self.leaves(j, levels[j])[label[j]] for j in range(len(levels)))
+            q = out / n / domain if label in gone else len(classes[label]) / n / area
+            total += (p if arx else 1 / n) * math.log2(p / q)
+        return total
 
     def entropies(
         self, labels: Sequence[tuple[str, ...]], suppressed: Sequence[int], g: float = 1.0, s: float = 1.0

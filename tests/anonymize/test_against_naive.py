@@ -183,3 +183,41 @@ def test_bits_are_lost_from_the_data_as_it_came_whatever_the_lowest_level(seed: 
         dataset(table), [dc.KAnonymity(k=3)], loss="entropy", suppression_limit=0.1, levels=bounds, aggregate=aggregate
     )
     assert got.proven and got.score == pytest.approx(best, rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("loss", ["kl", "kl-arx", "normalized-entropy", "entropy-based"])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_lowest_level_changes_no_loss(seed: int, loss: str) -> None:
+    table = frame(seed)
+    problem = naive(table, [smaller_than(3)(table)])
+    low = {
+        name: int(np.random.default_rng([seed, j]).integers(0, len(t[0])))
+        for j, (name, t) in enumerate(problem.tables.items())
+    }
+    allowed = [
+        node.score
+        for node in problem.everything(loss)
+        if node.suppressed <= 4 and node.kept and all(a >= b for a, b in zip(node.levels, low.values(), strict=True))
+    ]
+    bounds = {name: {"min": level} for name, level in low.items()}
+    got = anonymize(dataset(table), [dc.KAnonymity(k=3)], loss=loss, suppression_limit=0.1, levels=bounds)
+    assert got.proven and got.score == pytest.approx(min(allowed), rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+def test_rank_takes_the_first_of_the_sorted_losses(limit: float) -> None:
+    for seed in range(6):
+        table = frame(seed)
+        problem = naive(table, [smaller_than(3)(table)])
+        best: list[float] | None = None
+        for node in problem.everything("entropy"):
+            if node.suppressed <= math.floor(limit * len(table) + 1e-9) and node.kept:
+                labels = problem.labels(node.levels)
+                gone = [i for i, label in enumerate(labels) if labels.count(label) < 3]
+                losses = sorted((math.floor(one * 1e6) for one in problem.entropies(labels, gone)), reverse=True)
+                best = losses if best is None else min(best, losses)
+        got = anonymize(dataset(table), [dc.KAnonymity(k=3)], loss="entropy", suppression_limit=limit, aggregate="rank")
+        labels = problem.labels(tuple(got.levels.values()))
+        gone = [i for i, label in enumerate(labels) if labels.count(label) < 3]
+        assert got.proven
+        assert sorted((math.floor(one * 1e6) for one in problem.entropies(labels, gone)), reverse=True) == best

@@ -20,8 +20,12 @@ pytestmark = pytest.mark.peers
 JOB = {"sensitive": ["occupation"]}
 LOSSES = {
     "loss": "loss", "aecs": "aecs", "dm": "discernibility", "height": "height", "nuentropy": "entropy",
-    "precision": "precision-loss",
+    "precision": "precision-loss", "kl": "kl-arx", "ebil": "entropy-based", "norm": "normalized-entropy",
+    "mono": "discernibility-star",
 }  # fmt: skip
+
+
+FILES = ("loss", "aecs", "dm", "height", "nuentropy", "precision", "kl", "ebil", "nentropy_norm", "dm_mono")
 
 
 @cache
@@ -52,13 +56,14 @@ CASES: dict[str, Callable[[], list[dc.PrivacyModel]]] = {
     "adult8sa_k5_l3distinct_s0_loss": lambda: [dc.KAnonymity(k=5), dc.DistinctLDiversity(l=3, **JOB)],
     "adult8sa_k5_t02equal_s0.05_loss": lambda: [dc.KAnonymity(k=5), dc.TCloseness(t=0.2, distance="equal", **JOB)],
     "adult8sa_k5_t02hier_s0_loss": lambda: [dc.KAnonymity(k=5), dc.TCloseness(t=0.2, distance="hierarchical", **JOB)],
+    "adult9_sampleuniq0_s0_loss": lambda: [dc.SampleUniquenessBound(share=0.01)],
     "adult9_avgrisk02_s0.05_loss": lambda: [dc.AverageRisk(risk=0.2)],
     "adult9_dpresence_0_02_s0_loss": lambda: [dc.DeltaPresence(delta_min=0, delta_max=0.2, population=everybody())],
     "adult9_kmap5_subset_s0_loss": lambda: [dc.KMap(k=5, population=everybody())],
 }
 CASES |= {
     f"adult9_k5_s{limit}_{loss}": lambda: [dc.KAnonymity(k=5)]
-    for limit, losses in (("0.05", ("aecs", "dm", "loss", "precision")), ("0", tuple(LOSSES)))
+    for limit, losses in (("0.05", ("aecs", "dm", "loss", "precision")), ("0", tuple(FILES)))
     for loss in losses
 }
 
@@ -104,6 +109,34 @@ def test_optimum(case: str) -> None:
         assert (len(sizes), sizes.min(), sizes.max()) == tuple(want["ec"][key] for key in ("number", "min", "max"))
     else:
         same_classes(node, want)
+
+
+def test_estimated_entropy_lets_small_classes_stand_that_arx_rejects() -> None:
+    """The node that ARX finds holds by the published estimate, which also lets a less lossy one stand."""
+    want = golden("adult8sa_l5entropyGG_s0_loss")
+    data = data_of("adult8sa", want["qis"])
+    got = anonymize(data, [dc.EstimatedEntropyLDiversity(l=5, **JOB)])
+    theirs = got.space.choose(dict(zip(want["qis"], want["levels"], strict=True)))
+    assert theirs.score == pytest.approx(float(want["score_highest"]), rel=1e-9)
+    assert theirs.suppressed == 0
+    assert got.score < theirs.score
+
+
+def test_rank_compares_the_columns_in_descending_order() -> None:
+    want = golden("adult9_k5_s0_loss_rank")
+    got = anonymize(data_of("adult9", want["qis"]), [dc.KAnonymity(k=5)], aggregate="rank")
+    assert got.proven
+    assert dict(got.levels) == dict(zip(want["qis"], want["levels"], strict=True))
+    assert got.score == 1.0
+
+
+def test_divergence_over_combinations_at_the_node_of_arx() -> None:
+    want = golden("adult9_k5_s0_kl")
+    got = anonymize(data_of("adult9", want["qis"]), [dc.KAnonymity(k=5)], loss="kl")
+    assert got.proven
+    theirs = got.space.choose(dict(zip(want["qis"], want["levels"], strict=True)))
+    assert theirs.score == pytest.approx(14.0812, abs=5e-5)
+    assert got.score <= theirs.score
 
 
 def test_entropy_where_arx_decides_by_rounding() -> None:

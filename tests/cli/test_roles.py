@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -58,7 +60,7 @@ def test_a_labelled_file_runs_after_confirmation(tmp_path: Path, cli: Cli) -> No
     plan.write_text(text.replace("confirmed: false", "confirmed: true"))
     assert cli("run", plan).code == 0
     left = text.replace("confirmed: false", "confirmed: true").replace("  respondent: identifier", "  # respondent")
-    plan.write_text(left.replace("  - drop-identifiers\n", "").replace("output: release", "output: other"))
+    plan.write_text(left.replace("  - drop-identifiers\n", "").replace("folder: release", "folder: other"))
     done = cli("run", plan)
     assert done.code == 2 and "'respondent' has no role and looks like an identifier" in done.err
 
@@ -91,3 +93,82 @@ def test_an_existing_plan_is_kept_unless_forced(tmp_path: Path, cli: Cli) -> Non
     assert done.code == 3 and "--force" in done.err and plan.read_text() == "mine"
     assert cli("roles", tmp_path / "survey.csv", "--out", plan, "--force").code == 0
     assert "confirmed: false" in plan.read_text()
+
+
+def _confirmed(plan: Path) -> str:
+    text = plan.read_text(encoding="utf-8").replace("confirmed: false", "confirmed: true")
+    plan.write_text(text, encoding="utf-8")
+    return text
+
+
+def _hospital(n: int = 1500) -> pl.DataFrame:
+    rng = np.random.default_rng(5)
+    age = np.clip(rng.normal(55, 20, n), 0, 101).astype(int)
+    admitted = [dt.date(2024, 1, 1) + dt.timedelta(days=int(day)) for day in rng.integers(0, 366, n)]
+    born = [day - dt.timedelta(days=int(years * 365.25) + 90) for day, years in zip(admitted, age, strict=True)]
+    return pl.DataFrame(
+        {
+            "Fallnummer": np.arange(n) * 7 + 100_000,
+            "Patientenname": [f"Müller, Käthe {i}" for i in range(n)],
+            "Geburtsdatum": [day.strftime("%d.%m.%Y") for day in born],
+            "Alter": age,
+            "Geschlecht": rng.choice(["m", "w"], n),
+            "PLZ": rng.choice(["80331", "80469", "81541", "86150", "01067"], n, p=[0.4, 0.3, 0.2, 0.09, 0.01]),
+            "Aufnahmedatum": [day.strftime("%d.%m.%Y") for day in admitted],
+            "Hauptdiagnose": rng.choice(["I21.4", "E11.9", "J44.1", "C50.9"], n),
+            "HIV": rng.choice(["nein", "ja"], n, p=[0.99, 0.01]),
+            "Kosten_EUR": [f"{x:.2f}".replace(".", ",") for x in rng.lognormal(8, 0.7, n)],
+        }
+    )
+
+
+def test_a_hospital_file_becomes_a_release_with_what_matters_left(tmp_path: Path, cli: Cli) -> None:
+    (tmp_path / "fälle.csv").write_bytes(_hospital().write_csv(separator=";").encode("cp1252"))
+    plan = tmp_path / "plan.yaml"
+    assert cli("roles", tmp_path / "fälle.csv", "--out", plan).code == 0
+    text = _confirmed(plan)
+    assert "HIV" in text.partition("requirements:")[0].rpartition("# Nearly all")[2]  # a second value is not asked for
+    assert "sensitive: HIV}" not in text and "sensitive: Hauptdiagnose}" in text
+    assert "rank-swap: {columns: [Kosten_EUR], percent: 5}" in text and "Geburtsdatum: 0.1" in text
+    done = cli("run", plan)
+    assert done.code == 0, done.err
+    assert "nothing is left of Geburtsdatum" in " ".join(done.err.split())
+    data = dc.read(tmp_path / "release" / "data.csv").frame
+    assert data.columns == _hospital().columns[2:]  # no number, no name
+    assert data["Alter"].n_unique() >= 3 and data["Geschlecht"].n_unique() == 2  # what tables are made by is left
+    quasi = ["Geburtsdatum", "Alter", "Geschlecht", "PLZ", "Aufnahmedatum"]
+    assert data.group_by(quasi).len()["len"].min() >= 5
+    assert len(data) >= 0.95 * 1500 and set(data["Kosten_EUR"]) <= {
+        float(x.replace(",", ".")) for x in _hospital()["Kosten_EUR"]
+    }
+
+
+def test_weights_are_issued_anew_and_labels_kept(tmp_path: Path, cli: Cli) -> None:
+    rng = np.random.default_rng(2)
+    n = 900
+    frame = pl.DataFrame(
+        {
+            "alter": rng.integers(18, 95, n).astype(float),
+            "v2": rng.integers(1, 3, n).astype(float),
+            "gewicht": rng.uniform(0.5, 2, n).round(4),
+        }
+    )
+    schema = dc.Dataset(frame).schema.with_column("v2", value_labels={1.0: "männlich", 2.0: "weiblich"})
+    data = dc.Dataset(frame, schema=schema.with_column("v2", label="Geschlecht"))
+    write(data, tmp_path / "in.sav")
+    plan = tmp_path / "plan.yaml"
+    assert cli("roles", tmp_path / "in.sav", "--out", plan).code == 0
+    assert 'reissue-weights: {by: [alter, "v2"], smallest: 5}' in _confirmed(plan)
+    assert cli("run", plan).code == 0
+    released = dc.read(tmp_path / "release" / "data.sav")
+    assert released.schema["v2"].value_labels == {1.0: "männlich", 2.0: "weiblich"}
+    classes = released.frame.group_by("alter", "v2").agg(pl.col("gewicht").n_unique(), pl.len())
+    assert classes["gewicht"].max() == 1 and classes["len"].min() >= 5
+
+
+def test_many_columns_known_to_an_intruder_are_remarked(tmp_path: Path, cli: Cli) -> None:
+    rng = np.random.default_rng(1)
+    pl.DataFrame({f"q{i}": rng.integers(1, 6, 50) for i in range(12)}).write_csv(tmp_path / "in.csv")
+    done = cli("roles", tmp_path / "in.csv", "--out", tmp_path / "plan.yaml")
+    assert "12 columns count as known to an intruder" in " ".join(done.err.split())
+    assert "# 12 columns count as known" in (tmp_path / "plan.yaml").read_text()

@@ -127,6 +127,23 @@ def test_a_draft_answers_first_questions_or_says_what_is_missing(
     assert "ask under dp" in found["hiv"][0]
 
 
+def test_a_draft_protects_people_with_several_rows_as_one(tmp_path: Path) -> None:
+    """An identifier that repeats names the person of a row; one that does not leaves a row a person."""
+    import polars as pl
+
+    frame = pl.DataFrame(
+        {"patient_id": [1000 + i // 3 for i in range(60)], "visit_id": range(60), "age": [40, 50, 60] * 20}
+    )
+    for name, columns, person in (("visits", frame.columns, "patient_id"), ("people", ["visit_id", "age"], None)):
+        frame.select(columns).write_csv(tmp_path / f"{name}.csv")
+        path = tmp_path / f"{name}.yaml"
+        assert run(["serve", str(path), "--draft", str(tmp_path / f"{name}.csv"), "--quiet"]) == 0
+        spec = ServiceSpec.load(path)
+        assert (spec.tables[name].person, spec.tables[name].rows_per_person) == (person, 1)
+        with dc.StatisticalDatabase(spec, ledger=tmp_path / f"{name}.db") as database:
+            assert database.people(name) == (20 if person else 60)
+
+
 def test_a_draft_of_odd_columns_is_valid(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     import polars as pl
 

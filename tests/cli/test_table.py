@@ -175,18 +175,33 @@ def test_a_figure_that_the_protection_does_not_have(tmp_path: Path, cli: Cli) ->
 
 
 @pytest.mark.parametrize(
-    "how", ["adjust: {seconds: 5}", "perturb: {variance: 2, maximum: 5}",
-            "perturb: {variance: 2, maximum: 5, key_file: key, key_by: [person_id]}",
+    "how", ["adjust: {seconds: 5}", "perturb: {variance: 4, maximum: 6, forbidden: 2}",
+            "perturb: {variance: 4, maximum: 6, forbidden: 2, key_file: key, key_by: [person_id]}",
             "round-random: {base: 12}", "restructure: {}"]
 )  # fmt: skip
 def test_other_protections(tmp_path: Path, cli: Cli, how: str) -> None:
     (tmp_path / "key").write_bytes(bytes(range(40)))
     plan = protect(how).replace("- mean_change: {at_most: 3.0731}", "- suppressed: {at_most: 0}")
     plan = plan.replace("range_percent: 30.731", "range_percent: 0")
+    if how.startswith("perturb"):  # the seed is a new one every time, and so is what may be believed
+        plan = plan.replace("  output: out", "  audit: {chance_percent: 100}\n  output: out")
     done = cli("table", put(tmp_path, plan), "--out", tmp_path / "o")
     assert done.code in (0, 4), done.err
     if how.startswith(("adjust", "perturb", "restructure")):
         assert done.code == 0, done.err
+
+
+def test_noise_that_changes_next_to_nothing_is_not_published(tmp_path: Path, cli: Cli) -> None:
+    plan = protect("perturb: {variance: 0.01, maximum: 5}").replace(
+        "mean_change: {at_most: 3.0731}", "cells: {at_least: 9}"
+    )
+    done = cli("table", put(tmp_path, plan))
+    assert done.code == 4 and "law of the noise" in done.err and not (tmp_path / "out").exists()
+    for chance, code in ((100, 0), (0, 2)):
+        said = plan.replace("  output: out", f"  audit: {{chance_percent: {chance}}}\n  output: out")
+        (tmp_path / "plan.yaml").write_text(said, encoding="utf-8")
+        done = cli("table", tmp_path / "plan.yaml")
+        assert done.code == code and ("chance_percent" in done.err) == (code == 2), done.err
 
 
 def test_records_can_be_edited_before_they_are_counted(tmp_path: Path, cli: Cli) -> None:
@@ -269,3 +284,79 @@ def test_suppression_in_a_plan(tmp_path: Path, cli: Cli) -> None:
     assert table.filter(pl.col("status") == "c")["count"].null_count() == done.json()["suppressed"]
     wrong = cli("table", put(tmp_path / "x", plan.replace("engine: levels", "engine: lavels")))
     assert wrong.code == 2 and "levels" in wrong.err
+
+
+READY = """
+data: cells.csv
+table:
+  by: [row, col]
+  value: v
+  cells: {count: n}
+  rules:
+    - threshold: {minimum: 3}
+    - p-percent: {percent: 10, negatives: refuse}
+  protect: {suppress: {engine: levels}}
+  audit: {attacker: outsider}
+  output: {folder: out, formats: [csv, sdmx, html]}
+"""
+
+
+def test_cells_from_elsewhere_stand_in_a_plan(tmp_path: Path, cli: Cli) -> None:
+    given = pl.DataFrame(
+        {"row": list("aaabbb"), "col": list("xyzxyz"), "v": [10, 200, 300, 250, 90, 400], "n": [1, 20, 30, 25, 9, 40]}
+    )
+    given.write_csv(tmp_path / "cells.csv")
+    (tmp_path / "plan.yaml").write_text(READY.replace("    - p-percent: {percent: 10, negatives: refuse}\n", ""))
+    done = cli("table", tmp_path / "plan.yaml")
+    assert done.code == 0, done.err
+    wanted = dc.tables.from_cells(given, ["row", "col"], "v", count="n").apply_rules([dc.Threshold(minimum=3)])
+    wanted = wanted.suppress("levels", audit={"attacker": "outsider"}).cells
+    out = pl.read_csv(tmp_path / "out" / "table.csv")
+    assert out["status"].fill_null("").to_list() == ["c" if hidden else "" for hidden in wanted.suppressed]
+    sdmx = pl.read_csv(tmp_path / "out" / "table-sdmx.csv", infer_schema=False)
+    assert sdmx.columns == [
+        "STRUCTURE", "STRUCTURE_ID", "ACTION", "ROW", "COL", "OBS_VALUE", "OBS_STATUS", "CONF_STATUS",
+    ]  # fmt: skip
+    assert sdmx.row(0) == ("dataflow", "LOCAL:V(1.0)", "I", "_T", "_T", "1250", "A", "F")
+    hidden = sdmx.filter(pl.col("CONF_STATUS") == "C")
+    assert len(hidden) == wanted.suppressed.sum() and hidden["OBS_VALUE"].null_count() == len(hidden)
+    assert set(hidden["OBS_STATUS"]) == {"Q"} and set(sdmx["CONF_STATUS"]) == {"C", "F"}
+    journal = json.loads((tmp_path / "out-private" / "journal.json").read_text())
+    assert journal["rules"] == [{"threshold": {"minimum": 3, "zeros": "safe", "range_percent": 30}}]
+    assert journal["reached"]["engine"]["levels"]["singletons"] is True
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("cells: {count: n}", "cells: {counts: n}", "did you mean 'count'"),
+        ("cells: {count: n}", "cells: {count: n}\n  weight: w", "is for records"),
+        ("  value: v\n  cells: {count: n}", "  cells: true", "`count` is required"),
+        ("cells: {count: n}", "cells: 3", "expected true"),
+        ("data: cells.csv", "data: cells.csv\nsteps:\n  - sample: {share: 0.5}", "steps change records"),
+        ("formats: [csv, sdmx, html]", "formats: [sdmx-csv]", "format"),
+    ],
+)
+def test_faults_of_plans_for_cells_are_told(old: str, new: str, message: str, tmp_path: Path, cli: Cli) -> None:
+    pl.DataFrame({"row": ["a"], "col": ["x"], "v": [1], "n": [1]}).write_csv(tmp_path / "cells.csv")
+    (tmp_path / "plan.yaml").write_text(READY.replace(old, new))
+    done = cli("table", tmp_path / "plan.yaml")
+    assert done.code == 2 and message in done.err
+
+
+def test_the_page_folds_and_tells_reasons_to_the_owner_only(tmp_path: Path, cli: Cli) -> None:
+    rows = [(f"{g}{k}", c, 40, 20) for g in "abcdefgh" for k in range(5) for c in "xyz"]
+    rows[0] = ("a0", "x", 10, 1)
+    pl.DataFrame(rows, ["row", "col", "v", "n"], orient="row").write_csv(tmp_path / "cells.csv")
+    tree = "{" + ", ".join(f"{g}: [{', '.join(f'{g}{k}' for k in range(5))}]" for g in "abcdefgh") + "}"
+    plan = READY.replace("    - p-percent: {percent: 10, negatives: refuse}\n", "")
+    (tmp_path / "plan.yaml").write_text(plan.replace("  rules:", f"  hierarchies: {{row: {tree}}}\n  rules:"))
+    done = cli("table", tmp_path / "plan.yaml")
+    assert done.code == 0, done.err
+    public, private = ((tmp_path / f / "report.html").read_text() for f in ("out", "out-private"))
+    for page in (public, private):
+        assert page.count('class="fold" aria-label') == 8 and page.count('data-level="2"') == 40
+        assert page.count("<tbody>\n<tr data-level=") == 9 and 'class="all"' in page and "<script" not in page
+        assert "level by level" in page and "row, level 2: " in page
+    assert "sensitive: threshold" in private and "for others" in private
+    assert "threshold" not in public and "for others" not in public

@@ -45,7 +45,7 @@ def test_columns_are_given_differently_to_each_command() -> None:
 @pytest.mark.parametrize(
     ("content", "options", "words"),
     [
-        (b"a,a\n1,2\n", [], "rename them, or give --no-header"),
+        (b"a,a\n1,2\n", [], "where the first row holds no names but values, give --no-header)"),
         (b"a,b\n1,2\n3\n4,5,6\n", [], "give the right --delimiter and --quote"),
         (b"a,b\n1,\xe4\n", ["--encoding", "ascii"], "give the right one with --encoding"),
         (b"a,b\n1,2\n\x003,4\n5,6\n", [], "has NUL bytes, first in line 3; the file is damaged"),

@@ -51,6 +51,8 @@ OVERRIDES: dict[str, dict[str, object]] = {
     "k-anonymity": {"k": 2, "columns": ["region", "sex"]},
     "distinct-l-diversity": {"l": 2, "columns": ["region", "sex"], "sensitive": ["income", "hours"]},
     "entropy-l-diversity": {"l": 4.5, "columns": ["region"], "sensitive": ["income"]},
+    "estimated-entropy-l-diversity": {"l": 4.5, "columns": ["region"], "sensitive": ["income"]},
+    "sample-uniqueness-bound": {"share": 0.1, "columns": ["region", "hours"]},
     "recursive-l-diversity": {"c": 0.2, "l": 2, "columns": ["region", "sex"], "sensitive": ["income"]},
     "t-closeness": {"t": 0.2, "columns": ["region", "sex"], "sensitive": ["income", "hours"]},
     "alpha-k": {"alpha": 0.5, "k": 2, "columns": ["region"], "sensitive": ["sex"]},
@@ -99,6 +101,9 @@ OVERRIDES: dict[str, dict[str, object]] = {
     "iloss": {"columns": ["region"]},
     "height": {"columns": ["region"]},
     "non-uniform-entropy": {"columns": ["region"]},
+    "result-privacy": {"rules": ["region=a -> sex=f"], "min_support": 0.1, "columns": ["region", "sex"]},
+    "hide-rules": {"rules": ["region=a|sex=f"], "min_support": 0.01, "columns": ["region", "sex"]},
+    "integral-privacy": {"result": "mean", "columns": ["hours"], "grid": {"hours": 10}, "samples": 40},
     "special-rule": {"detail": {"region": 1}},
 }
 
@@ -115,7 +120,7 @@ SYNTHETIC: dict[str, dict[str, object]] = {
 RANDOM = {
     "additive-noise", "correlated-noise", "multiplicative-noise", "variance-preserving-noise", "orthogonal-noise",
     "outlier-noise", "rank-swap", "block-rank-swap", "pram", "randomized-response", "confidentiality-edit",
-    "targeted-record-swap", "shuffle", "at-household-level", "blank-and-impute",
+    "targeted-record-swap", "shuffle", "at-household-level", "blank-and-impute", "hide-rules",
 }  # fmt: skip
 """Methods that draw: another seed gives another result, and draws follow the rows."""
 

@@ -7,7 +7,14 @@ import polars as pl
 import pytest
 
 from discretion.data.dataset import Dataset
-from discretion.data.detect import Proposal, looks_like_identifier, propose, propose_hierarchy
+from discretion.data.detect import (
+    _AGES,
+    Proposal,
+    looks_like_identifier,
+    propose,
+    propose_hierarchy,
+    propose_importance,
+)
 from discretion.data.hierarchy import Hierarchy
 from discretion.data.words import role_in_name
 from discretion.errors import DataError
@@ -116,6 +123,12 @@ def test_small_frames_are_judged_by_names_and_patterns() -> None:
         ("estat civil", "quasi"),
         ("Einkommen2019", "sensitive"),
         ("doença", "sensitive"),
+        ("Patientenname", "identifier"),
+        ("Hauptdiagnose", "sensitive"),
+        ("Aufnahmedatum", "quasi"),
+        ("Körpergewicht", None),  # at the end of a longer word only a body's, not a survey's
+        ("percentage", None),
+        ("capacity", None),
         ("xyz", None),
     ],
 )
@@ -158,17 +171,19 @@ def test_few_valued_and_labelled_numbers_are_categories() -> None:
 @pytest.mark.parametrize(
     ("column", "rule"),
     [
-        ("age", {"intervals": {"width": 5, "levels": 5}}),
+        ("age", {"intervals": {"cuts": _AGES}}),
+        ("pages", {"intervals": {"width": 5, "levels": 5}}),
         ("height", {"intervals": {"width": 0.02, "levels": 6}}),
         ("zip", {"masking": {}}),
         ("sex", {"groups": {"levels": []}}),
-        ("born", {"dates": {"levels": ["month", "year", "decade"]}}),
+        ("born", {"dates": {"levels": ["month", "quarter", "year", "decade"]}}),
     ],
 )
 def test_hierarchies_fit_the_values(column: str, rule: dict[str, object]) -> None:
     frame = pl.DataFrame(
         {
             "age": [18 + i % 73 for i in range(200)],
+            "pages": [18 + i % 73 for i in range(200)],
             "height": [1.5 + 0.4 * (i % 97) / 96 for i in range(200)],
             "zip": [f"{10000 + 37 * i}" for i in range(200)],
             "sex": ["f", "m"] * 100,
@@ -176,6 +191,96 @@ def test_hierarchies_fit_the_values(column: str, rule: dict[str, object]) -> Non
         }
     )
     proposal = next(p for p in propose(frame) if p.column == column)
+    if column == "pages":  # a number that is no age, taken for a quasi-identifier
+        assert proposal.role == "sensitive"
     assert propose_hierarchy(frame, proposal) == rule
     bound = Hierarchy.of(rule).bind(frame[column].unique().to_list(), column)
     assert set(bound.table[-1]) in ({"*"}, {"*****"})  # the top hides every value, so that a search can end
+
+
+def test_bands_of_age_nest_and_leave_the_oldest_open() -> None:
+    bound = Hierarchy.of({"intervals": {"cuts": _AGES}}).bind([0, 17, 34, 67, 88, 91, 104], "age")  # nests, or raises
+    assert [row[2] for row in bound.table] == ["34", "[30, 34]", "[30, 39]", "[20, 39]", "[20, 59]", "*"]
+    assert bound.table[1][-2:] == (">= 90", ">= 90") and bound.table[3][4:] == (">= 80",) * 3
+
+
+def _rule(frame: pl.DataFrame | Dataset, column: str) -> dict[str, object] | None:
+    return propose_hierarchy(frame, next(p for p in propose(frame) if p.column == column))
+
+
+def test_rare_categories_are_put_together_level_by_level() -> None:
+    counts = {"de": 700, "fr": 150, "it": 60, "pl": 50, "is": 15, "mt": 10, "other": 15}
+    frame = pl.DataFrame({"country": [name for name, count in counts.items() for _ in range(count)]})
+    rule = _rule(frame, "country")
+    assert rule == {"groups": {"levels": [{"other": ["is", "mt"]}, {"other": ["it", "pl"]}]}}
+    table = Hierarchy.of(rule).bind(list(counts), "country").table
+    assert [len(set(row)) for row in table] == [7, 5, 3, 1]  # de, fr, it, pl, other; de, fr, other
+    shares = {name: count / 1000 for name, count in counts.items()}
+    for limit, row in zip((0.02, 0.1), table[1:], strict=False):  # what is left by its name is not rare
+        assert all(shares[leaf] >= limit for leaf, label in zip(table[0], row, strict=True) if label != "other")
+    even = pl.DataFrame({"country": [f"c{i % 9}" for i in range(900)]})  # nobody is rarer than the others
+    assert _rule(even, "country") == {"groups": {"levels": []}}
+
+
+def test_codes_with_labels_become_labels_where_rare_ones_are_put_together() -> None:
+    frame = pl.DataFrame({"bland": [1.0] * 60 + [2.0] * 37 + [3.0, 4.0, 4.0]})
+    labels = {1.0: "Bayern", 2.0: "Hessen", 3.0: "Bremen", 4.0: "Saarland"}
+    schema = Dataset(frame).schema.with_column("bland", value_labels=labels, label="Bundesland")
+    data = Dataset(frame, schema=schema)
+    found = propose(data)[0]
+    assert (found.role, found.confidence, found.reason) == ("quasi", "high", "the label says so ('bundesland')")
+    rule = propose_hierarchy(data, found)
+    assert rule == {"groups": {"levels": [{"Bayern": ["1"], "Hessen": ["2"], "other": ["3", "4"]}]}}
+
+
+def test_a_sentence_as_label_says_nothing() -> None:
+    frame = pl.DataFrame({"v1": [1, 2, 3] * 20})
+    label = "How old was the youngest person in your household when you moved"
+    data = Dataset(frame, schema=Dataset(frame).schema.with_column("v1", label=label))
+    assert propose(data)[0].confidence == "low"
+
+
+def test_codes_are_masked_and_not_counted() -> None:
+    rng = np.random.default_rng(3)
+    frame = pl.DataFrame(
+        {
+            "PLZ": rng.choice([80331, 80333, 81541, 90402], 300),  # as numbers, as spreadsheets have them
+            "zip": rng.choice([1067, 80333, 81541, 90402], 300),  # a leading zero was lost: no digits to mask
+            "dx": rng.choice(["I21.4", "E11.9", "F32.1", "O80"], 300),
+            "cabin": rng.choice(["C85", "B28", "E46"], 300),
+        }
+    )
+    found = {p.column: p for p in propose(frame)}
+    assert found["PLZ"].type == "nominal" and _rule(frame, "PLZ") == {"masking": {}}
+    assert found["zip"].type != "nominal" and "masking" not in (_rule(frame, "zip") or {})
+    assert found["dx"].role == "sensitive" and "ICD" in found["dx"].reason and _rule(frame, "dx") == {"masking": {}}
+    assert found["cabin"].role == "quasi"
+
+
+def test_what_is_worth_most_is_given_up_last() -> None:
+    days = [dt.date(2024, 1, 1) + dt.timedelta(days=i % 300) for i in range(600)]
+    frame = pl.DataFrame(
+        {
+            "Alter": [18 + i % 73 for i in range(600)],
+            "Geschlecht": ["m", "w"] * 300,
+            "Geburtsdatum": days,
+            "Aufnahmedatum": days,
+            "Entlassungsdatum": days,
+            "Beruf": ["a", "b", "c"] * 200,
+            "v7": ["a", "b", "c"] * 200,
+            "Kosten": [float(i) + 0.5 for i in range(600)],
+        }
+    )
+    worth = propose_importance(propose(frame))
+    assert worth == {
+        "Alter": 1.0, "Geschlecht": 1.0, "Geburtsdatum": 0.1, "Aufnahmedatum": 0.5, "Entlassungsdatum": 0.1,
+        "Beruf": 0.5, "v7": 0.2,
+    }  # fmt: skip
+    assert propose_importance(propose(frame.drop("Alter")))["Geburtsdatum"] == 1.0
+
+
+def test_a_name_inside_a_longer_word_needs_values_to_match() -> None:
+    names = [f"person {i % 400}" for i in range(2000)]
+    wards = [f"ward {i % 9}" for i in range(2000)]
+    found = {p.column: p.role for p in propose(pl.DataFrame({"Patientenname": names, "Stationsname": wards}))}
+    assert found == {"Patientenname": "identifier", "Stationsname": "quasi"}

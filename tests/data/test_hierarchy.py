@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from discretion.data.hierarchy import Hierarchy, Levels, canonical
 from discretion.data.hierarchy_file import hierarchy_text
 from discretion.errors import DataError, PlanError
+from discretion.risk.identity.ranges import ranges_holding
 
 
 def labels(hierarchy: Hierarchy, value: object, *others: object) -> list[str]:
@@ -276,6 +278,41 @@ def test_dates() -> None:
     with pytest.raises(DataError, match="column 'born': a dates hierarchy needs dates") as caught:
         hierarchy.bind(["3 August 1987"], "born")
     assert "1987" not in str(caught.value)  # a person's cell is not quoted
+
+
+@pytest.mark.parametrize(
+    ("written", "month"),
+    [
+        (["03.08.1987", "1.12.1990"], "1987-08"),  # dots: the day first, whatever the values
+        (["3/8/1987", "28/2/1990"], "1987-08"),
+        (["8/3/1987", "2/28/1990"], "1987-08"),
+        (["03-08-1987", "28-02-1990"], "1987-08"),
+        (["3/8/1987 10:15", "28/2/1990 11:00"], "1987-08"),
+    ],
+)
+def test_dates_as_people_write_them(written: list[str], month: str) -> None:
+    assert labels(Hierarchy.dates("month", "year"), *written)[1:3] == [month, "1987"]
+
+
+def test_days_and_months_that_cannot_be_told_apart_are_an_error() -> None:
+    with pytest.raises(DataError, match="column 'born': the days and months of its dates cannot be told apart"):
+        Hierarchy.dates("month").bind(["3/8/1987", "4/5/1990"], "born")
+    with pytest.raises(DataError, match="and 2 of 3 different values are none"):
+        Hierarchy.dates("month").bind(["28/13/1987", "4/5/1990", "x"], "born")
+
+
+def test_open_intervals() -> None:
+    hierarchy = Hierarchy.of({"intervals": {"cuts": [["-inf", 20, 65, "inf"], ["-inf", 65, "inf"]]}})
+    assert labels(hierarchy, 17, 30, 90) == ["17", "< 20", "< 65", "*"] and labels(hierarchy, 90)[1:3] == [
+        ">= 65",
+        ">= 65",
+    ]
+    assert Hierarchy.of(json.loads(json.dumps(hierarchy.to_plan()))) == hierarchy
+    assert labels(Hierarchy.intervals(cuts=[[0, 2.5, float("inf")]]), 3.7, 1)[1] == ">= 2.5"
+    held = ranges_holding(["17", "20", "65", "90"], ["< 20", ">= 65"], "age")  # attacks read the labels alike
+    assert held.T.tolist() == [[True, False, False, False], [False, False, True, True]]
+    with pytest.raises(PlanError, match="one of them finite"):
+        Hierarchy.intervals(cuts=[[float("-inf"), float("inf")]])
 
 
 # --- levels ----------------------------------------------------------------------------------------------------

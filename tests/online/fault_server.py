@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from multiprocessing.connection import Connection as Pipe
 
 import duckdb  # noqa: F401 - loaded before the fork
@@ -14,11 +16,12 @@ import sqlglot  # noqa: F401
 import uvicorn
 
 import discretion as dc
-import discretion.online.dp.answer
-import discretion.online.server.app
+import discretion.online
 from discretion.online.audit.linear import LinearAudit
 from discretion.online.server import create_app
 
+for module in pkgutil.walk_packages(discretion.online.__path__, "discretion.online."):
+    importlib.import_module(module.name)  # all of them now: a file edited during a siege of minutes changes nothing
 LinearAudit(4).would_disclose([numpy.arange(3)])  # compiles its kernels
 
 

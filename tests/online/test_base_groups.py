@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from itertools import combinations, islice
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import discretion as dc
@@ -17,7 +21,8 @@ from discretion.online.audit import LinearAudit
 from discretion.online.audit.base_groups import OTHERS, BaseGroups, base_groups
 from discretion.online.catalog import ServiceSpec
 from discretion.online.column import ColumnSpec
-from tests.online import attackers
+from discretion.online.query import Aggregate, Filter, Query
+from tests.online import attackers, samples
 
 Ints = NDArray[np.int64]
 TOP = 100
@@ -293,7 +298,14 @@ def test_whole_numbers_need_a_confirmation_for_the_linear_audit() -> None:
     ]
     for declared, rule in kinds:
         assert rule_of(ColumnSpec(role="sensitive", **declared), ages) == rule
-    assert rule_of(ColumnSpec(role="sensitive", type="number"), ages + 0.5) == "audit"
+    for values, rule in (
+        (ages + 0.5, "groups"),
+        (ages * 1.37, "groups"),
+        (ages / 7, "audit"),
+        (ages * 1e12 / 7, "audit"),
+    ):
+        assert rule_of(ColumnSpec(role="sensitive", type="number"), values) == rule, "cents are whole numbers too"
+        assert rule_of(ColumnSpec(role="sensitive", type="number", whole=False), values) == "audit"
     assert rule_of(ColumnSpec(role="sensitive", type="number", bounds=(0, 101)), ages + 0.5) == "groups"
     with pytest.raises(ValueError, match="`whole` belongs to numbers"):
         ColumnSpec(role="sensitive", type="integer", whole=False)
@@ -407,6 +419,83 @@ def test_groups_stay_when_the_table_grows_and_when_the_service_starts_again(tmp_
         assert database.ask(asked).frame.equals(third.frame)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_sets_that_were_told_of_a_growing_table_never_leave_fewer_than_ten_people(tmp_path: Path, seed: int) -> None:
+    """An intruder asks by columns, ids and complements while rows come and the service starts again.
+
+    Whoever intersects all sets that were told, of all times, finds none of fewer than ten people; and every figure is
+    the sum of its set.
+    """
+    rng = np.random.default_rng(seed)
+    frame, rows = people_frame(300, seed), 110
+    missing = pl.Series(rng.random(300) < 0.03)
+    frame = frame.with_columns(pl.when(~missing).then(pl.col("age")).alias("age"))
+    told: list[Ints] = []
+    database = opened(frame.head(rows), ledger=tmp_path / "ledger.db")
+    for number in range(60):
+        if number % 8 == 7:
+            rows += int(rng.choice([1, 3, 11, 25]))
+            if rng.random() < 0.5:
+                database.refresh("data", frame.head(rows))
+            else:
+                database.close()
+                database = opened(frame.head(rows), ledger=tmp_path / "ledger.db")
+        chosen = [name for name in ("sex", "region") if rng.random() < 0.5]
+        conditions = [f"region != '{rng.choice(list('abc'))}'", f"id <> {rng.integers(rows)}", "sex = 'f'"]
+        where = [text for text in conditions if rng.random() < 0.4]
+        text = f"NOT ({' AND '.join(where)})" if where and rng.random() < 0.3 else " AND ".join(where)
+        groups = f" GROUP BY {', '.join(chosen)}" if chosen else ""
+        asked = f"SELECT {', '.join([*chosen, 'sum(age) AS s'])} FROM data{f' WHERE {text}' if text else ''}{groups}"
+        try:
+            answer = database.ask(asked)
+        except dc.QueryRefused:
+            continue
+        protection = database._desks["data"]._protection
+        assert protection is not None and answer.covered is not None
+        query = database.read(asked).canonical()
+        cells = protection.cells(query)
+        records = [protection.records("age", groups) for groups in protection.told("age", cells).groups]
+        sums = {int(frame["age"].gather(found).sum()) for found in records if len(found)}
+        assert sums == set(answer.frame["s"].drop_nulls())
+        told += [found for found in records if len(found)]
+    database.close()
+    signs = np.array([np.isin(np.arange(300), found) for found in told]).T
+    _, sizes = np.unique(signs[signs.any(axis=1)], axis=0, return_counts=True)
+    assert len(told) > 10 and sizes.min() > OTHERS
+
+
+@pytest.fixture(scope="module")
+def all_types() -> Iterator[dc.StatisticalDatabase]:
+    """A table with public columns of every type, and a number under the linear audit."""
+    rng = np.random.default_rng(1)
+    values = {
+        name: pl.Series(rng.choice(np.array(found, object), 400).tolist()) for name, found in samples.VALUES.items()
+    }
+    frame = pl.DataFrame(values).with_columns(pl.col("born").str.to_date(), pay=pl.Series(rng.normal(0, 1, 400)))
+    columns = {name: {**spec, "role": "public"} for name, spec in samples.COLUMNS.items()}
+    columns["pay"] = {"role": "sensitive", "type": "number"}
+    with dc.StatisticalDatabase(frame, table="people", columns=columns) as database:
+        yield database
+
+
+@given(samples.filters(), st.sampled_from([(), ("sex",), ("born", "age"), ("married", samples.INCOME, "region")]))
+@settings(max_examples=300)
+def test_query_sets_by_profiles_are_those_of_the_database(
+    all_types: dc.StatisticalDatabase, where: Filter, group_by: tuple[str, ...]
+) -> None:
+    """Who is in a set comes from profiles, without the database: the same records, whatever the condition."""
+    protection = all_types._desks["people"]._protection
+    assert protection is not None
+    query = all_types.read(Query("people", (Aggregate("count"),), where, group_by))
+    assert protection._fits(query) and protection._fits(query.canonical())
+    naive = all_types._backend.members("people", query.where, group_by, unit="row")
+    found = protection.row_sets(query)
+    assert found.keys() == naive.keys()
+    assert all(np.array_equal(found[key], naive[key]) for key in naive)
+    again = protection.row_sets(replace(query.canonical(), group_by=group_by))
+    assert all(np.array_equal(found[key], again[key]) for key in found)
+
+
 def test_a_column_has_one_rule_for_ever(tmp_path: Path) -> None:
     frame = people_frame(100)
     any_number = {"role": "sensitive", "type": "number", "whole": False}
@@ -482,3 +571,17 @@ def test_a_table_in_postgresql_tells_the_same(postgres_url: str) -> None:
             answers = [database.ask(f"SELECT {asked}") for database in (remote, local)]
             assert answers[0].frame.equals(answers[1].frame)
             assert answers[0].covered is not None and answers[0].covered.equals(answers[1].covered)  # type: ignore[arg-type]
+
+
+def test_a_column_that_loses_its_rule_leaves_no_old_profiles() -> None:
+    """A table grows so that its only column has too many values at a bound: counts are those of all rows."""
+    first = pl.DataFrame({"region": ["a", "b"] * 30, "age": [*range(1, 61)]})
+    more = pl.DataFrame({"region": ["c"] * 60, "age": [0] * 60})
+    columns = {"region": {"role": "public", "type": "category"}, "age": AGE}
+    with dc.StatisticalDatabase(first, columns=columns) as database:
+        assert database.ask("SELECT sum(age) AS s FROM data").frame.item() == 1830
+        database.refresh("data", pl.concat([first, more]))
+        with pytest.raises(dc.QueryRefused, match="not told"):
+            database.ask("SELECT sum(age) AS s FROM data")
+        counts = database.ask("SELECT region, count(*) AS n FROM data GROUP BY region").frame
+        assert dict(counts.rows()) == {"a": 30, "b": 30, "c": 60}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from decimal import Decimal, getcontext
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -202,6 +204,27 @@ def test_a_fixed_batch_costs_at_most_what_theorems_say_and_at_least_the_truth(ep
     assert found.micro_epsilon <= advanced(batch, slack).micro_epsilon <= sequential(batch).micro_epsilon
     assert exact_delta(epsilon, answers, found.micro_epsilon / MICRO) <= slack * (1 + 1e-9)
     assert exact_delta(epsilon, answers, 0.98 * found.micro_epsilon / MICRO) > slack, "nearly the least"
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_fixed_batch_of_different_costs_against_every_combination_of_outcomes(seed: int) -> None:
+    """The worst mechanisms of several (ε, δ) together, outcome by outcome: the ε found is enough, and hardly more."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.choice([10_000, 50_000, 123_457, 300_000, 700_001, 1_500_000], rng.integers(2, 10))
+    batch = [Cost(int(size), 0, int(rng.choice([0, 10, 1000]))) for size in sizes]
+    slack = float(rng.choice([1e-3, 1e-6]))
+    allowed = slack + sum(one.nano_delta for one in batch) / NANO
+    signs = np.array(list(itertools.product((1, -1), repeat=len(batch))))
+    losses = signs * np.array([one.micro_epsilon / MICRO for one in batch])
+    kept = math.prod(1 - one.nano_delta / NANO for one in batch)
+
+    def delta(epsilon: float) -> float:
+        loss, chance = losses.sum(axis=1), (1 / (1 + np.exp(-losses))).prod(axis=1)
+        return 1 - kept + kept * float((chance * np.maximum(0, -np.expm1(epsilon - loss))).sum())
+
+    found = numerical(batch, slack).micro_epsilon / MICRO
+    assert delta(found) <= allowed * (1 + 1e-9)
+    assert delta(found - 0.002) > allowed, "two thousandths less would not be enough"
 
 
 def test_what_cannot_be_composed_numerically() -> None:

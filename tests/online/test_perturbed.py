@@ -15,7 +15,7 @@ import discretion as dc
 from discretion.errors import PlanError, QueryRefused
 from discretion.online.backend import Backend, open_backend
 from discretion.online.catalog import ServiceSpec, TableSpec
-from discretion.online.perturbed import CellKeys, Perturbation, change_law, perturb
+from discretion.online.perturbed import CellKeys, Measured, Perturbation, change_law, perturb
 from discretion.online.policy import PerturbedPolicy
 from discretion.online.query import Aggregate, And, Condition, Filter, Not, Or, Query
 
@@ -263,3 +263,33 @@ def test_true_sums_of_whole_numbers_cannot_be_read_off_by_rounding() -> None:
     }
     right = [round(sum_) == frame.filter(pl.col("age") < age)["visits"].sum() for age, sum_ in told.items()]
     assert 0 < sum(right) < 30  # one in four is hit by chance; all 50 were when the change was 5 % of the largest
+
+
+def test_a_growing_table_does_not_tell_how_its_sums_were_changed() -> None:
+    """The scale of a change follows the mean of the column; the same rows keep their figure while that moves a little.
+
+    Two figures changed by the same share of two known scales would tell the share, and so the sum.
+    """
+    rng = np.random.default_rng(3)
+    small, large = rng.integers(0, 10, 12), rng.integers(50, 200, 200)
+    frame = pl.DataFrame({"town": ["a"] * 12 + ["b"] * 200, "pay": [*small, *large]})
+    columns = {
+        "town": {"role": "public", "type": "category"},
+        "pay": {"role": "sensitive", "type": "integer", "bounds": (-(10**6), 10**6)},
+    }
+    table, asked = TableSpec(name="t", columns=columns), Query("t", (Aggregate("sum", "pay"),), town_is("a"))
+    policy, keys = PerturbedPolicy(mode="perturbed"), CellKeys(SECRET, "t")
+
+    def told(*more: int) -> tuple[float, float]:
+        rows = pl.DataFrame({"town": ["b"] * len(more), "pay": pl.Series(more, dtype=pl.Int64)})
+        grown = open_backend([table], {"t": pl.concat([frame, rows])})
+        return Measured(grown, table).of("pay")[1], float(perturb(asked, grown, policy, keys)["sum_pay"].item())
+
+    assert len({told(*[150] * count) for count in (0, 1, 5, 20)}) == 1
+    scales = dict(told(212 * 2**power) for power in range(4, 12))
+    shares = [(figure - small.sum()) / scale for scale, figure in scales.items()]
+    assert len(shares) > 4 and np.ptp(shares) > 0.2, "every scale has a share of its own"
+
+
+def town_is(name: str) -> Condition:
+    return Condition("town", "=", (name,))

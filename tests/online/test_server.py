@@ -330,12 +330,14 @@ def test_a_wrong_method_needs_a_key_too(service: Any) -> None:
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
 def test_the_page_writes_numbers_alike_and_draws_groups(tmp_path: Path) -> None:
-    """Large sums in full, numbers of a column with the same decimals, one bar per group, names that can be clicked."""
+    """Large sums in full, numbers of a column alike and no finer than their noise, a bar per group, names to click."""
     script = Path(server.__file__).with_name("page.js").read_text(encoding="utf-8")
     frame = {
-        "columns": ["sex", "s", "mean"], "groups": 1, "confidence": 0.95, "cost": {"epsilon": 0.1}, "cached": False,
+        "columns": ["sex", "s", "mean"], "groups": 1, "confidence": 0.95, "cached": False,
+        "cost": {"epsilon": 0.1, "delta": 5e-8},
         "rows": [["f", 1234567, 39.5], ["m", 12, 8.123456]], "low": [["f", 1234000, 38], ["m", -5, 7]],
         "high": [["f", 1235000, 41], ["m", 20, 9]], "notes": [], "remaining": None,
+        "share": [["f", None, 0.6251], ["m", None, 1.0]],
     }  # fmt: skip
     column = {"name": "native-country", "role": "public", "type": "category", "bounds": None, "categories": []}
     tables = [{"name": "t", "mode": "dp", "columns": [column]}]
@@ -347,7 +349,8 @@ def test_the_page_writes_numbers_alike_and_draws_groups(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert "1,234,567" in found["figures"] and "1,234,000 to 1,235,000" in found["figures"]
-    assert "39.5000" in found["figures"] and "8.1235" in found["figures"] and "7.0000 to 9.0000" in found["figures"]
+    assert "39.5 " in found["figures"] and "8.1 " in found["figures"] and "7.0 to 9.0" in found["figures"]
+    assert "62.5 %" in found["figures"] and "5 × 10⁻⁸" in found["summary"]
     assert found["bars"] == 4
     assert found["sql"].endswith('"native-country"')
 
@@ -357,7 +360,7 @@ class Node { constructor(name) { this.name = name; this.kids = []; this.on = {};
   this.value = '';
   this.classList = { toggle() {} }; this.selectionStart = this.selectionEnd = 0; }
   set textContent(t) { this.own = t; this.kids = []; }
-  get textContent() { return this.own + this.kids.map((k) => k.textContent).join(' '); }
+  get textContent() { return [this.own, ...this.kids.map((k) => k.textContent)].join(' '); }
   setAttribute(k, v) { this.more[k] = v; } append(...k) { this.kids.push(...k); }
   replaceChildren(...k) { this.kids = k; }
   addEventListener(n, f) { this.on[n] = f; } focus() {} setRangeText(t, a, b) { this.value += t; }
@@ -375,6 +378,7 @@ _CLICKS = """
   document.getElementById('ask').on.submit({ preventDefault() {} }); await wait();
   document.getElementById('tables').all('button').at(-1).on.click();
   const bars = nodes.chart.all('rect').length;
-  console.log(JSON.stringify({ figures: nodes.figures.textContent, bars, sql: nodes.sql.value }));
+  const [figures, summary] = [nodes.figures.textContent, nodes.summary.textContent];
+  console.log(JSON.stringify({ figures, summary, bars, sql: nodes.sql.value }));
 })();
 """

@@ -295,10 +295,40 @@ def test_the_same_people_under_two_names_have_one_budget(tmp_path: Path) -> None
         database.ask("SELECT avg(earned) FROM two", epsilon=1.5)
 
 
-def test_the_same_people_are_answered_exactly_from_one_table(tmp_path: Path) -> None:
+@pytest.mark.parametrize("second", [TRUTH, CHANGED], ids=["exact", "perturbed"])
+@pytest.mark.parametrize("first", [TRUTH, CHANGED], ids=["exact", "perturbed"])
+def test_the_same_people_are_answered_exactly_or_perturbed_from_one_table(
+    tmp_path: Path, first: Any, second: Any
+) -> None:
+    """Neither history knows the other table, and two tables would change the same sum by two independent keys."""
     same = {"one": {"people": "students"}, "two": {"people": "students"}}
     with pytest.raises(dc.PlanError, match="only one of them can be answered exactly"):
-        dc.StatisticalDatabase(two_views(TRUTH, TRUTH, **same), data=views(), ledger=tmp_path / "a.db")
+        dc.StatisticalDatabase(two_views(first, second, **same), data=views(), ledger=tmp_path / "a.db")
+    one = two_views(first, NOISE, **same)
+    with dc.StatisticalDatabase(one, data=views(), ledger=tmp_path / "b.db") as database:
+        database.ask("SELECT sum(income) FROM one")
+    later = {**one.model_dump(mode="json"), "tables": {"three": two_views(first, second, **same).tables["two"]}}
+    later["tables"] = {"three": {**later["tables"]["three"].model_dump(mode="json"), "name": "three"}}
+    data = {"three": views()["two"]}
+    with pytest.raises(dc.PlanError, match="were told from the table 'one': give 'three' a policy of mode dp"):
+        dc.StatisticalDatabase(ServiceSpec.model_validate(later), data=data, ledger=tmp_path / "b.db")
+
+
+def test_a_table_under_a_new_name_is_recognized_by_its_values(tmp_path: Path) -> None:
+    """Another name alone gives no budget back; `people` says that others are meant."""
+    options: dict[str, Any] = {"columns": STUDENTS, "policy": NOISE, "ledger": tmp_path / "ledger.db"}
+    frame = pl.concat([dc.datasets.students().frame] * 3).with_columns(income=pl.int_range(27) * 1000)
+    with dc.StatisticalDatabase(frame, table="students", **options) as database:
+        database.ask("SELECT count(*) FROM students", epsilon=2.0)
+    with pytest.raises(dc.PlanError, match=r"'pupils' holds the values \(income\) of the table 'students'"):
+        dc.StatisticalDatabase(frame, table="pupils", **options)
+    longer = pl.concat([frame, frame.head(2)])
+    with pytest.raises(dc.PlanError, match="people: NAME"):
+        dc.StatisticalDatabase(longer, table="pupils", **options)
+    with dc.StatisticalDatabase(frame.with_columns(income=pl.col("income") + 1), table="others", **options) as database:
+        assert database.ask("SELECT count(*) FROM others", epsilon=2.0).cost.micro_epsilon == 2_000_000
+    with dc.StatisticalDatabase(frame, table="pupils", people="pupils of today", **options):
+        pass
 
 
 def test_whole_numbers_have_one_way_to_be_compared() -> None:
@@ -644,6 +674,38 @@ def test_counts_of_few_people_are_not_told(with_sum: bool, several: bool) -> Non
                 database.ask(f"SELECT count(*) FROM t WHERE country {condition}")
         assert database.ask("SELECT count(*) AS n FROM t WHERE country = 'Y'").frame.item() == 0
         assert [entry.kind for entry in database.history()].count("refused") == 2
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_figures_of_public_columns_and_bins_over_few_people_are_not_told(several: bool) -> None:
+    """A sum of a public column that is 1 for everybody is a count, and so is the bin of a histogram."""
+    n = 600
+    frame = pl.DataFrame(
+        {
+            "country": ["A"] * (n // 2) + ["B"] * (n // 2 - 3) + ["Z"] * 3,
+            "one": [1] * n,
+            "age": [20] * 8 + [30] * 300 + [40] * (n - 308),
+            "pay": [(i * 37) % 101 for i in range(n)],
+            "who": range(n),
+        }
+    )
+    options: dict[str, Any] = {}
+    if several:
+        frame, options = pl.concat([frame] * 4), {"person": "who", "rows_per_person": 4}
+    public = {"role": "public", "type": "integer"}
+    columns = {
+        "country": {"role": "public", "type": "category"}, "one": public, "age": public,
+        "pay": {"role": "sensitive", "type": "integer"},
+    }  # fmt: skip
+    times = 4 if several else 1
+    with dc.StatisticalDatabase(
+        frame, table="t", columns=columns, policy={"mode": "exact+audit", "min_query_size": 10}, **options
+    ) as database:
+        by = database.ask("SELECT country, sum(one) AS n, sum(pay) FROM t GROUP BY country").frame
+        assert by["n"].to_list() == [300 * times, 297 * times, None]
+        for figures in ("histogram(age, [0, 25, 35, 45])", "histogram(age, [0, 25, 35, 45]), sum(pay)"):
+            bins = database.ask(f"SELECT {figures} FROM t").frame["histogram_age"].to_list()
+            assert bins == [[None, 300 * times, 292 * times]]
 
 
 def test_truths_are_read_from_numbers_and_texts() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
+from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -176,12 +179,12 @@ def test_values_that_change_in_a_database_between_two_answers_are_noticed(postgr
     """A value of which a sum was told changed: no answer more; other columns and appended rows do not matter."""
     import psycopg
 
-    source = "watched_view" if view else "watched"
+    source, even = "watched_view" if view else "watched", sum(map(math.sqrt, range(2, 41, 2)))
     with psycopg.connect(postgres_url, autocommit=True) as base:
         base.execute("DROP VIEW IF EXISTS watched_view")
         base.execute("DROP TABLE IF EXISTS watched")
         base.execute("CREATE TABLE watched (n bigint, town text, income double precision, debt double precision)")
-        base.execute("INSERT INTO watched SELECT i, chr(97 + i % 2), i * 1.37, i * 0.73 FROM generate_series(1, 40) i")
+        base.execute("INSERT INTO watched SELECT i, chr(97 + i % 2), sqrt(i), i / 7.0 FROM generate_series(1, 40) i")
         base.execute("CREATE VIEW watched_view AS SELECT * FROM watched")
         columns = {
             "town": {"role": "public", "type": "category"},
@@ -193,18 +196,65 @@ def test_values_that_change_in_a_database_between_two_answers_are_noticed(postgr
 
         spec = declare(f"{postgres_url}?table={source}", ledger=":memory:", **options)
         with dc.StatisticalDatabase(spec) as database:
-            assert database.ask(SUM).frame.item() == pytest.approx(1.37 * 820)
+            assert database.ask(SUM).frame.item() == pytest.approx(sum(map(math.sqrt, range(1, 41))))
             base.execute("INSERT INTO watched VALUES (41, 'a', 5.5, 6.5)")
             base.execute("UPDATE watched SET debt = 1000.5 WHERE n = 7")
-            assert database.ask("SELECT sum(income) AS s FROM t WHERE town = 'a'").frame.item() == pytest.approx(
-                1.37 * 420
-            )
+            assert database.ask("SELECT sum(income) AS s FROM t WHERE town = 'a'").frame.item() == pytest.approx(even)
             base.execute("UPDATE watched SET income = 1000.5 WHERE n = 7")
             for _ in range(2):
                 with pytest.raises(DataError, match="'income': earlier values are not what they were"):
                     database.ask("SELECT sum(debt) AS s FROM t")
-            base.execute("UPDATE watched SET income = 7 * 1.37 WHERE n = 7")
+            base.execute("UPDATE watched SET income = sqrt(7) WHERE n = 7")
             assert database.ask("SELECT sum(debt) AS s FROM t").frame.item() > 1000
             base.execute("DELETE FROM watched WHERE n = 7")
             with pytest.raises(DataError, match="people"):
                 database.ask(SUM)
+
+
+@pytest.mark.parametrize("policy", [TRUTH, CHANGED], ids=["exact", "perturbed"])
+@pytest.mark.parametrize("column", ["income", "town"])
+def test_an_answer_during_which_values_changed_is_never_told(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch, policy: dict[str, Any], column: str
+) -> None:
+    """Not when it was computed, and not as an earlier answer after the old values are back: it is not recorded."""
+    import psycopg
+
+    from discretion.online.declare import declare
+
+    with psycopg.connect(postgres_url, autocommit=True) as base:
+        base.execute("DROP TABLE IF EXISTS moving")
+        base.execute("CREATE TABLE moving (n bigint, town text, income double precision)")
+        base.execute("INSERT INTO moving SELECT i, chr(97 + i % 2), sqrt(i) FROM generate_series(1, 40) i")
+        new, old = ("1000.5", "sqrt(7)") if column == "income" else ("'a'", "'b'")
+        columns = {"town": {"role": "public", "type": "category"}, "income": {"role": "sensitive", "type": "number"}}
+        spec = declare(
+            f"{postgres_url}?table=moving", ledger=":memory:", table="t", row_key="n", columns=columns, policy=policy
+        )
+        asked = "SELECT sum(income) AS s FROM t WHERE town = 'a'"
+        with dc.StatisticalDatabase(spec) as database:
+            desk = database._desks["t"]._desk
+            charge = desk.ledger.page
+
+            def write(value: str) -> None:
+                base.execute(f"UPDATE moving SET {column} = {value} WHERE n = 7")
+
+            @contextlib.contextmanager
+            def meanwhile() -> Iterator[Any]:
+                with charge() as page:
+                    yield page
+                monkeypatch.undo()
+                write(new)  # after the question was judged and charged, before its answer is computed
+
+            monkeypatch.setattr(desk.ledger, "page", meanwhile)
+            with pytest.raises(DataError, match="not what they were" if column == "income" else "was written to while"):
+                database.ask(asked)
+            (entry,) = [entry for entry in desk.ledger.history("t") if entry.kind in ("exact", "perturbed")]
+            assert desk.ledger.answer_to(entry.id) is None
+            if column == "town" and policy is TRUTH:  # judged beside the charge, as if that had been told
+                with pytest.raises(QueryRefused, match="determine"):
+                    database.ask(asked)
+            write(old)
+            again = database.ask(asked)
+            assert not again.cached
+            even = sum(map(math.sqrt, range(2, 41, 2)))
+            assert again.frame.item() == pytest.approx(even, abs=1e-6 if policy is TRUTH else 15)

@@ -6,13 +6,16 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
 import discretion as dc
 from discretion.cli.app import run
+from discretion.context import Context
 from discretion.errors import PlanError
-from discretion.release.gate import unsaid
+from discretion.release.gate import judge, unsaid
+from discretion.release.plan import Requirement
 from tests.cli.conftest import Cli, cli  # noqa: F401
 from tests.release.survey import PLAN, ROLES, files_of, put_survey, survey
 
@@ -192,3 +195,73 @@ def test_a_coarser_copy_keeps_what_was_confirmed(tmp_path: Path) -> None:
     assert run(["run", str(tmp_path / "coarse.yaml"), "--dry-run", "--force", "-q"]) == 0
     kept = replace(plan, steps=(), requirements=(), no_requirements=True)
     assert kept.run(seed=2, overwrite=True).without == ("requirements",)  # the steps of the finer release count
+
+
+# --- columns that tell what was protected in another ----------------------------------------------------------------
+
+
+def taxed(by: str = "") -> dc.Plan:
+    content = {
+        "roles": {"age": "quasi", "income": "sensitive", "tax": "sensitive"},
+        "steps": [{"additive-noise": {"columns": ["income"], "sd_share": 0.5}}],
+        "requirements": [{"il1s": {"columns": ["income"], "at_most": 1e9}}],
+        **({"confirmed_telling": [by]} if by else {}),
+    }
+    return dc.Plan.from_dict(content)
+
+
+def test_a_column_that_tells_a_protected_one_stops_a_publication(tmp_path: Path) -> None:
+    people = dc.datasets.census(600, seed=1).frame.select("age", "income").drop_nulls()
+    people = people.with_columns(tax=0.31 * pl.col("income"))
+    told = r"column 'tax' tells 'income', which was protected.*\n.*`confirmed_telling: \[tax\]`"
+    release = taxed().run(people, seed=1)  # looking is free
+    assert not release.may_publish and "columns that nobody confirmed" in repr(release)
+    for write in (lambda: taxed().run(people, seed=1, out=tmp_path / "a"), lambda: release.write(tmp_path / "a")):
+        with pytest.raises(PlanError, match=told):
+            write()
+    study = dc.Study(dc.Dataset(people, roles={"age": "quasi", "income": "sensitive", "tax": "sensitive"}), seed=1)
+    with pytest.raises(PlanError, match=told):
+        study.apply(dc.AdditiveNoise(columns=["income"], sd_share=0.5)).release(tmp_path / "a", no_requirements=True)
+    assert not list(tmp_path.iterdir())
+    confirmed = taxed("tax").run(people, seed=1, out=tmp_path / "a")
+    assert confirmed.may_publish and confirmed.plan.to_dict()["confirmed_telling"] == ["tax"]
+    assert taxed().run(people.drop("tax").with_columns(tax=pl.lit(1.0)), seed=1).may_publish
+    with pytest.raises(PlanError, match=r"confirmed_telling.*unknown column 'tx'"):
+        taxed("tx").run(people, seed=1, out=tmp_path / "b")
+
+
+# --- which figure a limit is compared with ----------------------------------------------------------------------------
+
+
+def test_a_limit_on_a_linkage_holds_for_fewer_columns_too() -> None:
+    """More knowledge can find fewer: columns of noise blur an untouched one."""
+    rng = np.random.default_rng(1)
+    frame = pl.DataFrame({"size": rng.normal(size=400), **{f"x{j}": rng.normal(size=400) for j in range(6)}})
+    data = dc.Dataset(frame, roles={"size": "quasi", **{f"x{j}": "sensitive" for j in range(6)}})
+    released = dc.Dataset(
+        frame.with_columns(pl.Series(f"x{j}", rng.normal(size=400)) for j in range(6)), schema=data.schema
+    ).matched_to(data, np.arange(400))
+    measure = dc.DistanceLinkage(intruder={"knows_method": False}, columns=frame.columns)
+    whole = measure(data, released).value
+    assert whole < 0.5
+    found = judge(Requirement(measure, at_most=0.5), data, released, Context(0, "test"))
+    assert found.value == 1.0 and not found.holds and "linking by size alone" in found.explain()
+    few = judge(
+        Requirement(measure.model_copy(update={"columns": ("x0", "x1")}), at_most=0.5), data, released, Context(0)
+    )
+    assert few.holds and not few.by
+
+
+@pytest.mark.parametrize("kind", [dc.RankInterval, dc.SdInterval, dc.IntervalRisk])
+def test_a_limit_on_intervals_without_columns_holds_in_the_worst_one(kind: type[dc.Measure]) -> None:
+    rng = np.random.default_rng(1)
+    frame = pl.DataFrame({name: rng.normal(size=500) for name in "abc"})
+    data = dc.Dataset(frame, roles=dict.fromkeys("abc", "sensitive"))
+    released = dc.AdditiveNoise(columns=["a", "b"], sd_share=2.0)(data, seed=1)
+    score = kind()(data, released)
+    assert score.value < 0.6 and score.detail["worst_column"] == "c" and score.detail["worst"] == 1.0
+    assert "The worst column is c: 100.0%." in score.meaning
+    found = judge(Requirement(kind(), at_most=0.6), data, released, Context(0, "test"))
+    assert not found.holds and found.value == 1.0 and "in the worst column, c" in found.explain()
+    named = judge(Requirement(kind(columns=["a", "b", "c"]), at_most=0.6), data, released, Context(0, "test"))
+    assert named.holds and named.value == score.value  # as it was asked for

@@ -80,7 +80,7 @@ def test_counts_inside_bounds(seed: int, n: int, d: int) -> None:
     kinds = np.full(d, SQUARED)
     terms = Terms(kinds, np.ones((1, d)), np.zeros(d), np.empty((0, 1), int), np.zeros(d, int), low, high)
     inside = ~((p[None] < low[:, None]) | (p[None] > high[:, None])).any(axis=2)
-    assert count_allowed(build_tree(p, kinds, np.ones(d)), terms).tolist() == inside.sum(axis=1).tolist()
+    assert count_allowed(q, build_tree(p, kinds, np.ones(d)), terms).tolist() == inside.sum(axis=1).tolist()
 
 
 def naive_gower(x: pl.DataFrame, y: pl.DataFrame, numbers: list[str], words: list[str]) -> float:

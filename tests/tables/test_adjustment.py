@@ -69,6 +69,25 @@ def test_sums_with_must_publish_cells_and_limits() -> None:
     check(cells, limited.cells)
 
 
+def test_cells_of_zero_that_somebody_is_in_move_too() -> None:
+    frame = pl.DataFrame({"r": list("aabb"), "c": list("xyxy"), "v": [0, 20, 30, 40], "n": [2, 9, 9, 9]})
+    cells = dc.tables.from_cells(frame, ["r", "c"], "v", count="n").apply_rules([dc.Threshold(minimum=3)])
+    assert cells.value[cells.primary].tolist() == [0.0]
+    done = cells.with_status(upper_required=np.where(cells.primary, 3.0, 0.0)).adjust(weight="equal", gap=0.0, seed=1)
+    values = released(done.cells)
+    assert values[cells.primary][0] >= 3 and np.abs(cells.relations().dot(values)).max() < 1e-9
+    assert done.cost == pytest.approx(4 * 3.0) and done.gap <= 1e-9  # up in one corner of the square, down in two
+    beside = cells.mark({"r": "a", "c": "x"}, "safe").mark({"r": "a", "c": "y"}, "unsafe")
+    beside = beside.mark({"r": "a", "c": "Total"}, "must-publish")
+    beside = beside.with_status(lower_required=np.where(beside.primary, 20.0, 0.0),
+                                upper_required=np.where(beside.primary, 90.0, 0.0))  # fmt: skip
+    moved = released(beside.adjust(weight="equal", gap=0.0, seed=1).cells)
+    assert moved[beside.primary][0] == 0 and moved[cells.primary][0] == pytest.approx(20)
+    empty = dc.tables.from_cells(frame.with_columns(n=pl.Series([0, 9, 9, 9])), ["r", "c"], "v", count="n")
+    kept = released(empty.mark({"r": "a", "c": "y"}, "unsafe").adjust(seed=1).cells)
+    assert kept[empty.index({"r": "a", "c": "x"})] == 0
+
+
 def test_what_must_be_published_can_forbid_it() -> None:
     cells = table(np.array([[1, 9], [8, 7]])).apply_rules([dc.Threshold(minimum=3)])
     with pytest.raises(Infeasible, match="8 cells that must be published"):

@@ -335,3 +335,14 @@ def test_contributors_of_a_square_of_frequencies() -> None:
     square = instance("a")
     square = square.with_status(secondary=eliminate(square))
     assert square.audit(attacker="contributors").holds
+
+
+def test_an_audit_that_time_was_too_short_for_says_what_it_would_take() -> None:
+    rng = np.random.default_rng(2)
+    frame = pl.DataFrame({"r": np.repeat(np.arange(8), 9), "c": np.tile(np.arange(9), 8), "n": rng.integers(1, 9, 72)})
+    cells = dc.tables.from_cells(frame, ["r", "c"], count="n").apply_rules([dc.Threshold(minimum=4)])
+    hasty = cells.audit(seconds=1e-9)
+    assert hasty.counts["undecided"] > 0 and not hasty.holds
+    assert hasty.seconds_more is not None and hasty.seconds_more > 0 and "Time was over" in hasty.summary
+    patient = cells.audit()
+    assert patient.seconds_more is None and not patient.counts["undecided"]

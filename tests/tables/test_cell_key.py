@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import norm
 
 import discretion as dc
 from discretion.errors import DataError, PlanError
@@ -199,3 +201,91 @@ def test_bad_calls(tmp_path: Path) -> None:
         dc.tables.with_record_keys(people, by="sex", key_file=Path(__file__))
     with pytest.raises(PlanError, match="key_file"):
         dc.tables.with_record_keys(people, by="sex")
+
+
+def counted(counts: np.ndarray, seed: int = 0) -> dc.Cells:
+    rng = np.random.default_rng(seed)
+    rows = [place for place in np.ndindex(counts.shape) for _ in range(int(counts[place]))]
+    frame = pl.DataFrame(rows, [f"v{j}" for j in range(counts.ndim)], orient="row")
+    frame = frame.with_columns(key=pl.Series(rng.integers(0, 1 << 30, len(rows)) / 2.0**30))
+    return dc.tabulate(frame, frame.columns[:-1], record_key="key")
+
+
+def belief_in_truth(cells: dc.Cells, law: dc.tables.cell_key_table.PerturbationTable, cell: int) -> float:
+    """Weigh all true tables of the cells in the sums of one cell, given everything shown of them."""
+    shown = np.asarray(cells.status.released)
+    sums = cells.relations()
+    rows = [sums.row(row) for row in np.unique(sums.rows[sums.indices == cell])]
+    weights: dict[float, float] = {}
+    for true in range(int(shown[cell]) - law.maximum, int(shown[cell]) + law.maximum + 1):
+        if true < 0:
+            continue
+        weight = probability(law, true, shown[cell])
+        for row, members in zip(np.unique(sums.rows[sums.indices == cell]), rows, strict=True):
+            others = [j for j in members.tolist() if j != cell]
+            sign = dict(zip(members.tolist(), sums.data[sums.indptr[row] : sums.indptr[row + 1]].tolist(), strict=True))
+            spans = [range(max(int(shown[j]) - law.maximum, 0), int(shown[j]) + law.maximum + 1) for j in others]
+            weight *= sum(
+                np.prod([probability(law, n, shown[j]) for n, j in zip(guess, others, strict=True)])
+                for guess in product(*spans)
+                if sum(sign[j] * n for n, j in zip(guess, others, strict=True)) + sign[cell] * true == 0
+            )
+        weights[true] = weight
+    return weights.get(float(cells.value[cell]), 0.0) / sum(weights.values())
+
+
+def probability(law: dc.tables.cell_key_table.PerturbationTable, true: int, shown: float) -> float:
+    moved = int(shown) - true
+    row = law.probability[min(true, len(law.probability) - 1)]
+    return float(row[moved + law.maximum]) if abs(moved) <= law.maximum else 0.0
+
+
+@pytest.mark.parametrize(("variance", "maximum"), [(0.05, 2), (0.7, 2), (1.5, 3)])
+def test_what_an_attacker_believes_of_a_perturbed_count_is_what_enumeration_gives(
+    variance: float, maximum: int
+) -> None:
+    from discretion.tables.released_audit import audit_perturbed
+
+    cells = counted(np.array([[1, 4], [6, 2]])).apply_rules([dc.Threshold(minimum=3)])
+    done = cells.perturb(variance=variance, maximum=maximum)
+    found = audit_perturbed(done)
+    assert done.table is not None and found.chance is not None
+    assert found.chance == pytest.approx(
+        [belief_in_truth(done.cells, done.table, cell) for cell in found.cell.tolist()]
+    )
+    assert (found.low <= cells.value[found.cell]).all() and (found.high >= cells.value[found.cell]).all()
+
+
+def test_noise_that_changes_next_to_nothing_does_not_hold() -> None:
+    from discretion.tables.released_audit import audit_perturbed
+
+    rng = np.random.default_rng(3)
+    cells = counted(rng.poisson(4, (6, 7))).apply_rules([dc.Threshold(minimum=4)])
+    weak, strong = cells.perturb(variance=0.01, maximum=5), cells.perturb(variance=3, maximum=6)
+    found = audit_perturbed(weak)
+    assert (weak.cells.status.released == cells.value).mean() > 0.9
+    assert not found.holds and found.chance is not None and found.chance.min() > 0.9
+    assert audit_perturbed(weak, chance_percent=100).failing.size <= found.failing.size
+    held = audit_perturbed(strong)
+    assert held.holds and "law of the noise" in held.summary
+    with pytest.raises(PlanError, match="chance_percent"):
+        audit_perturbed(strong, chance_percent=0)
+
+
+def test_how_closely_noise_on_sums_can_be_guessed() -> None:
+    from discretion.tables.released_audit import audit_perturbed
+
+    frame = pl.DataFrame({"s": list("aaabbbb"), "x": [80.0, 9, 1, 30, 30, 30, 10], "key": np.arange(7) / 7.3})
+    cells = dc.tabulate(frame, ["s"], "x", record_key="key").apply_rules([dc.PPercent(percent=10)])
+    assert cells.primary.tolist() == [False, True, False] and cells.upper_required[1] == 7
+    for sd in (2.0, 20.0):
+        done = cells.perturb(sd_percent=sd, maximum_percent=50)
+        found = audit_perturbed(done)
+        shown = np.asarray(done.cells.status.released)
+        one, rest = 0.8 * sd, np.hypot(0.3 * sd, 0.8 * sd)  # noise of the cell; of the total less the other part
+        weight = np.array([1 / one**2, 1 / rest**2])
+        guess = (weight @ [shown[1], shown[0] - shown[2]]) / weight.sum()
+        likely = norm.cdf([97, 83], guess, weight.sum() ** -0.5)
+        assert found.chance is not None and found.chance[0] >= likely[0] - likely[1] - 1e-9
+        assert found.chance[0] == pytest.approx(likely[0] - likely[1], abs=0.06)
+        assert found.holds == (sd == 20.0)

@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -100,8 +101,11 @@ def test_joined_trees_share_codes() -> None:
     ("make", "message"),
     [
         (lambda: Dimension.tree("v", {"Total": {"A": ["x"], "B": ["x"]}}), "parents"),
-        (lambda: Dimension.tree("v", {"Total": {"A": ["Total"]}}), "circle|two places"),
-        (lambda: Dimension.from_edges("v", [("A", "B"), ("B", "A")]), "not below the total"),
+        (lambda: Dimension.tree("v", {"Total": {"A": ["Total"]}}), "stands below another code"),
+        (lambda: Dimension.from_edges("v", [("A", "B"), ("B", "A")]), "circle"),
+        (lambda: Dimension.flat("v", ["A", "Total"]), "code of the total"),
+        (lambda: Dimension.tree("v", {"Total": ["A"], "Rest": ["B"]}), "code of the total"),
+        (lambda: Dimension.from_edges("v", [("Total", "A"), ("Rest", "B")]), "put 'Rest' below it"),
         (lambda: Dimension.from_edges("v", []), "no codes"),
         (lambda: Dimension.of("v", [["x", "A"], ["A", "B"]]), "parents|circle"),
         (lambda: Dimension.of("v", 5), "expected a file"),
@@ -143,3 +147,15 @@ def test_broken_files_say_where(name: str, text: str, message: str, tmp_path: Pa
 def test_codes_with_the_sign_of_levels_in_csv(tmp_path: Path) -> None:
     (tmp_path / "v.csv").write_text("@home;inside;Total\nstreet;outside;Total\n")
     assert Dimension.read("v", tmp_path / "v.csv").codes == ("Total", "inside", "@home", "outside", "street")
+
+
+def test_several_roots_get_a_total_and_a_single_one_is_it() -> None:
+    several = Dimension.from_edges("v", [("North", "A"), ("South", "B")])
+    assert several.codes == ("Total", "North", "A", "South", "B")
+    assert Dimension.from_edges("v", [("All", "A"), ("All", "B")]).total == "All"
+
+
+def test_records_of_totals_in_the_data_are_told_as_such() -> None:
+    frame = pl.DataFrame({"town": ["A", "B", "Total"], "n": [1, 2, 3]})
+    with pytest.raises(dc.DataError, match=r"'town'.*code of the total.*leave rows of"):
+        dc.tabulate(frame, ["town"], "n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -273,3 +274,74 @@ def test_missing_numbers_requests_and_decimal_commas(tmp_path: Path) -> None:
 def test_windows_files_are_read(tmp_path: Path) -> None:
     (tmp_path / "v.hrc").write_bytes("Süd\r\n@Köln\r\nOst\r\n".encode("cp1252"))
     assert dc.Dimension.read("v", tmp_path / "v.hrc").codes == ("Total", "Süd", "Köln", "Ost")
+
+
+RDA = {
+    "<SEPARATOR>": ("general", r'<SEPARATOR> ";"'),
+    "<SAFE>, <UNSAFE>, <PROTECT>": ("general", r'<SAFE> "S"\n<UNSAFE> "U"\n<PROTECT> "P"'),
+    "<RECODEABLE> with <TOTCODE>": ("region", r'<RECODEABLE>\n  <TOTCODE> "All"'),
+    "<HIERARCHICAL>, a file and what leads its codes": (
+        "region", r'<HIERARCHICAL>\n  <HIERCODELIST> "t_region.hrc"\n  <HIERLEADSTRING> "@"'),
+    "no hierarchy, no file": ("size", r'<RECODEABLE>\n  <TOTCODE> "Total"$'),
+    "the response": ("turnover", r"<NUMERIC>\n  <DECIMALS> 2$"),
+    "<FREQUENCY>": ("respondents", r"<FREQUENCY>$"),
+    "<MAXSCORE>, once for each": ("top_2", r"<MAXSCORE>$"),
+    "levels stand behind <NUMERIC>": ("lower", r"<NUMERIC> <LOWERPL>$"),
+    "upper levels too": ("upper", r"<NUMERIC> <UPPERPL>$"),
+    "<STATUS>": ("status", r"<STATUS>$"),
+}  # fmt: skip
+"""What τ-ARGUS 4 (class Metadata of its published source) and rtauargus (tab_rda) write and read, field by field."""
+
+
+@pytest.mark.parametrize("field", RDA)
+def test_every_field_of_an_rda_file_is_as_tau_argus_reads_it(field: str, tmp_path: Path) -> None:
+    formats.write_argus_table(cells(), tmp_path / "t.tab")
+    blocks: dict[str, list[str]] = {"general": []}
+    for line in (tmp_path / "t.rda").read_text().splitlines():
+        if not line.strip().startswith("<"):
+            blocks[line] = []
+        else:
+            blocks[list(blocks)[-1]].append(line)
+    name, pattern = RDA[field]
+    assert re.search(pattern, "\n".join(blocks[name]).strip())
+
+
+def test_hierarchies_decisions_and_problems_are_as_others_read_them(tmp_path: Path) -> None:
+    made = cells()
+    formats.write_argus_table(made, tmp_path / "t.tab")
+    assert (tmp_path / "t_region.hrc").read_text() == "North\n@N1\n@N2\nSouth\n@S1\n@S2\n"  # the total is not written
+    rows = [line.split(";") for line in (tmp_path / "t.tab").read_text().splitlines()]
+    assert {len(row) for row in rows} == {2 + 1 + 1 + 3 + 2 + 1} and {row[-1] for row in rows} == {"S", "U"}
+    formats.write_history(made, tmp_path / "t.hst")
+    lines = [line.split(",") for line in (tmp_path / "t.hst").read_text().splitlines()]
+    assert len(lines[0]) == 3, "the first line tells τ-ARGUS how many codes there are"
+    named = [tuple(line[:2]) for line in lines if line[2] == "u"]
+    for line in lines:
+        if line[2] == "pl":  # levels only of cells that a line before has called unsafe
+            assert tuple(line[:2]) in named and len(line) == 5
+    formats.write_jj(made, tmp_path / "t.jj")
+    problem = (tmp_path / "t.jj").read_text().splitlines()
+    assert problem[0] == "0" and int(problem[1]) == len(made)
+    cell = problem[2].split()
+    assert (
+        cell[0] == "0" and cell[3] in "suxz" and len(cell) == 9
+    )  # number, value, cost, status, two bounds, three levels
+    assert int(problem[2 + len(made)]) == made.relations().shape[0]
+    head, _, terms = problem[3 + len(made)].partition(":")
+    assert head.split()[0] == "0" and int(head.split()[1]) == terms.count("(")
+
+
+def test_tables_that_tau_argus_saved_are_read(tmp_path: Path) -> None:
+    (tmp_path / "s.rda").write_text(
+        '   <SEPARATOR> ";"\nregion\n    <RECODEABLE>\n    <TOTCODE> "Total"\nturnover\n    <NUMERIC>\n'
+        "FreqVar\n    <FREQUENCY>\nturnover_Shadow\n    <NUMERIC> <SHADOW>\nturnover_Cost\n    <NUMERIC> <COSTVAR>\n"
+        "Top1\n    <MAXSCORE>\nStatusVar\n    <STATUS>\nLowerProtLevel\n    <NUMERIC> <LOWERPL>\n"
+        "UpperProtLevel\n    <NUMERIC> <UPPERPL>\n"
+    )
+    (tmp_path / "s.tab").write_text("Total;30;9;30;30;20;S;0;0\nA;21;2;21;21;20;U;1.5;2\nB;9;7;9;9;3;S;0;0\n")
+    back = formats.read_argus_table(tmp_path / "s.rda")
+    assert back.value.tolist() == [30, 21, 9] and back.count.tolist() == [9, 2, 7]
+    assert back.lower_required.tolist() == [0, 1.5, 0] and back.upper_required.tolist() == [0, 2, 0]
+    assert [c.kind for c in read_rda(tmp_path / "s.rda").columns] == [
+        "RECODEABLE", "NUMERIC", "FREQUENCY", "SHADOW", "COST", "MAXSCORE", "STATUS", "LOWERPL", "UPPERPL",
+    ]  # fmt: skip

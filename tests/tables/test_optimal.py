@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from itertools import combinations
 
@@ -10,6 +11,7 @@ import polars as pl
 import pytest
 
 import discretion as dc
+from discretion.errors import Infeasible
 from discretion.tables.levels import levels
 from discretion.tables.optimal import optimal
 from tests.shared import reference
@@ -180,6 +182,20 @@ def test_cells_without_levels_must_not_be_found_exactly() -> None:
     assert found.cost == 90 and cells.with_status(secondary=found.secondary).audit().holds
 
 
+def test_zeros_beside_nothing_are_called_impossible_and_not_the_cheapest() -> None:
+    frame = pl.DataFrame({"r": list("aabbcc"), "c": list("xyxyxy"), "v": [0, 11, 0, 13, 0, 8]})
+    cells = dc.tables.from_cells(frame, ["r", "c"], "v").mark({"r": "c", "c": "x"}, "unsafe")
+    for engine in ("levels", "optimal"):
+        with pytest.raises(Infeasible, match="only by suppressing empty cells"):
+            cells.suppress(engine, **({} if engine == "optimal" else {"singletons": False}))
+    beside = cells.mark([{"r": r, "c": "x"} for r in ("a", "b", "Total")], "preferred")
+    done = beside.suppress("optimal")
+    assert (
+        done.holds and done.facts["gap_share"] == 0 and done.audit.high[done.audit.cell == cells.primary.argmax()] > 0
+    )
+    assert not dc.Cells.audit(cells).holds
+
+
 def test_costs_and_must_publish() -> None:
     cells = table(3, 3, 3)
     one = optimal(cells, cost="unit")
@@ -199,6 +215,25 @@ def test_large_tables_are_refused_and_time_runs_out() -> None:
 
 
 @pytest.mark.peers
+def test_the_time_given_holds_for_the_whole_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that runs a second with every look at it: the search ends after about as many looks as seconds."""
+    from discretion.tables import optimal as module
+
+    cells = table(7, 8, 5)
+    least = optimal(cells, coalition=1)
+    for seconds in (2, 40, 400):
+        looks = itertools.count()
+        monkeypatch.setattr(module.time, "monotonic", lambda looks=looks: float(next(looks)))
+        found = optimal(cells, seconds=seconds, coalition=1)
+        assert next(looks) <= seconds + 40
+        monkeypatch.undo()
+        # no gap is claimed where time did not suffice to keep respondents out
+        against = cells.with_status(secondary=found.secondary).audit(attacker="contributors")
+        assert found.gap_share == np.inf or (against.holds and found.cost >= least.cost)
+        assert seconds < 400 or (found.gap_share == 0 and found.cost == pytest.approx(least.cost))
+        assert cells.with_status(secondary=found.secondary).audit().holds
+
+
 def test_square_of_frequencies_is_solved() -> None:
     cells = instance("a")
     found = optimal(cells, largest=3000, seconds=100)

@@ -180,6 +180,43 @@ def test_the_audit_of_a_rounded_table_finds_what_enumeration_finds() -> None:
         assert found.holds_each.tolist() == truly[found.cell].tolist()
 
 
+@pytest.mark.parametrize("base", [3, 5, 10, 50])
+def test_the_audit_of_cells_without_a_level_looks_whether_they_are_found_exactly(base: int) -> None:
+    from discretion.tables.released_audit import audit_rounded
+
+    cells = table(np.array([[8, 14], [16, 19]])).mark({"v0": "0", "v1": "0"}, "unsafe")
+    done = cells.round_controlled(base)
+    shown, found = released(done.cells), audit_rounded(done)
+    possible = [
+        inner[0]
+        for inner in product(range(60), range(60))
+        if all(abs(t - s) < base for t, s in ((inner[0], shown[cells.primary][0]), (inner[1], shown[5])))
+    ]
+    assert found.holds and found.high[0] > found.low[0] and min(possible) <= found.low[0] <= 8 <= found.high[0]
+    exact = audit_rounded(cells.round_controlled(1))
+    assert not exact.holds and exact.low.tolist() == exact.high.tolist() == [8.0]
+
+
+def test_the_audit_of_a_rounded_table_tries_again_where_the_solver_loses_its_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from discretion.tables.attacker import Block
+    from discretion.tables.released_audit import audit_rounded
+
+    done = table(np.array([[1, 14], [16, 19]])).apply_rules([dc.Threshold(minimum=3)]).round_controlled(5)
+    right = audit_rounded(done)
+    answers, calls = Block._solution, []
+
+    def lost(block: Block) -> tuple[np.ndarray, bool] | None:
+        calls.append(0)
+        return None if len(calls) % 2 else answers(block)
+
+    monkeypatch.setattr(Block, "_solution", lost)
+    again = audit_rounded(done)
+    assert len(calls) >= 2 and again.holds == right.holds
+    assert again.low.tolist() == right.low.tolist() and again.high.tolist() == right.high.tolist()
+
+
 @pytest.mark.parametrize("base", [0, -3, float("nan")])
 def test_bad_bases(base: float) -> None:
     cells = table(np.ones((2, 2), int))

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import discretion as dc
+from discretion.errors import PlanError
 
 from . import naive
 
@@ -231,3 +232,42 @@ def test_too_many_empty_cells_are_refused() -> None:
 def test_repr_shows_no_values() -> None:
     cells = dc.tabulate(pl.DataFrame({"a": ["x"], "n": [9731.0]}), ["a"], "n")
     assert "9731" not in repr(cells) + repr(cells.response) + repr(cells.source)
+
+
+@pytest.mark.parametrize("reading", ["contributions", "respondents", "unweighted"])
+def test_what_weights_mean_for_the_largest_contributions(reading: str) -> None:
+    rng = np.random.default_rng(5)
+    n, top = 60, 4
+    frame = pl.DataFrame(
+        {"a": rng.integers(0, 3, n), "b": rng.integers(0, 3, n), "x": rng.integers(1, 90, n).astype(float),
+         "w": rng.choice([1.0, 1.5, 2.0, 3.25, 7.0, 0.5], n)}
+    )  # fmt: skip
+    cells = dc.tabulate(frame, ["a", "b"], "x", weight="w", weights=reading, top=top)  # type: ignore[arg-type]
+    for cell in range(len(cells)):
+        inside = frame
+        for name, code in cells.label(cell).items():
+            inside = inside if code == "Total" else inside.filter(pl.col(name) == int(code))
+        x, w = inside["x"].to_numpy(), inside["w"].to_numpy()
+        parts = {"contributions": list(x * w), "unweighted": list(x)}.get(reading)
+        if parts is None:
+            parts = [a for a, b in zip(x, w, strict=True) for _ in range(int(b))]
+            parts += [a * (b % 1) for a, b in zip(x, w, strict=True)]
+        wanted = (sorted(parts, reverse=True) + [0.0] * top)[:top]
+        assert cells.top[cell] == pytest.approx(wanted)
+        assert cells.value[cell] == pytest.approx((x * w).sum()) and cells.count[cell] == len(x)
+
+
+def test_a_weight_that_stands_for_respondents_is_shared_by_them() -> None:
+    """Two records of 100 (weight 4) and 10 (weight 7), dominance of 2: 470 of 470 by weight, 200 by respondents."""
+    frame = pl.DataFrame({"s": ["a", "a"], "x": [100.0, 10.0], "w": [4.0, 7.0]})
+    rule = dc.Dominance(n=2, percent=80)
+    tables = [
+        dc.tabulate(frame, ["s"], "x", weight="w", weights=r) for r in ("contributions", "respondents", "unweighted")
+    ]
+    assert [t.value.tolist() for t in tables] == [[470.0, 470.0]] * 3
+    assert [t.top[0, :2].tolist() for t in tables] == [[400.0, 70.0], [100.0, 100.0], [100.0, 10.0]]
+    assert [bool(rule(t)[0]) for t in tables] == [True, False, False]
+    with pytest.raises(PlanError, match="contributor"):
+        dc.tabulate(frame.with_columns(f=pl.lit("z")), ["s"], "x", weight="w", contributor="f", weights="respondents")
+    with pytest.raises(PlanError, match="weights"):
+        dc.tabulate(frame, ["s"], "x", weights="sampled")  # type: ignore[arg-type]

@@ -1,14 +1,16 @@
-"""Losses that look at whole classes: average class size, discernibility, ambiguity. Conventions: see `losses`."""
+"""Losses that look at whole classes: their number and sizes, what they cover, divergence. Conventions: see `losses`."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
 
 from discretion.anonymize.losses import (
     AggregateName,
+    EntropyBasedLoss,
     EntropyLoss,
     Floats,
     HeightLoss,
@@ -16,6 +18,7 @@ from discretion.anonymize.losses import (
     LeafLoss,
     Loss,
     LossName,
+    NormalizedEntropyLoss,
     Outcome,
     PrecisionLoss,
 )
@@ -81,6 +84,113 @@ class _DiscernibilityLoss(_ClassLoss):
         return outcome.squares + float(self.n) * outcome.suppressed
 
 
+class _StarLoss(_DiscernibilityLoss):
+    """`discernibility-star`: the same, a suppressed record being told from those of other classes."""
+
+    def _value(self, classes: Floats, least: Ints | float) -> Floats:  # noqa: ARG002
+        return np.asarray(self.n**2 / np.clip(classes, 1.0, self.n))
+
+    def floor(self, steps: Ints, least: Ints, most: Floats | None = None) -> Floats:
+        if self.allowed == 0 and most is not None:
+            return self._value(most, least)
+        sizes = [np.log(np.array(axis.sizes, float))[steps[:, i]] for i, axis in enumerate(self.records.axes)]
+        return self._from_terms(np.sum(sizes, axis=0))
+
+    def score(self, outcome: Outcome) -> float:
+        return float((outcome.classes.counts.astype(float) ** 2).sum())
+
+
+class _DivergenceLoss(Loss):
+    """`kl`: bits by which the published classes, spread over what they cover, differ from the data."""
+
+    @cached_property
+    def _shares(self) -> tuple[Floats, Floats]:
+        """Give, for each combination of the lattice, the sums over its records of the weight and of weight·log2 p."""
+        rows = self.records.rows
+        alike = self.records.counts[rows] if self.alike is None else self.alike()
+        p = alike / self.n
+        weight = self._weight(p)
+        size = len(self.records.counts)
+        own = np.bincount(rows, weight, minlength=size)
+        return own.astype(float), np.bincount(rows, weight * np.log2(p), minlength=size).astype(float)
+
+    def _weight(self, p: Floats) -> Floats:
+        return np.full(len(p), 1 / self.n)
+
+    @cached_property
+    def _covered(self) -> list[list[Floats]]:
+        """The bits of the leaves below each value of the lowest level, by column and step."""
+        return [
+            [np.log2(leaves)[group] for leaves, group in zip(axis.leaves, axis.groups, strict=True)]
+            for axis in self.records.axes
+        ]
+
+    @cached_property
+    def _terms(self) -> list[Floats]:
+        """For each column and step, the part of the loss that the leaves make up."""
+        own = self._shares[0]
+        return [
+            np.array([float(own @ bits[codes]) for bits in steps])
+            for steps, codes in zip(self._covered, self.records.codes, strict=True)
+        ]
+
+    @cached_property
+    def _spread(self) -> list[Floats]:
+        """For each column and step, the least bits of the sizes of classes: none is larger than its column's group.
+
+        Suppressed records may have none of these; so many are left out, with the most that one could have.
+        """
+        own, heaviest = self._shares[0], float(self._weight(np.ones(1))[0])
+        found = []
+        for axis, codes, marginals in zip(self.records.axes, self.records.codes, self.records.marginals, strict=True):
+            steps = []
+            for group, counts in zip(axis.groups, marginals, strict=True):
+                bits = np.log2(self.n / np.maximum(counts, 1))
+                most = min(self.allowed, self.n) * heaviest * float(bits.max(initial=0.0))
+                steps.append(max(float(own @ bits[group[codes]]) - most, 0.0))
+            found.append(np.array(steps))
+        return found
+
+    def _total(self, terms: Floats, spread: Floats) -> Floats:
+        return np.asarray((terms + spread + float(self._shares[1].sum())) * (1 - 1e-12))
+
+    def floor_everywhere(self) -> Floats:
+        """Add the columns' terms, and the largest of their spreads."""
+        axes = len(self.records.axes)
+        terms, spread = np.zeros([1] * axes), np.zeros([1] * axes)
+        for place in range(axes):
+            along = [-1 if place == other else 1 for other in range(axes)]
+            terms = terms + self._terms[place].reshape(along)
+            spread = np.maximum(spread, self._spread[place].reshape(along))
+        return self._total(terms, spread)
+
+    def floor(self, steps: Ints, least: Ints, most: Floats | None = None) -> Floats:  # noqa: ARG002
+        """Add the columns' terms, and the largest of their spreads."""
+        terms = np.sum([self._terms[place][steps[:, place]] for place in range(steps.shape[1])], axis=0)
+        return self._total(terms, np.max([self._spread[i][steps[:, i]] for i in range(steps.shape[1])], axis=0))
+
+    def score(self, outcome: Outcome) -> float:
+        """Follow every combination to its class; classes stand in order of first appearance, however rolled up."""
+        classes, numbers = outcome.roll.numbered(outcome.steps)
+        own, constant = self._shares
+        area = np.zeros(len(own))
+        for place, step in enumerate(outcome.steps):
+            area += self._covered[place][step][self.records.codes[place]]
+        sizes, covered = classes.counts[numbers], area
+        if outcome.suppressed:
+            gone = outcome.gone[numbers]
+            sizes = np.where(gone, outcome.suppressed, sizes)
+            covered = np.where(gone, sum(float(np.log2(axis.domain)) for axis in self.records.axes), area)
+        return float(constant.sum() + (own * (covered + np.log2(self.n / np.maximum(sizes, 1)))).sum())
+
+
+class _ArxDivergenceLoss(_DivergenceLoss):
+    """`kl-arx`: as ARX sums it, over records weighted by the share of their combination."""
+
+    def _weight(self, p: Floats) -> Floats:
+        return p
+
+
 class _AmbiguityLoss(_ClassLoss):
     """`ambiguity`: the combinations of leaves that a class covers."""
 
@@ -124,7 +234,12 @@ _LOSSES: dict[LossName, tuple[type[Loss], AggregateName]] = {
     "precision-loss": (PrecisionLoss, "mean"),
     "aecs": (_AverageClassLoss, "sum"),
     "discernibility": (_DiscernibilityLoss, "sum"),
+    "discernibility-star": (_StarLoss, "sum"),
     "entropy": (EntropyLoss, "sum"),
+    "normalized-entropy": (NormalizedEntropyLoss, "sum"),
+    "entropy-based": (EntropyBasedLoss, "sum"),
+    "kl": (_DivergenceLoss, "sum"),
+    "kl-arx": (_ArxDivergenceLoss, "sum"),
     "ambiguity": (_AmbiguityLoss, "sum"),
 }
 
@@ -135,8 +250,9 @@ def make_loss(
     weights: Floats | None = None,
     factor: float = 0.5,
     aggregate: AggregateName | None = None,
+    alike: Callable[[], Ints] | None = None,
 ) -> Loss:
-    """Give a loss by its name, with its usual aggregate unless another is asked for."""
+    """Give a loss by its name, with its usual aggregate unless another is asked for; `alike`: see `Loss`."""
     kind, usual = _LOSSES[name]
     given = np.ones(len(records.axes)) if weights is None else weights / weights.max()
-    return kind(records, given, factor, aggregate or usual)
+    return kind(records, given, factor, aggregate or usual, alike)

@@ -50,11 +50,13 @@ class Node:
     largest: int
     exact: bool = True
     """false where the evaluation stopped early, because more would be suppressed than allowed"""
+    tie: tuple[float, ...] = ()
+    """what decides between nodes of the same score"""
 
     @property
-    def rank(self) -> tuple[float, int, Steps]:
-        """The order of solutions: by score, then by height, then by levels."""
-        return self.score, sum(self.steps), self.steps
+    def rank(self) -> tuple[float, tuple[float, ...], int, Steps]:
+        """The order of solutions: by score, then by what the loss says of ties, by height, by levels."""
+        return self.score, self.tie, sum(self.steps), self.steps
 
 
 class Explorer:
@@ -110,12 +112,12 @@ class Explorer:
         classes, kept, smallest, largest, squares = figures(judged.classes.counts, judged.gone)
         suppressed = self.records.n - kept
         exact = self.judge.by_size or judged.least <= enough
-        score = math.nan
+        score, tie = math.nan, tuple[float, ...]()
         if exact:
             outcome = Outcome(steps, judged.classes, judged.gone, classes, suppressed, squares, self._roll)
-            score = self.loss.score(outcome)
+            score, tie = self.loss.score(outcome), self.loss.tie(outcome)
         holds = exact and not judged.broken and suppressed <= self.allowed and classes > 0
-        node = Node(steps, holds, score, suppressed, classes, smallest, largest, exact)
+        node = Node(steps, holds, score, suppressed, classes, smallest, largest, exact, tie)
         return node, judged.least, judged.dooms
 
     def _tick(self) -> None:
@@ -158,7 +160,11 @@ class Explorer:
     @property
     def ceiling(self) -> float:
         """What a node must stay below to matter."""
-        return math.inf if self.best is None else self.best.score - abs(self.best.score) * _SLACK
+        if self.best is None:
+            return math.inf
+        if self.loss.ranks:  # nodes of the same score may still be better
+            return math.nextafter(self.best.score + abs(self.best.score) * _SLACK, math.inf)
+        return self.best.score - abs(self.best.score) * _SLACK
 
     def least_suppressed(self, steps: Ints) -> Ints:
         """Give the records that each node (a row of steps) must suppress at least, as far as is known."""

@@ -10,14 +10,21 @@ suppression (both 1 unless the factor says otherwise):
 - `height`: the level of each column; sum. Ignores suppression.
 - `entropy`: per column −[g·Σ_v n_v·log2(n_v / n_group(v)) + s·Σ_u c_u·log2(c_u / sup)], v over the values of all
   records as they came (whatever the lowest level allowed), u over the generalized values among the suppressed; sum.
+- `normalized-entropy`: the `entropy` of each column over its value with everything in one group; sum.
+- `entropy-based`: per record log Π leaves / log Π all leaves, suppressed records 1; sum (Gionis & Tassa).
+- `kl`: mean over the records of log2(p / q), p the share of the record's original combination, q that of its class
+  spread evenly over the combinations of leaves it covers; suppressed records are one class that covers all. `kl-arx`
+  sums p·log2(p / q) over the records, as ARX does: frequent combinations count twice.
 - `aecs`: n / (s·classes kept + g if anything is suppressed).
-- `discernibility`: Σ_kept c² + n·sup.
+- `discernibility`: Σ_kept c² + n·sup. `discernibility-star`: Σ c² over all classes, suppressed ones too.
 - `ambiguity`: Σ_kept c·Π leaves + sup·Π all leaves, the products over the columns: how many records of the original
   domain a published record could stand for (Goldberger & Tassa 2010, as ARX computes it).
 
 A weight w of a column multiplies its loss inside the aggregate (in the geometric mean 1 + w·loss; in ARX the factor
 stands outside, where it changes nothing), the largest weight counting as 1. Classes do not know columns, so that
-`aecs`, `discernibility` and `ambiguity` take no weights. A missing value stays missing: it counts as one leaf.
+`aecs`, `discernibility`, `ambiguity` and `kl` take no weights. A missing value stays missing: it counts as one leaf.
+The aggregate `rank` compares the columns' losses in descending order, the first difference deciding; the score is the
+largest of them.
 """
 
 from __future__ import annotations
@@ -37,8 +44,21 @@ from discretion.kernels.rollup import histogram
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
-LossName = Literal["loss", "height", "precision-loss", "aecs", "discernibility", "entropy", "ambiguity"]
-AggregateName = Literal["geometric-mean", "mean", "sum", "max"]
+LossName = Literal[
+    "loss",
+    "height",
+    "precision-loss",
+    "aecs",
+    "discernibility",
+    "discernibility-star",
+    "entropy",
+    "normalized-entropy",
+    "entropy-based",
+    "ambiguity",
+    "kl",
+    "kl-arx",
+]
+AggregateName = Literal["geometric-mean", "mean", "sum", "max", "rank"]
 
 _DIGITS = 1e10
 
@@ -71,11 +91,22 @@ class Loss(ABC):
     counts_classes: ClassVar[bool] = False
     """Whether the bound needs the number of classes that can be kept."""
 
-    def __init__(self, records: Records, weights: Floats, factor: float, aggregate: AggregateName) -> None:
+    def __init__(
+        self,
+        records: Records,
+        weights: Floats,
+        factor: float,
+        aggregate: AggregateName,
+        alike: Callable[[], Ints] | None = None,
+    ) -> None:
         self.records = records
         self.n = records.n
         self.weights = weights
         self.aggregate = _AGGREGATES[aggregate]
+        self.ranks = aggregate == "rank"
+        """whether ties of the score are decided by the other columns"""
+        self.alike = alike
+        """gives, for each record, how many have its original combination; without it, that of the lowest levels"""
         self.suppression = 2 * factor if factor < 0.5 else 1.0
         self.generalization = 1.0 if factor <= 0.5 else 1.0 - 2.0 * (factor - 0.5)
         self.allowed = self.n
@@ -84,6 +115,10 @@ class Loss(ABC):
     @abstractmethod
     def score(self, outcome: Outcome) -> float:
         """Give the loss of a node."""
+
+    def tie(self, outcome: Outcome) -> tuple[float, ...]:  # noqa: ARG002
+        """Give what decides between nodes of the same score, before their height."""
+        return ()
 
     def class_costs(self, steps: Steps, classes: Classes, roll: RollUp) -> Floats | None:  # noqa: ARG002
         """Give what each class alone loses, for models that suppress some of many equal classes; None: all the same."""
@@ -119,6 +154,10 @@ class ColumnLoss(Loss):
     def score(self, outcome: Outcome) -> float:
         """Aggregate the columns' losses."""
         return float(self.aggregate(list(self.exact(outcome) * self.weights)))
+
+    def tie(self, outcome: Outcome) -> tuple[float, ...]:
+        """Under the aggregate `rank`, give the columns' losses in descending order."""
+        return tuple(sorted((self.exact(outcome) * self.weights).tolist(), reverse=True)) if self.ranks else ()
 
     @cached_property
     def _plain(self) -> list[Floats]:
@@ -177,9 +216,7 @@ class LeafLoss(ColumnLoss):
             for counts, leaves in zip(marginals, axis.leaves, strict=True):
                 share = leaves / axis.domain
                 extra = share * (1 - self.generalization) + self.suppression * (1 - share)
-                order = np.argsort(extra, kind="stable")
-                cost = np.cumsum((counts * extra)[order])
-                curves.append((np.append(0.0, np.cumsum(counts[order])), np.append(0.0, cost)))
+                curves.append(_cheapest(counts, extra))
             result.append(curves)
         return result
 
@@ -280,6 +317,75 @@ class EntropyLoss(ColumnLoss):
         return np.floor(values * _DIGITS) / _DIGITS
 
 
+class NormalizedEntropyLoss(EntropyLoss):
+    """`normalized-entropy`: the bits lost, as a share of all that a column could lose."""
+
+    @cached_property
+    def _whole(self) -> Floats:
+        whole = []
+        for axis, marginals in zip(self.records.axes, self.records.marginals, strict=True):
+            own = marginals[0][marginals[0] > 0]
+            whole.append(axis.bits - float((own * np.log2(own / self.n)).sum()))
+        return np.asarray(np.maximum(np.array(whole), 1 / _DIGITS))  # a column of one value loses nothing
+
+    def plain(self, place: int) -> Floats:
+        """Give the loss of each step when nothing is suppressed."""
+        return np.asarray(super().plain(place) / self._whole[place])
+
+    def exact(self, outcome: Outcome) -> Floats:
+        """Count what the suppressed records really cost."""
+        return np.asarray(super().exact(outcome) / self._whole)
+
+
+class EntropyBasedLoss(ColumnLoss):
+    """`entropy-based`: the logarithm of the combinations a record could stand for, as a share of the largest."""
+
+    @cached_property
+    def _parts(self) -> list[list[Floats]]:
+        """What a record with each value loses, by column and step; a suppressed one loses the column's part."""
+        return [[np.log(leaves) / self._log_all for leaves in axis.leaves] for axis in self.records.axes]
+
+    @cached_property
+    def _log_all(self) -> float:
+        return max(float(sum(np.log(axis.domain) for axis in self.records.axes)), 1 / _DIGITS)
+
+    @cached_property
+    def _sums(self) -> list[Floats]:
+        pairs = zip(self._parts, self.records.marginals, strict=True)
+        return [np.array([c @ p for p, c in zip(parts, counts, strict=True)]) for parts, counts in pairs]
+
+    def plain(self, place: int) -> Floats:
+        """Give the loss of each step when nothing is suppressed."""
+        return self.generalization * self._sums[place]
+
+    def column_floor(self, place: int, step: int, least: Ints) -> Floats:
+        """Add what the cheapest suppressed records cost."""
+        parts = self._parts[place][step]
+        extra = parts * (1 - self.generalization) + self.suppression * (self._column(place) - parts)
+        added = np.interp(least, *_cheapest(self.records.marginals[place][step], extra))
+        return np.asarray(self.plain(place)[step] + added)
+
+    def _column(self, place: int) -> float:
+        return float(np.log(self.records.axes[place].domain)) / self._log_all
+
+    def exact(self, outcome: Outcome) -> Floats:
+        """Count what the suppressed records really cost."""
+        values = np.empty(len(self.records.axes))
+        for place, counts in enumerate(outcome.suppressed_values()):
+            step = outcome.steps[place]
+            gone = float(counts @ self._parts[place][step])
+            hidden = gone + self.suppression * (outcome.suppressed * self._column(place) - gone)
+            values[place] = self.generalization * (self._sums[place][step] - gone) + hidden
+        return values
+
+
+def _cheapest(counts: Ints, extra: Floats) -> tuple[Floats, Floats]:
+    """Give what suppressing records adds at least: the cheapest first, as cumulated records and cumulated cost."""
+    order = np.argsort(extra, kind="stable")
+    cost = np.cumsum((counts * extra)[order])
+    return np.append(0.0, np.cumsum(counts[order])), np.append(0.0, cost)
+
+
 def _geometric(values: Sequence[Floats]) -> Floats:
     total = np.log1p(values[0])
     for value in values[1:]:
@@ -306,4 +412,5 @@ _AGGREGATES: dict[AggregateName, Callable[[Sequence[Floats]], Floats]] = {
     "mean": lambda values: _sum(values) / len(values),
     "sum": _sum,
     "max": _largest,
+    "rank": _largest,
 }

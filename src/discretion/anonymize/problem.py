@@ -80,7 +80,14 @@ class Problem:
         weights = np.array([settings.importance.get(name, 1.0) for name in self.columns], float)
         if not weights.max() > 0:
             raise PlanError("importance: at least one column must have a weight above 0")
-        made = make_loss(settings.loss, self.records, weights, settings.suppression_factor, settings.aggregate)
+        made = make_loss(
+            settings.loss,
+            self.records,
+            weights,
+            settings.suppression_factor,
+            settings.aggregate,
+            lambda: self.data.class_sizes(self.columns).astype(np.int64),
+        )
         made.allowed = self.allowed
         return made
 

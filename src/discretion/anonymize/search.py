@@ -88,7 +88,8 @@ def _found(explorer: Explorer, floor: Floats | None, proven: bool) -> Found:
     if proven:
         return Found(best, True, math.nan if best is None else best.score)
     bound = _partial_bound(explorer) if floor is None else _open_bound(explorer, floor)
-    return Found(best, best is not None and bound >= best.score, bound if best is None else min(bound, best.score))
+    reached = best is not None and (bound > best.score or (bound == best.score and not explorer.loss.ranks))
+    return Found(best, reached, bound if best is None else min(bound, best.score))
 
 
 def first_answer(explorer: Explorer, floor: Floats | None) -> None:

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from discretion.release.plan import Plan
 
 _SEARCHES = ("optimal-generalization", "mondrian", "local-recoding")
-_LOSSES = ("loss", "height", "precision-loss", "aecs", "discernibility", "entropy", "ambiguity")
+_LOSSES = (
+    "loss", "height", "precision-loss", "aecs", "discernibility", "discernibility-star", "entropy",
+    "normalized-entropy", "entropy-based", "ambiguity", "kl", "kl-arx",
+)  # fmt: skip
 _SHORTCUTS = {"k": "k-anonymity", "l": "distinct-l-diversity", "t": "t-closeness"}
 _SHOWN = 10
 _LIMITS = (0.01, 0.02, 0.05)

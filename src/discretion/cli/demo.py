@@ -52,7 +52,7 @@ steps:
   - top-code: {column: income, quantile: 0.995, replace: mean}
   - top-code: {column: savings, quantile: 0.995, replace: mean}
   - bottom-code: {column: savings, quantile: 0.005, replace: mean}
-  - rank-swap: {columns: [income, savings], percent: 8}
+  - shuffle: {columns: [income, savings], predictors: [region, sex, age, education, occupation]}
   - local-suppression: {models: [k-anonymity: {k: 5}, distinct-l-diversity: {l: 3, sensitive: savings}]}
   - reissue-weights: {by: [region]}
 
@@ -60,11 +60,12 @@ measures:
   - sample-uniqueness
   - distance-linkage: {columns: [income, savings]}
   - distance-linkage:    # somebody who knows nearly everything
-      {columns: [region, age, sex, marital_status, education, occupation, income, savings]}
+      {columns: [region, age, sex, marital_status, education, occupation, hours, income, savings]}
   - interval-risk: {columns: [income, savings], sd_share: 0.05}
   - weight-disclosure: {columns: [region]}
   - rare-values
   - row-order: {columns: [region, age]}
+  - column-dependence
   - il1s: {columns: [income, savings]}
   - mae: {columns: [income, savings], on: correlation}
   - precision
@@ -74,7 +75,9 @@ requirements:
   - distinct-l-diversity: {l: 3, sensitive: savings}
   - km-anonymity: {k: 5, m: 2, columns: diagnoses}
   - distance-linkage: {columns: [income, savings], at_most: 0.005}
-  - il1s: {columns: [income, savings], at_most: 20000}
+  - distance-linkage:    # the same, limited: about one in k
+      {columns: [region, age, sex, marital_status, education, occupation, hours, income, savings], at_most: 0.15}
+  - mae: {columns: [income, savings], on: correlation, at_most: 0.1}
 
 output: {folder: release, journal: private}
 """

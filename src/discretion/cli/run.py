@@ -49,6 +49,7 @@ def run_command(plan_file: str, as_json: bool, quiet: bool, **options: Any) -> N
     from discretion.release.order import order_words
     from discretion.release.plan import Plan
     from discretion.release.release import check_places
+    from discretion.release.report.summary import emptied
 
     plan = Plan.load(plan_file)
     if options["no_requirements"] and plan.requirements:
@@ -70,6 +71,11 @@ def run_command(plan_file: str, as_json: bool, quiet: bool, **options: Any) -> N
     public, private = release.write(folder, journal, overwrite=options["force"])
     report(release, as_json, {"folder": str(public), "journal": str(private)})
     say(order_words(release.plan.order, release.data), quiet)
+    if gone := emptied(release):
+        say(
+            f"nothing is left of {', '.join(gone)}: each has one value for all; others may keep more without them",
+            quiet,
+        )
     lacking = f" without {' and '.join(release.without)}" if release.without else ""
     say(f"published{lacking} in {public} (report: {public / 'report.html'}); private journal in {private}", quiet)
 

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from discretion.data.dataset import Dataset
 from discretion.data.patterns import has_sets, pattern_of, spread_sample
 from discretion.data.schema import Role, Type
-from discretion.data.words import is_whole_name, role_in_name, says_number
+from discretion.data.words import (
+    is_whole_name,
+    parts_of,
+    role_in_name,
+    says_age,
+    says_birth,
+    says_number,
+    says_postal_code,
+    says_sex,
+)
 
 if TYPE_CHECKING:
     import polars as pl
@@ -20,6 +30,13 @@ _NEARLY_ALL = 0.95
 _MANY_ROWS = 1000
 _FEW_VALUES = 20
 _MOST_LEVELS = 6
+_AGES = [[*range(0, 95, 5), "inf"], [*range(0, 100, 10), "inf"], [0, 20, 40, 60, 80, "inf"], [0, 20, 60, "inf"]]
+"""Bands of 5, 10 and 20 years, then the young, the grown-up and the old; the oldest are never told apart."""
+_RARE = (0.02, 0.1)
+"""Categories with a smaller share of the records are put together, level by level."""
+_LISTED = 300
+_SHORT_LABEL = 4
+_OTHER = "other"
 
 
 @dataclass(frozen=True)
@@ -33,11 +50,19 @@ class Proposal:
     distinct: int
     missing: int
     confidence: Confidence
+    rows: int
+    said: str
+    """the column's name, or its label in a file of SPSS or Stata where only that says something"""
 
     @property
     def roles(self) -> tuple[Role, ...]:
         """The roles to write into a plan; where somebody lives is also known to an intruder."""
         return ("quasi", "geography") if self.role == "geography" else (self.role,)
+
+    @property
+    def names_records(self) -> bool:
+        """Whether so many of its numbers differ that one of them would be enough to find a record."""
+        return self.type == "continuous" and self.distinct > 0.5 * (self.rows - self.missing)
 
 
 @dataclass(frozen=True)
@@ -54,6 +79,20 @@ class _Facts:
     """numbers without a fraction, also where they are stored with a decimal point"""
     labelled: bool
     """its values have names, as in files of SPSS and Stata"""
+    label: str = ""
+
+    @property
+    def named(self) -> tuple[Role, str] | None:
+        """The role that the name suggests, or else a short label, and the word it goes by."""
+        found = role_in_name(self.column)
+        if found is None and self.label and len(self.label.split()) <= _SHORT_LABEL:
+            found = role_in_name(self.label)
+            found = found if found and found[0] in ("quasi", "sensitive", "geography") else None
+        return found
+
+    @property
+    def said(self) -> str:
+        return self.label if role_in_name(self.column) is None and self.named is not None else self.column
 
     @property
     def present(self) -> int:
@@ -72,6 +111,13 @@ class _Facts:
     @property
     def nearly_all_differ(self) -> bool:
         return self.present >= 20 and self.share >= _NEARLY_ALL
+
+    @property
+    def same_length(self) -> bool:
+        """Whether all the whole numbers have the same number of digits."""
+        import polars as pl
+
+        return self.sample.drop_nulls().cast(pl.Int64).cast(pl.String).str.len_chars().n_unique() == 1
 
     @property
     def type(self) -> Type:
@@ -114,27 +160,94 @@ def propose(data: Any) -> list[Proposal]:
 def propose_hierarchy(data: Any, proposal: Proposal) -> dict[str, Any] | None:
     """Propose how a quasi-identifier may be generalized, as a plan writes it; None for sets.
 
-    Numbers of more than a few values get intervals whose width is a round number (some twenty of them, then twice as
-    wide at each level), dates months, years and decades, codes of digits of one length (postal codes) masking, and
-    categories one level, at which the value is hidden: what belongs together in a group only a person can tell.
+    Ages get bands of 5, 10 and 20 years, open from 90 (80) on; other numbers of more than a few values intervals whose
+    width is a round number (some twenty of them, then twice as wide at each level); dates months, quarters, years and
+    decades; codes (postal codes, diagnoses) masking from the right. Of categories the rare ones are put together, first
+    those of less than 2 % of the records, then of less than 10 %; at last the value is hidden. What belongs together by
+    its meaning only a person can tell.
     """
     dataset = Dataset.of(data)
     name = proposal.column
     if proposal.type == "set":
         return None
     if proposal.type == "date":
-        return {"dates": {"levels": ["month", "year", "decade"]}}
+        return {"dates": {"levels": ["month", "quarter", "year", "decade"]}}
     if dataset.is_numeric(name) and proposal.type in ("continuous", "ordinal") and proposal.distinct > 5:
         low, high = dataset.extremes(name)
+        if says_age(proposal.said) and low >= 0 and 25 < high <= 130:
+            return {"intervals": {"cuts": _AGES}}
         width = _round_width((high - low) / _FEW_VALUES, whole=_facts(dataset, dataset.frame, name).whole)
         levels = 2
         while width * 2 ** (levels - 1) < high - low and levels < _MOST_LEVELS:
             levels += 1
         return {"intervals": {"width": width, "levels": levels}}
     texts = [str(value) for value in dataset.codes(name).values if value is not None]
-    if len(texts) > _FEW_VALUES and all(text.isdigit() and len(text) == len(texts[0]) >= 4 for text in texts):
+    if _are_codes(texts):
         return {"masking": {}}
-    return {"groups": {"levels": []}}
+    return {"groups": {"levels": _rare_together(dataset, name)}}
+
+
+def propose_importance(proposals: Sequence[Proposal]) -> dict[str, float]:
+    """Propose what the detail of each quasi-identifier is worth to users, from 0.1 to 1; a search gives up least first.
+
+    Age, sex and place are what nearly every table is made by. A date of birth beside an age, and a further date beside
+    a first one, say little that is new; columns whose name says nothing weigh less than those known by their name.
+    """
+    quasi = [p for p in proposals if "quasi" in p.roles and p.type != "set"]
+    aged = any(says_age(p.said) for p in quasi)
+    worth: dict[str, float] = {}
+    dated = False
+    for p in quasi:
+        if says_age(p.said) or says_sex(p.said) or says_postal_code(p.said) or "geography" in p.roles:
+            worth[p.column] = 1.0
+        elif p.type == "date" and says_birth(p.said):
+            worth[p.column] = 0.1 if aged else 1.0
+        elif p.type == "date":
+            worth[p.column] = 0.1 if dated else 0.5
+            dated = True
+        else:
+            worth[p.column] = 0.5 if p.confidence == "high" else 0.2
+    return worth
+
+
+def _are_codes(texts: list[str]) -> bool:
+    """Tell codes whose first characters say more than the last: digits of one length, postal codes, diagnoses."""
+    import polars as pl
+
+    if len(texts) > _FEW_VALUES and all(text.isdigit() and len(text) == len(texts[0]) >= 4 for text in texts):
+        return True
+    if len({len(text) for text in texts}) > 1 and all(text.isdigit() for text in texts):
+        return False  # numbers: a leading zero may be lost
+    found = pattern_of(pl.Series(texts))
+    return found is not None and found[0].what in ("postal codes", "diagnosis codes (ICD)")
+
+
+def _rare_together(dataset: Dataset, name: str) -> list[dict[str, list[str]]]:
+    """Give the levels at which rare categories become one; a level must leave a category, and put some together.
+
+    Codes with labels (SPSS, Stata) become their labels with it: among the groups a code would say nothing.
+    """
+    from discretion.data.hierarchy import canonical
+
+    codes = dataset.codes(name)
+    counted = zip(codes.values, codes.counts_and_rows[0].tolist(), strict=True)
+    shares = {canonical(value): count / len(dataset) for value, count in counted if value is not None}
+    labels = {canonical(value): label for value, label in (dataset.schema[name].value_labels or {}).items()}
+    shown = {value: labels.get(value, value) for value in shares}
+    before = {value: value for value in shares}
+    levels: list[dict[str, list[str]]] = []
+    for limit in _RARE if len(shares) > 2 else ():
+        rare = {value for value, share in shares.items() if share < limit or shown[value] == _OTHER}
+        after = {value: _OTHER if value in rare else shown[value] for value in shares}
+        if not 1 < len(rare) < len(shares) or len(rare) > _LISTED or (levels and after == before):
+            continue
+        groups: dict[str, set[str]] = {}
+        for value in shares:
+            if before[value] != after[value]:
+                groups.setdefault(after[value], set()).add(before[value])
+        levels.append({label: sorted(members) for label, members in groups.items()})
+        before = after
+    return levels
 
 
 def _round_width(width: float, *, whole: bool) -> float:
@@ -170,19 +283,31 @@ def _facts(dataset: Dataset, sample: pl.DataFrame, name: str) -> _Facts:
     present = column.fill_nan(None).drop_nulls() if kind.is_float() else column.drop_nulls()
     whole = kind.is_integer() or bool(kind.is_float() and len(present) and (present == present.floor()).all())
     labelled = bool(dataset.schema[name].value_labels)
-    return _Facts(name, kind, len(column), present.n_unique(), missing, sample[name], whole, labelled)
+    return _Facts(
+        name, kind, len(column), present.n_unique(), missing, sample[name], whole, labelled, dataset.schema[name].label
+    )
 
 
 def _propose(facts: _Facts) -> Proposal:
     def give(role: Role, reason: str, confidence: Confidence, kind: Type | None = None) -> Proposal:
-        return Proposal(facts.column, role, kind or facts.type, reason, facts.distinct, facts.missing, confidence)
+        return Proposal(
+            facts.column,
+            role,
+            kind or facts.type,
+            reason,
+            facts.distinct,
+            facts.missing,
+            confidence,
+            facts.rows,
+            facts.said,
+        )
 
     if facts.present == 0:
         return give("other", "all values are missing", "low")
     found = _identifier(facts)
     if found is not None:
         return give("identifier", found[0], found[1], "nominal")
-    named = role_in_name(facts.column)
+    named = facts.named
     texts = facts.sample.cast(str) if facts.is_text else None
     if texts is not None and (shape := pattern_of(texts)) is not None:
         pattern, share = shape
@@ -202,9 +327,10 @@ def _identifier(facts: _Facts) -> tuple[str, Confidence] | None:
     if texts is not None and (shape := pattern_of(texts)) is not None:
         pattern, share = shape
         return (f"{share:.0%} of the values look like {pattern.what}", "high") if pattern.direct else None
-    named = role_in_name(facts.column)
+    named = facts.named
     numbers = facts.whole and not facts.labelled
-    if named is not None and named[0] == "identifier" and (facts.is_text or numbers):
+    few = facts.distinct <= _FEW_VALUES and named is not None and named[1] not in parts_of(facts.column)
+    if named is not None and named[0] == "identifier" and (facts.is_text or numbers) and not few:
         enough = 20 if facts.is_text else 1000
         many = facts.share > 0.5 or (is_whole_name(facts.column, named[1]) and facts.distinct > enough)
         said = f"the name says so ({named[1]!r})"
@@ -229,7 +355,8 @@ def _names_rows(facts: _Facts) -> bool:
 
 
 def _by_name(facts: _Facts, role: Role, word: str) -> Proposal:
-    reason, confidence, kind = f"the name says so ({word!r})", "high", facts.type
+    what = "name" if facts.said == facts.column else "label"
+    reason, confidence, kind = f"the {what} says so ({word!r})", "high", facts.type
     if role == "weight" and not facts.kind.is_numeric():
         role, reason, confidence = "other", f"the name says weight ({word!r}), but the values are not numbers", "low"
     elif role == "household":
@@ -238,7 +365,9 @@ def _by_name(facts: _Facts, role: Role, word: str) -> Proposal:
         kind = "nominal"
     elif role in ("geography", "stratum"):
         kind = "continuous" if facts.kind.is_float() and not facts.whole else "nominal"
-    return Proposal(facts.column, role, kind, reason, facts.distinct, facts.missing, confidence)  # type: ignore[arg-type]
+    elif facts.whole and says_postal_code(facts.said) and facts.same_length:
+        kind = "nominal"
+    return Proposal(facts.column, role, kind, reason, facts.distinct, facts.missing, confidence, facts.rows, facts.said)  # type: ignore[arg-type]
 
 
 def _by_values(facts: _Facts, give: Any) -> Proposal:

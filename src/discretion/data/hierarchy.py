@@ -6,6 +6,8 @@ A `Hierarchy` is a recipe (a table, intervals, masking, dates). Bound to the val
 
 from __future__ import annotations
 
+import math
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -176,9 +178,12 @@ class Hierarchy(ABC):
         width: float | None = None,
         levels: int | None = None,
         origin: float = 0,
-        cuts: Sequence[Sequence[float]] | None = None,
+        cuts: Sequence[Sequence[float | str]] | None = None,
     ) -> Hierarchy:
-        """Build intervals: level 1 has the width, each further level doubles it, the last is `*`; or cuts per level."""
+        """Build intervals: level 1 has the width, each further level doubles it, the last is `*`; or cuts per level.
+
+        Cuts may begin with -inf and end with inf: the outermost intervals are open then, `< 20` and `>= 90`.
+        """
         return IntervalHierarchy(
             width=width,
             levels=levels,
@@ -206,7 +211,11 @@ class Hierarchy(ABC):
 
     @staticmethod
     def dates(*levels: str) -> Hierarchy:
-        """Coarsen dates: any of `month`, `quarter`, `year`, `decade`, from fine to coarse; the top is `*`."""
+        """Coarsen dates: any of `month`, `quarter`, `year`, `decade`, from fine to coarse; the top is `*`.
+
+        Values are dates, or texts such as 1987-08-03, 3.8.1987 (the day first) and 3/8/1987 (the day or the month
+        first, whichever all the values of the column fit; an error where they fit both).
+        """
         return DateHierarchy(levels=levels or ("month", "year", "decade"))
 
 
@@ -315,8 +324,10 @@ class IntervalHierarchy(Hierarchy):
         if self.width is not None and (not self.width > 0 or self.levels is None or self.levels < 1):
             raise PlanError("intervals: `width` must be positive and `levels` at least 1")
         for row in self.cuts or ():
-            if len(row) < 2 or not all(a < b for a, b in pairwise(row)):
-                raise PlanError("intervals: each level's `cuts` must be at least two ascending numbers")
+            if len(row) < 2 or not all(a < b for a, b in pairwise(row)) or not any(map(math.isfinite, row)):
+                raise PlanError(
+                    "intervals: each level's `cuts` must be at least two ascending numbers, one of them finite"
+                )
         self._check_cuts()
 
     def _check_cuts(self) -> None:
@@ -366,7 +377,8 @@ class IntervalHierarchy(Hierarchy):
     def to_plan(self) -> object:
         """Give `{intervals: {…}}`."""
         if self.cuts is not None:
-            return {"intervals": {"cuts": [list(row) for row in self.cuts]}}
+            rows = [[cut if math.isfinite(cut) else str(cut) for cut in row] for row in self.cuts]  # JSON has no inf
+            return {"intervals": {"cuts": rows}}
         return {"intervals": {"width": self.width, "levels": self.levels, "origin": self.origin}}
 
 
@@ -428,8 +440,8 @@ class DateHierarchy(Hierarchy):
             raise PlanError(f"dates: levels go from fine to coarse, in the order {', '.join(order)}")
 
     def bind(self, values: Sequence[Any], column: str = "") -> Levels:
-        """Label every date (or ISO text) at each level."""
-        days = {canonical(value): _as_date(value, column) for value in values}
+        """Label every date, or text that is one, at each level."""
+        days = _as_dates(values, column)
         leaves = tuple(sorted(days))
         table = [leaves]
         table += [tuple(_DATE_LABELS[level](days[leaf]) for leaf in leaves) for level in self.levels]
@@ -441,17 +453,54 @@ class DateHierarchy(Hierarchy):
         return {"dates": {"levels": list(self.levels)}}
 
 
-def _as_date(value: object, column: str) -> dt.date:
+_WRITTEN_DATE = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2(\d{4})(?:[ T].*)?")
+
+
+def _as_dates(values: Sequence[Any], column: str) -> dict[str, dt.date]:
+    """Read dates, as a calendar has them or as text of one of the usual layouts."""
     import datetime as dt
 
-    if isinstance(value, dt.datetime):
-        return value.date()
-    if isinstance(value, dt.date):
-        return value
-    try:
-        return dt.date.fromisoformat(str(value)[:10])
-    except ValueError:
-        raise DataError(f"column {column!r}: a dates hierarchy needs dates (YYYY-MM-DD)") from None
+    days: dict[str, dt.date] = {}
+    written: dict[str, re.Match[str]] = {}
+    wrong = 0
+    for value in values:
+        text = canonical(value)
+        if isinstance(value, dt.datetime):
+            days[text] = value.date()
+        elif isinstance(value, dt.date):
+            days[text] = value
+        elif (found := _WRITTEN_DATE.fullmatch(text.strip())) is not None:
+            written[text] = found
+        else:
+            try:
+                days[text] = dt.date.fromisoformat(text.strip()[:10])
+            except ValueError:
+                wrong += 1
+    month = _month_group(list(written.values()), column)
+    for text, found in written.items():
+        try:
+            days[text] = dt.date(int(found[4]), int(found[month]), int(found[4 - month]))
+        except ValueError:
+            wrong += 1
+    if wrong:
+        raise DataError(
+            f"column {column!r}: a dates hierarchy needs dates (2001-12-31, 31.12.2001 or 31/12/2001), and {wrong} of "
+            f"{len(values)} different values are none"
+        )
+    return days
+
+
+def _month_group(written: Sequence[re.Match[str]], column: str) -> int:
+    """Tell whether the month stands first (1) or second (3) in all dates of a column."""
+    if any(found[2] == "." for found in written) or not written:
+        return 3
+    first, second = (max(int(found[group]) for found in written) for group in (1, 3))
+    if first <= 12 and second <= 12:
+        raise DataError(
+            f"column {column!r}: the days and months of its dates cannot be told apart, because both are at most 12 in "
+            "every value; write the dates as YYYY-MM-DD"
+        )
+    return 3 if first > 12 else 1
 
 
 def _members(values: object) -> tuple[str, ...]:
@@ -512,7 +561,11 @@ def canonical(value: object) -> str:
 
 
 def interval_label(low: float, high: float, whole: bool) -> str:
-    """Name the interval from `low` (in) to `high` (out); whole numbers get closed bounds: [20, 24]."""
+    """Name the interval from `low` (in) to `high` (out); whole numbers get closed bounds: [20, 24]; open: >= 90."""
+    if math.isinf(high):
+        return f">= {low:.12g}"
+    if math.isinf(low):
+        return f"< {high:.12g}"
     if whole and float(low).is_integer() and float(high).is_integer():
         return f"[{int(low)}, {int(high) - 1}]"
     return f"[{low:.12g}, {high:.12g})"

@@ -1,4 +1,4 @@
-"""What cells look like: e-mail addresses, telephone numbers, IBANs, national numbers, postal codes, dates, links."""
+"""What cells look like: addresses, phone numbers, IBANs, national numbers, postal codes, dates, links, diagnoses."""
 
 from __future__ import annotations
 
@@ -58,6 +58,7 @@ PATTERNS: tuple[Pattern, ...] = (
         "quasi",
         "nominal",
     ),
+    Pattern("diagnosis codes (ICD)", r"^[A-TV-Z]\d[0-9AB]\.[0-9A-Z-]{1,4}[+*!]?$", "sensitive", "nominal"),
 )
 
 

@@ -123,7 +123,10 @@ def check_unique(source: str, names: Sequence[str]) -> None:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         listed = ", ".join(repr(name) for name in twice)
-        raise DataError(f"{source} has more than one column named {listed}; rename them, or give header=False")
+        raise DataError(
+            f"{source} has more than one column named {listed}; rename them in the file (or, where the "
+            "first row holds no names but values, give header=False)"
+        )
 
 
 def choose_columns(source: str, names: Sequence[str], columns: Sequence[str] | None) -> list[str]:

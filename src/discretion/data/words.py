@@ -24,6 +24,8 @@ _IDENTIFIERS = """
     patient patientid patientnumber paciente pacient paziente personid subjectid recordid caseid employeeid
     customerid userid memberid studentid respondentid participantid idnumber uuid guid
     respondent participant interviewee proband befragter encuestado entrevistado intervistato enquete
+    remark remarks comment comments freetext bemerkung bemerkungen anmerkung anmerkungen kommentar freitext
+    observaciones observacions comentario comentari commentaire remarque osservazioni observacoes
 """
 _ROLES: Mapping[Role, str] = {
     "weight": """
@@ -55,7 +57,7 @@ _ROLES: Mapping[Role, str] = {
         nationality nationalitat nacionalidad nacionalitat nazionalita nacionalidade staatsangehorigkeit nationalite
         citizenship nativecountry language idioma lingua sprache langue children hijos fills figli filhos kinder
         enfants householdsize date fecha data datum admission discharge ingreso alta military veteran height
-        bodyweight
+        bodyweight aufnahme entlassung grosse groesse korpergrosse koerpergroesse wohnort ort
     """,
     "sensitive": """
         income salary wage wages earnings pay pension wealth debt rent tax taxes expenditure turnover revenue profit
@@ -66,7 +68,7 @@ _ROLES: Mapping[Role, str] = {
         disability discapacidad disabilita invaliditat handicap bloodpressure cholesterol glucose bmi test result
         religion religio religione religiao konfession faith belief creencia party vote voto partido partit partito
         partei parti politics union sindicato sexualorientation orientation criminal conviction offence crime
-        score grade note nota
+        score grade note nota cost costs kosten coste cout costo custo charge charges
     """,
 }
 
@@ -98,6 +100,54 @@ def parts_of(name: str) -> list[str]:
     return [part for part in re.split(r"[^a-z]+", flat.lower()) if part]
 
 
+_AGES = frozenset(["age", "ages", "edad", "edat", "eta", "idade", "alter", "lebensalter"])
+_BIRTHS = ("birth", "born", "dob", "nacimiento", "naixement", "nascita", "nascimento", "geburt", "naissance")
+_LONG = 5
+"""Shorter words are not looked for at the end of longer ones: percentage is no age, capacity no city."""
+
+
+def says_age(column: str) -> bool:
+    """Tell whether a column name says age in years."""
+    return any(part in _AGES for part in parts_of(column))
+
+
+def says_birth(column: str) -> bool:
+    """Tell whether a column name says when somebody was born."""
+    return any(part.startswith(word) for part in parts_of(column) for word in _BIRTHS)
+
+
+def says_postal_code(column: str) -> bool:
+    """Tell whether a column name says postal code."""
+    parts = parts_of(column)
+    return bool({"".join(parts), *parts} & _POSTAL)
+
+
+def says_sex(column: str) -> bool:
+    """Tell whether a column name says sex or gender."""
+    return any(part in _SEXES for part in parts_of(column))
+
+
+_SEXES = frozenset(["sex", "sexo", "sexe", "sesso", "geschlecht", "gender", "genero", "genere", "geslacht"])
+_POSTAL = frozenset(
+    [
+        *[
+            "zip",
+            "zipcode",
+            "postcode",
+            "postalcode",
+            "postal",
+            "codigopostal",
+            "cp",
+            "codipostal",
+            "cap",
+            "cep",
+            "plz",
+        ],
+        *["codigodepostal", "postleitzahl", "codepostal"],
+    ]
+)
+
+
 def role_in_name(column: str) -> tuple[Role, str] | None:
     """Give the role a column name suggests and the word it goes by; joined words count before single ones."""
     found = _role(parts_of(column))
@@ -114,11 +164,22 @@ def _role(parts: list[str]) -> tuple[Role, str] | None:
             return table[word], word
     found = [(table[part], part) for part in parts if part in table]
     if not found:
-        return None
+        return _compound(parts)
     tail = set(parts) & _OFTEN
     if tail and (household := [hit for hit in found if hit[0] in ("household", "stratum")]):
         return household[0]
     return found[0] if len({role for role, _ in found}) == 1 else _mixed(found)
+
+
+def _compound(parts: list[str]) -> tuple[Role, str] | None:
+    """Find a word at the end of a longer one, as German writes them: `Patientenname`, `Hauptdiagnose`."""
+    table = _table()
+    for part in reversed(parts):
+        for end in [part[start:] for start in range(1, len(part) - _LONG + 1)] + ["name"] * part.endswith("name"):
+            role = table.get(end)
+            if role in ("identifier", "quasi", "sensitive", "geography"):  # overweight is no weight of a survey
+                return role, end
+    return None
 
 
 def _mixed(found: list[tuple[Role, str]]) -> tuple[Role, str]:

@@ -77,7 +77,7 @@ class Tree(NamedTuple):
 
 def build_tree(points: Floats, kinds: Ints, scale: Floats) -> Tree:
     """Merge equal points and order them; the tree can be searched with any scale, bounds and missing costs."""
-    merged = distinct_rows(_fill(points))
+    merged = distinct_rows(fill(points))
     distinct = points[merged.first_row]
     depth = max(0, int(np.ceil(np.log2(max(len(distinct), 1) / _LEAF))))
     order, boxes = _build(distinct, kinds, scale, depth)
@@ -94,9 +94,9 @@ def nearest_mixed(
     distance infinity, size 0 and `lowest` −1. The distance is the sum of the columns' terms.
     """
     once = terms.scale.shape[0] == 1 and terms.low.shape[0] == 0
-    classes = distinct_rows(_fill(queries)) if once else None
+    classes = distinct_rows(fill(queries)) if once else None
     asked = np.ascontiguousarray(queries if classes is None else queries[classes.first_row])
-    bits = _bits(terms.alike)
+    bits = bits_of(terms.alike)
     distance, size = np.empty(len(asked)), np.empty(len(asked), np.int64)
     lowest = np.empty(len(asked), np.int64)
     known = (_visits(asked, tree), asked, tree.points, tree.counts, tree.rows, *tree.boxes, *terms.arrays(), bits)
@@ -110,12 +110,12 @@ def nearest_mixed(
         distance, size, lowest = distance[classes.ids], size[classes.ids], lowest[classes.ids]
     has_own = np.zeros(len(queries), np.bool_)
     if own is not None:
-        cost = _costs(queries, own, terms)
+        cost = pair_costs(queries, own, terms)
         has_own = (cost < np.inf) & (cost <= distance * (1 + TIE))
     return Nearest(distance, size, has_own, lowest)
 
 
-def _fill(x: Floats) -> Floats:
+def fill(x: Floats) -> Floats:
     """Give missing values a number that no value has, so that equal rows are found."""
     empty = np.isnan(x)
     return np.where(empty, -np.finfo(np.float64).max, x) if empty.any() else x
@@ -131,7 +131,7 @@ def _visits(queries: Floats, tree: Tree) -> Ints:
     return np.argsort(cells, kind="stable")
 
 
-def _bits(alike: Ints) -> Keys:
+def bits_of(alike: Ints) -> Keys:
     """Give for each category of a query the set of those that agree, as bits of their numbers modulo 64."""
     found = np.zeros(alike.shape[0], np.uint64)
     for level in range(alike.shape[1]):
@@ -149,7 +149,7 @@ def _build(points: Floats, kinds: Ints, scale: Floats, depth: int) -> tuple[Ints
         np.full((nodes, d), -np.inf), np.zeros((nodes, d), np.uint64), np.zeros((nodes, d), np.bool_),
     )  # fmt: skip
     boxes.stop[0] = n
-    ranks = np.column_stack([np.unique(_fill(x), return_inverse=True)[1].ravel() for x in points.T])
+    ranks = np.column_stack([np.unique(fill(x), return_inverse=True)[1].ravel() for x in points.T])
     order = np.arange(n)
     for level in range(depth + 1):
         here = np.arange(2**level - 1, 2 ** (level + 1) - 1)
@@ -206,7 +206,7 @@ def _cuts(keys: Ints, node: Ints, start: Ints, stop: Ints) -> Ints:
     return np.where((np.abs(best - middle) < room) & (best > start) & (best < stop), best, middle)
 
 
-def _costs(queries: Floats, points: Floats, terms: Terms) -> Floats:
+def pair_costs(queries: Floats, points: Floats, terms: Terms) -> Floats:
     """Give the distance of each query to the point of the same row, as `pair_cost` adds it up."""
     total = np.zeros(len(queries))
     for j, kind in enumerate(terms.kinds):

@@ -9,11 +9,17 @@ import numpy as np
 from discretion.kernels.arrays import Bools, Ints, Ints32, Keys
 from discretion.kernels.jit import helper, kernel
 from discretion.kernels.table_elimination_field import PRIME, inverse, minus, plus, times
-from discretion.kernels.table_elimination_ratios import EMPTY, exchange, new_ratios
+from discretion.kernels.table_elimination_ratios import EMPTY, exchange, new_ratios, shares_ratio
 from discretion.kernels.table_elimination_work import PIVOTS, USED, Work, clear, reduce, settle, spread, tally
 
 STEP = 256
 """Candidates between two reports of progress."""
+
+_LARGE = 4000
+"""Rows from which on pivots are made anew now and then."""
+
+_SHARE = 2
+"""They are when the rows without pivot are fewer by this part than the last time."""
 
 _ENTRY_WEIGHT = 4
 """What a pivot that depends on a row counts, beside a target that does, when pivot rows are chosen."""
@@ -48,11 +54,15 @@ def publishable(
     vectors = work.u.shape[1]
     accepted = np.zeros(len(order), np.bool_)
     done, step = 0, STEP if hopeful is None else STEP // 2
+    renew = n_rows // _SHARE if n_rows >= _LARGE else n_rows + 1
     while done < len(order) and (hopeful is None or hopeful(done, accepted)):
         stop = min(done + step, len(order))
         if len(work.entry_row) - work.counts[USED] < n_rows:
             work = _grown(work)
         done = int(_offer_all(work, order, done, stop, accepted, vectors))
+        if work.counts[PIVOTS] >= renew:
+            work = _renewed(work, order[:done][accepted[:done]])
+            renew = int(work.counts[PIVOTS]) + (n_rows - int(work.counts[PIVOTS])) // _SHARE + 1
         if progress is not None:
             progress(done, len(order))
     return accepted
@@ -91,7 +101,7 @@ def _singles_inside(targets: Columns, primary: Bools, single: Bools) -> Columns:
 
 def _new_work(columns: Columns, n_rows: int, targets: Columns, primary: Bools, single: Bools) -> Work:
     t = len(primary)
-    vectors = 2 if single.any() else 1
+    vectors = 2
     target_start, row_targets = transposed(targets, n_rows)
     inside_start, inside = _singles_inside(targets, primary, single)
     room = 4 * len(columns[1]) + 2 * n_rows
@@ -151,6 +161,36 @@ def _grown(work: Work) -> Work:
     return work._replace(**larger)
 
 
+def _renewed(work: Work, columns: Ints) -> Work:
+    """Give the same span by other pivots: those of short columns first, which leave little of the long ones.
+
+    Totals come first in most orders, and their pivots have entries in nearly all rows. What lies in the span, and the
+    random vectors with it, does not depend on the pivots.
+    """
+    by_length = columns[np.argsort(np.diff(work.column_start)[columns], kind="stable")]
+    while not _pivots_of(work, by_length):
+        work = _grown(work)
+    return work
+
+
+@kernel
+def _pivots_of(w: Work, columns: Ints) -> bool:
+    """Make pivots of columns in the order given, instead of those there are; tell whether there was room."""
+    w.pivot_of[:] = -1
+    w.row_head[:] = -1
+    w.row_entries[:] = 0
+    w.counts[PIVOTS], w.counts[USED] = 0, 0
+    for i in range(len(columns)):
+        if len(w.entry_row) - w.counts[USED] < len(w.u):
+            return False
+        listed = reduce(w, w.column_rows, w.column_start[columns[i]], w.column_start[columns[i] + 1])
+        row = _best_row(w, listed)
+        if row >= 0:
+            _add_pivot(w, row, inverse(w.value[row]), listed)
+        clear(w, listed)
+    return True
+
+
 @kernel
 def _begin(w: Work, target_start: Ints, target_rows: Ints32, vectors: int) -> None:
     """Compute the products of the targets with the random vectors, and their ratios."""
@@ -180,19 +220,18 @@ def _offer_all(w: Work, order: Ints, start: int, stop: int, accepted: Bools, vec
 @helper
 def _offer(w: Work, column: int, vectors: int) -> bool:
     start, stop = w.column_start[column], w.column_start[column + 1]
-    product = 0
+    first, second = 0, 0
     for i in range(start, stop):
-        product = plus(product, w.u[w.column_rows[i], 0])
-    if product == 0:
+        first, second = plus(first, w.u[w.column_rows[i], 0]), plus(second, w.u[w.column_rows[i], 1])
+    if first == 0 and second == 0:
         return True
+    if shares_ratio(w, first, second):
+        return False
     listed = reduce(w, w.column_rows, start, stop)
     row = _best_row(w, listed)
     scale = inverse(w.value[row])
-    for v in range(vectors):
-        product = 0
-        for i in range(start, stop):
-            product = plus(product, w.u[w.column_rows[i], v])
-        w.du[row, v] = minus(0, times(product, scale))
+    w.du[row, 0] = minus(0, times(first, scale))
+    w.du[row, 1] = minus(0, times(second, scale))
     moved = spread(w, row, vectors)
     hit = tally(w, moved, vectors)
     allowed = _none_computable(w, hit, vectors)

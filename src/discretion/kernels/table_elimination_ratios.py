@@ -8,7 +8,7 @@ single (known to somebody), how many primary (to be protected), and the kin of t
 from __future__ import annotations
 
 from discretion.kernels.jit import helper
-from discretion.kernels.table_elimination_field import PRIME, invert_all, plus, times
+from discretion.kernels.table_elimination_field import PRIME, inverse, invert_all, plus, times
 from discretion.kernels.table_elimination_work import SLOTS, Work
 
 EMPTY = -1
@@ -40,6 +40,15 @@ def _count(w: Work, key: int, target: int, kin: int, step: int) -> bool:
     counts[2] += step * kin
     clash: bool = counts[0] * counts[1] > counts[2]
     return clash
+
+
+@helper
+def shares_ratio(w: Work, first: int, second: int) -> bool:
+    """Tell whether a primary target has the ratio of two products: what has them, once published, gives it away."""
+    key = times(first, inverse(second)) if second != 0 else _ENDLESS
+    place = _slot(w, key)
+    found: bool = w.slot_key[place] == key and w.slot_counts[place, 1] > 0
+    return found
 
 
 @helper

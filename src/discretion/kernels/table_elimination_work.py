@@ -108,6 +108,9 @@ def reduce(w: Work, rows: Ints32, start: int, stop: int) -> int:
             first, last = min(first, k), max(last, k)
     word = first // _BITS
     while word <= last // _BITS:
+        if w.bits[word] == 0:
+            word += 1
+            continue
         for bit in range(_BITS):
             if (w.bits[word] >> bit) & 1 == 0:
                 continue
@@ -152,10 +155,19 @@ def spread(w: Work, row: int, vectors: int) -> int:
         if w.bits[word] == 0:
             continue
         for bit in range(_BITS - 1, -1, -1):
-            if (w.bits[word] >> bit) & 1 == 1:
+            if (w.bits[word] >> bit) & 1 == 1 and _changes(w, w.pivot_row[word * _BITS + bit], vectors):
                 n = _pass_on(w, w.pivot_row[word * _BITS + bit], vectors, n)
         w.bits[word] = 0
     return n
+
+
+@helper
+def _changes(w: Work, row: int, vectors: int) -> bool:
+    """Tell whether u changes in a row: in most rows that were reached the changes cancel out."""
+    changed = False
+    for v in range(vectors):
+        changed = changed or w.du[row, v] != 0
+    return changed
 
 
 @helper
@@ -182,6 +194,8 @@ def tally(w: Work, moved: int, vectors: int) -> int:
     n = 0
     for i in range(moved):
         row = w.moved[i]
+        if not _changes(w, row, vectors):
+            continue
         for j in range(w.target_start[row], w.target_start[row + 1]):
             target = w.targets[j]
             for v in range(vectors):

@@ -48,19 +48,26 @@ class Figures:
     asked: tuple[tuple[Value, ...], ...] | None = None
     """records with a value that were asked about"""
 
-    def to_text(self) -> str:
-        """Write for the ledger."""
-        content = {
+    def to_json(self) -> dict[str, Any]:
+        """Give plain data for the ledger."""
+        return {
             "keys": self.keys, "values": self.values, "low": self.low, "high": self.high,
             "confidence": self.confidence, "notes": self.notes, "price": self.price,
             **({} if self.covered is None else {"covered": self.covered, "asked": self.asked}),
         }  # fmt: skip
-        return json.dumps(content, ensure_ascii=False, allow_nan=False)
+
+    def to_text(self) -> str:
+        """Write for the ledger."""
+        return json.dumps(self.to_json(), ensure_ascii=False, allow_nan=False)
 
     @classmethod
     def from_text(cls, text: str) -> Figures:
         """Read from the ledger."""
-        found = json.loads(text)
+        return cls.from_json(json.loads(text))
+
+    @classmethod
+    def from_json(cls, found: dict[str, Any]) -> Figures:
+        """Read what `to_json` gave."""
         names = ("low", "high", "covered", "asked")
         low, high, *reach = (None if found.get(name) is None else _rows(found[name]) for name in names)
         keys, notes = tuple(map(tuple, found["keys"])), tuple(found["notes"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
 from pydantic import Field, model_validator
 
 from discretion.errors import QueryRefused
@@ -22,6 +23,9 @@ FEWEST_VALUES = 12
 _STEPS = 2**16
 _MOST_STEPS = 2**32
 _MOST_CODE = 2**52
+_MOST_DECIMALS = 6
+_MOST_UNITS = 2**44
+"""beyond these a float has no digit left to tell a number of few decimals from any other"""
 
 
 class ColumnSpec(Declared):
@@ -41,8 +45,9 @@ class ColumnSpec(Declared):
     bounds: tuple[float, float] | None = None
     """smallest and largest value of a number; differential privacy moves values outside to the nearer bound"""
     whole: bool | None = None
-    """whether a number is a whole one; none: looked up in the data. True sums of whole numbers are told by base groups
-    only; `false` confirms that whole values in the data are an accident, and single units tell nothing"""
+    """whether a number is a whole one; none: looked up in the data. True sums of whole numbers, and of numbers of at
+    most six decimals, are told by base groups only; `false` confirms that the values could be any number, and single
+    units (or cents) tell nothing"""
     resolution: float | None = Field(None, gt=0)
     """unit of fixed-point sums; default: 1 for integers, else the power of two that gives 65,536 steps or more"""
     grid: int = Field(256, ge=2, le=65_536)
@@ -108,6 +113,20 @@ class ColumnSpec(Declared):
         if self.type == "number":
             return self.whole is not False and bool((values == values.floor()).all())
         return self.type == "integer"
+
+    def has_few_decimals(self, values: pl.Series) -> bool:
+        """Say whether values are whole numbers of a smaller unit, such as cents: at most six decimals.
+
+        Sums of such values are exact, and tell remainders as sums of whole numbers do.
+        """
+        if self.type != "number" or self.whole is False:
+            return self.type == "integer"
+        found = values.drop_nulls().to_numpy()
+        for units in (found * 10.0**decimals for decimals in range(_MOST_DECIMALS + 1)):
+            near = np.abs(units - np.rint(units)) <= 4 * np.finfo(np.float64).eps * np.abs(units)
+            if bool(np.all(near & (np.abs(units) < _MOST_UNITS))):
+                return True
+        return self.is_whole(values)
 
     def has_few_values(self, values: pl.Series) -> bool:
         """Say whether a column has so few different values that sums tell single ones: yes or no, fewer than 12.

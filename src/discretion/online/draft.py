@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from discretion.data.dataset import Dataset
@@ -21,8 +22,12 @@ _HEAD = """\
 title: Statistical database
 tables:
 """
+_PERSON = """\
+    # person: COLUMN                # whom a row is about, when somebody can have several rows (see rows_per_person)"""
+_SEVERAL = """\
+    person: {}  # its values repeat, so somebody has several rows; delete both lines only if a row is a person
+    rows_per_person: 1              # rows of a person that private answers use, the first ones; more need more noise"""
 _TABLE = """\
-    # person: COLUMN                # whom a row is about, when somebody can have several rows (see rows_per_person)
     epsilon: 1.0                    # budget of all users together, for ever
     delta: 1.0e-06
     columns:"""
@@ -53,15 +58,24 @@ def draft(data: Dataset, source: str) -> str:
     >>> [line.strip().partition("  #")[0] for line in draft(dc.datasets.students(), "students.csv").splitlines()[13:15]]
     ['name: {role: hidden, type: category}', 'sex: {role: sensitive, type: category}']
     """
-    lines = [f"  {_quoted(_name(source))}:", f"    source: {_quoted(source)}", _TABLE]
+    proposals = propose(data)
+    lines = [f"  {_quoted(_name(source))}:", f"    source: {_quoted(source)}", _person(data, proposals), _TABLE]
     seen: set[str] = set()
-    for proposal in propose(data):
+    for proposal in proposals:
         if not _usable(proposal.column) or proposal.column.casefold() in seen:
             lines.append(f"      # left out, rename it in the data first: {proposal.column!a}")
             continue
         seen.add(proposal.column.casefold())
         lines.append("      " + _column(proposal, type_of(data, proposal.column)))
     return _HEAD + "\n".join(lines) + "\n" + _TAIL
+
+
+def _person(data: Dataset, proposals: Sequence[Proposal]) -> str:
+    """Say whom rows are about: an identifier that repeats names people with several rows."""
+    named = [p.column for p in proposals if p.role == "identifier" and _usable(p.column)]
+    different = {column: data.frame[column].n_unique() for column in named}
+    repeated = [c for c in named if different[c] < len(data.frame) and not data.frame[c].null_count()]
+    return _SEVERAL.format(_quoted(max(repeated, key=different.__getitem__))) if repeated else _PERSON
 
 
 def _column(proposal: Proposal, kind: str) -> str:

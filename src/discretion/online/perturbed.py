@@ -146,10 +146,11 @@ class Perturbation:
         Ten zeros are moved too: their sum would tell all ten. Sums of whole numbers (`whole`) move by up to `deviation`
         at least, as counts do: less than one half would be rounded away by whoever knows that they are whole.
         """
-        largest = -np.sort(-np.abs(values))[: len(_TOP)]
-        scale = max(float(largest @ np.array(_TOP[: len(largest)])), typical)
+        largest = (-np.sort(-np.abs(values))[: len(_TOP)]).tolist()
+        scale = max(math.fsum(weight * size for weight, size in zip(_TOP, largest, strict=False)), typical)
         reach = scale * self.policy.magnitude_percent / 100
-        place = 2 * self.keys.draw(members, rows, purpose) - 1
+        # another scale has another draw: two changes in a known ratio would give both away
+        place = 2 * self.keys.draw(members, rows, f"{purpose} {scale!r}") - 1
         return math.fsum(values.tolist()) + place * (max(reach, float(self.policy.deviation)) if whole else reach)
 
     def rounded(self, value: float) -> float:
@@ -162,14 +163,18 @@ class Perturbation:
 
 @dataclass
 class Measured:
-    """The values of a table's columns, read once for all questions until the table grows."""
+    """The values of a table's columns, read once for all questions until the table grows.
+
+    The typical size of a value is the mean size rounded up to a power of two: it stays while the table grows a little,
+    so that the same rows keep their change.
+    """
 
     backend: Backend
     table: TableSpec
     _found: dict[str, tuple[int, bool, NDArray[np.float64], float]] = field(default_factory=dict, repr=False)
 
     def of(self, column: str) -> tuple[NDArray[np.float64], float]:
-        """Give the values, missing as NaN, and the mean of their sizes; refuse columns of few different values."""
+        """Give the values, missing as NaN, and a typical size; refuse columns of few different values."""
         rows = self.backend.rows(self.table.name)
         if column not in self._found or self._found[column][0] != rows:
             self._found[column] = (rows, *self._read(column))
@@ -185,7 +190,8 @@ class Measured:
         few = spec.role == "sensitive" and spec.has_few_values(values)
         numbers = values.cast(pl.Float64).to_numpy() if spec.is_numeric else np.zeros(0)
         sizes = np.abs(numbers[~np.isnan(numbers)])
-        return few, numbers, float(sizes.mean()) if len(sizes) else 0.0
+        mean = float(sizes.mean()) if len(sizes) else 0.0
+        return few, numbers, 2.0 ** math.ceil(math.log2(mean)) if mean else 0.0
 
 
 def perturb(

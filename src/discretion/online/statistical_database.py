@@ -39,11 +39,12 @@ class StatisticalDatabase:
     (`perturbed`). What is told is in the ledger before it is told, so that a crash loses neither a charge nor the
     history. The same question asked again gets the same answer at no cost.
 
-    True sums of whole and of bounded numbers are told by base groups: fixed, disjoint groups of at least ten people,
-    made from public columns; each figure comes with the number and the share of the records it is over, and beyond the
-    sum of their group nothing about anybody is told. True sums of other numbers are told under the audit of all earlier
-    answers, which determines nobody and promises no more. Yes or no, columns of fewer than 12 values or with more than
-    .3 of their values at a bound have no true sums: that a column is refused tells this much about it.
+    True sums of whole numbers (or of few decimals) and of bounded ones are told by base groups: fixed, disjoint groups
+    of at least ten people, made from public columns; each figure comes with the number and the share of the records it
+    is over, and beyond the sum of their group nothing about anybody is told. True sums of other numbers are told under
+    the audit of all earlier answers, which determines nobody and promises no more. Yes or no, columns of fewer than 12
+    values or with more than .3 of their values at a bound have no true sums: that a column is refused tells this much
+    about it.
 
     Does not protect against: what the mean of a group says about its members, a group that lies entirely at a bound,
     values under the audit that are nearly known anyway, many perturbed answers together, users who share one budget
@@ -116,16 +117,19 @@ class StatisticalDatabase:
         limits = Limits(server.query_seconds, server.memory, server.threads, server.max_groups)
         self._turns = Turns()
         self.ledger: Ledger = open_ledger(_ledger_place(self.spec.ledger), clock=clock)
+        opened: list[Any] = [self.ledger]
         try:
             self._backend = open_backend(self.spec.tables.values(), frames, limits)
-            check_people(self.spec, self._backend)
+            opened.append(self._backend)
+            check_people(self.spec, self._backend, self.ledger)
             secret, lasting = read_secret(self.spec), secret_place(self.spec) is not None
             self._desks = {
                 name: TableDesk(self.spec, name, self._backend, self.ledger, secret, lasting=lasting)
                 for name in self.spec.tables
             }
         except BaseException:
-            self.ledger.close()
+            for one in opened:
+                one.close()
             raise
 
     def __enter__(self) -> StatisticalDatabase:
@@ -178,7 +182,6 @@ class StatisticalDatabase:
         with self._turns.take((name, query.table, query.digest())), desk.growth.reading():
             desk.watch(mode)
             told = mode.ask(query, name, Wish(epsilon, error, records))
-            desk.watch(mode)
         values, low, high, covered, share = told.figures.frames(query, desk.table)
         return Answer(
             values, mode.name, low, high, told.figures.confidence, told.cost, mode.remaining(name),
@@ -233,8 +236,6 @@ class StatisticalDatabase:
 
     def close(self) -> None:
         """Let go of data and ledger."""
-        for desk in self._desks.values():
-            desk.close()
         self._backend.close()
         self.ledger.close()
 

@@ -1,4 +1,4 @@
-"""Models about the whole table rather than single classes: average risk, population uniqueness (M9)."""
+"""Models about the whole table rather than single classes: average risk, uniqueness in sample and population (M9)."""
 
 from __future__ import annotations
 
@@ -66,6 +66,62 @@ class AverageRisk(ClassModel, kind="average-risk"):
         enough = np.flatnonzero(classes <= self.risk * records * (1 + TOLERANCE))
         result = gone.copy()
         result[order[: enough[0]]] = True
+        return result
+
+
+class SampleUniquenessBound(ClassModel, kind="sample-uniqueness-bound"):
+    """Only a small share of the records is alone with its quasi-identifiers in the file.
+
+    Guarantees that an intruder who knows that somebody is in the file is alone with at most this share of the records.
+    Does not protect those few, nor anybody in a class of two: ask for k-anonymity where that matters. Where it does not
+    hold, the failing classes are as many of those of one record as must go for the rest to satisfy it. Time linear.
+
+    References
+    ----------
+    Skinner & Elliot (2002), JRSS B 64(4); catalogue M9, R10.
+
+    Examples
+    --------
+    >>> import polars as pl, discretion as dc
+    >>> dc.SampleUniquenessBound(share=0.1, columns=["age"])(pl.DataFrame({"age": [20, 20, 21, 22]})).value
+    0.5
+    """
+
+    share: float = confidential(ge=0, le=1)
+    """largest allowed share of records that are unique in the file"""
+
+    attacker: ClassVar[str] = "somebody who knows the quasi-identifiers of a person and that the person is in the file"
+    monotone: ClassVar[bool] = False  # how many may stand depends on all others
+    monotone_without_suppression: ClassVar[bool] = True  # merging classes makes no record unique
+
+    @property
+    def required(self) -> float:
+        """The largest allowed share."""
+        return self.share
+
+    @property
+    def smallest_class(self) -> int:
+        """Where nobody may be unique, a class has two records."""
+        return 2 if self.share == 0 else 1
+
+    def reached(self, table: ClassTable) -> float:
+        """Give the share of unique records."""
+        return float((table.sizes == 1).sum() / table.sizes.sum())
+
+    def failing(self, table: ClassTable) -> Bools:
+        """Give the unique records that must go, the first ones of the table."""
+        return self.suppress(table, np.zeros(len(table), dtype=np.bool_))
+
+    def suppress(self, table: ClassTable, gone: Bools) -> Bools:
+        """Drop as many unique records as are needed: (u − d) / (n − d) is at most the share."""
+        alone = np.flatnonzero((table.sizes == 1) & ~gone)
+        records = int(table.sizes[~gone].sum())
+        excess = len(alone) - self.share * records
+        if excess <= TOLERANCE * max(records, 1):
+            return gone.copy()
+        needed = len(alone) if self.share == 1 else int(np.ceil(excess / (1 - self.share) - 1e-9))
+        result = gone.copy()
+        result[alone[:needed]] = True
         return result
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +13,10 @@ from pydantic import Field
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError, PlanError
+from discretion.learning.associations import as_lists
 from discretion.model import FailingClass, PrivacyModel, Verdict
 from discretion.part import Columns, confidential
 from discretion.privacy.class_table import SHOWN, Bools, Ints
-
-if TYPE_CHECKING:
-    import polars as pl
 
 _CHUNK = 1 << 23
 """Combinations that are counted at once; those that begin with different items are counted apart."""
@@ -122,10 +120,7 @@ def item_sets(data: Dataset, column: str) -> ItemSets:
     """Read a column of lists, or of text with items between bars; items are numbered in order of their text."""
     import polars as pl
 
-    series = data.frame[column]
-    if isinstance(series.dtype, pl.Array):
-        series = series.arr.to_list()
-    lists = _split(series) if not isinstance(series.dtype, pl.List) else series.cast(pl.List(pl.String))
+    lists = as_lists(data.frame[column])
     table = pl.DataFrame({"record": np.arange(len(lists)), "item": lists}).explode("item").drop_nulls("item")
     table = table.filter(pl.col("item") != "").unique()
     if not len(table):
@@ -135,12 +130,6 @@ def item_sets(data: Dataset, column: str) -> ItemSets:
     found = table.join(numbered, on="item", how="left").sort("record", "number")
     starts = np.searchsorted(found["record"].to_numpy(), np.arange(len(lists) + 1))
     return ItemSets(starts.astype(np.int64), found["number"].to_numpy().astype(np.int64), items.to_list())
-
-
-def _split(series: pl.Series) -> pl.Series:
-    import polars as pl
-
-    return series.cast(pl.String).str.split("|").list.eval(pl.element().str.strip_chars())
 
 
 @dataclass(frozen=True)
@@ -170,9 +159,11 @@ def count_combinations(sets: ItemSets, most: int, ctx: Context) -> Iterator[Comb
 
 def _chunks(first: Ints, left: Ints, most: int) -> list[tuple[int, int]]:
     """Split occurrences, sorted by first item, between items so that no chunk grows beyond the memory meant for it."""
-    from scipy.special import comb
-
-    grown = np.cumsum(comb(left - 1, min(most - 1, 7)) + 1)
+    combinations = np.ones(len(left))  # of `chosen` items among those that follow; scipy would take longer to import
+    chosen = min(most - 1, 7)
+    for i in range(chosen):
+        combinations *= (left - 1 - i) / (i + 1)
+    grown = np.cumsum(combinations + 1)
     ends = np.append(np.flatnonzero(first[1:] != first[:-1]) + 1, len(first))
     bounds, low = [], 0
     for high, following in zip(ends, [*ends[1:], None], strict=True):

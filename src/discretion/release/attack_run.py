@@ -85,7 +85,7 @@ def run_measures(
 
 def _beside_original(score: Score, measure: Measure, original: Dataset, ctx: Context) -> Score:
     """Add what an attack reaches with the original itself; nothing where it cannot run there."""
-    if measure.family != "risk":
+    if measure.family != "risk" or not measure.on_original:
         return score
     try:
         before = measure.run(original, original, ctx)

@@ -23,11 +23,13 @@ _MOST_MODELED = 100_000
 _MOST_KEYS = 10
 _MOST_SUBSETS = 8
 _MOST_TARGETS = 3
+_MOST_REGISTERED = 50_000
+"""Up to so many records an intruder has everybody's sensitive values too, and can eliminate."""
 _KNOWN_PEOPLE = 1_000
-"""People of whom an intruder knows the sensitive values too: enough for an interval of three points."""
+"""People of whom he has them above that: enough for an interval of three points."""
 _QUICK = (
     "attacker-risk", "individual-risk", "household-uniqueness", "weight-disclosure", "rare-values", "row-order",
-    "value-agreement", "distance-linkage", "group-attack",
+    "value-agreement", "distance-linkage", "group-attack", "column-dependence",
 )  # fmt: skip
 """Attacks of the set that a report runs too when nobody chose: each takes about as long as a linkage, or less."""
 _NEAR = 5.0
@@ -54,9 +56,18 @@ def report_set(original: Dataset, released: Dataset) -> list[Measure]:
 def _further(measures: list[Measure], original: Dataset, released: Dataset) -> Iterator[Measure]:
     """Give attacks that are not yet among the measures, or have another aim or more knowledge."""
     known = {measure.kind for measure in measures}
+    linked = {
+        frozenset(getattr(measure, "columns", ()) or original.having("quasi"))
+        for measure in measures
+        if measure.kind == "distance-linkage"
+    }
     for kind, fields in _attacks(original, released):
         part = find(kind)(**fields)
-        if isinstance(part, Measure) and (kind not in known or {"target", "coalition", "intruder"} & fields.keys()):
+        again = {"target", "coalition", "intruder"} & fields.keys()
+        if kind == "distance-linkage" and frozenset(fields["columns"]) not in linked:
+            linked.add(frozenset(fields["columns"]))
+            again.add("columns")
+        if isinstance(part, Measure) and (kind not in known or again):
             known.add(kind)
             yield part
 
@@ -114,12 +125,24 @@ def _attacks(original: Dataset, released: Dataset) -> Iterator[tuple[str, dict[s
     if quasi or sensitive:
         yield "rare-values", {}
         yield "row-order", {}
+        yield "column-dependence", {}
     if sensitive:
         yield "value-agreement", {"columns": sensitive}
     if quasi and sensitive:
-        everything = comparable(original, released, list(dict.fromkeys([*quasi, *sensitive])))
-        yield "distance-linkage", {"columns": everything, "intruder": {"records": min(_KNOWN_PEOPLE, len(original))}}
+        yield from _joint(original, released, quasi, sensitive)
         yield from _attribute(original, released, quasi, sensitive)
+
+
+def _joint(
+    original: Dataset, released: Dataset, quasi: list[str], sensitive: list[str]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Link by everything that can be compared, and by the sensitive columns alone: more columns can find fewer."""
+    people = {} if len(original) <= _MOST_REGISTERED else {"intruder": {"records": _KNOWN_PEOPLE}}
+    everything = comparable(original, released, list(dict.fromkeys([*quasi, *sensitive])))
+    secrets = tuple(name for name in everything if name in sensitive)
+    for columns in (everything, secrets if len(secrets) < len(everything) else ()):
+        if columns:
+            yield "distance-linkage", {"columns": columns, **people}
 
 
 def _holds_sets(data: Dataset, name: str) -> bool:

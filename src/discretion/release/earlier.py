@@ -55,7 +55,9 @@ class Earlier:
         schema = Schema(MappingProxyType({**self.plan.schema.columns, **plan.schema.columns}))
         still = (name for name in self.plan.confirmed_other if schema[name].roles == ("other",))
         confirmed = tuple(dict.fromkeys((*plan.confirmed_other, *still)))
-        return replace(plan, schema=schema, data=plan.data or self.plan.data, confirmed_other=confirmed)
+        telling = tuple(dict.fromkeys((*plan.confirmed_telling, *self.plan.confirmed_telling)))
+        data = plan.data or self.plan.data
+        return replace(plan, schema=schema, data=data, confirmed_other=confirmed, confirmed_telling=telling)
 
     def require_original(self, facts: Mapping[str, Any]) -> None:
         """Refuse other data than what the earlier release was made of: rows would be taken for others."""

@@ -105,6 +105,8 @@ def public_figures(release: Release, measured: Measured) -> PublicFigures | None
     plain, informed = after.detail.get("plain"), after.detail.get("informed")
     if plain is not None and informed is not None:
         meaning += f" For an intruder who knows the method; without: about {as_percent(one_digit(plain))}."
+    if (worst := after.detail.get("worst")) is not None:
+        meaning += f" The worst column is {after.detail['worst_column']}: about {as_percent(one_digit(worst))}."
     guessed = None if chance is None else one_digit(chance)
     return PublicFigures(before, one_digit(after.value), guessed, meaning, rounded=True)
 

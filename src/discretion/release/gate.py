@@ -6,35 +6,50 @@ release that is only looked at in Python needs no requirements; its repr says th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
-from discretion.errors import PlanError
+from discretion.errors import DataError, PlanError
 from discretion.measure import Measure, Score
 from discretion.model import Verdict
 from discretion.release.plan import Plan, Requirement
-from discretion.release.plan_columns import confirmed_faults
+from discretion.release.plan_columns import confirmed_faults, unknown_telling
 from discretion.release.published import looks_telling
 from discretion.risk.identity.intruder import knowing_method
 
 _MOST_ADVISED = 3
 
 
-def check_publishable(plan: Plan, original: Dataset, columns: Iterable[str] | None = None, *, made: bool) -> None:
+def check_publishable(
+    plan: Plan,
+    original: Dataset,
+    columns: Iterable[str] | None = None,
+    *,
+    made: bool,
+    told: Iterable[Sequence[str]] = (),
+) -> None:
     """Refuse to publish by a plan that leaves something unsaid; every fault at once.
 
     It has steps or says that it has none, requirements or says that it has none, and confirms each published column of
-    the role `other` that looks like something others know. `columns`: those that are published (otherwise all that
-    no step takes out); `made`: the data went through steps, of the plan or of the release it is made from.
+    the role `other` that looks like something others know, and each that tells what was protected in another one.
+    `columns`: those that are published (otherwise all that no step takes out); `made`: the data went through steps, of
+    the plan or of the release it is made from; `told`: see `told_by_others`.
     """
-    if problems := unsaid(plan, original, columns, made=made):
+    if problems := unsaid(plan, original, columns, made=made, told=told):
         raise PlanError(problems)
 
 
-def unsaid(plan: Plan, original: Dataset, columns: Iterable[str] | None = None, *, made: bool) -> list[str]:
+def unsaid(
+    plan: Plan,
+    original: Dataset,
+    columns: Iterable[str] | None = None,
+    *,
+    made: bool,
+    told: Iterable[Sequence[str]] = (),
+) -> list[str]:
     """Word what a plan leaves unsaid, and what it could say."""
     problems = []
     if not made and not plan.no_steps:
@@ -50,7 +65,9 @@ def unsaid(plan: Plan, original: Dataset, columns: Iterable[str] | None = None, 
     if columns is None:
         gone = {name for step in plan.steps for name in step.method.removes(plan.schema)}
         columns = [name for name in original.columns if name not in gone]
+    columns = list(columns)
     problems += confirmed_faults(plan, original.columns)
+    problems += unknown_telling(plan, original.columns)
     open_ = [name for name in columns if name not in plan.confirmed_other]
     telling = looks_telling(original, open_, unnamed=True)
     for one in telling:
@@ -59,7 +76,29 @@ def unsaid(plan: Plan, original: Dataset, columns: Iterable[str] | None = None, 
     if telling:
         listed = _written([*plan.confirmed_other, *(one.column for one in telling)])
         problems.append(f"columns that may be published as they are: confirm them by `confirmed_other: {listed}`")
-    return problems
+    return problems + _unconfirmed(plan, told, columns)
+
+
+def told_by_others(original: Dataset, released: Dataset) -> list[list[str]]:
+    """Give the published columns that tell another one, with what they tell; nothing where rows cannot be matched."""
+    from discretion.risk.attribute.column_dependence import ColumnDependence
+
+    try:
+        return list(ColumnDependence().run(original, released, Context(0, "telling")).detail["told"])
+    except DataError:
+        return []
+
+
+def _unconfirmed(plan: Plan, told: Iterable[Sequence[str]], columns: list[str]) -> list[str]:
+    """Word which published columns tell what was protected in another one that goes out too."""
+    found = [(by, name) for by, name in told if name in columns and by not in plan.confirmed_telling]
+    if not found:
+        return []
+    listed = _written([*plan.confirmed_telling, *dict.fromkeys(by for by, _ in found)])
+    return [
+        f"column {by!r} tells {name!r}, which was protected, of at least 90% of the people; protect or drop it too"
+        for by, name in found
+    ] + [f"columns that may go out although they tell another: confirm them by `confirmed_telling: {listed}`"]
 
 
 def _advice(data: Dataset) -> str:
@@ -92,6 +131,8 @@ class Finding:
     holds: bool
     value: float
     result: Score | Verdict
+    by: str = ""
+    """what reached the value where it is not the measure as it was named: some of its columns, or the worst one"""
 
     @property
     def kind(self) -> str:
@@ -114,7 +155,8 @@ class Finding:
         ):
             if bound is not None:
                 parts.append(f"required {name} {bound:g}" + (f" (missed by {gap:.4g})" if gap > 0 else ""))
-        return f"{self.kind}: reached {self.value:.6g}{_by_method(self.result)}, {' and '.join(parts)}"
+        by = f" ({self.by})" if self.by else _by_method(self.result)
+        return f"{self.kind}: reached {self.value:.6g}{by}, {' and '.join(parts)}"
 
     def explain_publicly(self) -> str:
         """Say that the requirement holds, without the figures unless the plan publishes them."""
@@ -143,13 +185,37 @@ def _by_method(score: Score) -> str:
 def judge(
     requirement: Requirement, original: Dataset, released: Dataset, ctx: Context, *, knows_method: bool = True
 ) -> Finding:
-    """Measure a release against one requirement; an attack counts with the larger figure, the method known or not."""
+    """Measure a release against one requirement; of what one attacker can try, the most successful counts.
+
+    The method known or not: see the measure. More knowledge can give a linkage a lower figure, because columns that
+    tell little blur those that tell much: who knows quasi-identifiers and sensitive columns can also link by either
+    alone, so that a limit holds for all three. An interval measure that names no columns must keep its limit in each.
+    """
     part = requirement.part if knows_method else knowing_method(requirement.part, False)
     inner = ctx.within(f"require/{part.kind}")
     if isinstance(part, Measure):
-        score = part.run(original, released, inner)
-        low = requirement.at_least is None or score.value >= requirement.at_least
-        high = requirement.at_most is None or score.value <= requirement.at_most
-        return Finding(requirement, low and high, score.value, score)
+        score, by = part.run(original, released, inner), ""
+        if part.kind in LINKAGES and requirement.at_most is not None:
+            for columns in _fewer(part, score, original):
+                other = part.model_copy(update={"columns": columns}).run(original, released, inner)
+                if other.value > score.value:
+                    score, by = other, f"linking by {', '.join(columns)} alone"
+        value, worst = score.value, score.detail.get("worst")
+        if isinstance(worst, float) and worst > value and not getattr(part, "columns", ()):
+            value, by = worst, f"in the worst column, {score.detail['worst_column']}; {score.value:.6g} over all"
+        low = requirement.at_least is None or value >= requirement.at_least
+        high = requirement.at_most is None or value <= requirement.at_most
+        return Finding(requirement, low and high, value, score, by)
     verdict = part.run(released, inner, original=original)
     return Finding(requirement, verdict.holds, verdict.value, verdict)
+
+
+LINKAGES = ("distance-linkage", "probabilistic-linkage", "assignment-linkage")
+
+
+def _fewer(part: Any, score: Score, original: Dataset) -> list[tuple[str, ...]]:
+    """Give the columns of a linkage by role, where it has both quasi-identifiers and others."""
+    used = tuple(name for name in score.detail.get("columns", ()) if name in original.columns)
+    quasi = tuple(name for name in used if name in original.having("quasi"))
+    others = tuple(name for name in used if name not in quasi)
+    return [quasi, others] if quasi and others and not part.intruder.columns else []

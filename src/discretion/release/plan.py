@@ -123,6 +123,8 @@ class Plan:
     """the plan says `requirements: none`: it may publish although nothing has to hold"""
     confirmed_other: tuple[str, ...] = ()
     """columns of the role `other` that look like something others know, and may go out all the same"""
+    confirmed_telling: tuple[str, ...] = ()
+    """published columns that tell what was protected in another, and may go out all the same"""
     data: Mapping[str, Any] = field(default_factory=dict)
     output: Output = field(default_factory=Output)
     title: str = ""
@@ -174,6 +176,7 @@ class Plan:
             "roles": {n: c.roles[0] if len(c.roles) == 1 else list(c.roles) for n, c in columns.items() if c.has_role},
             "confirmed": None if self.confirmed else False,
             "confirmed_other": list(self.confirmed_other),
+            "confirmed_telling": list(self.confirmed_telling),
             "types": {n: c.type for n, c in columns.items() if c.type and not c.order},
             "orders": {n: list(c.order) for n, c in columns.items() if c.order},
             "hierarchies": {n: c.hierarchy.to_plan() for n, c in columns.items() if c.hierarchy},

@@ -158,6 +158,13 @@ def confirmed_faults(plan: Plan, columns: Sequence[str]) -> Iterator[str]:
             yield f"{where}: column {name!r} has the role {', '.join(roles)}; only the role `other` is confirmed here"
 
 
+def unknown_telling(plan: Plan, columns: Sequence[str]) -> Iterator[str]:
+    """Word which columns of `confirmed_telling` are not there."""
+    for number, name in enumerate(plan.confirmed_telling):
+        if name not in columns:
+            yield f"{plan.text.where('confirmed_telling', number)}: {unknown('column', name, columns)}"
+
+
 def _part_faults(
     part: Part, origin: Origin, present: _Present, homes: bool, *, measured: bool = False
 ) -> Iterator[str]:

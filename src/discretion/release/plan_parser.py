@@ -21,8 +21,9 @@ from discretion.release.plan_columns import SCHEMA_SECTIONS
 from discretion.release.plan_file import Origin, PlanText
 
 _SECTIONS = (
-    "title", "data", "roles", "confirmed", "confirmed_other", "types", "hierarchies", "missing_codes", "orders",
-    "steps", "measures", "requirements", "output", "seed_file", "order", "demo", "from", "previous", "knows_method",
+    "title", "data", "roles", "confirmed", "confirmed_other", "confirmed_telling", "types", "hierarchies",
+    "missing_codes", "orders", "steps", "measures", "requirements", "output", "seed_file", "order", "demo", "from",
+    "previous", "knows_method",
     "tune",
 )  # fmt: skip
 _DATA_OPTIONS = (
@@ -69,7 +70,8 @@ class PlanParser:
             requirements=self._each("requirements", self._requirement),
             no_steps=content.get("steps") == _NONE,
             no_requirements=content.get("requirements") == _NONE,
-            confirmed_other=self._each("confirmed_other", self._name),
+            confirmed_other=self._each("confirmed_other", self._name_in("confirmed_other")),
+            confirmed_telling=self._each("confirmed_telling", self._name_in("confirmed_telling")),
             data=self._data(),
             output=self._output(),
             title=str(content.get("title") or ""),
@@ -124,11 +126,14 @@ class PlanParser:
         found = [parse_one(number, spec) for number, spec in enumerate(self._list(key))]
         return tuple(item for item in found if item is not None)
 
-    def _name(self, number: int, given: Any) -> str | None:
-        if not isinstance(given, str):
-            self._fault(("confirmed_other", number), "expected the name of a column")
-            return None
-        return given
+    def _name_in(self, key: str) -> Callable[[int, Any], str | None]:
+        def name(number: int, given: Any) -> str | None:
+            if not isinstance(given, str):
+                self._fault((key, number), "expected the name of a column")
+                return None
+            return given
+
+        return name
 
     def _text(self, key: str) -> str | None:
         value = self.text.content.get(key)

@@ -159,6 +159,8 @@ def _found_about(name: str, roles: tuple[str, ...], found: Mapping[str, Mapping[
     if "household" in roles and homes:
         alone, every = homes["unique_households"], homes["households"]
         notes.append(f"{alone} of {every} households have a composition of their own")
+    told_by = found.get("column-dependence", {}).get("told", ())
+    notes += [f"tells {other}, which was protected, of nearly everybody" for by, other in told_by if by == name]
     keys = [key for key in found.get("quasi-identifiers", {}).get("minimal_keys", ()) if name in key]
     if keys:
         shown = "; ".join(" + ".join(key) for key in keys[:3])

@@ -271,6 +271,12 @@ _ATTACKERS = (
         {"weight-disclosure": "no weight is published, or none is declared"},
     ),
     AttackerKind(
+        "one who compares columns",
+        "the true values of a few people, and what one published column tells about another",
+        ("column-dependence",),
+        {"column-dependence": "what columns tell about each other was not measured"},
+    ),
+    AttackerKind(
         "one who knows the order",
         "how the rows of the original were sorted",
         ("row-order",),

@@ -14,7 +14,7 @@ from discretion.data.dataset import Dataset
 from discretion.display import figure, table
 from discretion.errors import PlanError, RequirementNotMet, unknown
 from discretion.measure import Measure, Score, Scores
-from discretion.release.gate import Finding, check_publishable, unsaid
+from discretion.release.gate import Finding, check_publishable, told_by_others, unsaid
 from discretion.release.plan import OUTPUT_FORMATS
 from discretion.release.staging import publishing, release_places
 
@@ -115,8 +115,19 @@ class Release:
 
     @property
     def _published(self) -> dict[str, Any]:
-        made = bool(self.study.done)
-        return {"plan": self.plan, "original": self.study.original, "columns": self.data.columns, "made": made}
+        return {
+            "plan": self.plan,
+            "original": self.study.original,
+            "columns": self.data.columns,
+            "made": bool(self.study.done),
+            "told": self._told,
+        }
+
+    @cached_property
+    def _told(self) -> list[list[str]]:
+        """The published columns that tell another one, with what they tell: as measured, or looked for now."""
+        every = [one for one in self.measured if one.measure.kind == "column-dependence" and not one.measure.settings()]
+        return list(every[0].after.detail["told"]) if every else told_by_others(self.study.original, self.data)
 
     def attacks(self) -> Scores:
         """Give the figures of all attacks that were run, as measures or as requirements."""

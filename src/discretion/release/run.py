@@ -16,7 +16,7 @@ from discretion.measure import Measure, Score
 from discretion.method import Decision
 from discretion.release.attack_set import report_set
 from discretion.release.earlier import Earlier
-from discretion.release.gate import check_publishable, judge
+from discretion.release.gate import check_publishable, judge, told_by_others
 from discretion.release.journal import input_facts
 from discretion.release.order import in_order_of, reordered, secret_order
 from discretion.release.plan import Plan, Shown
@@ -74,6 +74,10 @@ def run_plan(
     for number, step in enumerate(plan.steps):
         progress(number, len(plan.steps), f"step {number + 1} of {len(plan.steps)}: {step.method.kind}")
         study = study.apply(step, decision=(reuse or {}).get(step.id))
+    if publish:
+        left = study.current.drop(study.current.having("identifier"))
+        told = told_by_others(original, left)
+        check_publishable(plan, original, left.columns, made=bool(plan.steps or earlier), told=told)
     if plan.seed_file is not None:
         Release(plan, study, study.current, (), ()).seed_file()  # refused before the measuring, which may take long
     return conclude(plan, study)
@@ -203,6 +207,6 @@ def _measure(shown: Shown, original: Dataset, released: Dataset, ctx: Context, k
     measure = shown.measure if knows_method else knowing_method(shown.measure, False)
     inner = ctx.within(f"measure/{measure.kind}")
     before: Score | None = None
-    if measure.needs == "released" or measure.family == "risk":
+    if measure.on_original and (measure.needs == "released" or measure.family == "risk"):
         before = measure.run(original, original, inner)
     return Measured(shown.measure, before, measure.run(original, released, inner), shown.publish)

@@ -167,11 +167,13 @@ class Study:
         no_steps: bool = False,
         no_requirements: bool = False,
         confirmed_other: Sequence[str] = (),
+        confirmed_telling: Sequence[str] = (),
     ) -> Plan:
         """Give the plan of what was done: the script that repeats it.
 
         A plan without steps or without requirements publishes only if it says so (`no_steps`, `no_requirements`);
-        `confirmed_other` names columns of the role `other` that look like something others know and may go out.
+        `confirmed_other` names columns of the role `other` that look like something others know and may go out,
+        `confirmed_telling` columns that tell what was protected in another one and may go out.
 
         `fitted`: the plan carries what each step decided (cut points, matrices, noise scale), and run on the next
         delivery it uses that instead of deciding anew. Steps that work on rows together have nothing to re-use.
@@ -192,6 +194,7 @@ class Study:
             no_steps=no_steps,
             no_requirements=no_requirements,
             confirmed_other=tuple(confirmed_other),
+            confirmed_telling=tuple(confirmed_telling),
             made_from={"journal": self.done[0].earlier} if self.done and self.done[0].earlier else {},
         )
 

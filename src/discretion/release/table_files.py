@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from discretion.release.table_plan import TablePlan
     from discretion.release.table_run import TableRelease
 
-_PUBLIC = re.compile(r"table(?:-\d+)?(?:-pivot)?\.(?:csv|xlsx|json)|report\.(?:html|json)")
+_PUBLIC = re.compile(r"table(?:-\d+)?(?:-pivot|-sdmx)?\.(?:csv|xlsx|json)|report\.(?:html|json)")
 _PRIVATE = re.compile(r"journal\.json|plan\.yaml|seed|table\.csv|report\.html")
 
 
@@ -49,11 +49,11 @@ def _write_public(release: TableRelease, folder: Path) -> dict[str, str]:
     for number in range(len(cells.tables)):
         stem = f"table-{number + 1}" if several else "table"
         for kind in formats:
+            layout: Any = "pivot" if kind == "xlsx" else kind if kind in ("pivot", "sdmx") else "long"
             if kind in ("csv", "json", "xlsx"):
-                layout: Any = "pivot" if kind == "xlsx" else "long"
                 write_table(cells, folder / f"{stem}.{kind}", layout=layout, table=number)
-            elif kind == "pivot":
-                write_table(cells, folder / f"{stem}-pivot.csv", layout="pivot", table=number)
+            elif kind in ("pivot", "sdmx"):
+                write_table(cells, folder / f"{stem}-{kind}.csv", layout=layout, table=number)
     digests = {file.name: sha256_of(file) for file in sorted(folder.iterdir())}
     facts = {**public_facts(release), "files": digests}
     (folder / "report.json").write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -99,7 +99,7 @@ def _write_private(release: TableRelease, folder: Path, digests: dict[str, str])
         "written": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         "seed": hex(release.seed),
         "input": {"data": plan.plan.data.get("path")},
-        "rules": [rule.to_plan() for rule in plan.rules],
+        "rules": [{rule.kind: rule.model_dump(mode="json")} for rule in plan.rules],
         "marks": [{decision: dict(where)} for where, decision in plan.marks],
         "protect": {plan.protect.kind: dict(plan.protect.options)},
         "reached": dict(release.facts),

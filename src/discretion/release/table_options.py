@@ -53,6 +53,10 @@ def _function(kind: str) -> Any:
         from discretion.tables.tabulate import tabulate
 
         return tabulate
+    if kind == "cells":
+        from discretion.tables.ready import from_cells
+
+        return from_cells
     if kind == "audit":
         from discretion.tables.audit import audit
 

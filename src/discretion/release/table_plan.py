@@ -23,6 +23,9 @@ PROTECTIONS = ("none", "suppress", "restructure", "round-random", "round-control
 FORMATS = ("csv", "pivot", "xlsx", "json", "html")
 """Files of a published table: long CSV, pivoted CSV, Excel, JSON, report."""
 
+MORE_FORMATS = (*FORMATS, "sdmx")
+"""Those that a plan may name: SDMX-CSV too."""
+
 
 @dataclass(frozen=True)
 class Protection:
@@ -66,13 +69,13 @@ class TablePlan:
     plan: Plan
     """data, schema, steps on the records before they are counted, title, seed"""
     table: Mapping[str, Any]
-    """what `dc.tabulate` gets: by, value, hierarchies, weight, contributor …"""
+    """what `dc.tabulate` gets: by, value, hierarchies, weight, contributor …; with `cells` what `from_cells` gets"""
     rules: tuple[Rule, ...] = ()
     marks: tuple[tuple[Mapping[str, Any], str], ...] = ()
     """decisions of people: which cells, and what they are"""
     protect: Protection = field(default_factory=Protection)
     audit: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    """options of the audit: prior, attacker, coalition, seconds, sums"""
+    """options of the audit: prior, attacker, coalition, seconds, sums; of perturbed tables chance_percent"""
     requirements: tuple[TableRequirement, ...] = ()
     output: TableOutput = field(default_factory=TableOutput)
     source: PlanText = field(default_factory=lambda: PlanText({}), repr=False)

@@ -15,6 +15,7 @@ from discretion.release.plan_parser import PlanParser
 from discretion.release.table_options import allowed_options, required_options, wrong_types
 from discretion.release.table_plan import (
     FORMATS,
+    MORE_FORMATS,
     PROTECTIONS,
     Protection,
     TableOutput,
@@ -40,11 +41,12 @@ _OTHER = (
 )
 _TABULATE = (
     "by", "value", "hierarchies", "weight", "contributor", "top", "missing", "empty", "waivers", "requests",
-    "record_key",
+    "record_key", "weights", "cells",
 )  # fmt: skip
-_NAMED = ("weight", "contributor", "top", "missing", "empty", "record_key")
+_CELLS = ("count", "top", "status", "total", "tolerance", "additivity")
+_NAMED = ("weight", "contributor", "top", "missing", "empty", "record_key", "weights")
 _ENTRIES = (*_TABULATE, "rules", "marks", "protect", "audit", "requirements", "output")
-_AUDIT = ("prior", "attacker", "coalition", "seconds", "sums")
+_AUDIT = ("prior", "attacker", "coalition", "seconds", "sums", "chance_percent")
 
 
 class TablePlanParser:
@@ -113,7 +115,29 @@ class TablePlanParser:
         for name, problem in wrong_types("tabulate", {key: found[key] for key in _NAMED if key in found}):
             self._fault(("table", name), problem)
         found["hierarchies"] = {str(name): self._tree(spec) for name, spec in trees.items()}
+        if "cells" in found:
+            found["cells"] = self._ready(found)
         return found
+
+    def _ready(self, found: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Check the entries of a table whose data are cells that are added up already."""
+        said = {} if found["cells"] is True else found["cells"]
+        if not isinstance(said, Mapping):
+            self._fault(("table", "cells"), f"expected true, or a mapping of {', '.join(_CELLS)}")
+            return {}
+        for name in said:
+            if name not in _CELLS:
+                self._fault(("table", "cells", name), unknown("entry", str(name), _CELLS))
+        for name in found:
+            if name not in ("by", "value", "hierarchies", "cells"):
+                self._fault(("table", name), "is for records; the data of this plan are `cells`")
+        if self.text.content.get("steps"):
+            self._fault(("steps",), "steps change records; the data of this plan are `cells`")
+        if not found.get("value") and not said.get("count"):
+            self._fault(("table", "cells"), "`count` is required where the table has no `value`")
+        for name, problem in wrong_types("cells", said):
+            self._fault(("table", "cells", name), problem)
+        return dict(said)
 
     def _tree(self, spec: Any) -> Any:
         """Read paths of hierarchy files relative to the plan's folder."""
@@ -206,6 +230,10 @@ class TablePlanParser:
             key, {name: value[name] for name in ("seconds", "coalition") if name in value}
         ):
             self._fault(("table", key, name), problem)
+        if "chance_percent" in value and not (
+            isinstance(value["chance_percent"], int | float) and 0 < value["chance_percent"] <= 100
+        ):
+            self._fault(("table", key, "chance_percent"), "expected a number above 0 and at most 100")
         return MappingProxyType(dict(value))
 
     def _requirements(self) -> tuple[TableRequirement, ...]:
@@ -242,11 +270,11 @@ class TablePlanParser:
         formats = value.get("formats", list(FORMATS))
         formats = [formats] if isinstance(formats, str) else formats
         if not isinstance(formats, list):
-            self._fault(("table", "output", "formats"), f"expected a list of {', '.join(FORMATS)}")
+            self._fault(("table", "output", "formats"), f"expected a list of {', '.join(MORE_FORMATS)}")
             formats = []
         for name in formats:
-            if name not in FORMATS:
-                self._fault(("table", "output", "formats"), unknown("format", str(name), FORMATS))
+            if name not in MORE_FORMATS:
+                self._fault(("table", "output", "formats"), unknown("format", str(name), MORE_FORMATS))
         for key in ("folder", "journal"):
             if not isinstance(value.get(key), str | None):
                 self._fault(("table", "output", key), "expected the name of a folder")

@@ -126,6 +126,12 @@ def _tabulated(plan: TablePlan, records: Dataset, seed: int) -> Cells:
 
     options = dict(plan.table)
     protection = plan.protect
+    if "cells" in options:
+        from discretion.tables.ready import from_cells
+
+        return from_cells(
+            records.frame, options.pop("by"), options.pop("value", None), **options.pop("cells"), **options
+        )
     if protection.kind == "perturb" and "record_key" not in options:
         from discretion.tables.cell_key import with_record_keys
 
@@ -150,7 +156,7 @@ def _protected(plan: TablePlan, cells: Cells, ctx: Context) -> tuple[Cells, dict
     if kind == "suppress":
         result: Any = cells.suppress(audit=_audit_options(plan), ctx=ctx.within("suppress"), **options)
         facts = {key: value for key, value in result.facts.items() if isinstance(value, int | float | str | None)}
-        return result.cells, facts, result
+        return result.cells, {"engine": {result.engine.kind: result.engine.model_dump(mode="json")}, **facts}, result
     if kind == "round-random":
         result = cells.round_random(seed=ctx.seed, **options)
     elif kind == "round-controlled":
@@ -165,13 +171,13 @@ def _protected(plan: TablePlan, cells: Cells, ctx: Context) -> tuple[Cells, dict
 
 def _audit_options(plan: TablePlan) -> dict[str, Any]:
     """Give the plan's options of the audit; with `sums` the rules judge sums of suppressed cells too."""
-    options = {key: value for key, value in plan.audit.items() if key != "sums"}
+    options = {key: value for key, value in plan.audit.items() if key not in ("sums", "chance_percent")}
     return {**options, "rules": plan.rules if plan.audit.get("sums") else ()}
 
 
 def _audited(plan: TablePlan, cells: Cells, result: Any, ctx: Context) -> tuple[Any, Verdict]:
     """Attack the table as its readers could, and say what was found."""
-    from discretion.tables.released_audit import audit_adjusted, audit_rounded
+    from discretion.tables.released_audit import audit_adjusted, audit_perturbed, audit_rounded
     from discretion.tables.rounding import Rounded
 
     if isinstance(result, Rounded):
@@ -179,7 +185,8 @@ def _audited(plan: TablePlan, cells: Cells, result: Any, ctx: Context) -> tuple[
     elif plan.protect.kind == "adjust":
         found = audit_adjusted(cells)
     elif plan.protect.kind == "perturb":
-        return None, Verdict("audit", True, "audit: noise protects by chance; there are no bounds to compute")
+        chance = {name: plan.audit[name] for name in ("chance_percent",) if name in plan.audit}
+        found = audit_perturbed(result, progress=ctx.progress, **chance)
     elif not cells.primary.any():
         return None, Verdict("audit", True, "audit: no cell is sensitive")
     elif plan.protect.kind == "suppress":

@@ -59,9 +59,10 @@ def adjust(
 
     Nothing is suppressed: every cell is shown, with a value near the truth. A sensitive cell goes up by at least its
     upper or down by at least its lower required level (at least `least_percent` of its value; counts at least 1). All
-    sums hold, nothing becomes negative, empty cells stay empty, cells that must be published keep their value, and
-    others change by at most `limit_percent` of theirs. The sum of changes is made small: each divided by the value
-    (`weight="relative"`) or as it is (`"equal"`); costs given to the table take the place of both. Counts stay whole.
+    sums hold, nothing becomes negative, empty cells stay empty (cells of 0 that somebody is in may grow, and do where
+    they are sensitive), cells that must be published keep their value, and others change by at most `limit_percent` of
+    theirs. The sum of changes is made small: each divided by the value (`weight="relative"`) or as it is (`"equal"`);
+    costs given to the table take the place of both. Counts stay whole.
 
     First the directions are fixed by a relaxed program and then by chance, each giving a linear program; the best of
     them starts a mixed program over all directions that ends when it is within the share `gap` of the best or when
@@ -134,9 +135,11 @@ def _problem(cells: Cells, weight: Weight, least: float, limit: float | None, wh
     if whole and not (value == np.round(value)).all():
         raise PlanError("whole: the values of the table are not whole numbers")
     size = np.abs(value)
-    reach = np.where(size > 0, np.maximum(size.max(initial=0.0), 1.0), 0.0)
+    filled = (size > 0) | ((cells.count > 0) & cells.response.counted)
+    reach = np.where(filled, np.maximum(size.max(initial=0.0), 1.0), 0.0)
     limited = reach if limit is None else np.minimum(reach, size * limit / 100)
-    floor = np.maximum(size * least / 100, 1.0 if whole else 0.0)
+    typical = np.where(size > 0, size, size[size > 0].min(initial=1.0))  # a cell of 0 moves like the smallest of others
+    floor = np.maximum(typical * least / 100, 1.0 if whole else 0.0)
     need_up = np.where(cells.primary, np.maximum(cells.upper_required, floor), 0.0)
     need_down = np.where(cells.primary, np.maximum(cells.lower_required, floor), 0.0)
     if whole:
@@ -145,14 +148,14 @@ def _problem(cells: Cells, weight: Weight, least: float, limit: float | None, wh
     limited = np.where(status.must_publish, 0.0, limited)
     cost = status.cost if status.cost is not None else np.ones(len(value))
     if status.cost is None and weight == "relative":
-        cost = 1.0 / np.maximum(size, max(size.max(initial=0.0) * SMALLEST, 1e-300))
+        cost = 1.0 / np.maximum(typical, max(size.max(initial=0.0) * SMALLEST, 1e-300))
     return _Problem(
         sums=cells.relations().to_scipy(),
         value=value,
         cost=cost,
         most_up=np.where(value < 0, np.minimum(limited, size), limited),
-        most_down=np.where(value > 0, np.minimum(limited, size), limited),
-        sensitive=cells.primary & (size > 0),
+        most_down=np.where(value >= 0, np.minimum(limited, size), limited),
+        sensitive=cells.primary & filled,
         need_up=need_up,
         need_down=need_down,
         whole=whole,
@@ -286,6 +289,6 @@ def _result(cells: Cells, problem: _Problem, best: Solution, bound: float) -> Ad
     if (published >= 0).all():  # totals as sums of the inner cells: exact, whatever the solver's accuracy
         released = np.where(cells.status.must_publish, released, cells.x.transposed.dot(released[published]))
     low = np.where(problem.value >= 0, 0.0, -np.inf)
-    released = np.clip(released, low, np.where(problem.value <= 0, 0.0, np.inf))
+    released = np.clip(released, low, np.where(problem.value < 0, 0.0, np.inf))
     changed = int((np.abs(released - problem.value) > 1e-9 * np.maximum(np.abs(problem.value), 1.0)).sum())
     return Adjusted(cells.with_released(released), best.objective, _gap(best, bound), changed)

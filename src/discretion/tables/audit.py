@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -40,8 +41,9 @@ def audit(
     Takes the table as it is marked (`cells.suppressed`), wherever it was protected. Each sensitive cell is
     *protected* (its bounds are at least as far away as its rule requires), *under-protected* (by how much),
     *disclosed* (it can be computed exactly, whole numbers included) or, when `seconds` are over, *undecided*, which
-    counts as not protected. A cell with no level required must only not be found exactly. A lower level beyond the
-    cell's value is cut there: less than 0 cannot be believed unless cells may be negative.
+    counts as not protected (`seconds_more` says about what it would take to decide the rest). A cell with no level
+    required must only not be found exactly. A lower level beyond the cell's value is cut there: less than 0 cannot be
+    believed unless cells may be negative.
 
     `rules` judge sums of suppressed cells too: pairs with a common total, and all suppressed cells with a common total;
     a sum that is sensitive by the rules needs its own interval. `attacker` is an outsider, or `"contributors"`: every
@@ -78,11 +80,14 @@ def audit(
 
         return one_coalition(cells, attacker, wanted, belief, rules, exact, clock)
     found = outsider(cells, Attacker(cells, prior=belief), wanted, belief, rules, exact, clock)
-    if attacker == "outsider":
-        return found
-    from discretion.tables.audit_insiders import every_contributor
+    if attacker == "contributors":
+        from discretion.tables.audit_insiders import every_contributor
 
-    return every_contributor(found, coalition, wanted, belief, clock)
+        found = every_contributor(found, coalition, wanted, belief, clock)
+    left, judged = found.counts["undecided"], sum(found.counts.values())
+    if not left or not clock.over:
+        return found
+    return replace(found, seconds_more=clock.spent * left / max(judged - left, 1))
 
 
 def _check_attacker(attacker: str | Sequence[Any], coalition: int) -> None:

@@ -109,7 +109,12 @@ class Clock:
     @property
     def over(self) -> bool:
         """Whether the time is used up."""
-        return self.seconds is not None and time.monotonic() - self.start > self.seconds
+        return self.seconds is not None and self.spent > self.seconds
+
+    @property
+    def spent(self) -> float:
+        """Seconds since the start."""
+        return time.monotonic() - self.start
 
     def tell(self, done: int, total: int) -> None:
         """Report progress; may raise `Cancelled`."""

@@ -71,6 +71,8 @@ class Audit:
     """who attacked, in words"""
     programs: int
     """linear programs solved"""
+    seconds_more: float | None = None
+    """where time was over before every cell was decided: about how many seconds more it would take at the same pace"""
     worst: tuple[Any, ...] = ()
     """(k,) with contributors as attackers: one of those for whom a cell fails worse than for an outsider (labels)"""
 
@@ -149,6 +151,8 @@ class Audit:
                 f" Of {self.sums.examined:,} sums of suppressed cells {len(self.sums.members):,} are sensitive "
                 f"themselves, {bad:,} of them not protected."
             )
+        if self.seconds_more is not None:
+            text += f" Time was over: at the same pace the rest would take about {self.seconds_more:,.0f} seconds more."
         return text + (" The table holds." if self.holds else " The table must not go out like this.")
 
     def __repr__(self) -> str:
@@ -164,6 +168,7 @@ class Audit:
             "status": self.counts,
             "sums": None if self.sums is None else {s: self.sums.bounds.count(s) for s in STATES},
             "programs": self.programs,
+            "seconds_more": self.seconds_more,
             "loss": self.loss,
             "summary": self.summary,
         }

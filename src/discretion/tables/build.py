@@ -12,7 +12,7 @@ import numpy as np
 from discretion.errors import DataError
 from discretion.kernels.arrays import Bools, Floats, Ints, Ints32
 from discretion.tables.cells import Cells
-from discretion.tables.contributions import Contributions
+from discretion.tables.contributions import Contributions, as_rules_read
 from discretion.tables.dimensions import Dimension
 from discretion.tables.packing import Packer, row_keys
 from discretion.tables.response import Response
@@ -36,6 +36,8 @@ def cells_of(
     place = {dim.name: j for j, dim in enumerate(dims)}
     variables = [[place[name] for name in table] for table in tables]
     parts = [table_figures(entries, dims, columns, top) for columns in variables]
+    if entries.weights != "contributions" and (entries.weight != 1).any():
+        parts = [_as_read(part, entries, dims, columns, top) for part, columns in zip(parts, variables, strict=True)]
     if empty == "keep":
         parts = [_with_empty(part, dims, columns) for part, columns in zip(parts, variables, strict=True)]
         entries = _with_empty_inner(entries, dims)
@@ -58,6 +60,27 @@ def cells_of(
         source=entries,
         notes=notes,
     )
+
+
+def _as_read(
+    part: Figures, entries: Contributions, dims: Sequence[Dimension], variables: Sequence[int], top: int
+) -> Figures:
+    """Put the largest contributions, as the rules are to read weights, in the place of weighted ones."""
+    others, origin = as_rules_read(entries, top)
+    number = np.zeros(int(others.contributor.max(initial=-1)) + 1, np.int32)
+    number[others.contributor] = entries.contributor[origin]
+    read = table_figures(others, dims, variables, top).amounts
+    amounts = tuple(
+        replace(
+            one,
+            top=new.top,
+            ids=np.where(new.ids >= 0, number[new.ids], -1).astype(np.int32),
+            open_top=new.open_top,
+            requested=new.requested,
+        )
+        for one, new in zip(part.amounts, read, strict=True)
+    )
+    return replace(part, amounts=amounts)
 
 
 def responses_of(figures: Figures, entries: Contributions, inner_values: Sequence[Floats]) -> tuple[Response, ...]:

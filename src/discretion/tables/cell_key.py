@@ -36,9 +36,25 @@ class Perturbed:
     """the table; `cells.status.released` are the values to go out; totals are not the sums of their parts"""
     table: PerturbationTable | None
     """how likely each deviation was, for counts; confidential"""
+    law: tuple[Floats, Floats] | None = None
+    """for sums: deviations in percent of a contribution, and how likely each was; confidential"""
+    contributions: int = 1
+    """for sums: how many of the largest contributions of a cell have noise"""
 
     def __repr__(self) -> str:
         return f"Perturbed({len(self.cells):,} cells; not additive)"
+
+    def possible(self, shown: Floats) -> tuple[Floats, Floats]:
+        """Give the bounds of each true value that the values shown and the law of the noise leave."""
+        from discretion.tables.cell_key_attack import possible_values
+
+        return possible_values(self, shown)
+
+    def chances(self, where: Ints, lower: Floats, upper: Floats) -> Floats:
+        """Give how likely somebody who knows the law of the noise holds cells to be that near to the truth."""
+        from discretion.tables.cell_key_attack import chances
+
+        return chances(self, where, lower, upper)
 
 
 def perturb(
@@ -69,7 +85,8 @@ def perturb(
     Totals are perturbed like other cells and are not the sums of their parts: forcing them would make the noise of a
     cell depend on the table it stands in, and let it be averaged out. Users should take totals from the table and not
     add up. Differences of cells that differ in one record are still noisy, unless nobody is in the cell or the keys
-    become known. O(cells × maximum).
+    become known. How much somebody who knows the law of the noise still learns of sensitive cells says
+    `released_audit.audit_perturbed`. O(cells × maximum).
 
     References
     ----------
@@ -97,8 +114,8 @@ def perturb(
         raise PlanError(
             "variance, maximum, forbidden, stay and table are for counts; sums take `sd_percent` and `maximum_percent`"
         )
-    released = _sums(cells, sd_percent, maximum_percent, contributions)
-    return Perturbed(cells.with_released(released), None)
+    released, noise = _sums(cells, sd_percent, maximum_percent, contributions)
+    return Perturbed(cells.with_released(released), None, noise, contributions)
 
 
 def _law(variance: float | None, maximum: int | None, forbidden: int, stay: float | None) -> PerturbationTable:
@@ -116,7 +133,9 @@ def _counts(cells: Cells, table: PerturbationTable) -> Floats:
     return scaled
 
 
-def _sums(cells: Cells, sd: float | None, most: float | None, contributions: int) -> Floats:
+def _sums(
+    cells: Cells, sd: float | None, most: float | None, contributions: int
+) -> tuple[Floats, tuple[Floats, Floats]]:
     if sd is None or most is None:
         raise PlanError("give `sd_percent` and `maximum_percent` of the noise of a table of sums")
     if not 0 < sd < most <= 100:
@@ -135,7 +154,7 @@ def _sums(cells: Cells, sd: float | None, most: float | None, contributions: int
         released = released + support[np.minimum(place, _GRID)] / 100 * cells.top[:, k]
     if (cells.response.negative == 0).all():
         released = np.maximum(released, 0.0)
-    return np.where(cells.count > 0, released, cells.value)
+    return np.where(cells.count > 0, released, cells.value), (support, law / law.sum())
 
 
 def _mixed(cells: Cells, stream: int) -> Floats:

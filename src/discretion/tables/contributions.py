@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discretion.kernels.arrays import Bools, Floats, Ints, Ints32
 from discretion.tables.packing import row_keys
+
+Weights = Literal["contributions", "respondents", "unweighted"]
+"""What a weight w means for the rules: the respondent contributes w·x; it stands for w respondents of x each; or it
+contributes x to a cell that is weighted."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -37,6 +42,8 @@ class Contributions:
     """(p,) sum of the record keys"""
     knows_requests: bool = False
     """whether it is known who requested protection"""
+    weights: Weights = "contributions"
+    """what weights mean for the rules"""
 
     def __len__(self) -> int:
         return len(self.inner)
@@ -100,3 +107,30 @@ def _one_per_respondent(entries: Contributions) -> Contributions:
         requested=np.logical_or.reduceat(entries.requested[order], starts),
         key=None if entries.key is None else np.add.reduceat(entries.key[order], starts),
     )
+
+
+def as_rules_read(entries: Contributions, top: int) -> tuple[Contributions, Ints]:
+    """Give the contributions whose largest the rules look at, and the entry each is made from.
+
+    A weight of 2.4 that stands for respondents is two of x and one of 0.4·x; of more than `top` none is looked at.
+    """
+    plain = entries.x / np.where(entries.weight > 0, entries.weight, 1.0)[:, None]
+    if entries.weights == "unweighted":
+        return replace(entries, x=plain), np.arange(len(entries))
+    whole = np.minimum(np.floor(entries.weight), top).astype(np.int64)
+    part = np.where(whole < top, entries.weight - whole, 0.0)
+    copies = np.maximum(whole + (part > 0), 1)
+    origin = np.repeat(np.arange(len(entries)), copies)
+    share = np.ones(len(origin))
+    last = np.cumsum(copies) - 1
+    share[last] = np.where(copies > whole, part, 1.0)
+    return replace(
+        entries,
+        inner=entries.inner[origin],
+        contributor=np.arange(len(origin), dtype=np.int32),
+        x=plain[origin] * share[:, None],
+        weight=share,
+        waived=entries.waived[origin],
+        requested=entries.requested[origin],
+        key=None,
+    ), origin

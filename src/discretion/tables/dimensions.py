@@ -155,9 +155,29 @@ class Dimension:
 
     @classmethod
     def from_edges(cls, name: str, edges: Sequence[tuple[str, str]], total: str = TOTAL) -> Dimension:
-        """Take (parent, child) pairs; children keep their order."""
+        """Take (parent, child) pairs; children keep their order.
+
+        Where no pair names the total, the one code that is nobody's child is it; several such codes get it above them.
+        """
         below: dict[str, list[str]] = {}
         above: dict[str, str] = {}
+        children = {child for _, child in edges}
+        roots = list(dict.fromkeys(parent for parent, _ in edges if parent not in children))
+        if total in children:
+            raise DataError(
+                f"variable {name!r}: {total!r} is the code of the total and stands below another code; leave rows of "
+                "totals out of the data, or give a hierarchy whose total has another code"
+            )
+        if total not in roots and len(roots) == 1:
+            total = roots[0]
+        elif total not in roots:
+            edges = [*((total, root) for root in roots), *edges]
+        elif len(roots) > 1:
+            others = [root for root in roots if root != total]
+            raise DataError(
+                f"variable {name!r}: the hierarchy has {len(roots)} codes that stand below no other, among them the "
+                f"total {total!r}; put {', '.join(map(repr, others[:5]))}{' …' if len(others) > 5 else ''} below it"
+            )
         for parent, child in edges:
             if above.setdefault(child, parent) != parent:
                 raise DataError(
@@ -175,9 +195,7 @@ class Dimension:
             stack.extend((child, len(codes) - 1) for child in reversed(below.get(code, ())))
         lost = sorted(set(above) - set(codes))
         if lost:
-            raise DataError(
-                f"variable {name!r}: {len(lost)} codes are not below the total {total!r}, first {lost[0]!r}"
-            )
+            raise DataError(f"variable {name!r}: the hierarchy has a circle through {lost[0]!r}: it is below itself")
         if len(codes) == 1:
             raise DataError(f"variable {name!r}: the hierarchy has no codes below its total")
         return cls(name, tuple(codes), (np.array(parents, np.int32),))

@@ -30,7 +30,7 @@ def read_dimension(name: str, path: Path, total: str) -> Dimension:
         return from_lines(name, lines, total, file=path.name)
     first = re.split(r"[;,\t]", filled[0])
     if [word.strip().strip('"').lower() for word in first[:2]] == ["parent", "child"]:
-        return from_pairs(name, _pairs(lines, path.name), total)
+        return Dimension.from_edges(name, _pairs(lines, path.name), total)
     return Dimension.from_levels(name, Hierarchy.read(path).bind((), name), total=total)
 
 
@@ -59,17 +59,6 @@ def _pairs(lines: Sequence[str], file: str) -> list[tuple[str, str]]:
     if not pairs:
         raise DataError(f"{file}: there are no pairs below the header")
     return pairs
-
-
-def from_pairs(name: str, pairs: Sequence[tuple[str, str]], total: str) -> Dimension:
-    """Take (parent, child) pairs; the one code that is nobody's child is the total, several get one above them."""
-    children = {child for _, child in pairs}
-    roots = list(dict.fromkeys(parent for parent, _ in pairs if parent not in children))
-    if not roots:
-        raise DataError(f"variable {name!r}: the hierarchy has a circle: every code has a parent")
-    if len(roots) == 1:
-        return Dimension.from_edges(name, pairs, roots[0])
-    return Dimension.from_edges(name, [*((total, root) for root in roots), *pairs], total)
 
 
 def from_lines(name: str, lines: Sequence[str], total: str, lead: str = LEAD, file: str = "") -> Dimension:

@@ -107,9 +107,12 @@ def costs(cells: Cells, cost: Cost | Any = "value") -> Floats:
 
 
 def empty(cells: Cells) -> Bools:
-    """Tell which cells nobody is in; these are never suppressed for others. Without counts: those of 0."""
+    """Tell which cells nobody is in; these are suppressed for others only where they are marked preferred.
+
+    Without counts: those of 0.
+    """
     nobody: Bools = cells.count == 0 if cells.response.counted else cells.value == 0
-    return nobody
+    return nobody & ~cells.status.preferred
 
 
 class _Levels:
@@ -253,7 +256,10 @@ class _Levels:
         named = list(_labels(cells, causes[:_NAMED]))
         more = f" and {len(causes) - _NAMED} more" if len(causes) > _NAMED else ""
         if not named:
-            return f"the sensitive cell ({where}) can be protected only by suppressing empty cells"
+            return (
+                f"the sensitive cell ({where}) can be protected only by suppressing empty cells, as all beside it "
+                "are 0; mark cells beside it 'preferred' to let them go, or give `count` if somebody is in them"
+            )
         return (
             f"the sensitive cell ({where}) cannot be protected while these cells must be published: "
             f"{'; '.join(named)}{more}; let one of them be suppressed"

@@ -65,7 +65,7 @@ class Rooms:
         None when there is no such table; without `grow`, when there is none that differs around the cell only.
         """
         size, column = self.around, int(self.frame.column[cell])
-        if not self._usable[column]:
+        if not self._usable[column] or (amount > 0 and (self.frame.up if above else self.frame.down)[column] <= 0):
             return None
         while True:
             model = self._model(column, size)

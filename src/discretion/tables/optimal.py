@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from discretion.context import Context
-from discretion.errors import PlanError
+from discretion.errors import Infeasible, PlanError
 from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.tables.levels import costs, levels
 from discretion.tables.optimal_attack import Attack
@@ -20,10 +21,16 @@ from discretion.tables.respondents import failing_pairs, protect_respondents
 if TYPE_CHECKING:
     from discretion.tables.cells import Cells
 
-_FIRST = 1.0
-"""Seconds that the first program gets even when time is over, so that there is a bound."""
+_FIRST = 0.05
+"""Seconds that the first program gets even when time is over, so that there may be a bound."""
 _EQUAL = 1e-7
 """Share of the cost by which the bound may be lower and still prove it."""
+
+T = TypeVar("T")
+
+
+class _TimeIsOver(Exception):
+    """Raised from inside a search that does not end in time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +42,8 @@ class Optimum:
     cost: float
     """what they cost"""
     gap_share: float
-    """(cost − least cost that is not excluded) / cost; 0 where the pattern is proven to be the cheapest"""
+    """(cost − least cost that is not excluded) / cost; 0 where the pattern is proven to be the cheapest; inf where it
+    does not keep all respondents out, so that there is nothing to prove"""
     cuts: int
     """conditions that attackers raised"""
 
@@ -57,8 +65,9 @@ def optimal(
     First without whole numbers, which is cheaper, gives most conditions and a first bound of the cost; cells too
     expensive for that bound and the best pattern known (of `levels`, from nothing and from this choice) drop out. Every
     condition is scaled so that no cell counts for more than is needed. Cells with no level required must only not be
-    found exactly. Attackers know that no cell is negative (where none is). When `seconds` are over the best pattern
-    known is given, with the gap to the bound reached.
+    found exactly. Attackers know that no cell is negative (where none is). When `seconds` are over, whatever is under
+    way, the best pattern known is given, with the gap to the bound reached: if not even `levels` came to an end, all
+    cells that may be suppressed, if that protects (otherwise `Infeasible`).
 
     With a `coalition` of at least 1 respondents attack too, each (or each group of so many) with what it knows:
     whenever no outsider objects to a pattern, they are asked, and their conditions join the program. Time grows
@@ -95,7 +104,9 @@ class _Search:
 
     def run(self, cost: Any) -> Optimum:
         """Converge without whole numbers, exclude cells that are too expensive, then choose with whole numbers."""
-        first = levels(self.cells, cost=cost, ctx=self.ctx)
+        first = self.in_time(lambda ctx: levels(self.cells, cost=cost, ctx=ctx), None)
+        if first is None:
+            first = self.everything()
         repaired, holds = self.repaired(first, cost)
         asked, self.coalition = self.coalition, self.coalition if holds else 0
         self.keep(repaired if holds else first)
@@ -103,17 +114,25 @@ class _Search:
             self.add(1.0, members, weights)
         chosen = self.converge(whole=False)
         if chosen is not None and self.bound < self.best_cost and not self.over():
-            found = levels(self.cells, start=chosen > 0.5, keep_start=False, cost=cost, ctx=self.ctx)
-            self.keep(self.repaired(found, cost)[0])
+            start = chosen > 0.5
+            found = self.in_time(
+                lambda ctx: levels(self.cells, start=start, keep_start=False, cost=cost, ctx=ctx), None
+            )
+            better, good = (self.best, False) if found is None else self.repaired(found, cost)
+            if good:
+                self.keep(better)
             self.master.exclude(self.best_cost - self.bound + 1e-6 * max(self.best_cost, 1.0))
         if self.bound < self.target and not self.over():
             self.master.whole()
             chosen = self.converge(whole=True)
             if chosen is not None:
                 self.keep((chosen > 0.5) & ~self.cells.primary)
-        if asked and not self.coalition:  # no pattern holds against all of them: as far as it goes
-            self.best, _ = protect_respondents(self.cells, self.best, cost=cost, coalition=asked, ctx=self.ctx)
-            self.best_cost = float(self.cost[self.best].sum())
+        if asked and not self.coalition:  # no pattern holds against all of them: as far as it goes, and no gap is known
+            self.best = self.in_time(
+                lambda ctx: protect_respondents(self.cells, self.best, cost=cost, coalition=asked, ctx=ctx)[0],
+                self.best,
+            )
+            return Optimum(self.best, float(self.cost[self.best].sum()), np.inf, self.cuts)
         gap = max(self.best_cost - self.bound, 0.0) / self.best_cost if self.best_cost > 0 else 0.0
         return Optimum(self.best, self.best_cost, 0.0 if gap < _EQUAL else gap, self.cuts)
 
@@ -130,8 +149,30 @@ class _Search:
         """Protect a pattern against respondents; tell whether it then holds."""
         if not self.coalition:
             return pattern, True
-        found, audit = protect_respondents(self.cells, pattern, cost=cost, coalition=self.coalition, ctx=self.ctx)
-        return found, audit.holds
+        found = self.in_time(
+            lambda ctx: protect_respondents(self.cells, pattern, cost=cost, coalition=self.coalition, ctx=ctx), None
+        )
+        return (pattern, False) if found is None else (found[0], found[1].holds)
+
+    def in_time(self, work: Callable[[Context], T], otherwise: T) -> T:
+        """Do something that reports its progress until time is over; give `otherwise` if it does not end by then."""
+
+        def progress(done: int, total: int, label: str) -> None:
+            if self.over():
+                raise _TimeIsOver
+            self.ctx.progress(done, total, label)
+
+        try:
+            return work(replace(self.ctx, progress=progress))
+        except _TimeIsOver:
+            return otherwise
+
+    def everything(self) -> Bools:
+        """Give the pattern of all cells that may be suppressed, if it protects: no other can where it does not."""
+        pattern: Bools = self.usable & ~self.cells.primary
+        if not self.cells.with_status(secondary=pattern).audit(exact=False, seconds=1.0, ctx=self.ctx).holds:
+            raise Infeasible("optimal: no pattern that protects was found in time; allow more `seconds`")
+        return pattern
 
     def keep(self, pattern: Bools) -> None:
         """Keep a pattern that protects all cells if it is the cheapest so far."""
@@ -162,7 +203,10 @@ class _Search:
             for members, weights in self.attack.objections(chosen, whole, self.ctx, self.over):
                 self.add(1.0, members, weights)
             if self.cuts == before and whole and self.coalition and not self.over():
-                failing = failing_pairs(self.cells, chosen > 0.5, self.coalition, self.ctx)
+                asked = chosen > 0.5
+                failing = self.in_time(lambda ctx: failing_pairs(self.cells, asked, self.coalition, ctx), None)  # noqa: B023
+                if failing is None:
+                    return None
                 for members, weights in self.attack.respondents_object(failing, chosen, self.coalition):
                     self.add(1.0, members, weights)
                 if failing and self.cuts == before:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 SUPPRESSED = "c"
 """What stands in place of a suppressed value (confidential), and in the status column beside it."""
 
-Layout = Literal["long", "pivot"]
+Layout = Literal["long", "pivot", "sdmx"]
 _FORMATS = {".csv": "csv", ".xlsx": "excel", ".json": "json"}
 
 
@@ -42,7 +43,9 @@ def publish(
 
     `long` has one line per cell: codes, value, status (empty, or `c` where the value is suppressed). `pivot` has one
     line per combination of the variables `rows` (default: all but the last) and one column per code of the last;
-    suppressed cells show `c`, cells that do not exist are empty. Where values were rounded, adjusted or perturbed,
+    suppressed cells show `c`, cells that do not exist are empty. `sdmx` has one observation per line as SDMX-CSV 2.0
+    does, with OBS_STATUS (A: a value; Q: suppressed) and CONF_STATUS (F: free; C: confidential) of the SDMX code lists;
+    totals have the code `_T`. Where values were rounded, adjusted or perturbed,
     cells of 0 are treated like those that do not exist (left out, or 0 when pivoted), so that nobody can tell them
     apart. Of linked tables `table` chooses one by its number; a long file without it holds all their cells. The file
     appears whole or not at all.
@@ -51,10 +54,10 @@ def publish(
     alike. `internal` adds true values, respondents, reasons and levels, for the office.
 
     A table with sensitive cells goes out only if an audit holds: the one given, or one against outsiders and, where
-    they are known, respondents, which is then run. Rounded and adjusted tables have audits of their own
-    (`audit_rounded`, `audit_adjusted` of `discretion.tables.released_audit`), to be given. Otherwise `override` says
-    why it is published all the same; the reason and what the audit found are kept in a private file beside it
-    (`NAME.override.json`).
+    they are known, respondents, which is then run. Rounded, adjusted and perturbed tables have audits of their own
+    (`audit_rounded`, `audit_adjusted`, `audit_perturbed` of `discretion.tables.released_audit`), to be given. Otherwise
+    `override` says why it is published all the same; the reason and what the audit found are kept in a private file
+    beside it (`NAME.override.json`).
 
     Examples
     --------
@@ -93,7 +96,9 @@ def _unprotected(cells: Cells, audit: Any) -> str:
     if audit is None and cells.status.released is not None:
         return "Its values were changed and no audit was given (`audit=`)"
     found = cells.audit(**_attackers(cells)) if audit is None else audit
-    if not np.array_equal(found.cells.suppressed, cells.suppressed) or len(found.cells) != len(cells):
+    other, mine = found.cells.status.released, cells.status.released
+    same = other is mine if other is None or mine is None else np.array_equal(other, mine)
+    if not same or not np.array_equal(found.cells.suppressed, cells.suppressed) or len(found.cells) != len(cells):
         return "The audit given is of another table"
     return "" if found.holds else found.summary.removesuffix(" The table must not go out like this.").rstrip(".")
 
@@ -118,13 +123,16 @@ def write_table(
     kind = _format_of(path, layout, internal)
     from discretion.tables.pivot import chosen_cells, pivoted
 
-    picked = np.arange(len(cells)) if internal else chosen_cells(cells, table if layout == "long" else table or 0)
+    picked = np.arange(len(cells)) if internal else chosen_cells(cells, table or 0 if layout == "pivot" else table)
     if layout == "pivot" and len(cells.tables) > 1 and table is None:
         raise PlanError(f"table: the cells belong to {len(cells.tables)} linked tables; choose one to pivot")
     if kind == "json":
         write_text(path, to_json(cells, picked, internal=internal), overwrite=overwrite, private=internal)
     elif kind == "csv":
-        text = _csv_long(cells, picked, internal) if layout == "long" else _csv_pivot(pivoted(cells, rows, table or 0))
+        if layout == "pivot":
+            text = _csv_pivot(pivoted(cells, rows, table or 0))
+        else:
+            text = (_csv_long if layout == "long" else _csv_sdmx)(cells, picked, internal)
         write_text(path, text, overwrite=overwrite, private=internal)
     else:
         from discretion.tables.publish_excel import write_excel
@@ -139,8 +147,10 @@ def _format_of(path: Path, layout: str, internal: bool) -> str:
     kind = _FORMATS.get(path.suffix.lower())
     if kind is None:
         raise PlanError(f"{path.name!r}: {unknown('table format', path.suffix, _FORMATS)}")
-    if layout not in ("long", "pivot"):
-        raise PlanError("layout: expected 'long' or 'pivot'")
+    if layout not in get_args(Layout):
+        raise PlanError("layout: expected 'long', 'pivot' or 'sdmx'")
+    if layout == "sdmx" and kind != "csv":
+        raise PlanError("layout: SDMX-CSV is written to .csv files only")
     if internal and layout == "pivot" and kind != "excel":
         raise PlanError("internal: a pivoted table has no room for reasons; use layout='long', or Excel")
     return kind
@@ -171,6 +181,28 @@ def numbers(values: Floats) -> list[int | float | None]:
 def _csv_long(cells: Cells, picked: Any, internal: bool) -> str:
     header, lines = long_rows(cells, picked, internal)
     return _csv([header, *lines])
+
+
+def _csv_sdmx(cells: Cells, picked: Any, internal: bool) -> str:
+    """Give observations as SDMX-CSV 2.0; internally with true values, and how a cell came to be confidential."""
+
+    def named(text: str) -> str:
+        return re.sub(r"[^A-Za-z0-9_@$-]", "_", text)
+
+    shown = cells.value if internal or cells.status.released is None else cells.status.released
+    hidden, primary = cells.suppressed[picked], cells.primary[picked]
+    values = numbers(shown[picked] if internal else np.where(hidden, np.nan, shown[picked]))
+    secret = np.select([hidden & ~primary, hidden], ["D", "C"] if internal else ["C", "C"], "F").tolist()
+    columns = [
+        ["_T" if code == 0 else dim.codes[code] for code in cells.codes[picked, j].tolist()]
+        for j, dim in enumerate(cells.dims)
+    ]
+    flow = f"LOCAL:{named(cells.response.name).upper()}(1.0)"
+    status = np.where(hidden & (not internal), "Q", "A").tolist()
+    lines = zip(*columns, values, status, secret, strict=True)
+    dims = [named(dim.name).upper() for dim in cells.dims]
+    header = ["STRUCTURE", "STRUCTURE_ID", "ACTION", *dims, "OBS_VALUE", "OBS_STATUS", "CONF_STATUS"]
+    return _csv([header, *(["dataflow", flow, "I", *line] for line in lines)])
 
 
 def _csv_pivot(found: Pivot) -> str:

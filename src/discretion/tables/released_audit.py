@@ -1,4 +1,4 @@
-"""Is every sensitive cell of a table with changed values protected? For rounding by linear programs."""
+"""Is every sensitive cell of a table with changed values protected? What rounding and bounded noise leave to learn."""
 
 from __future__ import annotations
 
@@ -8,18 +8,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from discretion.context import Context, Progress, ignore_progress
-from discretion.errors import DiscretionError, PlanError
+from discretion.errors import PlanError
 from discretion.kernels.arrays import Bools, Floats, Ints
+from discretion.tables.attacker import Attacker
+from discretion.tables.attacker_system import System, blocks
+from discretion.tables.audit import bounds_of, whole_numbers
+from discretion.tables.audit_certify import Clock, Targets, certify
+from discretion.tables.audit_report import Bounds
 from discretion.tables.rounding import rounding_reach
 
 if TYPE_CHECKING:
+    from discretion.tables.cell_key import Perturbed
     from discretion.tables.cells import Cells
     from discretion.tables.rounding import Rounded
 
 SLACK = 1e-7
-"""Share of a value by which a bound may miss what is required through the solver's accuracy."""
+"""Share of a value by which what was found may miss what is required through the solver's accuracy."""
 
-_ROUNDS = 12
+CHANCE_PERCENT = 50.0
+"""How likely an attacker may hold a perturbed sensitive cell to be near the truth: not more likely than not."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -34,7 +41,11 @@ class ReleasedAudit:
     high: Floats
     """(k,) largest"""
     holds_each: Bools
-    """(k,) whether the bounds are as far away as the rules require"""
+    """(k,) whether the attacker is kept as far away as the rules require"""
+    attacker: str
+    """who attacked, in words"""
+    chance: Floats | None = None
+    """(k,) of perturbed tables: how likely the attacker holds the cell to be nearer to the truth than rules require"""
 
     @property
     def holds(self) -> bool:
@@ -50,7 +61,8 @@ class ReleasedAudit:
     def summary(self) -> str:
         """What was found, without values."""
         bad = len(self.failing)
-        text = f"Of {len(self.cell):,} sensitive cells {len(self.cell) - bad:,} are protected, {bad:,} are not."
+        text = f"Against {self.attacker}: of {len(self.cell):,} sensitive cells {len(self.cell) - bad:,} are protected"
+        text += f", {bad:,} are not."
         return text + (" The table holds." if self.holds else " The table must not go out like this.")
 
     def __repr__(self) -> str:
@@ -70,7 +82,8 @@ def audit_adjusted(cells: Cells) -> ReleasedAudit:
     change = shown - truth
     far = (change >= cells.upper_required[where] - slack) | (-change >= cells.lower_required[where] - slack)
     moved = np.abs(change) > slack
-    return ReleasedAudit(cells, where, np.minimum(truth, shown), np.maximum(truth, shown), far & moved)
+    low, high = np.minimum(truth, shown), np.maximum(truth, shown)
+    return ReleasedAudit(cells, where, low, high, far & moved, "readers who take the values as they are")
 
 
 def audit_rounded(rounded: Rounded, *, progress: Progress = ignore_progress) -> ReleasedAudit:
@@ -78,7 +91,7 @@ def audit_rounded(rounded: Rounded, *, progress: Progress = ignore_progress) -> 
 
     Every true value lies less than (1 + steps) bases from the one shown, true values add up, and none is negative where
     none is shown to be. Many cells are decided by each of a few linear programs, the rest one by one. A level required
-    below 0 is cut there.
+    below 0 is cut there; a cell with no level required must only not be found exactly.
 
     Examples
     --------
@@ -89,19 +102,57 @@ def audit_rounded(rounded: Rounded, *, progress: Progress = ignore_progress) -> 
     >>> audit_rounded(cells.round_controlled(5)).holds
     True
     """
-    cells = rounded.cells
+    cells, shown = rounded.cells, _released(rounded.cells)
+    reach = rounding_reach(cells, rounded.base, rounded.steps)
+    bounds = _bounds(cells, shown - reach, shown + reach, progress)
     where = np.flatnonzero(cells.primary)
-    truth = cells.value[where]
-    floor = -np.inf if (cells.value < 0).any() else 0.0
-    need_low = np.maximum(truth - cells.lower_required[where], floor)
-    need_high = truth + cells.upper_required[where]
-    low, high = truth.copy(), truth.copy()
-    if len(where):
-        _widen(_Attack(rounded, floor), where, (need_low, need_high), low, high, progress)
-    slack = SLACK * np.maximum(np.abs(truth), 1.0)
-    exact = cells.response.frequency and bool((cells.value == np.round(cells.value)).all())
-    single = high - low < (1.0 - 1e-6 if exact else 2 * slack)
-    return ReleasedAudit(cells, where, low, high, (low <= need_low + slack) & (high >= need_high - slack) & ~single)
+    holds = bounds.status == "protected"
+    return ReleasedAudit(cells, where, bounds.low, bounds.high, holds, "an outsider who knows base and steps")
+
+
+def audit_perturbed(
+    perturbed: Perturbed, *, chance_percent: float = CHANCE_PERCENT, progress: Progress = ignore_progress
+) -> ReleasedAudit:
+    """Judge noise by what is still learned by somebody who knows its law, but not the keys.
+
+    Two things must hold for every sensitive cell. Noise is bounded, and true values add up: the interval that follows
+    by linear programs must be as wide as the rules require (noise at its limit leaves room on one side only: that it is
+    at its limit is not known). And the attacker weighs what is likely, beginning with no
+    opinion: from the value shown and the law of the noise, and from every sum the cell stands in (parts and total have
+    noise of their own, and by how much they miss each other tells of it) follows how likely each value is; for counts
+    exactly, for sums with normal noise of the same variance. That the cell lies nearer to the truth than the rules
+    require (for counts with the least level: that it is the truth) may seem likely to at most `chance_percent`.
+
+    Does not put together what several sums say about the noise of cells in other sums, nor respondents who know their
+    own part. Speaks of this one table: the same cells with other keys, or differences to other tables, tell more.
+
+    References
+    ----------
+    Giessing & Tent (2019), UNECE/Eurostat work session; Asghar & Kaafar (2020), PoPETs 2020(2); catalogue T6, T8.
+
+    Examples
+    --------
+    >>> import discretion as dc
+    >>> from discretion.tables.released_audit import audit_perturbed
+    >>> people = dc.tables.with_record_keys(dc.datasets.census(2000, seed=1), seed=7)
+    >>> cells = dc.tabulate(people, ["region", "education"], weight=False, record_key="record_key")
+    >>> cells = cells.mark({"region": "north", "education": "basic"}, "unsafe")
+    >>> [audit_perturbed(cells.perturb(variance=v, maximum=5)).holds for v in (0.01, 2)]
+    [False, True]
+    """
+    if not 0 < chance_percent <= 100:
+        raise PlanError("chance_percent: expected a number above 0 and at most 100")
+    cells = perturbed.cells
+    where = np.flatnonzero(cells.primary)
+    shown = _released(cells)
+    low, high = perturbed.possible(shown)
+    bounds = _bounds(cells, low, high, progress)
+    chance = perturbed.chances(where, cells.lower_required[where], cells.upper_required[where])
+    need = cells.lower_required[where] + cells.upper_required[where]
+    wide = (bounds.high - bounds.low >= need * (1 - SLACK)) & (bounds.status == "under-protected")
+    holds = ((bounds.status == "protected") | wide) & (chance <= chance_percent / 100 + 1e-12)
+    who = "an outsider who knows the law of the noise"
+    return ReleasedAudit(cells, where, bounds.low, bounds.high, holds, who, chance)
 
 
 def _released(cells: Cells) -> Floats:
@@ -110,64 +161,44 @@ def _released(cells: Cells) -> Floats:
     return cells.status.released
 
 
-def _widen(
-    attack: _Attack, where: Ints, need: tuple[Floats, Floats], low: Floats, high: Floats, progress: Progress
-) -> None:
-    """Push bounds outward: first many cells at once in random directions, then those that still lack, one by one."""
-    slack = SLACK * np.maximum(np.abs(need[1]), 1.0)
-    rng = Context(seed=0, step="audit-rounded").rng
-    for number in range(_ROUNDS):
-        progress(number, _ROUNDS, "auditing the rounded table")
-        lacks_up, lacks_down = high < need[1] - slack, low > need[0] + slack
-        if not (lacks_up | lacks_down).any():
-            return
-        both = lacks_up & lacks_down
-        pull = np.where(both, rng.choice([-1.0, 1.0], len(where)), lacks_up * 1.0 - lacks_down * 1.0)
-        found = attack.farthest(where, pull * rng.random(len(where)))[where]
-        np.minimum(low, found, out=low)
-        np.maximum(high, found, out=high)
-    for k in range(len(where)):
-        progress(k, len(where), "auditing the rounded table, cell by cell")
-        for sign, lacks in ((1.0, high[k] < need[1][k] - slack[k]), (-1.0, low[k] > need[0][k] + slack[k])):
-            if lacks:
-                found = attack.farthest(where[[k]], np.array([sign]))[where]
-                np.minimum(low, found, out=low)
-                np.maximum(high, found, out=high)
+def _bounds(cells: Cells, low: Floats, high: Floats, progress: Progress) -> Bounds:
+    """Give what additivity leaves of the sensitive cells when every cell is known to lie between bounds."""
+    where = np.flatnonzero(cells.primary)
+    floor = -np.inf if (cells.value < 0).any() else 0.0
+    attacker = Attacker.on(_system(cells, np.maximum(low, floor) - cells.value, high - cells.value, floor))
+    value, lower, upper = cells.value[where], cells.lower_required[where], cells.upper_required[where]
+    targets = Targets(
+        attacker.system.members[where],
+        value,
+        np.minimum(lower, value - floor),
+        upper,
+        idle=np.zeros(len(where), np.bool_),
+        whole=whole_numbers(cells),
+    )
+    certify(attacker, targets, Clock(None, Context(seed=0, step="audit-released", progress=progress)))
+    return bounds_of(targets, np.ones(len(where), np.bool_), value, lower, upper)
 
 
-class _Attack:
-    """All true tables that a rounded one leaves possible, as a linear program that stays in the solver."""
+def _system(cells: Cells, low: Floats, high: Floats, floor: float) -> System:
+    """Write down all true tables that bounds of the cells (as deviations from the truth) leave possible."""
+    from scipy.sparse import eye_array
 
-    def __init__(self, rounded: Rounded, floor: float) -> None:
-        import highspy
-
-        from discretion.tables.attacker import solver
-
-        cells, shown = rounded.cells, _released(rounded.cells)
-        reach = rounding_reach(cells, rounded.base, rounded.steps)
-        self.members = cells.x.transposed.to_scipy()
-        low, high = np.maximum(shown - reach, floor), shown + reach
-        n = len(cells.inner_codes)
-        lp = highspy.HighsLp()
-        lp.num_col_, lp.num_row_ = n, len(cells)
-        lp.col_cost_ = np.zeros(n)
-        lp.col_lower_, lp.col_upper_ = np.full(n, floor), np.full(n, np.inf)
-        lp.row_lower_, lp.row_upper_ = low, high
-        lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-        lp.a_matrix_.start_ = self.members.indptr.astype(np.int32)
-        lp.a_matrix_.index_ = self.members.indices.astype(np.int32)
-        lp.a_matrix_.value_ = self.members.data
-        self._solver: Any = solver(primal=True)
-        self._solver.passModel(lp)
-        self._optimal = highspy.HighsModelStatus.kOptimal
-        self._columns = np.arange(n, dtype=np.int32)
-
-    def farthest(self, cells: Ints, weight: Floats) -> Floats:
-        """Give the possible table that makes a weighted sum of cells largest."""
-        cost = -(self.members[cells].T @ weight)
-        self._solver.changeColsCost(len(self._columns), self._columns, np.asarray(cost, np.float64))
-        self._solver.run()
-        if self._solver.getModelStatus() != self._optimal:
-            raise DiscretionError("the audit's linear program could not be solved; nothing is claimed")
-        table: Floats = self.members @ np.asarray(self._solver.getSolution().col_value, np.float64)
-        return table
+    members: Any = cells.x.transposed.to_scipy().tocsr()
+    own, n = cells.inner_cell, len(cells.inner_codes)
+    below, above = np.full(n, floor) - cells.inner_value, np.full(n, np.inf)
+    shown = own >= 0
+    below[shown] = np.maximum(below[shown], low[own[shown]])
+    above[shown] = high[own[shown]]
+    sums = np.setdiff1d(np.arange(len(cells)), own[shown])
+    A = members[sums]
+    return System(
+        A=A,
+        row_low=np.minimum(low[sums], 0.0),
+        row_high=np.maximum(high[sums], 0.0),
+        low=np.minimum(below, 0.0),
+        high=np.maximum(above, 0.0),
+        spread=eye_array(n, format="csr"),
+        block=blocks(A),
+        center=cells.value,
+        members=members,
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -14,7 +14,7 @@ from discretion.errors import DataError, PlanError, unknown
 from discretion.kernels.arrays import Bools, Floats, Ints, Ints32
 from discretion.tables.build import cells_of
 from discretion.tables.cells import Cells
-from discretion.tables.contributions import Contributions, build
+from discretion.tables.contributions import Contributions, Weights, build
 from discretion.tables.dimensions import Dimension
 
 MISSING = "(missing)"
@@ -40,14 +40,18 @@ def tabulate(
     waivers: Sequence[Any] | str | None = None,
     requests: Sequence[Any] | str | None = None,
     record_key: str | None = None,
+    weights: Weights = "contributions",
 ) -> Cells:
     """Count records, or add up response variables, by classifying variables, with all totals.
 
     `by` names the variables of a table, or is a list of such lists: linked tables over the same records, one system in
     which a cell that several tables show is one cell. Without `value` the table counts records; with several values it
     has several responses. Hierarchies default to those of the data; a variable without one has a total above its
-    values. `weight` defaults to the column with that role (False: no weights); the cell value and the contributions are
-    weighted (a respondent contributes weight × value), the number of respondents is not. `contributor` names the column
+    values. `weight` defaults to the column with that role (False: none); the cell value is weighted, the number of
+    respondents is not. `weights` says what a weight w means to rules that look at contributions: `"contributions"`, the
+    respondent contributes w × value (the default: from weights of 1 on no other finds more cells sensitive);
+    `"respondents"`, it stands for w respondents of that value each, as in τ-ARGUS (a weight of 2.4: two, and one of 0.4
+    times the value); `"unweighted"`, it contributes its value to a weighted cell. `contributor` names the column
     of respondents: several records of one are added up within a cell first. `top` is how many of the largest
     contributions are kept, for the rules. Records without a classifying value are a category of their own, left out, or
     an error; a missing response is no contribution. `empty="keep"` also lists cells without records. `waivers` and
@@ -67,7 +71,11 @@ def tabulate(
     """
     data = Dataset.of(data)
     tables = table_lists(by)
-    _check_options(top, missing, empty)
+    _check_options(top, missing, empty, weights)
+    if weights == "respondents" and contributor is not None:
+        raise PlanError(
+            "weights: respondents with several records (`contributor`) cannot stand for others; use another"
+        )
     names = list(dict.fromkeys(name for table in tables for name in table))
     data.require(names)
     if not len(data):
@@ -79,13 +87,13 @@ def tabulate(
     entries = _entries(data, rows, respondents, value, weight, waivers, requests, record_key)
     dims = tuple(dim for dim, _ in coded)
     codes = np.column_stack([codes[rows] for _, codes in coded]).astype(np.int32)
-    entries = build(entries, codes, tuple(len(dim) for dim in dims))
+    entries = replace(build(entries, codes, tuple(len(dim) for dim in dims)), weights=weights)
     left_out = len(data) - len(rows)
     notes = (f"{left_out} records without a classifying value were left out",) if left_out else ()
     return cells_of(entries, dims, tables, top, empty, respondents.ids, notes)
 
 
-def _check_options(top: int, missing: str, empty: str) -> None:
+def _check_options(top: int, missing: str, empty: str, weights: str) -> None:
     problems = []
     if isinstance(top, bool) or not isinstance(top, int | np.integer) or top < 1:
         problems.append("top: expected a whole number; at least 1 contribution must be kept")
@@ -93,6 +101,8 @@ def _check_options(top: int, missing: str, empty: str) -> None:
         problems.append(f"missing: {unknown('choice', str(missing), get_args(Missing))}")
     if empty not in get_args(Empty):
         problems.append(f"empty: {unknown('choice', str(empty), get_args(Empty))}")
+    if weights not in get_args(Weights):
+        problems.append(f"weights: {unknown('reading', str(weights), get_args(Weights))}")
     if problems:
         raise PlanError(problems)
 

@@ -54,6 +54,7 @@ class PerturbedMode:
             tuple(whole(a, value) for a, value in zip(question.aggregates, row, strict=True)) for row in plain.values
         )
         figures = Figures(plain.keys, values, notes=(_NOTE,))
+        self._desk.confirm()
         self._desk.ledger.record_answer(number, figures.to_text())
         return Told(figures)
 

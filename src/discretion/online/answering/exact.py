@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,7 @@ from discretion.online.backend import GroupKey
 from discretion.online.estimate import Estimate, TableBudget
 from discretion.online.history import History
 from discretion.online.policy import ExactPolicy
-from discretion.online.query import Aggregate, Query
+from discretion.online.query import Aggregate, And, Condition, Query
 
 Ints = NDArray[np.int64]
 _EXTRA = "discretion: sum "
@@ -53,7 +55,7 @@ class ExactMode:
         question = query.canonical()
         stored = self._history.find_answer(question, user=user)
         if isinstance(stored, dict):
-            return Told(Figures.from_text(json.dumps(stored)), cached=True)
+            return Told(Figures.from_json(stored), cached=True)
         try:
             by_groups = self._protection.rule(moments_of(question, self._desk.table)) == "groups"
             if by_groups:
@@ -71,7 +73,8 @@ class ExactMode:
         found = {key: found[key] for key in found if key in sets}
         totals = {c: [sums.get(key, {}).get(c, 0.0) for key in admission.keys] for c in admission.columns}
         figures = Figures(tuple(found), tuple(found.values()), notes=notes)
-        self._history.settle(admission, totals, lambda _: json.loads(figures.to_text()))
+        self._desk.confirm()
+        self._history.settle(admission, totals, lambda _: figures.to_json())
         return Told(figures)
 
     def dry_run(self, query: Query, user: str, wish: Wish) -> Estimate:  # noqa: ARG002
@@ -122,8 +125,9 @@ class ExactMode:
             entry = self._desk.charge(query, user, "exact")
             totals = {column: self._protection.totals(column, found) for column, found in told.items()}
             figures = self._grouped_figures(query, cells, told, totals, {})
-            content = {"responses": {}, "answer": json.loads(figures.to_text())}
-            self._desk.ledger.record_answer(entry.id, json.dumps(content, ensure_ascii=False))
+            content = {"responses": {}, "answer": figures.to_json()}
+            self._desk.confirm()
+            self._desk.ledger.record_answer(entry.id, json.dumps(content, ensure_ascii=False, allow_nan=False))
             return Told(figures)
         column, reach = next(iter(told.items()))
         listed = zip(cells.keys, reach.groups, strict=True)
@@ -135,8 +139,9 @@ class ExactMode:
 
         def render(responses: Mapping[str, list[Response]]) -> object:
             made.append(self._grouped_figures(query, cells, told, totals, responses))
-            return json.loads(made[-1].to_text())
+            return made[-1].to_json()
 
+        self._desk.confirm()
         self._history.settle(admission, totals, render)
         return Told(made[-1])
 
@@ -153,9 +158,10 @@ class ExactMode:
         public, width = {}, len(query.group_by)
         if known:
             asked = Query(query.table, known, query.where, query.group_by)
-            public = {row[:width]: row[width:] for row in self._desk.backend.exact(asked).rows()}
+            lines = {row[:width]: row[width:] for row in self._desk.backend.exact(asked).rows()}
+            public = self._large_bins(asked, lines)
         large = [problem is None for problem in self._problems(self._protection.people_of(cells))]
-        few = (_FEW,) if not all(large) and any(a.column is None for a in query.aggregates) else ()
+        few = (_FEW,) if not all(large) and any(a.column not in told for a in query.aggregates) else ()
         parts: tuple[list[tuple[Value, ...]], ...] = ([], [], [], [], [])
         for i, key in enumerate(cells.keys):
             line: list[tuple[Value, ...]] = []
@@ -164,12 +170,13 @@ class ExactMode:
                 if column in told:
                     size, asked_about = int(told[column].covered[i]), int(told[column].asked[i])
                     total = totals[column][i] if abs(totals[column][i]) < _LARGEST else float(totals[column][i])
-                    value = None if size == 0 else total / size if aggregate.function == "mean" else total
+                    value: Value = None if size == 0 else total / size if aggregate.function == "mean" else total
                     response = responses[column][i] if column in responses and size else Response("exact", 0.0)
                     line.append((*_told(aggregate, value, response, size), size, asked_about))
                 else:
-                    counted = int(cells.rows[i]) if large[i] else None
-                    value = public[key][known.index(aggregate)] if column else counted
+                    value = None  # of few people nothing is told, also of public columns
+                    if large[i]:
+                        value = public[key][known.index(aggregate)] if column else int(cells.rows[i])
                     line.append((value, value, value, None, None))
             for part, rows in enumerate(parts):
                 rows.append(tuple(cell[part] for cell in line))
@@ -195,7 +202,7 @@ class ExactMode:
         backend = self._desk.backend
         if not columns:
             return self._counted(query), None
-        groups = backend.members(query.table, query.where, query.group_by, unit="row")
+        groups = self._protection.row_sets(query)
         gaps = [backend.missing(query.table, column) for column in columns]
         found = {}
         for key, members in groups.items():
@@ -241,14 +248,43 @@ class ExactMode:
             figures[key] = row[width : width + count]
             totals = zip(extra, row[width + count :], strict=True)
             sums[key] = {column: 0.0 if total is None else float(total) for column, total in totals}
-        return figures, sums
+        return self._large_bins(query, figures), sums
+
+    def _large_bins(self, query: Query, figures: dict[GroupKey, tuple[Any, ...]]) -> dict[GroupKey, tuple[Any, ...]]:
+        """Leave out bins of histograms with too few people: each is a count."""
+        for place, aggregate in enumerate(query.aggregates):
+            if aggregate.function != "histogram":
+                continue
+            people = self._people_in_bins(query, aggregate, {key: line[place] for key, line in figures.items()})
+            for key, line in figures.items():
+                wrong = self._problems(people[key])
+                kept = [None if bad else count for count, bad in zip(line[place], wrong, strict=True)]
+                figures[key] = (*line[:place], kept, *line[place + 1 :])
+        return figures
+
+    def _people_in_bins(
+        self, query: Query, histogram: Aggregate, counts: dict[GroupKey, list[int]]
+    ) -> dict[GroupKey, list[int]]:
+        """Count the people of every bin; they are as many as its records where everybody has one."""
+        name, column, cuts = self._desk.table.name, histogram.column or "", histogram.cuts
+        if self._desk.backend.rows(name) == self._desk.backend.people(name):
+            return counts
+        found: dict[GroupKey, list[int]] = {key: [] for key in counts}
+        for number, (low, high) in enumerate(pairwise(cuts)):
+            end = Condition(column, "<=" if number == len(cuts) - 2 else "<", (high,))
+            inside = And((query.where, Condition(column, ">=", (low,)), end))
+            people = self._protection.people_by_cell(Query(query.table, (Aggregate("count"),), inside, query.group_by))
+            for key, listed in found.items():
+                listed.append(people.get(key, 0))
+        return found
 
 
 def _extent(column: str, told: Reach) -> str:
     """Say how much of what was asked about the figures of a column are over."""
     asked = told.asked[told.asked > 0]
     shares = 100 * told.covered[told.asked > 0] / asked
-    about = f"{shares.min():.0f} to {shares.max():.0f}" if len(set(shares)) > 1 else f"{shares[0]:.0f}"
+    ends = [f"{math.floor(10 * share) / 10:g}" for share in (shares.min(), shares.max())]  # 99.96 % is not all
+    about = " to ".join(dict.fromkeys(ends))
     return (
         f"figures of {column!r} are over whole base groups only: {about} % of the records asked about; cells need not "
         "add up across tables"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -46,6 +46,8 @@ class Desk:
     ledger: Ledger
     max_groups: int | None = None
     """most groups of one answer"""
+    confirm: Callable[[], None] = lambda: None
+    """raises DataError when rows were written to since the question came; asked before a true answer is recorded"""
 
     def stored(self, query: Query, user: str, kind: Kind) -> Entry | None:
         """Find the answer that this user got to the same question since the table last grew."""

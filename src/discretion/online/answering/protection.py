@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,10 +30,9 @@ from discretion.online.audit.linear import SQUARES, SUM
 from discretion.online.audit.moments import Moments, told_moments
 from discretion.online.backend import GroupKey, Limits
 from discretion.online.backends.answers import group_key
-from discretion.online.catalog import TableSpec
 from discretion.online.column import ColumnSpec
 from discretion.online.ledger import Charge, unpack_sets
-from discretion.online.query import Aggregate, Query
+from discretion.online.query import Aggregate, And, Condition, Filter, Not, Or, Query
 
 if TYPE_CHECKING:
     import polars as pl
@@ -53,9 +53,9 @@ def rule_of(spec: ColumnSpec, values: pl.Series) -> Rule:
 
     none: yes or no, few different values (fewer than 12; in a table of fewer than 24 people fewer than half as many as
     people), or more than .3 of the values at one bound (declared, or the smallest and the largest in the data).
-    groups: values within bounds, and whole numbers: integers, and numbers that are whole in the data unless the owner
-    confirms `whole: false`. Values with a fixed number of digits are whole numbers of a smaller unit, so that bounded
-    numbers are told by groups too. audit: everything else, numbers that could be any.
+    groups: values within bounds, and whole numbers: integers, and numbers that have at most six decimals in the data
+    (whole numbers of a smaller unit, such as cents) unless the owner confirms `whole: false`. audit: everything else,
+    numbers that could be any.
 
     Examples
     --------
@@ -73,7 +73,7 @@ def rule_of(spec: ColumnSpec, values: pl.Series) -> Rule:
     found = values.drop_nulls().to_numpy()
     if _at_a_bound(spec, found) > max(MOST_AT_A_BOUND * len(found), 2):
         return "none"
-    return "groups" if spec.bounds is not None or spec.is_whole(values) else "audit"
+    return "groups" if spec.bounds is not None or spec.has_few_decimals(values) else "audit"
 
 
 def _at_a_bound(spec: ColumnSpec, values: NDArray[np.float64]) -> int:
@@ -125,22 +125,20 @@ class Protection:
             self._rules[name] = "groups" if kept else rule
         grouped = {name: series for name, series in values.items() if self._rules[name] == "groups"}
         self.owner = desk.backend.person_of_rows(table.name)
-        if grouped:
-            self.close()
+        self._is_still = desk.backend.version(table.name) == ""
+        self._profiles = None
+        if grouped or (self._is_still and "audit" in self._rules.values()):
             self._profiles = _Profiles(desk, self.owner)
             self._group(grouped, self._profiles)
         self._check_what_was_told()
-
-    def close(self) -> None:
-        """Let go of the profiles."""
-        if self._profiles is not None:
-            self._profiles.close()
 
     def _group(self, values: dict[str, pl.Series], profiles: _Profiles) -> None:
         """Take the groups that the ledger holds, make groups of those who are in none, and write them down.
 
         Somebody else may do so meanwhile: then it is done again.
         """
+        if not values:
+            return
         ledger, table = self._desk.ledger, self._desk.table.name
         while True:
             held: dict[str, Ints] = {}
@@ -226,6 +224,23 @@ class Protection:
             label[found] = number
         rows = np.array([len(found) for found in members.values()], np.int64)
         return Cells(tuple(members), label, rows, by_profile=False)
+
+    def row_sets(self, query: Query) -> dict[GroupKey, Ints]:
+        """List the records of each cell, ascending; reads public columns only.
+
+        By profiles where nobody writes to the table: a figure computed elsewhere must be over the same records.
+        """
+        if not (self._is_still and self._fits(query)) or self._profiles is None:
+            return self._desk.backend.members(query.table, query.where, query.group_by, unit="row")
+        cells = self._profiles.cells(query)
+        count = len(cells.keys)
+        short = count < np.iinfo(np.int16).max  # short numbers are sorted many times quicker
+        of_profile: NDArray[Any] = cells.label.astype(np.int16) if short else cells.label
+        label = of_profile[self._profiles.profile]
+        inside = np.flatnonzero(label >= 0)
+        listed = inside[np.argsort(label[inside], kind="stable")] if count > 1 else inside
+        parts = np.split(listed.astype(np.int64, copy=False), np.cumsum(cells.rows))[:count]
+        return dict(zip(cells.keys, parts, strict=True))
 
     def _fits(self, query: Query) -> bool:
         """Say whether the columns that choose are those of the profiles."""
@@ -328,11 +343,10 @@ class _Profiles:
     def __init__(self, desk: Desk, owner: Ints) -> None:
         import polars as pl
 
-        from discretion.online.backends.duckdb import DuckdbBackend
-
         table, backend, rows = desk.table, desk.backend, len(owner)
         self._owner = owner
-        self._backend: DuckdbBackend | None = None
+        self._most = Limits().groups if desk.max_groups is None else desk.max_groups
+        self._ranks: dict[str, Ints] = {}
         series = {name: backend.column(table.name, name).alias(name) for name in table.public}
         values = {name: column.n_unique() for name, column in series.items()}
         order = sorted(table.public, key=lambda name: values[name])
@@ -352,13 +366,10 @@ class _Profiles:
         self._rows = grouped[_ROW].list.len().to_numpy().astype(np.int64)
         self.profile = np.zeros(rows, np.int64)
         self.profile[grouped[_ROW].explode().drop_nulls().to_numpy()] = np.repeat(np.arange(len(grouped)), self._rows)
-        self._frame = grouped.select(chosen)
-        ranked = self._frame.select(pl.all().rank("dense").fill_null(0).cast(pl.Int64))
+        ranked = grouped.select(pl.col(chosen).rank("dense").fill_null(0).cast(pl.Int64))
         self._ranks = {name: ranked[name].to_numpy() for name in chosen}
+        self._keys = {name: _by_rank(self._ranks[name], grouped[name]) for name in chosen}
         self._codes = np.column_stack([np.zeros((len(grouped), 0), np.int64), *(self._ranks[name] for name in base)])
-        spec = TableSpec(name=table.name, columns={name: table.columns[name] for name in chosen})
-        self._limits = Limits(threads=1) if desk.max_groups is None else Limits(threads=1, groups=desk.max_groups)
-        self._backend = DuckdbBackend([spec], {table.name: self._frame}, self._limits)
 
     @staticmethod
     def _few(columns: list[pl.Series], values: int, rows: int) -> bool:
@@ -397,20 +408,52 @@ class _Profiles:
 
     def cells(self, query: Query) -> Cells:
         """Find the cells of a question among the profiles."""
-        if self._backend is None:
-            return Cells(((),), np.zeros(len(self._rows), np.int64), np.array([self._rows.sum()]), by_profile=True)
-        (found,) = self._backend.members(query.table, query.where, unit="row").values()
+        found = np.flatnonzero(self._chosen(query.where))
         codes = [self._ranks[name][found] for name in query.group_by]
         cell, first = number_lines(np.column_stack([np.zeros((len(found), 0), np.int64), *codes]))
-        if len(first) > self._limits.groups:
-            raise QueryRefused(f"the answer would have more than {self._limits.groups:,} groups")
-        keys = self._frame[found[first]].select(query.group_by).rows() if query.group_by else [()]
+        if len(first) > self._most:
+            raise QueryRefused(f"the answer would have more than {self._most:,} groups")
+        listed = [[self._keys[name][rank] for rank in self._ranks[name][found[first]]] for name in query.group_by]
+        keys: list[GroupKey] = list(zip(*listed, strict=True)) if query.group_by else [()]
         label = np.full(len(self._rows), NOWHERE, np.int64)
         label[found] = cell
         rows = np.bincount(cell, self._rows[found], len(keys)).astype(np.int64)
-        return Cells(tuple(map(group_key, keys)), label, rows, by_profile=True)
+        return Cells(tuple(keys), label, rows, by_profile=True)
 
-    def close(self) -> None:
-        """Let go of the database of profiles."""
-        if self._backend is not None:
-            self._backend.close()
+    def _chosen(self, where: Filter) -> NDArray[np.bool_]:
+        """Say which profiles fulfil a condition; a missing value (rank 0) fulfils no comparison, as in SQL."""
+        if isinstance(where, Not):
+            return ~self._chosen(where.part)
+        if isinstance(where, And | Or):
+            parts = [self._chosen(part) for part in where.parts]
+            return np.asarray(np.all(parts, axis=0) if isinstance(where, And) else np.any(parts, axis=0))
+        if not isinstance(where, Condition):
+            return np.ones(len(self._rows), np.bool_)
+        rank, keys = self._ranks[where.column], self._keys[where.column][1:]
+        if where.op in ("is-missing", "not-missing"):
+            return np.asarray((rank == 0) == (where.op == "is-missing"))
+        if where.op in ("=", "!=", "in"):
+            named = np.isin(rank, [place for value in where.values for place in _places(keys, value)])
+            return np.asarray((rank > 0) & ~named if where.op == "!=" else named)
+        ends = [(bisect_left(keys, value), bisect_right(keys, value)) for value in where.values]
+        (below, upto), (_, last) = ends[0], ends[-1]
+        end = len(keys)
+        low, high = {
+            "<": (0, below), "<=": (0, upto), ">": (upto, end), ">=": (below, end), "between": (below, last),
+        }[where.op]  # fmt: skip
+        return np.asarray((rank > low) & (rank <= high))
+
+
+def _places(keys: Sequence[Any], value: Any) -> range:
+    """Give the rank of a value among ascending keys, if it is one of them."""
+    at = bisect_left(keys, value)
+    return range(at + 1, at + 1 + int(at < len(keys) and keys[at] == value))
+
+
+def _by_rank(ranks: Ints, values: pl.Series) -> tuple[Any, ...]:
+    """Give the value of each rank, ascending; none of rank 0, which is the missing one's."""
+    found, first = np.unique(ranks, return_index=True)
+    listed: list[Any] = [None] * (int(found.max(initial=0)) + 1)
+    for rank, value in zip(found.tolist(), group_key(values.gather(first).to_list()), strict=True):
+        listed[rank] = value
+    return tuple(listed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import threading
 from itertools import combinations
 from typing import Any
 
@@ -13,7 +14,7 @@ from discretion.online.answering.locks import Growth
 from discretion.online.answering.mode import Desk, Mode
 from discretion.online.answering.private import PrivateMode
 from discretion.online.answering.protection import Protection
-from discretion.online.answering.values import PEOPLE, Values, tables_about
+from discretion.online.answering.values import PEOPLE, Values, tables_about, told_about
 from discretion.online.backend import Backend
 from discretion.online.catalog import ServiceSpec
 from discretion.online.history import History
@@ -39,7 +40,8 @@ class TableDesk:
         lasting: bool = False,
     ) -> None:
         self.table, self.growth = spec.tables[name], Growth()
-        self._spec, self._desk = spec, Desk(self.table, backend, ledger, spec.server.max_groups)
+        self._spec, self._desk = spec, Desk(self.table, backend, ledger, spec.server.max_groups, self._confirm)
+        self._looking = threading.Lock()
         self._keys = CellKeys(secret, name)
         policies = {user: spec.policy_for(user, name) for user in spec.users if name in spec.tables_for(user)}
         earlier = tables_about(ledger, self.table.people) if self.table.people else ()
@@ -55,6 +57,7 @@ class TableDesk:
             self._protection = Protection(self._desk, self.history.insiders)
         self._modes = {user: self._made(policy) for user, policy in policies.items()}
         self._values = Values(self._desk, secret if lasting else None)
+        self._values.require_new()
         self._values.note()
         self._key = secrets.token_bytes(32)
         self._version = ""
@@ -69,19 +72,38 @@ class TableDesk:
     def watch(self, mode: Mode) -> None:
         """Raise DataError when known rows were written to so that values changed of which figures were told.
 
-        Asked before and after a true or a perturbed answer is computed; private answers do not rely on earlier ones.
+        Asked before a true or a perturbed answer is computed; private answers do not rely on earlier ones.
         """
-        if mode.name == "dp" or self._desk.backend.version(self.table.name) == self._version:
-            return
-        before = self._digests
-        self._look()
-        changed = {column for column, digest in self._digests.items() if digest != before[column]}
-        try:
-            self._values.require_untold(changed)
-        except DataError:
-            self._digests = before
-            self._version = "?"  # looked at again by the next question
-            raise
+        if mode.name != "dp":
+            self._changed()
+
+    def _confirm(self) -> None:
+        """Raise DataError when known rows were written to while a question was answered.
+
+        The history says who is in the answer, and the answer may be about others by now, or about other values. So it
+        is not recorded and nobody hears it, now or later; its charge stays and counts as answered, which forbids more
+        than it must and never less.
+        """
+        if self._changed():
+            raise DataError(
+                f"table {self.table.name!r} was written to while the question was answered; nothing was told, ask again"
+            )
+
+    def _changed(self) -> set[str]:
+        """Name the columns whose known values were written to since the last look; raise when one of them was told."""
+        with self._looking:
+            if self._desk.backend.version(self.table.name) == self._version:
+                return set()
+            before = self._digests
+            self._look()
+            changed = {column for column, digest in self._digests.items() if digest != before[column]}
+            try:
+                self._values.require_untold(changed)
+            except DataError:
+                self._digests = before
+                self._version = "?"  # looked at again by the next question
+                raise
+            return changed
 
     def _look(self) -> None:
         """Remember what stands in the table, where others can write to it."""
@@ -106,11 +128,6 @@ class TableDesk:
             self._look()
         return people
 
-    def close(self) -> None:
-        """Let go of what was computed from the table."""
-        if self._protection is not None:
-            self._protection.close()
-
     def _made(self, policy: Policy) -> Mode:
         if isinstance(policy, DpPolicy):
             return PrivateMode(self._desk, policy, self._people, self._shared)
@@ -134,8 +151,12 @@ def shared_limits(spec: ServiceSpec, name: str, people: tuple[str, ...]) -> tupl
     return tuple(Limit(PrivacyFilter(epsilon, delta), people) for epsilon, delta in sorted(budgets))
 
 
-def check_people(spec: ServiceSpec, backend: Backend) -> None:
-    """Raise when two tables seem to be about the same people and nobody said whether they are, or tell both truly."""
+def check_people(spec: ServiceSpec, backend: Backend, ledger: Ledger) -> None:
+    """Raise when two tables seem to be about the same people and nobody said whether they are, or tell both truly.
+
+    True and perturbed figures are judged beside what was told of the same table. So of the tables about some people,
+    those that the ledger knows among them, only one has such answers, for ever.
+    """
     names = list(spec.tables)
     signs = {name: backend.signatures(name) for name in names} if len(names) > 1 else {}
     problems = [
@@ -148,10 +169,10 @@ def check_people(spec: ServiceSpec, backend: Backend) -> None:
     for one, other in combinations(names, 2):
         first, second = spec.tables[one], spec.tables[other]
         if other in spec.same_people(one):
-            if all(_exact(spec, name) for name in (one, other)):
+            if all(_tells(spec, name) for name in (one, other)):
                 problems.append(
                     f"tables {one!r} and {other!r} are about the same people: only one of them can be answered "
-                    "exactly, since each audit knows its own table only; give the other a policy of mode dp"
+                    "exactly or perturbed, since each knows its own history only; give the other a policy of mode dp"
                 )
         elif first.people is None or second.people is None:
             equal = [
@@ -163,13 +184,22 @@ def check_people(spec: ServiceSpec, backend: Backend) -> None:
                     f"tables {one!r} and {other!r} hold the same values ({a}, {b}): if they are about the same people, "
                     "give both the same `people: NAME`, so that they share one budget; if not, give each its own"
                 )
+    for name, table in spec.tables.items():
+        earlier = tables_about(ledger, table.people) if table.people and _tells(spec, name) else ()
+        problems += [
+            f"true or perturbed figures about the people of {name!r} were told from the table {other!r}: give {name!r} "
+            "a policy of mode dp"
+            for other in earlier
+            if other != name and told_about(ledger, other)
+        ]
     if problems:
         raise PlanError(problems)
 
 
-def _exact(spec: ServiceSpec, name: str) -> bool:
-    users = [user for user in spec.users if name in spec.tables_for(user)]
-    return any(isinstance(spec.policy_for(user, name), ExactPolicy) for user in users)
+def _tells(spec: ServiceSpec, name: str) -> bool:
+    """Say whether somebody has true or perturbed answers about a table."""
+    users = [user for user in spec.users if name in spec.tables_for(user) and spec.user(user).role != "auditor"]
+    return any(not isinstance(spec.policy_for(user, name), DpPolicy) for user in users)
 
 
 def check_budgets(spec: ServiceSpec) -> None:

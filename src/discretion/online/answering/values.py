@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from discretion.errors import DataError
+from discretion.errors import DataError, PlanError
 from discretion.online.answering.mode import Desk
 from discretion.online.ledger import Kind, Ledger
 from discretion.online.query import Query
@@ -30,6 +30,11 @@ def tables_about(ledger: Ledger, people: str) -> tuple[str, ...]:
         entry.table for entry in ledger.history(kinds=("update",)) if json.loads(entry.query).get("people") == people
     )
     return tuple(dict.fromkeys(found))
+
+
+def told_about(ledger: Ledger, table: str) -> bool:
+    """Say whether true or perturbed figures about a table were charged."""
+    return next(ledger.history(table, kinds=_TOLD), None) is not None
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,28 @@ class Values:
         about = {"start": rows, "records": 0, **people, **({"values": {**kept, **found}} if found else {})}
         self.desk.ledger.charge(_SERVICE, name, "", kind="update", query=json.dumps(about, sort_keys=True))
 
+    def require_new(self) -> None:
+        """Raise PlanError when a table that the ledger does not know holds the columns of one that it does.
+
+        Under another name the same data would have its whole budget again. Data in another order are not recognized;
+        a declared `people` says whose budget it is.
+        """
+        table, ledger = self.desk.table, self.desk.ledger
+        if self.secret is None or table.people or self._last() is not None:
+            return
+        known = {entry.table: json.loads(entry.query).get("values") for entry in ledger.history(kinds=("update",))}
+        telling = {column for column, sign in self.desk.backend.signatures(table.name).items() if sign}
+        for earlier, values in known.items():
+            shared = [column for column in values or {} if column in telling]
+            for rows in {values[column][0] for column in shared}:
+                found = self._digests(shared, rows, earlier) if rows <= self.desk.backend.rows(table.name) else {}
+                if same := [column for column, digest in found.items() if values[column] == [rows, digest]]:
+                    raise PlanError(
+                        f"table {table.name!r} holds the values ({same[0] or 'the people'}) of the table {earlier!r}, "
+                        "which this ledger knows: give it that name again, so that budget and history go on, or say "
+                        "with `people: NAME` whom it is about"
+                    )
+
     def check(self) -> None:
         """Raise DataError when values have changed of which true or perturbed figures were told."""
         last = self._last()
@@ -92,7 +119,8 @@ class Values:
         return (
             f"table {self.desk.table.name!r}, {what} are not what they were when figures about them were told; new "
             "figures beside the old ones would tell whom the change is about. Put the earlier data back and append "
-            "what is new as new rows, or serve the changed data as a table of another name with the same `people`"
+            "what is new as new rows, or serve the changed data as a table of another name with the same `people` and "
+            "a policy of mode dp"
         )
 
     def _told(self) -> set[str]:
@@ -117,9 +145,10 @@ class Values:
     def _columns(self) -> tuple[str, ...]:
         return () if self.secret is None else (PEOPLE, *self.desk.table.visible)
 
-    def _digests(self, columns: Iterable[str], rows: int) -> dict[str, str]:
+    def _digests(self, columns: Iterable[str], rows: int, name: str | None = None) -> dict[str, str]:
+        """Give digests of the first rows, with the key of this table, or of one of another name."""
         wanted = tuple(columns)
         if self.secret is None or not wanted:
             return {}
-        key = hmac.digest(self.secret, b"values of " + self.desk.table.name.encode(), "sha256")
+        key = hmac.digest(self.secret, b"values of " + (name or self.desk.table.name).encode(), "sha256")
         return self.desk.backend.digests(self.desk.table.name, wanted, rows, key)

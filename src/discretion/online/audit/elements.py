@@ -53,6 +53,8 @@ class Elements:
         self.order = np.argsort(self.owner, kind="stable").astype(np.int64)
         counts = np.bincount(self.owner, minlength=self.people)
         self.first = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+        self.is_alone = len(self.owner) == self.people and bool((self.owner == np.arange(self.people)).all())
+        """whether every record is a person of its own, numbered alike"""
         self.is_first = np.zeros(len(self.owner), np.bool_)
         self.is_first[self.order[self.first[:-1][counts > 0]]] = True
 

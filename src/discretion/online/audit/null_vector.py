@@ -96,7 +96,7 @@ class NullVector:
         p, members = self.prime, store.members[row]
         about = self._elements
         weight, ready = self.weights[power], self.ready[power]
-        product = np.uint64(algebra.weighted_sum(self.x, about.owner, weight, ready, members, p))
+        product = np.uint64(algebra.weighted_sum(self.x, self._owner(power), weight, ready, members, p))
         if product == 0:
             return None
         line = store.bits[row : row + 1]
@@ -115,9 +115,12 @@ class NullVector:
 
         if row >= len(self.sums):
             self.sums = longer(self.sums, max(row + 1, 2 * len(self.sums)))
-        about = self._elements
-        weight, ready = self.weights[power], self.ready[power]
-        block_sums(self.y, about.owner, weight, ready, store.members[row], BLOCK, self.sums[row], self.prime)
+        weight, ready, members = self.weights[power], self.ready[power], store.members[row]
+        block_sums(self.y, self._owner(power), weight, ready, members, BLOCK, self.sums[row], self.prime)
+
+    def _owner(self, power: int) -> Ints:
+        """Give the people of the records; none where records are people and have no weights (sums, power 0)."""
+        return self._elements.owner[:0] if power == 0 and self._elements.is_alone else self._elements.owner
 
     def _find_pivot(
         self, row: int, line: NDArray[np.uint8], weight: Words, made_of: Words, store: RowStore

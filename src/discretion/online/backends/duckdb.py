@@ -7,8 +7,11 @@ database has no access to files or network and its settings cannot change. State
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -62,6 +65,7 @@ class DuckdbBackend:
         self._limits = limits or Limits()
         self._data = dict(data or {})
         self._lock = threading.Lock()
+        self._clock = _Clock(self._limits.seconds)
         self._loaded: dict[str, Loaded] = {}
         for name, table in sorted(self.tables.items(), key=lambda item: item[1].join is not None):
             if table.join is not None:
@@ -225,19 +229,65 @@ class DuckdbBackend:
             over.set()
             cursor.interrupt()
 
-        timer = threading.Timer(self._limits.seconds, stop)
-        timer.daemon = True
-        timer.start()
         try:
-            yield cursor
+            with self._clock.limit(stop):
+                yield cursor
         except duckdb.Error:
             if over.is_set():
                 raise QueryTimeout(f"the question took longer than {self._limits.seconds:g} seconds") from None
             raise QueryRefused("the database could not compute this; the figures are too large or too many") from None
         finally:
-            timer.cancel()
-            timer.join()  # one that still held the cursor at exit would keep the library from being freed
             cursor.close()
+
+
+class _Clock:
+    """Stops what takes too long: one thread for all questions, which starts with the first and ends when none runs.
+
+    A thread for each question would cost as much as a small answer.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds, self._lock = seconds, threading.Lock()
+        self._waiting: deque[_Deadline] = deque()  # all have as long as each other: the first ends first
+        self._thread: threading.Thread | None = None
+
+    @contextmanager
+    def limit(self, stop: Callable[[], None]) -> Iterator[None]:
+        """Call `stop` if what follows is not done in time; never later."""
+        mine = _Deadline(time.monotonic() + self._seconds, stop)
+        with self._lock:
+            self._waiting.append(mine)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._watch, daemon=True)
+                self._thread.start()
+        try:
+            yield
+        finally:
+            with self._lock:
+                mine.stop = None
+
+    def _watch(self) -> None:
+        while True:
+            with self._lock:
+                while self._waiting and self._waiting[0].stop is None:
+                    self._waiting.popleft()
+                if not self._waiting:
+                    self._thread = None
+                    return
+                first = self._waiting[0]
+                pause = first.moment - time.monotonic()
+                if pause <= 0 and first.stop is not None:
+                    first.stop()
+                    first.stop = None
+            time.sleep(max(pause, 0))
+
+
+@dataclass
+class _Deadline:
+    """When to stop what; nothing: it is done."""
+
+    moment: float
+    stop: Callable[[], None] | None
 
 
 def _rows(cursor: Any, statement: Sql) -> list[tuple[Any, ...]]:

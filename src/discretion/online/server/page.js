@@ -8,18 +8,31 @@
     for (const [key, value] of Object.entries(more)) node.setAttribute(key, value);
     return node;
   };
-  // Whole numbers in full, others with six digits; numbers of one column with as many decimals as the largest needs.
-  const decimals = (values) => {
-    const numbers = values.flat(Infinity).filter((value) => typeof value === "number");
+  // Whole numbers in full, others with six digits; numbers of one column alike: as many decimals as the largest needs
+  // (and no more than two digits of the narrowest interval), thousands set apart in all or in none.
+  const numbersIn = (values) => values.flat(Infinity).filter((value) => typeof value === "number");
+  const decimals = (values, widths = []) => {
+    const numbers = numbersIn(values);
     if (numbers.every(Number.isInteger)) return 0;
-    const largest = Math.max(...numbers.map(Math.abs));
-    return Math.min(20, Math.max(0, 5 - Math.floor(Math.log10(largest || 1))));
+    const digits = (value, count) => Math.min(20, Math.max(0, count - 1 - Math.floor(Math.log10(value || 1))));
+    const places = digits(Math.max(...numbers.map(Math.abs)), 6);
+    const narrow = widths.filter((width) => width > 0);
+    return narrow.length ? Math.min(places, digits(Math.min(...narrow) / 2, 2)) : places;
   };
-  const shown = (value, places) => {
+  const alike = (values, widths) => ({
+    places: decimals(values, widths),
+    grouping: numbersIn(values).some((value) => Math.abs(value) >= 10000), // 1980 stays a year
+  });
+  const shown = (value, form) => {
     if (value === null || value === undefined) return "–";
     if (typeof value !== "number") return String(value);
-    const alike = { minimumFractionDigits: places ?? 0, maximumFractionDigits: places ?? decimals([value]) };
-    return new Intl.NumberFormat("en", { ...alike, useGrouping: "min2" }).format(value); // 1980 stays a year
+    if (!form && value !== 0 && Math.abs(value) < 0.0001) {
+      const [digits, power] = value.toExponential(2).split("e");
+      return `${Number(digits)} × 10${[...power].map((sign) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(sign)]).join("")}`;
+    }
+    const { places, grouping } = form ?? { places: undefined, grouping: Math.abs(value) >= 10000 };
+    const range = { minimumFractionDigits: places ?? 0, maximumFractionDigits: places ?? decimals([value]) };
+    return new Intl.NumberFormat("en", { ...range, useGrouping: grouping }).format(value);
   };
   let key = "";
 
@@ -117,7 +130,7 @@
 
   function budgetCard(budget) {
     if (budget.limit === null) {
-      const words = { "exact+audit": "True answers; questions that would determine somebody are refused.",
+      const words = { "exact+audit": "True figures over groups of people; questions that would tell too much are refused.",
         perturbed: "Answers are changed a little; they cost nothing." };
       return [make("h3", budget.table), make("p", words[budget.mode] || budget.mode, { class: "quiet" })];
     }
@@ -160,7 +173,8 @@
     at("result").hidden = false;
     at("result-title").textContent = title;
     at("summary").textContent = summary;
-    at("notes").replaceChildren(...notes.map((note) => make("li", note)));
+    at("notes").replaceChildren(...notes.map((note) => make("li", note.charAt(0).toUpperCase() + note.slice(1))));
+    at("caption").textContent = "";
     at("figures").replaceChildren();
     at("chart").replaceChildren();
   }
@@ -178,9 +192,14 @@
   }
 
   function fill(answer) {
-    const places = answer.columns.map((_, c) =>
-      decimals([answer.rows, answer.low || [], answer.high || []].flat().map((row) => row[c])));
-    const caption = answer.low ? `In small print: where the figure without noise lies, ${shown(answer.confidence * 100)} % sure` : "";
+    const forms = answer.columns.map((_, c) => {
+      const [lows, highs] = [answer.low || [], answer.high || []].map((rows) => rows.map((row) => row[c]).flat());
+      return alike([answer.rows.map((row) => row[c]), lows, highs], lows.map((low, i) => highs[i] - low));
+    });
+    const prints = [];
+    if (answer.low) prints.push(`In small print: where the figure without noise lies, ${shown(answer.confidence * 100)} % sure.`);
+    if (answer.share) prints.push("In small print: how much of what was asked about a figure is over.");
+    at("caption").textContent = prints.join(" ");
     const head = make("tr");
     answer.columns.forEach((name, i) => head.append(make("th", name, { scope: "col", ...(i >= answer.groups ? { class: "number" } : {}) })));
     const body = make("tbody");
@@ -189,15 +208,18 @@
       row.forEach((value, c) => {
         if (c < answer.groups) line.append(make("th", value === null ? "–" : String(value), { scope: "row" }));
         else {
-          line.append(figure(value, answer.low && answer.low[r][c], answer.high && answer.high[r][c], answer.low, places[c]));
+          const cell = figure(value, answer.low && answer.low[r][c], answer.high && answer.high[r][c], answer.low, forms[c]);
+          const share = answer.share && answer.share[r][c];
+          if (typeof share === "number") cell.append(make("span", `${shown(Math.floor(1000 * share) / 10)} %`, { class: "between" }));
+          line.append(cell);
         }
       });
       body.append(line);
     });
     const top = make("thead");
     top.append(head);
-    at("figures").replaceChildren(...(caption ? [make("caption", caption)] : []), top, body);
-    at("chart").replaceChildren(...charts(answer, places));
+    at("figures").replaceChildren(top, body);
+    at("chart").replaceChildren(...charts(answer, forms));
   }
 
   const drawing = (width, height, label) => {
@@ -215,7 +237,7 @@
   };
 
   // One bar per group for each figure that is a number, with a line for its interval; the table holds the figures.
-  function charts(answer, places) {
+  function charts(answer, forms) {
     const rows = answer.rows.length;
     if (answer.groups === 0 || rows < 2 || rows > 40) return [];
     const numeric = answer.columns.map((_, c) => c).filter((c) =>
@@ -234,27 +256,27 @@
         if (typeof value !== "number") return;
         add("rect", { class: "bar", x: Math.min(x(0), x(value)), y: y + 2, width: Math.abs(x(value) - x(0)), height: high - 5 });
         if (typeof from === "number" && typeof to === "number") add("path", { class: "path", d: `M${x(from)} ${y + high / 2}H${x(to)}` });
-        add("text", { x: Math.max(x(value), typeof to === "number" ? x(to) : 0, x(0)) + 4, y: y + 12 }, shown(value, places[c]));
+        add("text", { x: Math.max(x(value), typeof to === "number" ? x(to) : 0, x(0)) + 4, y: y + 12 }, shown(value, forms[c]));
       });
       return svg;
     });
   }
 
   // One figure, or of a histogram one line per bin; its interval stands below, that of a bin beside it.
-  function figure(value, low, high, limits, places) {
+  function figure(value, low, high, limits, form) {
     const cell = make("td", undefined, { class: "number" });
     const bins = Array.isArray(value);
     (bins ? value : [value]).forEach((one, i) => {
-      const line = make("div", shown(one, places));
+      const line = make("div", shown(one, form));
       const ends = bins ? [low && low[i], high && high[i]] : [low, high];
-      if (limits && typeof one !== "string") line.append(make("span", interval(...ends, places), { class: bins ? "beside" : "between" }));
+      if (limits && typeof one !== "string") line.append(make("span", interval(...ends, form), { class: bins ? "beside" : "between" }));
       cell.append(line);
     });
     return cell;
   }
 
-  function interval(low, high, places) {
-    return low === null || high === null ? "no limits" : `${shown(low, places)} to ${shown(high, places)}`;
+  function interval(low, high, form) {
+    return low === null || high === null ? "no limits" : `${shown(low, form)} to ${shown(high, form)}`;
   }
 
   async function estimate() {
@@ -272,7 +294,8 @@
       });
       const body = make("tbody");
       body.append(...rows);
-      at("figures").replaceChildren(make("caption", `Expected error, ${shown(found.confidence * 100)} % sure`), body);
+      at("caption").textContent = found.confidence ? `Expected error, ${shown(found.confidence * 100)} % sure.` : "";
+      at("figures").replaceChildren(body);
     }
     say("Nothing was spent.");
     at("result").focus();

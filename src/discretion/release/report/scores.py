@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from discretion.release.facts import PublicFigures, public_figures
+from discretion.release.facts import PublicFigures, one_digit, public_figures
 from discretion.release.ranking import chance_of
 from discretion.release.report.settings import Setting, settings_of
 from discretion.release.report.wording import NOTHING, WITHHELD, figure, plain_summary, title_of
@@ -50,6 +50,8 @@ class ScoreRow:
     """what guessing reaches, where it may be shown"""
     columns: tuple[str, ...]
     """columns that it looks at, as far as it says"""
+    certain: float | None = None
+    """share of the people whom it finds and knows it, where it says so and that may be shown"""
 
 
 def scores_of(release: Release, family: Family, *, internal: bool) -> tuple[ScoreRow, ...]:
@@ -78,12 +80,21 @@ def _row(release: Release, item: Measured, internal: bool) -> ScoreRow:
         values=(shown.before, shown.after) if shown else None,
         guessing=chance,
         columns=_columns(item),
+        certain=_certain(item, shown),
     )
 
 
 def _exact_figures(item: Measured) -> PublicFigures:
     before = item.before.value if item.before else None
     return PublicFigures(before, item.after.value, chance_of(item.after), item.after.meaning, rounded=False)
+
+
+def _certain(item: Measured, shown: PublicFigures | None) -> float | None:
+    """Give the share of people whom an attack finds and knows it, rounded as the figure itself."""
+    found = item.after.detail.get("known_reid")
+    if shown is None or not isinstance(found, float):
+        return None
+    return one_digit(found) if shown.rounded else found
 
 
 def _columns(item: Measured) -> tuple[str, ...]:

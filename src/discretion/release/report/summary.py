@@ -103,7 +103,7 @@ def _goes_out(release: Release) -> Answer:
         ("As in the original: ", same),
         ("With less detail, or values taken out: ", coarser),
         ("With changed values, which may be true for one person and wrong for another: ", changed),
-        ("Nothing is left of: ", _emptied(release)),
+        ("Nothing is left of: ", emptied(release)),
         ("Left out: ", inside),
     )
     return Answer(
@@ -118,7 +118,7 @@ def _goes_out(release: Release) -> Answer:
     )
 
 
-def _emptied(release: Release) -> list[str]:
+def emptied(release: Release) -> list[str]:
     """Name the published columns that have one value left, and had several."""
     original, data = release.study.original, release.data
     both = [name for name in data.columns if name in original.columns]
@@ -213,7 +213,8 @@ def _attacks(rows: tuple[ScoreRow, ...]) -> list[str]:
         said.append(
             f"No attack that looked for people found more than guessing does ({_guess(row)}).{earlier}"
             if _gain(row) <= 0
-            else f"The strongest attack that was tried{by} finds {_right_for(row)} (guessing: {_guess(row)}).{earlier}"
+            else f"The strongest attack that was tried{by} finds {_right_for(row)}{_surely(row)} "
+            f"(guessing: {_guess(row)}).{earlier}"
         )
     if values:
         row = max(values, key=_gain)
@@ -250,6 +251,11 @@ def _after(row: ScoreRow) -> float:
 def _right_for(row: ScoreRow) -> str:
     about = "" if not row.rounded or _after(row) <= 0 else "nearly " if _after(row) >= 1 else "about "
     return about + of_people(_after(row))
+
+
+def _surely(row: ScoreRow) -> str:
+    about = "about " if row.rounded else ""
+    return f", {about}{of_people(row.certain)} for certain" if row.certain else ""
 
 
 def _guess(row: ScoreRow) -> str:

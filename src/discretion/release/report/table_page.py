@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from discretion.release.report.page import template
 from discretion.release.report.settings import settings_of
+from discretion.release.report.svg import RELEASED, note, picture, rect, text
 from discretion.release.report.wording import count, number, title_of
 from discretion.tables.pivot import Pivot, pivoted
 
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
 
 ROWS, COLUMNS = 400, 40
 """Rows and columns of a table that the page draws; the files have all of them."""
+
+OPEN = 30
+"""Rows up to which the parts of groups are shown at once; those of larger tables are folded."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,7 @@ def render_table(release: TableRelease, *, internal: bool) -> str:
         hidden=count(int(cells.suppressed.sum())),
         total=count(len(cells)),
         tables=[_drawn(cells, k, internal) for k in range(len(cells.tables))],
+        lost=_lost_by_level(cells, internal),
         verdicts=release.verdicts if internal else (),
         override=release.override if internal else None,
         rules=[(title_of(rule.kind), settings_of(rule, internal=True)) for rule in plan.rules] if internal else [],
@@ -65,19 +71,25 @@ def render_table(release: TableRelease, *, internal: bool) -> str:
 def _drawn(cells: Cells, table: int, internal: bool) -> dict[str, Any]:
     found = pivoted(cells, None, table)
     rows, columns = min(ROWS, len(found.labels)), min(COLUMNS, len(found.columns))
+    drawn = [
+        {
+            "labels": list(zip(found.labels[row], found.depths[row], strict=True)),
+            "level": sum(found.depths[row]),
+            "places": [_place(found, row, column, internal) for column in range(columns)],
+        }
+        for row in range(rows)
+    ]
+    starts = [row for row in range(rows) if row == 0 or sum(found.depths[row]) <= 1]
+    groups = [drawn[i:j] for i, j in pairwise([*starts, len(drawn)])]
     return {
         "title": _capital(" × ".join(cells.tables[table])),
         "caption": _capital(cells.response.name),
         "row_names": found.row_names,
         "column_name": found.column_name,
         "columns": found.columns[:columns],
-        "rows": [
-            {
-                "labels": list(zip(found.labels[row], found.depths[row], strict=True)),
-                "places": [_place(found, row, column, internal) for column in range(columns)],
-            }
-            for row in range(rows)
-        ],
+        "groups": groups,
+        "folds": sum(len(group) > 1 for group in groups) > 1,
+        "open": rows <= OPEN,
         "left_out": len(found.labels) > rows or len(found.columns) > columns,
         "shown": f"{count(rows)} of {count(len(found.labels))} rows, "
         f"{count(columns)} of {count(len(found.columns))} columns",
@@ -103,8 +115,46 @@ def _place(found: Pivot, row: int, column: int, internal: bool) -> Drawn:
     return Drawn(_text(float(released[cell])), "value", title)
 
 
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
+def _lost_by_level(cells: Cells, internal: bool) -> tuple[str, str] | None:
+    """Draw what was lost at each level of each variable: cells not shown, or (internally) how far values changed."""
+    hidden = cells.suppressed
+    changed = cells.status.released is not None
+    if not hidden.any() and not (changed and internal):
+        return None
+    size = np.abs(np.nan_to_num(cells.value))
+    off = np.abs(np.asarray(cells.status.released) - cells.value) if changed else np.zeros(len(cells))
+    bars = []
+    for j, dim in enumerate(cells.dims):
+        depth = np.maximum.reduce(dim.depths)[cells.codes[:, j]]
+        for level in np.unique(depth).tolist():
+            here = depth == level
+            if changed:
+                share = float(off[here].sum() / size[here].sum()) if size[here].any() else 0.0
+            else:
+                share = float(hidden[here].mean())
+            bars.append((dim.name, "total" if level == 0 else f"level {level}", int(here.sum()), share))
+    what = "Mean change of the values, in percent of them" if changed else "Cells not shown, in percent"
+    return what, _bars(bars, what)
+
+
+def _bars(bars: list[tuple[str, str, int, float]], what: str) -> str:
+    wide, high, left = 560, 24, 200
+    most = max([share for *_, share in bars], default=0.0) or 1.0
+    body = []
+    for row, (name, level, cells, share) in enumerate(bars):
+        y = 8 + high * row
+        length = (wide - left - 130) * share / most
+        body += [
+            text(left - 10, y + 13, f"{name}, {level}", text_anchor="end"),
+            rect(left, y, max(length, 1.0), high - 8, RELEASED),
+            note(left + length + 6, y + 13, f"{100 * share:.3g} % of {count(cells)}", "start"),
+        ]
+    told = "; ".join(f"{name}, {level}: {100 * share:.3g} %" for name, level, _, share in bars)
+    return picture(wide, 12 + high * len(bars), what, told, body)
+
+
+def _capital(words: str) -> str:
+    return words[:1].upper() + words[1:]
 
 
 def _text(value: float) -> str:

@@ -192,6 +192,16 @@ def _both(plain: float, known: float, known_of: dict[str, str]) -> dict[str, Any
     return {"plain": plain, "informed": known, "known_of": known_of} if known_of else {}
 
 
+def _worst(per_column: dict[str, float]) -> dict[str, Any]:
+    """Name the column whose values are disclosed most often: a figure over several columns hides an untouched one."""
+    name = max(per_column, key=lambda one: per_column[one])
+    return {"worst_column": name, "worst": per_column[name]} if len(per_column) > 1 else {}
+
+
+def _said(worst: dict[str, Any]) -> str:
+    return f" The worst column is {worst['worst_column']}: {as_percent(worst['worst'])}." if worst else ""
+
+
 def _share(hit: Bools, counted: Bools) -> float:
     return float(hit[counted].mean())
 
@@ -217,15 +227,17 @@ class _PerColumnInterval(_Interval):
         by_chance, single = (
             float(np.mean([_share(x[:, j], counted[:, j]) for j in range(len(columns))])) for x in (chance, constant)
         )
+        worst = _worst(per_column)
         return self.score(
             value,
             f"{as_percent(value)} of the true values lie in the interval around the published value "
-            f"({as_percent(max(by_chance, single))} would by guessing).{_told(plain, known)}{tests.note}",
+            f"({as_percent(max(by_chance, single))} would by guessing).{_said(worst)}{_told(plain, known)}{tests.note}",
             per_record=_of_counted(hit & counted, counted),
             **_both(plain, known, known_of),
             chance=by_chance,
             best_constant=single,
             per_column=per_column,
+            **worst,
             values_tested=int(counted.sum()),
             values_hidden=hidden,
         )
@@ -235,9 +247,10 @@ class IntervalRisk(_Interval, kind="interval-risk"):
     """Share of records whose true values all lie close to the published ones.
 
     The interval is the published value ± sd_share · σ', σ' the standard deviation of the published column; with
-    several columns a record counts when it is inside in all of them. Values missing in the release count as
-    safe, values missing in the original are left out. Beside it stands the share that a random other record's values
-    would hit. Time linear.
+    several columns a record counts when it is inside in all of them, so that one well-protected column hides an
+    untouched one: the worst column stands beside it (`worst`), and a requirement that names no columns is judged by it.
+    Values missing in the release count as safe, values missing in the original are left out. Beside it stands the share
+    that a random other record's values would hit. Time linear.
 
     References
     ----------
@@ -273,15 +286,17 @@ class IntervalRisk(_Interval, kind="interval-risk"):
         value = max(plain, known)
         by_chance, single = (float(np.asarray((x | ~counted).all(axis=1))[rows].mean()) for x in (chance, constant))
         per_column = {name: _share(hit[:, j], counted[:, j]) for j, name in enumerate(columns)}
+        worst = _worst(per_column)
         return self.score(
             value,
             f"For {as_percent(value)} of the records the true values lie in the interval around the published ones "
-            f"({as_percent(max(by_chance, single))} would by guessing).{_told(plain, known)}{tests.note}",
+            f"({as_percent(max(by_chance, single))} would by guessing).{_said(worst)}{_told(plain, known)}{tests.note}",
             per_record=inside & rows,
             **_both(plain, known, known_of),
             chance=by_chance,
             best_constant=single,
             per_column=per_column,
+            **worst,
             records_tested=int(rows.sum()),
             values_hidden=hidden,
         )
@@ -291,7 +306,8 @@ class SdInterval(_PerColumnInterval, kind="sd-interval"):
     """Share of values whose published value is closer than a percentage of the standard deviation.
 
     A value counts when |true − published| ≤ percent · σ / 100, σ the standard deviation of the original column.
-    Several columns are averaged. Values missing in the release count as safe. Time linear.
+    Several columns are averaged; the worst one stands beside it (`worst`), and a requirement that names no columns is
+    judged by it. Values missing in the release count as safe. Time linear.
 
     References
     ----------
@@ -321,7 +337,8 @@ class RankInterval(_PerColumnInterval, kind="rank-interval"):
 
     The published values are ranked; the interval reaches from the value w ranks below to the value w ranks above the
     published one, w = percent · N / 200 rounded down; tied published values take the widest interval. Several
-    columns are averaged. Values missing in the release count as safe. Time O(n log n).
+    columns are averaged; the worst one stands beside it (`worst`), and a requirement that names no columns is judged by
+    it. Values missing in the release count as safe. Time O(n log n).
 
     References
     ----------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,13 +87,14 @@ class RowOrder(Measure, kind="row-order"):
         known[ctx.rng.choice(n, count, replace=False)] = True
         counting = _counting_columns(original, released)
         orders = {"position": np.arange(n), **{name: _ranks(released, name) for name in counting}}
-        found: dict[str, _Guess] = {}
+        found: dict[str, Guess] = {}
         for number, name in enumerate(columns):
             ctx.progress(number, len(columns), f"{self.kind}: {name}")
             guesses = [
                 guess
                 for source, places in orders.items()
-                if source != name and (guess := self._guess(original, name, places, known, source)) is not None
+                if source != name
+                and (guess := guess_from(*values_of(original, name, self.sd_share), places, known, source)) is not None
             ]
             if guesses:
                 found[name] = max(guesses, key=lambda guess: guess.gain)
@@ -117,34 +118,10 @@ class RowOrder(Measure, kind="row-order"):
             },
         )
 
-    def _guess(self, original: Dataset, name: str, places: Ints, known: Bools, source: str) -> _Guess | None:
-        """Attack one column; None where nothing is there to guess."""
-        values, tolerance = _values(original, name, self.sd_share)
-        there = ~np.isnan(values)
-        if tolerance is None and len(np.unique(values[there])) == there.sum():
-            return None  # each value once: nobody's neighbor has it
-        teachers, tested = np.flatnonzero(known & there), np.flatnonzero(~known & there)
-        if len(teachers) < 4 or not len(tested) or np.ptp(values[there]) == 0:
-            return None
-        teachers = teachers[np.argsort(places[teachers], kind="stable")]
-        guessers = [_by_neighbors(width, tolerance) for width in _WIDTHS] + [_for_everybody(tolerance)]
 
-        def right(guess: _Guesser, rows: Ints, of: Ints) -> Bools:
-            told = guess(places[rows], values[rows], places[of])
-            return told == values[of] if tolerance is None else np.abs(told - values[of]) <= tolerance
+class Guess(NamedTuple):
+    """What guessing one column reached, without it, and from what."""
 
-        tried = [right(guess, teachers[::2], teachers[1::2]).mean() for guess in guessers]
-        tried[-1] = max(tried[-1], 1e-12)  # where nothing helps, one guess for all
-        best = guessers[len(tried) - 1 - int(np.argmax(tried[::-1]))]
-        hit = right(best, teachers, tested)
-        in_order = tested[np.argsort(places[tested], kind="stable")]
-        chance = float(right(guessers[-1], in_order, tested).mean())
-        per_record = np.full(len(values), np.nan)
-        per_record[tested] = hit
-        return _Guess(float(hit.mean()), chance, source, per_record)
-
-
-class _Guess(NamedTuple):
     success: float
     chance: float
     source: str
@@ -152,17 +129,46 @@ class _Guess(NamedTuple):
 
     @property
     def gain(self) -> float:
+        """The part of the way from the best single guess to certainty."""
         return 0.0 if self.chance >= 1 else (self.success - self.chance) / (1 - self.chance)
 
 
-_Guesser = Callable[[Ints, Floats, Ints], Floats]
+def guess_from(
+    values: Floats, tolerance: float | None, places: Floats | Ints, known: Bools, source: str
+) -> Guess | None:
+    """Guess the values of rows from those of known rows at places nearby; None where nothing is there to guess."""
+    there = ~np.isnan(values)
+    if tolerance is None and len(np.unique(values[there])) == there.sum():
+        return None  # each value once: nobody's neighbor has it
+    teachers, tested = np.flatnonzero(known & there), np.flatnonzero(~known & there)
+    if len(teachers) < 4 or not len(tested) or np.ptp(values[there]) == 0:
+        return None
+    teachers = teachers[np.argsort(places[teachers], kind="stable")]
+    guessers = [_by_neighbors(width, tolerance) for width in _WIDTHS] + [_for_everybody(tolerance)]
+
+    def right(guess: _Guesser, rows: Ints, of: Ints) -> Bools:
+        told = guess(places[rows], values[rows], places[of])
+        return told == values[of] if tolerance is None else np.abs(told - values[of]) <= tolerance
+
+    tried = [right(guess, teachers[::2], teachers[1::2]).mean() for guess in guessers]
+    tried[-1] = max(tried[-1], 1e-12)  # where nothing helps, one guess for all
+    best = guessers[len(tried) - 1 - int(np.argmax(tried[::-1]))]
+    hit = right(best, teachers, tested)
+    in_order = tested[np.argsort(places[tested], kind="stable")]
+    chance = float(right(guessers[-1], in_order, tested).mean())
+    per_record = np.full(len(values), np.nan)
+    per_record[tested] = hit
+    return Guess(float(hit.mean()), chance, source, per_record)
+
+
+_Guesser = Callable[[Any, Floats, Any], Floats]
 """From the places (ascending) and values of rows that are known to guesses for other places."""
 
 
 def _by_neighbors(width: int, tolerance: float | None) -> _Guesser:
     """Guess from the known rows that stand nearest."""
 
-    def guess(places: Ints, values: Floats, of: Ints) -> Floats:
+    def guess(places: Floats | Ints, values: Floats, of: Floats | Ints) -> Floats:
         if width == 1 and tolerance is not None:
             return np.interp(of, places, values)
         after = np.clip(np.searchsorted(places, of), 1, len(places) - 1)
@@ -178,7 +184,7 @@ def _by_neighbors(width: int, tolerance: float | None) -> _Guesser:
 def _for_everybody(tolerance: float | None) -> _Guesser:
     """Guess the same for everybody: the most frequent value, or the middle of the interval that holds most values."""
 
-    def guess(places: Ints, values: Floats, of: Ints) -> Floats:  # noqa: ARG001
+    def guess(places: Floats | Ints, values: Floats, of: Floats | Ints) -> Floats:  # noqa: ARG001
         x, counts = np.unique(values, return_counts=True)
         if tolerance is None:
             return np.full(len(of), x[np.argmax(counts)])
@@ -203,7 +209,7 @@ def _most_frequent(windows: Floats) -> Floats:
     return found
 
 
-def _values(data: Dataset, name: str, sd_share: float) -> tuple[Floats, float | None]:
+def values_of(data: Dataset, name: str, sd_share: float) -> tuple[Floats, float | None]:
     """Give a column as numbers with the error allowed, or as codes of categories (missing is one) without."""
     series = data.frame[name]
     if data.type_of(name) == "date" and series.dtype.is_temporal():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from discretion.data.large_integers import as_differences
 from discretion.errors import DataError
 from discretion.risk.identity.intruder import View
 from discretion.risk.identity.ranges import is_range, ranges_holding
+from discretion.risk.identity.truthful import source_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -55,13 +56,15 @@ def compare_column(view: View, name: str) -> Compared:
         if exact is not None and not _has_order(view, name):
             known, published = exact
         return Compared(name, known, published)
-    if (known is None) != (published is None) and not (_has_hierarchy(view, name) or _has_ranges(view.released, name)):
+    book = _codebook(view, name) if published is None else {}
+    related = bool(book) or _has_hierarchy(view, name) or _has_ranges(view.released, name)
+    if (known is None) != (published is None) and not related:
         texts, numbers = ("the release", "the intruder's data") if published is None else ("the data", "the release")
         raise DataError(
             f"column {name!r} is text in {texts} and ordered in {numbers}, and no hierarchy relates the two; "
             "give the column a hierarchy, or leave it out of `columns`"
         )
-    return _categories(view, name)
+    return _categories(view, name, book)
 
 
 def comparable(original: Dataset, released: Dataset, columns: Sequence[str]) -> tuple[str, ...]:
@@ -144,8 +147,11 @@ def _has_ranges(released: Dataset, name: str) -> bool:
     return any(value is not None and is_range(_text(value)) for value in released.codes(name).values)
 
 
-def _categories(view: View, name: str) -> Compared:
-    """Number the categories of both sides together; a generalized one agrees with everything below or inside it."""
+def _categories(view: View, name: str, book: Mapping[str, Sequence[str]]) -> Compared:
+    """Number the categories of both sides together; a generalized one agrees with everything below or inside it.
+
+    `book`: the published categories that stand for a value by a codebook.
+    """
     index: dict[str, int] = {}
     published = _codes(view.released, name, index)
     size = len(index)
@@ -160,11 +166,60 @@ def _categories(view: View, name: str) -> Compared:
             if row is not None:
                 alike[code, 1:] = [index.get(level[row], -1) for level in levels.table[1:]]
     alike = np.where(alike < size, alike, -1)
+    if book:
+        coded = [[index[label] for label in book.get(text, ()) if label in index] for text in texts]
+        width = max(map(len, coded))
+        alike = np.column_stack([alike, [[*codes, *[-1] * (width - len(codes))] for codes in coded]])
     if _has_ranges(view.released, name):
         own = set(np.unique(known[~np.isnan(known)]).astype(np.int64).tolist())
         ranges = [code for code, text in enumerate(texts[:size]) if code not in own and is_range(text)]
         alike = np.column_stack([alike, _inside(texts, ranges, name)])
     return Compared(name, known, published, _once(alike))
+
+
+def _codebook(view: View, name: str) -> dict[str, Sequence[str]]:
+    """Read off which published label stands for each of the intruder's values; empty where no rule is to be seen.
+
+    Recoded numbers, coded extremes and grouped categories have names that need not tell what they hold, but a codebook
+    tells it. It is read off the rows that belong together: each label holds an interval of the original's numbers, or
+    each category has one label, and labels stand for several values. A number between two intervals agrees with both.
+    """
+    if name not in view.original.columns:
+        return {}
+    source = source_of(view.original, view.released)
+    if source is None:
+        return {}
+    before, after = source.codes(name), view.released.codes(name)
+    there = (before.codes != before.missing) & (after.codes != after.missing)
+    first, second = before.codes[there].astype(np.int64), after.codes[there].astype(np.int64)
+    values, labels = (int(np.count_nonzero(np.bincount(codes, minlength=1))) for codes in (first, second))
+    if 2 * labels > values + 1:
+        return {}
+    pairs = np.column_stack(np.divmod(np.unique(first * after.size + second), after.size))
+    if len(pairs) > values:
+        return {}
+    mine = view.known.codes(name)
+    codes, rows = np.unique(mine.codes[mine.codes != mine.missing], return_index=True)
+    texts = [_text(mine.values[code]) for code in codes]
+    places, own = places_of(source, name), places_of(view.known, name)
+    if places is None or own is None:
+        told = {_text(before.values[value]): (_text(after.values[label]),) for value, label in pairs.tolist()}
+        return {text: told[text] for text in texts if text in told} if there.sum() >= 2 * values else {}
+    held = _intervals(places[there], after.codes[there], own[mine.codes != mine.missing][rows])
+    return {text: [_text(after.values[label]) for label in found] for text, found in zip(texts, held, strict=False)}
+
+
+def _intervals(places: Floats, labels: Ints, wanted: Floats) -> list[list[int]]:
+    """Give for each place the labels it may have; none where the labels do not hold intervals apart from each other."""
+    order = np.lexsort((labels, places))
+    starts = np.flatnonzero(np.append(True, labels[order][1:] != labels[order][:-1]))
+    names = labels[order][starts]
+    if len(np.unique(names)) < len(names):
+        return []
+    low, high = places[order][starts], places[order][np.append(starts[1:], len(order)) - 1]
+    at = np.maximum(np.searchsorted(low, wanted, "right") - 1, 0)
+    between = (wanted > high[at]) & (at + 1 < len(names))
+    return [[int(names[i]), *([int(names[i + 1])] if gap else [])] for i, gap in zip(at, between, strict=True)]
 
 
 def _once(alike: Ints) -> Ints:

@@ -19,12 +19,13 @@ from discretion.risk.identity.intruder import Intruder, View, columns_to_link, i
 
 if TYPE_CHECKING:
     from discretion.risk.identity.transparency.attack import Informed
+    from discretion.risk.identity.transparency.elimination import Eliminated
 
 Floats = NDArray[np.float64]
 
 _ALL, _TARGETS, _THOROUGH = 2_000, (1_000, 10_000), 20_000
 """Up to so many records all are attacked by the method, above that some: first few, more if they leave it open."""
-_PAIRS, _PAIRS_THOROUGH, _FEWEST = 5_000_000, 200_000_000, 200
+_PAIRS, _PAIRS_THOROUGH, _FEWEST = 2_500_000, 200_000_000, 200
 """Pairs of records that are followed, and the fewest records."""
 _OPEN = 0.02
 """Width of an interval that asks for more targets."""
@@ -76,15 +77,19 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
     A method must not depend on being secret: where the steps that made the release are known, the attack is run twice,
     without and with their knowledge, and the value is the higher figure; the detail has both (`plain`, `informed`).
     Known are windows of rank swapping intersected over the columns, and inside them how likely each move is; groups of
-    microaggregation and rounding carried out again; the distribution of noise; the probabilities of moved categories;
-    equality of what no step changed. Who has all the records also follows the partners of swapped values
-    (`partners_followed`): who shows my value must have given me theirs. `known_reid` then also counts records for which
+    microaggregation and rounding carried out again; recoded, grouped and top-coded values coded alike; the distribution
+    of noise; the probabilities of moved categories; equality of what no step changed. Who has all the records also
+    follows the partners of swapped values (`partners_followed`): who shows my value must have given me theirs.
+    And who has everybody's values eliminates: each record belongs to one person, so that a record goes where keeping
+    it would leave somebody without any (`eliminated`, up to 10 million possible pairs); where no partners are followed,
+    what remains is assigned one to one at the least total cost, in groups of up to 150 people. The highest of the three
+    figures counts. `known_reid` then also counts records for which
     the method allows one candidate alone, and it is the right one: this intruder knows it. A release from elsewhere
     has no known steps: `intruder: {knows_method: true}` scans the methods that fit the rows over a grid of parameters
     (`scanned`) and takes the best; `intruder: {method: […]}` names them. `knows_method: false` leaves all this out.
     Above 2,000 records the informed attack is run on 1,000 drawn at random, on 10,000 where the 95 % `interval` of its
-    figure is wider than 0.02 (on fewer where more than 5 million pairs would be followed); with `knows_method: true` on
-    up to 20,000. Shuffling, and a column that several steps changed, are attacked as if the method were unknown.
+    figure is wider than 0.02 (on fewer where more than 2.5 million pairs would be followed); with `knows_method: true`
+    on up to 20,000. Shuffling, and a column that several steps changed, are attacked as if the method were unknown.
 
     Does not see other attacks: weighted or learned distances, agreement patterns (see probabilistic-linkage), groups
     of records, attributes inferred without a link. Exact; time about O(n log n) for up to ten columns of numbers,
@@ -142,9 +147,17 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
                 figures, shares = informed, np.full(len(seen.rows), np.nan)
                 shares[known.targets] = known.links.shares
             figures = {**figures, "known_reid": certain}
+            if (left := known.eliminated) is not None:
+                detail["eliminated"], detail["eliminated_certain"] = float(np.nanmean(left.shares)), left.certain
+                figures = {**figures, "known_reid": max(certain, left.certain)}
+                if detail["eliminated"] > figures["reid_k"]:
+                    figures, shares = {**figures, "reid_k": detail["eliminated"]}, left.shares
+                    detail |= _tried(left.shares)
         value, chance = figures["reid_k"], 1.0 / len(released)
-        by_method = known is not None and detail["informed"] >= detail["plain"]
+        by_method = known is not None and value > detail["plain"]
         who = (self.intruder.model_copy(update={"knows_method": True}) if by_method else self.intruder).describe(used)
+        if detail.get("eliminated") == value > max(detail["plain"], detail["informed"]):
+            who += ", and crosses out the records that must be other people's"
         return self.score(
             value,
             f"An intruder who {who} finds {as_percent(value)} of them "
@@ -201,6 +214,7 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
     def _informed(self, seen: View, plain: Links, ctx: Context) -> tuple[_Known | None, dict[str, Any]]:
         """Link again with what the steps tell, or the best guess; a record without candidate is linked as before."""
         from discretion.risk.identity.transparency.attack import inform
+        from discretion.risk.identity.transparency.elimination import Register
 
         steps: Sequence[Part] = self.intruder.known_steps(seen.original, seen.released)
         named = bool(self.columns)
@@ -216,11 +230,14 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
         if informed is None:
             return None, {"known_of": {}, **told}
         known = _attacked(informed, seen.rows, plain, ctx, thorough=bool(self.intruder.knows_method))
+        if len(informed.space.terms.low):
+            register = Register(informed.space, ctx)
+            told["candidates"] = register.candidates
+            if seen.worst_case:  # partners that are followed tell more than an assignment
+                known = replace(known, eliminated=register.eliminate(seen.rows, ctx, assign=informed.exchange is None))
         told |= {"known_of": dict(informed.used), "without_candidate": int(known.links.lost.sum())}
         if any(text.startswith("rank-swap") for text in informed.used.values()):
             told["partners_followed"] = informed.exchange is not None
-        if len(informed.space.terms.low):
-            told["candidates"] = _mean_candidates(informed.space, ctx)
         return known, told
 
     def _scan(self, seen: View, plain: Links, ctx: Context) -> tuple[Informed | None, dict[str, Any]]:
@@ -254,19 +271,32 @@ class _Known:
     targets: NDArray[np.int64]
     certain: float
     """share of the targets for which the method leaves one candidate, the right one"""
+    eliminated: Eliminated | None = None
+    """what is left where everybody is known, and each record belongs to one person"""
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The 95 % interval of the figure of all (Wilson's, by the variance of a yes or no, which is the largest)."""
-        m, p, z = len(self.targets), float(self.links.shares.mean()), 1.959964
-        center, half = p + z * z / (2 * m), z * np.sqrt(p * (1 - p) / m + z * z / (4 * m * m))
-        low, high = ((center + sign * half) / (1 + z * z / m) for sign in (-1, 1))
-        return float(low), float(high)
+        """The 95 % interval of the figure of all."""
+        return _interval(self.links.shares)
 
     def to_detail(self, records: int) -> dict[str, Any]:
         """Give how many were drawn, with the interval; nothing where all were attacked."""
         m = len(self.targets)
         return {} if m == records else {"targets": m, "interval": list(self.interval)}
+
+
+def _interval(shares: Floats) -> tuple[float, float]:
+    """Give the 95 % interval of a mean share (Wilson's, by the variance of a yes or no, which is the largest)."""
+    m, p, z = len(shares), float(shares.mean()), 1.959964
+    center, half = p + z * z / (2 * m), z * np.sqrt(p * (1 - p) / m + z * z / (4 * m * m))
+    low, high = ((center + sign * half) / (1 + z * z / m) for sign in (-1, 1))
+    return float(low), float(high)
+
+
+def _tried(shares: Floats) -> dict[str, Any]:
+    """Give how many of the people were drawn, with the interval, also where these are all."""
+    there = shares[~np.isnan(shares)]
+    return {"targets": len(there), "interval": list(_interval(there))}
 
 
 def _few(informed: Informed, n: int, pairs: int) -> int:
@@ -374,22 +404,6 @@ def link(space: Space, rows: NDArray[np.int64], ctx: Context) -> Links:
         np.where(anybody, 0, found.first),
         found.exact & ~anybody,
     )
-
-
-def _mean_candidates(space: Space, ctx: Context) -> float:
-    """Give the mean number of records inside all the windows of a record: of up to a thousand, drawn at random."""
-    from discretion.kernels.linkage_mixed import build_tree
-    from discretion.kernels.linkage_windows import count_allowed
-
-    n = len(space.known)
-    rows = np.sort(ctx.within("candidates").rng.choice(n, min(n, 1000), replace=False))
-    low, high = (np.where(np.isnan(x[rows]), bound, x[rows]) for x, bound in _bounds(space))
-    tree = build_tree(space.published, space.terms.kinds, _spread(space))
-    return float(count_allowed(tree, space.terms._replace(low=low, high=high)).mean())
-
-
-def _bounds(space: Space) -> tuple[tuple[Floats, float], tuple[Floats, float]]:
-    return (space.terms.low, -np.inf), (space.terms.high, np.inf)
 
 
 def _spread(space: Space) -> Floats:

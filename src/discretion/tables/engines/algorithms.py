@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from pydantic import Field
 
 from discretion.context import Context
@@ -113,8 +115,8 @@ class Optimal(Engine, kind="optimal"):
     largest: int = Field(2000, ge=1)
     """most cells a table may have; larger ones are refused"""
     budget: float | None = Field(None, gt=0)
-    """most that complementary cells may cost; required levels are multiplied as far as it allows (`seconds` then hold
-    for each multiple tried)"""
+    """most that complementary cells may cost; required levels are multiplied as far as it allows (`seconds` hold for
+    all multiples together: each that is tried gets half of what is left)"""
 
     def choose(self, cells: Cells, cost: Any, ctx: Context) -> Choice:
         """Alternate between a program that chooses cells and attackers who object."""
@@ -122,9 +124,13 @@ class Optimal(Engine, kind="optimal"):
         from discretion.tables.optimal import Optimum, optimal
         from discretion.tables.respondents import knows_respondents
 
+        end = np.inf if self.seconds is None else time.monotonic() + self.seconds
+
         def cheapest(cells: Cells) -> Optimum:
             coalition = self.coalition if self.respondents and knows_respondents(cells) else 0
-            return optimal(cells, cost=cost, seconds=self.seconds, largest=self.largest, coalition=coalition, ctx=ctx)
+            left = max(end - time.monotonic(), 0.01) / (1 if self.budget is None else 2)
+            seconds = None if self.seconds is None else left
+            return optimal(cells, cost=cost, seconds=seconds, largest=self.largest, coalition=coalition, ctx=ctx)
 
         if self.budget is None:
             found, more = cheapest(cells), {}

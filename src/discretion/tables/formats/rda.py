@@ -19,6 +19,9 @@ KINDS = (
 )  # fmt: skip
 """What a column can be; RECODABLE is another spelling of the first."""
 
+_NUMERIC = ("SHADOW", "COST", "LOWERPL", "UPPERPL")
+"""Kinds that stand behind <NUMERIC> on its line; COSTVAR is another spelling of the second."""
+
 
 @dataclass(frozen=True)
 class Column:
@@ -72,6 +75,9 @@ def read_rda(path: str | Path) -> Metadata:
             pending = [words, {}, None]
             continue
         name = words[0].strip("<>").upper().replace("RECODABLE", "RECODEABLE")
+        which = words[1].strip("<>").upper().replace("COSTVAR", "COST") if len(words) > 1 else ""
+        if name == "NUMERIC" and which in _NUMERIC:
+            name, words = which, words[:1]
         if not pending:
             general[name] = tuple(words[1:])
         elif name in KINDS:
@@ -157,7 +163,8 @@ def to_text(metadata: Metadata) -> str:
             raise PlanError(f"column {column.name!r}: names in .rda files have no blanks, quotes or angle brackets")
         place = f" {column.start} {column.width}" if column.start is not None else ""
         lines.append(f"{column.name}{place}{''.join(f' {code}' for code in column.missing)}")
-        lines.append(f"  <{column.kind}>{_words(column.settings.get(column.kind, ()), ' ')}")
+        lead = "<NUMERIC> " if column.kind in _NUMERIC else ""
+        lines.append(f"  {lead}<{column.kind}>{_words(column.settings.get(column.kind, ()), ' ')}")
         lines += [f"  <{name}> {_words(v)}".rstrip() for name, v in column.settings.items() if name != column.kind]
     return "\n".join(lines) + "\n"
 

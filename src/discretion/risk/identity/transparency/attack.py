@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discretion.context import Context
+from discretion.data.dataset import Dataset
 from discretion.errors import DataError
 from discretion.part import Part
 from discretion.risk.identity.distances import Space, average_term, make_space, sd_of, whitening
@@ -22,6 +23,9 @@ from discretion.risk.identity.transparency.swaps import exchange_of, with_swaps
 from discretion.risk.identity.transparency.windows import Window, center_window, swap_window
 
 Floats = NDArray[np.float64]
+
+_LAST_DIGITS = 1e-9
+"""Share of a value below which a difference is one of rounding."""
 
 
 @dataclass
@@ -55,6 +59,7 @@ def inform(
     if all(history.is_generalized(name) and not view.released.count_missing(name) for name in view.columns):
         return None  # true values without gaps: who agrees is found without this knowledge
     exact = intruder.data is None and intruder.error == Mistakes()
+    view, history, coded = _coded(view, history, ctx)
     used: dict[str, str] = {}
     known = _done_again(view, history, ctx, used, made) if exact else view
     space = make_space(known, None, "average", True, ctx, named=named)
@@ -62,7 +67,52 @@ def inform(
     space = with_moved_categories(view, space, history, used, ctx)
     if exact:
         space = _with_windows(view, space, history, used, ctx)
+    used |= {name: told for name, told in coded.items() if used.get(name, "not changed") == "not changed"}
     return Informed(space, used, exchange_of(space, exact and view.worst_case)) if used else None
+
+
+def _coded(view: View, history: History, ctx: Context) -> tuple[View, History, dict[str, str]]:
+    """Code the known records by the rules of the first steps of each column: recoding, top and bottom coding, groups.
+
+    The rules are found again from the original; a codebook tells them anyway. What is left of the history is what came
+    after. A bound that was computed again may differ in its last digits: values next to a published one are that one.
+    """
+    full = view.original if view.original.steps else view.original.origin
+    part, known = view.original, view.known
+    done: list[Part] = []
+    told: dict[str, str] = {}
+    failed: set[str] = set()
+    for number, step in enumerate(history.codings()):
+        coding: Any = step
+        inner, name = ctx.within(f"coded-{number}"), coding.column
+        if name not in view.columns or name in failed:
+            continue
+        try:
+            rule = coding.fit(full if history.keeps_records_before(step) else part, inner)
+            full, part, known = (coding.rewrite(data, rule, inner) for data in (full, part, known))
+        except DataError:
+            failed.add(name)
+            continue
+        done.append(step)
+        told[name] = f"{step.kind}: coded alike"
+    numbers = {n: _snapped(known.number(n), view.released.number(n)) for n in told if _both_numeric(known, view, n)}
+    known = known.with_columns(numbers) if numbers else known
+    return replace(view, original=part, known=known), history.without(done), told
+
+
+def _both_numeric(known: Dataset, view: View, name: str) -> bool:
+    return known.is_numeric(name) and view.released.is_numeric(name)
+
+
+def _snapped(x: Floats, published: Floats) -> Floats:
+    """Give values that differ from a published one by rounding errors alone that value."""
+    values = np.unique(published[~np.isnan(published)])
+    if not len(values):
+        return x
+    after = np.clip(np.searchsorted(values, x), 0, len(values) - 1)
+    before = np.maximum(after - 1, 0)
+    near = np.where(np.abs(values[before] - x) < np.abs(values[after] - x), values[before], values[after])
+    return np.where(np.abs(near - x) <= _LAST_DIGITS * np.abs(near), near, x)
 
 
 def _done_again(view: View, history: History, ctx: Context, used: dict[str, str], made: bool) -> View:

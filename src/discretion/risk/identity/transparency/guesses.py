@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from discretion.errors import DataError, PlanError
 from discretion.part import Part, find
+from discretion.risk.identity.distance_columns import compare_column
 from discretion.risk.identity.intruder import View
 
 Floats = NDArray[np.float64]
@@ -21,6 +22,8 @@ PERCENT_FACTORS = (1.0, 1.1, 1.25)
 _MOST_PERCENT = 80.0
 """Values that moved farther were not swapped by rank: any place is possible."""
 _BASES = (5.0, 2.5, 2.0, 1.0)
+_MOSTLY, _NEAR = 0.9, 1e-6
+"""Share of the values that coded extremes leave alone, and how near a mean must be."""
 _MOST_REGROUPED = 20_000
 """Above so many records groups of several columns are not formed again to see whether a guess is right."""
 
@@ -40,11 +43,15 @@ class _Found:
 
     swapped: dict[str, float] = field(default_factory=dict)
     """the least percentage of ranks that holds every move"""
+    coded: list[Part] = field(default_factory=list)
+    """top and bottom coding of columns that were swapped afterwards"""
     rounded: dict[str, tuple[float, str]] = field(default_factory=dict)
     sorted_groups: dict[str, int] = field(default_factory=dict)
     grouped: list[str] = field(default_factory=list)
     noisy: dict[str, tuple[Floats, Floats]] = field(default_factory=dict)
     moved: dict[str, float] = field(default_factory=dict)
+    coarser: set[str] = field(default_factory=set)
+    """labels that always hold the true value"""
     unknown: set[str] = field(default_factory=set)
 
 
@@ -54,7 +61,8 @@ def guesses(view: View) -> tuple[Guess, ...]:
     A column with the same values in other places: rank swapping, with the least window that holds every move and wider
     ones. Multiples of a base near the values: rounding. Few values, each several times: microaggregation with the least
     size as k. Other numbers: additive (normal, Laplace), multiplicative (normal, log-normal) and correlated noise with
-    the spread of the differences. The same categories in other places: PRAM with the share that stayed. The intruder
+    the spread of the differences. The same categories in other places: PRAM with the share that stayed. Labels that
+    always hold the true value: less detail. The intruder
     who scans such a grid does not know these parameters; the assessor takes the best case for the intruder.
     """
     found = _Found()
@@ -66,13 +74,13 @@ def guesses(view: View) -> tuple[Guess, ...]:
         for factor in (PERCENT_FACTORS if found.swapped else ())
     ] or [("", ())]
     noises = _noises(found.noisy) or [("", ())]
-    changed = bool(fixed) or swaps[0][1] or noises[0][1]
+    changed = bool(fixed) or swaps[0][1] or noises[0][1] or found.coarser
     if not changed:
         return ()
     made = []
     for (wide, swap), (shape, noise) in product(swaps, noises):
-        steps = (*fixed, *swap, *noise)
-        kinds = ", ".join(dict.fromkeys(step.kind for step in steps))
+        steps = (*found.coded, *fixed, *swap, *noise)
+        kinds = ", ".join(dict.fromkeys(step.kind for step in steps)) or "less detail"
         beside = ", ".join(text for text in (wide, shape) if text)
         made.append(Guess(f"{kinds} ({beside})" if beside else kinds, steps, frozenset(found.unknown)))
     return tuple(made)
@@ -95,6 +103,7 @@ def _look_at_numbers(name: str, x: Floats, y: Floats, found: _Found) -> None:
             found.unknown.add(name)
         return
     values, counts = np.unique(b, return_counts=True)
+    x, a = _with_coded_ends(name, x, y, a, found)
     if _is_part_of(b, x[~np.isnan(x)]):
         percent = _least_percent(x[~np.isnan(x)], a, b)
         if 0 < percent <= _MOST_PERCENT:
@@ -121,11 +130,62 @@ def _look_at_categories(view: View, name: str, found: _Found) -> None:
     after = np.array([str(value) for value in new.values])[new.codes]
     there = (old.codes != old.missing) & (new.codes != new.missing)
     if not there.any() or not set(after[there]) <= set(before[there]):
-        found.unknown.add(name)
+        (found.coarser if _holds_the_truth(view, name) else found.unknown).add(name)
         return
     stayed = float((before[there] == after[there]).mean())
     if stayed < 1:
         found.moved[name] = stayed
+
+
+def _holds_the_truth(view: View, name: str) -> bool:
+    """Tell whether every published label holds the true value: an interval, a class of a hierarchy, a code."""
+    try:
+        column = compare_column(replace(view, known=view.original), name)
+    except DataError:
+        return False
+    there = ~np.isnan(column.known) & ~np.isnan(column.published)
+    if column.alike is None or not there.any():
+        return False
+    agreeing = column.alike[column.known[there].astype(np.int64)]
+    return bool((agreeing == column.published[there].astype(np.int64)[:, None]).any(axis=1).all())
+
+
+def _with_coded_ends(name: str, x: Floats, y: Floats, a: Floats, found: _Found) -> tuple[Floats, Floats]:
+    """Code the extremes of all the values, and of some of them, as the release seems to have done."""
+    for step, value in _coded_ends(name, np.sort(x[~np.isnan(x)]), np.sort(y[~np.isnan(y)])):
+        found.coded.append(step)
+        beyond = np.greater if step.kind == "top-code" else np.less
+        x, a = (np.where(beyond(v, step.at), value, v) for v in (x, a))
+    return x, a
+
+
+def _coded_ends(name: str, x: Floats, y: Floats) -> list[tuple[Any, float]]:
+    """Give the coding of the extremes that makes the sorted values of both sides equal, with the values it gives.
+
+    Nothing where the values are equal anyway, differ elsewhere than at the ends, or an end is not one value.
+    """
+    if len(x) != len(y) or np.array_equal(x, y):
+        return []
+    same = np.flatnonzero(x == y)
+    if len(same) < _MOSTLY * len(x) or len(same) <= same[-1] - same[0]:
+        return []
+    made = []
+    for kind, part, at in (
+        ("bottom-code", slice(0, same[0]), x[same[0]]),
+        ("top-code", slice(same[-1] + 1, None), x[same[-1]]),
+    ):
+        shown = np.unique(y[part])
+        if len(shown) > 1:
+            return []
+        if len(shown):
+            value, ends = float(shown[0]), x[part]
+            cut = ends.max() < value <= at if kind == "bottom-code" else at <= value < ends.min()
+            if not cut and not np.isclose(ends.mean(), value, rtol=_NEAR, atol=0.5):
+                return []
+            made.append(
+                (find(kind)(column=name, at=value if cut else float(at), replace="cut" if cut else "mean"), value)
+            )
+    return made
 
 
 def _is_part_of(some: Floats, all_of: Floats) -> bool:

@@ -18,6 +18,8 @@ MIXING = frozenset({"correlated-noise", "variance-preserving-noise", "orthogonal
 """Noise whose columns belong together."""
 MOVING = frozenset({"pram", "randomized-response"})
 GENERALIZING = frozenset({"generalize", "optimal-generalization", "local-recoding"})
+CODING = frozenset({"recode", "top-code", "bottom-code", "group-categories"})
+"""Give equal values equal values, by a rule that a codebook tells: whoever has the values can code them alike."""
 
 _KEEPS_VALUES = frozenset(
     {"drop-identifiers", "pseudonymize", "sample", "suppress-records", "local-suppression", "suppress-by-risk"}
@@ -26,8 +28,7 @@ _SEARCHING = frozenset({"optimal-generalization", "local-recoding", "mondrian"})
 """Without columns they work on the quasi-identifiers."""
 _DROPS_RECORDS = frozenset({"sample", "suppress-records"})
 _NAMES_COLUMNS = frozenset(
-    {"pram", "randomized-response", "winsorize-outliers", "shuffle", "top-code", "bottom-code", "recode"}
-    | {"group-categories"}
+    CODING | {"pram", "randomized-response", "winsorize-outliers", "shuffle", "km-generalization", "blank-and-impute"}
 )
 
 
@@ -51,10 +52,37 @@ class History:
         """Tell whether a column was made less detailed along its hierarchy, and nothing else."""
         return column not in self._unknown and all(step.kind in GENERALIZING for step in self._of(column))
 
+    def codings(self) -> tuple[Part, ...]:
+        """Give the steps that coded the values of a column before anything else happened to it, in their order."""
+        found: list[Part] = []
+        moved = set(self._unknown)
+        for step, names in zip(self.steps, self._touched, strict=True):
+            if step.kind in CODING and not moved & set(names or ()) and not getattr(step, "by", ()):
+                found.append(step)
+            elif names is None:
+                break
+            else:
+                moved |= set(names)
+        return tuple(found)
+
+    def without(self, steps: Collection[Part]) -> History:
+        """Give the history of values that some steps were carried out on already."""
+        new = object.__new__(History)
+        kept = [not any(step is other for other in steps) for step in self.steps]
+        new.steps, new._unknown = tuple(s for s, k in zip(self.steps, kept, strict=True) if k), self._unknown
+        new._touched = [names for names, k in zip(self._touched, kept, strict=True) if k]
+        return new
+
     def keeps_records_after(self, step: Part) -> bool:
         """Tell whether all the records that a step saw are in the release."""
-        later = self.steps[next(i for i, s in enumerate(self.steps) if s is step) + 1 :]
-        return not any(other.kind in _DROPS_RECORDS for other in later)
+        return not any(other.kind in _DROPS_RECORDS for other in self.steps[self._place(step) + 1 :])
+
+    def keeps_records_before(self, step: Part) -> bool:
+        """Tell whether a step saw all the records of the original."""
+        return not any(other.kind in _DROPS_RECORDS for other in self.steps[: self._place(step)])
+
+    def _place(self, step: Part) -> int:
+        return next(place for place, other in enumerate(self.steps) if other is step)
 
     def columns_of(self, step: Part) -> tuple[str, ...]:
         """Name the columns a step changed, as far as it is known."""
@@ -76,6 +104,8 @@ def _touched(original: Dataset, step: Any) -> tuple[str, ...] | None:
             return original.choose(tuple(step.columns) or tuple(blocks), "perturb")
         except DiscretionError:
             return tuple(step.columns) or None
+    if step.kind == "reissue-weights":
+        return (step.weight,) if step.weight else original.having("weight")
     if step.kind in MOVING and not step.columns:
         try:
             return tuple(step.fit(original, Context(0, step.kind))["columns"])

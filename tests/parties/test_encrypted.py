@@ -46,7 +46,7 @@ def server() -> Iterator[tuple[str, int]]:
         process.stderr.close()
 
 
-@settings(max_examples=10)
+@settings(max_examples=6)
 @given(st.lists(st.integers(0, 2**VALUE_BITS - 1), min_size=1, max_size=60), st.integers(0, 2**200))
 def test_paillier_adds(key: SecretKey, counters: list[int], number: int) -> None:
     public = key.public

@@ -18,7 +18,7 @@ from discretion.parties.session import compute, load_local
 from discretion.parties.sharing import Sharing, load_mpyc
 from tests.parties.harness import COLUMNS, agreed, alone, people
 
-FEW = settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FEW = settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +92,7 @@ def test_quantiles(sharing: Sharing, agreement: Any, rows: list[Any], share: flo
     assert shown == pytest.approx(np.sort(frame["income"].to_numpy())[rank - 1], abs=1e-9)
 
 
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=2, deadline=None)
 @given(st.integers(0, 10**6))
 def test_regressions_and_correlations(sharing: Sharing, agreement: Any, seed: int) -> None:
     frame = people(300, seed)
@@ -162,7 +162,7 @@ def judged(by_party: list[tuple[int, ...]], coalition: int, p: float, most: int,
     return good
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     st.integers(3, 7).flatmap(lambda m: st.lists(st.tuples(*[st.integers(0, 40)] * 4), min_size=m, max_size=m)),
     st.sampled_from([0, 10, 50]), st.integers(1, 2), st.sampled_from([60, 90, 100]),

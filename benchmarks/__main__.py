@@ -17,6 +17,7 @@ from benchmarks import (
     online_dp,
     online_ledger,
     online_service,
+    parties,
     peers,
     probabilistic,
     protect_values,
@@ -62,6 +63,7 @@ SOURCES = {
         online_dp,
         online_ledger,
         online_service,
+        parties,
     )
 }
 

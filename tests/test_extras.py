@@ -18,6 +18,9 @@ import discretion as dc
 from discretion.cli.app import run
 from discretion.online.ledger import open_ledger
 from discretion.online.server import create_app
+from discretion.parties import encrypted
+from discretion.parties.intersection import hash_to_group
+from discretion.parties.sharing import load_mpyc
 from tests.online.services import NOISE, students
 
 ROOT = Path(dc.__file__).parent
@@ -25,9 +28,9 @@ PROJECT = ROOT.parents[1] / "pyproject.toml"
 EXTRAS: dict[str, list[str]] = {
     extra: [re.split(r"[\[<>=]", text)[0] for text in texts]
     for extra, texts in tomllib.loads(PROJECT.read_text())["project"]["optional-dependencies"].items()
-    if extra in ("io", "online")
+    if extra in ("io", "online", "parties")
 }
-OPTIONAL = {*EXTRAS["io"], *EXTRAS["online"], "starlette"}
+OPTIONAL = {*EXTRAS["io"], *EXTRAS["online"], *EXTRAS["parties"], "starlette"}
 AFTER_THE_DOOR = {"app.py", "gate.py", "guard.py", "protocol.py", "reply.py"}
 """Files of `online/server` that only `create_app` and `serve` import, after they asked for the library."""
 
@@ -60,6 +63,7 @@ sys.exit(run(sys.argv[1:]))
 QUESTION = "SELECT count(*) FROM students"
 BASE = "postgresql://127.0.0.1:1/base"
 FRAME = pl.DataFrame({"a": [1, 2]})
+AGE = {"age": {"lower": 0, "upper": 120, "step": 1}}
 USES: list[tuple[str, str, Callable[[Path], Any]]] = [
     ("pyreadstat", "io", lambda folder: dc.write(FRAME, folder / "a.sav")),
     ("pyreadstat", "io", lambda folder: dc.write(FRAME, folder / "a.dta")),
@@ -78,6 +82,14 @@ USES: list[tuple[str, str, Callable[[Path], Any]]] = [
     ("sqlglot", "online", lambda _: students().ask(QUESTION)),
     ("opendp", "online", lambda _: students(NOISE).ask(QUESTION)),
     ("httpx", "online", lambda _: dc.connect("http://127.0.0.1:1", "dk_key").ask(QUESTION)),
+    ("mpyc", "parties", lambda _: load_mpyc()),
+    ("gmpy2", "parties", lambda folder: encrypted.Keys.make(folder / "keys", AGE)),
+    ("tenseal", "parties", lambda folder: encrypted.Keys.make(folder / "keys", AGE, "ckks")),
+    ("rbcl", "parties", lambda _: hash_to_group(b"a")),
+    ("cryptography", "parties", lambda folder: dc.parties.make_identity("a", folder)),
+    ("fastapi", "parties", lambda _: encrypted.create_app()),
+    ("uvicorn", "parties", lambda _: _cli("party", "server", "--quiet")),
+    ("httpx", "parties", lambda folder: encrypted.begin("http://127.0.0.1:1", encrypted.Keys.make(folder / "k", AGE))),
 ]  # fmt: skip
 
 
@@ -87,7 +99,7 @@ def _some(file: Path) -> Path:
 
 
 def test_every_optional_library_is_tried() -> None:
-    assert {package for package, *_ in USES} == {*EXTRAS["io"], *EXTRAS["online"]}
+    assert {package for package, *_ in USES} == {name for names in EXTRAS.values() for name in names}
 
 
 @pytest.mark.parametrize(

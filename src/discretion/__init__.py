@@ -30,6 +30,7 @@ _NAMES = {
     "Measure": "measure",
     "Method": "method",
     "Plan": "release.plan",
+    "PartyLost": "errors",
     "PlanError": "errors",
     "PrivacyBudget": "release.privacy_budget",
     "PrivacyModel": "model",
@@ -58,7 +59,7 @@ _NAMES = {
 }
 """Public name → the module that defines it. Parts are not listed here: they are found in their packages."""
 
-_MODULES = ("datasets", "errors", "online", "tables")
+_MODULES = ("datasets", "errors", "online", "parties", "tables")
 
 __all__ = [*_NAMES, *_MODULES, "__version__", "parts"]  # noqa: PLE0604 - names are loaded on first use
 

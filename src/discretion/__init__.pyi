@@ -7,6 +7,7 @@ from typing import Any, Literal
 from discretion import datasets as datasets
 from discretion import errors as errors
 from discretion import online as online
+from discretion import parties as parties
 from discretion import tables as tables
 from discretion.anonymize.solutions import (
     anonymize as anonymize,
@@ -38,6 +39,7 @@ from discretion.errors import (
     DataError as DataError,
     DiscretionError as DiscretionError,
     Infeasible as Infeasible,
+    PartyLost as PartyLost,
     PlanError as PlanError,
     QueryRefused as QueryRefused,
     RequirementNotMet as RequirementNotMet,

@@ -56,6 +56,16 @@ class BudgetExhausted(QueryRefused):
     """The privacy budget does not cover the query."""
 
 
+class PartyLost(DiscretionError):
+    """A computation between parties ended because another party left, was late or came with something else."""
+
+    def __init__(self, message: str, party: str = "", reason: str = "stopped") -> None:
+        super().__init__(message)
+        self.party, self.reason = party, reason
+        self.opened: tuple[str, ...] = ()
+        """what had been opened by then: at most what the agreement says"""
+
+
 class MissingLibrary(DiscretionError, ImportError):
     """A library of an extra is not installed; the message says which extra to install."""
 
@@ -83,7 +93,7 @@ def unknown(what: str, name: str, known: Iterable[str]) -> str:
     return f"unknown {what} {name!r}{did_you_mean(name, known)}"
 
 
-def need(module: str, purpose: str, extra: Literal["io", "online"]) -> ModuleType:
+def need(module: str, purpose: str, extra: Literal["io", "online", "parties"]) -> ModuleType:
     """Import a library that only an extra installs, or say how to get it: the one door to optional libraries."""
     try:
         return import_module(module)

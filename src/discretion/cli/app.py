@@ -18,6 +18,7 @@ from discretion.cli.demo import demo
 from discretion.cli.hierarchy import hierarchy
 from discretion.cli.ledger import ledger
 from discretion.cli.parts import parts
+from discretion.cli.party import party
 from discretion.cli.roles import roles
 from discretion.cli.run import check, run_command
 from discretion.cli.seed import seed
@@ -56,6 +57,7 @@ for command in (
     serve,
     key,
     ledger,
+    party,
 ):
     app.add_command(command)
 

@@ -87,12 +87,19 @@ _HIERARCHIES = ("region", "age", "education", "marital_status", "occupation")
 
 
 @click.command()
-@click.option("--out", default="demo", show_default=True, metavar="FOLDER", help="where the example is written")
+@click.option("--out", metavar="FOLDER", help="where the example is written  [default: demo, or demo-parties]")
 @click.option("--rows", default=PEOPLE, show_default=True, type=click.IntRange(min=PEOPLE), help="number of people")
 @click.option("--force", is_flag=True, help="write over an earlier demo")
+@click.option("--parties", is_flag=True, help="instead: three hospitals compute the mean age of all their patients")
 @common_options
-def demo(out: str, rows: int, force: bool, as_json: bool, quiet: bool) -> None:
+def demo(out: str | None, rows: int, force: bool, parties: bool, as_json: bool, quiet: bool) -> None:
     """Protect an invented census: data, plan, release and report, from beginning to end."""
+    if parties:
+        from discretion.cli.demo_parties import demo_parties
+
+        demo_parties(Path(out or "demo-parties"), force, as_json, quiet)
+        return
+    out = out or "demo"
     from discretion.cli.run import report
     from discretion.release.plan import Plan
     from discretion.release.run import run_plan

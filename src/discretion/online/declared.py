@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
@@ -34,14 +33,6 @@ class Declared(BaseModel, metaclass=_Checked):
     model_config = ConfigDict(
         frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False, protected_namespaces=()
     )
-
-
-class Faults(ValueError):
-    """Faults in several places of one declaration."""
-
-    def __init__(self, faults: Mapping[tuple[str, ...], str]) -> None:
-        self.faults = dict(faults)
-        super().__init__("; ".join(f"{'.'.join(place)}: {text}" for place, text in self.faults.items()))
 
 
 def checked_name(text: str) -> str:

@@ -251,13 +251,15 @@ def _after(row: ScoreRow) -> float:
 
 
 def _right_for(row: ScoreRow) -> str:
-    about = "" if not row.rounded or _after(row) <= 0 else "nearly " if _after(row) >= 1 else "about "
-    return about + of_people(_after(row))
+    return _about(_after(row), row.rounded)
+
+
+def _about(share: float, rounded: bool) -> str:
+    return ("" if not rounded or share <= 0 else "nearly " if share >= 1 else "about ") + of_people(share)
 
 
 def _surely(row: ScoreRow) -> str:
-    about = "about " if row.rounded else ""
-    return f", {about}{of_people(row.certain)} for certain" if row.certain else ""
+    return f", {_about(row.certain, row.rounded)} for certain" if row.certain else ""
 
 
 def _guess(row: ScoreRow) -> str:

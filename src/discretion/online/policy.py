@@ -74,9 +74,11 @@ class PerturbedPolicy(Declared):
     """variance of the change of a count"""
     magnitude_percent: float = Field(100.0, ge=0, le=100)
     """largest change of a sum by its cell key, in percent of its three largest contributions (weighed .5, .3, .2), or
-    of the mean size of a value (up to a power of two) where that is larger; of whole numbers at least `deviation`"""
+    of the mean size of a value or three standard deviations (up to a power of two) where that is larger; of whole numbers
+    at least `deviation`"""
     max_answers: int | None = Field(None, ge=1)
-    """figures of one sensitive column that all users together are told; none: half as many as there are people"""
+    """figures of one sensitive column that all users together are told; none: 24, or half as many as there are people
+    if that is fewer. Who spends m figures on one person is off by about 2·√(3/m) standard deviations or more"""
     rounding_base: float | None = Field(None, gt=0)
     """answers are rounded to multiples of it; none: not rounded"""
 

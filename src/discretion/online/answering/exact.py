@@ -198,7 +198,11 @@ class ExactMode:
             low if bounded else None,
             high if bounded else None,
             1.0 if bounded else None,
-            (*(_extent(column, found, large) for column, found in told.items()), *((_BOUNDED,) if bounded else ()), *few),
+            (
+                *(_extent(column, found, large) for column, found in told.items()),
+                *((_BOUNDED,) if bounded else ()),
+                *few,
+            ),
             covered=covered,
             asked=asked_records,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from discretion.errors import PlanError
 from discretion.part import explain
@@ -15,7 +15,6 @@ else:
     ModelMetaclass = type(BaseModel)
 
 _MOST_NAME = 63
-_NUMBERS = (int, float, int | None, float | None)
 
 
 class _Checked(ModelMetaclass):
@@ -34,13 +33,6 @@ class Declared(BaseModel, metaclass=_Checked):
     model_config = ConfigDict(
         frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False, protected_namespaces=()
     )
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _is_no_truth(cls, value: Any, info: ValidationInfo) -> Any:
-        if isinstance(value, bool) and cls.model_fields[info.field_name or ""].annotation in _NUMBERS:
-            raise ValueError("expected a number, not true or false")
-        return value
 
 
 def checked_name(text: str) -> str:

@@ -52,8 +52,8 @@ def draft(data: Dataset, source: str, *, others: bool = False) -> str:
     """Write a service file: answers under differential privacy, identifiers hidden, every other column sensitive.
 
     Nothing is public before the owner says so: no role, no key of a group, no bound is taken from the data. Only the
-    bounds of a column that is called age come from its name. Where there are `others`, tables that may be about the same
-    people, the file says how to share one budget.
+    bounds of a column that is called age come from its name. Where there are `others`, tables that may be about the
+    same people, the file says how to share one budget.
 
     Examples
     --------

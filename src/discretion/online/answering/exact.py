@@ -33,9 +33,9 @@ _GROUPED = "sums are over whole base groups of at least ten people; the answer s
 _AUDITED = f"sums under the linear audit, by the owner's confirmation `whole: false`: {CONFIRMED}"
 _LARGEST = 2**63
 _NOTHING = (
-    "no base group lies in the question as a whole; ask about more people, or by the columns that made the groups. Sums "
-    "of other sets are told only of numbers of which the owner confirms with `whole: false` that nobody knows a unit in "
-    "which they are whole, or two people with the same value"
+    "no base group lies in the question as a whole; ask about more people, or by the columns that made the groups. "
+    "Sums of other sets are told only of numbers of which the owner confirms with `whole: false` that nobody knows a "
+    "unit in which they are whole, or two people with the same value"
 )
 _FEW = "counts of too few people, inside or outside, are not told"
 _BOUNDED = "some figures are told as a bound or not at all, because they would narrow somebody's value too much"

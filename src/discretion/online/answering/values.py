@@ -85,8 +85,8 @@ class Values:
         updates = [(entry.table, json.loads(entry.query)) for entry in ledger.history(kinds=("update",))]
         known = {name: about.get("values") for name, about in updates}
         signed = {name: {c: Sign(*s) for c, s in about["signs"].items()} for name, about in updates if "signs" in about}
-        for earlier, found in signed.items():
-            self._require_unlike(earlier, found)
+        for earlier, signs_of in signed.items():
+            self._require_unlike(earlier, signs_of)
         telling = {column for column, sign in self.desk.backend.signatures(table.name).items() if sign}
         for earlier, values in known.items():
             shared = [column for column in values or {} if column in telling]

@@ -31,7 +31,7 @@ COLUMNS: dict[str, Any] = {
     "sex": {"role": "public", "type": "category", "categories": ["f", "m"]},
     "region": {"role": "public", "type": "category", "categories": ["a", "b", "c"]},
     "age": {"role": "sensitive", "type": "integer", "bounds": (0, TOP)},
-    "income": {"role": "sensitive", "type": "number"},
+    "income": {"role": "sensitive", "type": "number", "whole": False},
     "debt": {"role": "sensitive", "type": "number", "bounds": (0, 1000)},
     "ill": {"role": "sensitive", "type": "truth"},
 }

@@ -74,7 +74,7 @@ def test_answers_and_refusals_say_what_the_confirmation_means() -> None:
                 assert any("a unit in which the values are whole" in note for note in answer.notes)
                 assert any("everybody's value" in n for n in database.dry_run("SELECT sum(x) FROM data").notes)
             else:
-                with pytest.raises(dc.QueryRefused, match="`whole: false`.*unit.*same value"):
+                with pytest.raises(dc.QueryRefused, match=r"`whole: false`.*unit.*same value"):
                     database.ask("SELECT sum(x) FROM data WHERE id < 20")
 
 
@@ -153,9 +153,12 @@ def test_all_perturbed_answers_about_one_person_leave_two_thirds_of_the_spread(
         values = rng.integers(0, 101, people).astype(float) if kind == "whole" else rng.normal(0, 1, people)
         frame = pl.DataFrame({"id": np.arange(people), "x": values})
         differences: list[float] = []
-        with dc.StatisticalDatabase(
-            frame, columns={"id": ID, "x": NUMBER}, policy={"mode": "perturbed"}, ledger=":memory:"
-        ) as database, pytest.raises(dc.QueryRefused, match="more than 24 figures"):
+        with (
+            dc.StatisticalDatabase(
+                frame, columns={"id": ID, "x": NUMBER}, policy={"mode": "perturbed"}, ledger=":memory:"
+            ) as database,
+            pytest.raises(dc.QueryRefused, match="more than 24 figures"),
+        ):
             for _ in range(people):
                 others = ",".join(map(str, 1 + rng.choice(people - 1, size, replace=False)))
                 told = [
@@ -219,7 +222,7 @@ def test_a_table_of_the_ledger_is_known_again_by_any_column(tmp_path: Path, chan
         ).close()
 
     start("first", frame)
-    with pytest.raises(dc.PlanError, match="'second' holds the values .* of the table 'first'.*people: NAME"):
+    with pytest.raises(dc.PlanError, match=r"'second' holds the values .* of the table 'first'.*people: NAME"):
         start("second", changed)
     start("second", changed, people="first people")
     rng = np.random.default_rng(9)
@@ -233,8 +236,9 @@ def test_quantiles_of_whole_numbers_are_whole(declared: dict[str, Any], bounds: 
     told = [value_of_step(column, step) for step in range(column.grid)]
     assert all(value.is_integer() and bounds[0] <= value <= bounds[1] for value in told) and told == sorted(told)
     borders = column.candidates()
-    inside = [v for step, v in enumerate(told) if borders[step] <= v < borders[step + 1]]
-    assert set(range(int(bounds[0]), int(bounds[1]))) <= set(inside), "a step with a whole number in it tells it"
+    for step, value in enumerate(told):
+        within = [k for k in range(-3, 291) if borders[step] <= k and (k < borders[step + 1] or k == bounds[1])]
+        assert not within or value == within[0], "a step with a whole number in it tells it"
 
 
 @pytest.mark.parametrize("name", ["epsilon", "error", "records"])

@@ -45,10 +45,10 @@ class StatisticalDatabase:
     True sums are told by base groups: fixed, disjoint groups of at least ten people, made from public columns; each
     figure comes with the number and the share of the records it is over, and beyond the sum of their group nothing
     about anybody is told. Of numbers without bounds for which the owner confirms `whole: false`, any sums are told
-    under the audit of all earlier answers: it determines nobody over the real numbers and promises no more; whoever knows a
-    unit in which the values are whole, or that two people have the same value, computes everybody's. Yes or no, columns
-    of fewer than 12 values or of which more than .3 of the people have one value have no true sums: that a column is
-    refused tells this much about it.
+    under the audit of all earlier answers: it determines nobody over the real numbers and promises no more; whoever
+    knows a unit in which the values are whole, or that two people have the same value, computes everybody's. Yes or no,
+    columns of fewer than 12 values or of which more than .3 of the people have one value have no true sums: that a
+    column is refused tells this much about it.
 
     Does not protect against: what the mean of a group says about its members, a group in which all have one value, the
     owner's confirmation where it is wrong, many perturbed answers together, users who share one budget

@@ -170,7 +170,7 @@ class ExactMode:
             lines = {row[:width]: row[width:] for row in self._desk.backend.exact(asked).rows()}
             public = self._large_bins(asked, lines)
         large = [problem is None for problem in self._problems(self._protection.people_of(cells))]
-        few = (_FEW,) if not all(large) else ()
+        few = (_FEW,) if cells.left_out or not all(large) else ()
         parts: tuple[list[tuple[Value, ...]], ...] = ([], [], [], [], [])
         for i, key in enumerate(cells.keys):
             line: list[tuple[Value, ...]] = []

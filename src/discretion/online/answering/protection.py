@@ -106,12 +106,14 @@ class Cells:
     rows: Ints
     """records of each cell"""
     by_profile: bool
+    left_out: bool = False
+    """whether there are more cells, of few people"""
 
     def only(self, kept: NDArray[np.bool_]) -> Cells:
         """Leave cells out."""
         number = np.append(np.where(kept, np.cumsum(kept) - 1, NOWHERE), NOWHERE)  # the last is that of no cell, -1
         keys = tuple(key for key, good in zip(self.keys, kept, strict=True) if good)
-        return Cells(keys, number[self.label], self.rows[kept], self.by_profile)
+        return Cells(keys, number[self.label], self.rows[kept], self.by_profile, left_out=not kept.all())
 
 
 class Protection:

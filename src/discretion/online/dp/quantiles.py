@@ -211,7 +211,8 @@ def value_of_step(column: ColumnSpec, step: int) -> float:
     borders = column.candidates()
     low, high = borders[step], borders[step + 1]
     if _tells_whole(column):
-        return float(math.ceil(low) if math.ceil(low) < high else math.floor(low))
+        first, is_last = math.ceil(low), step == len(borders) - 2
+        return float(first if first < high or (is_last and first == high) else math.floor(low))
     return (low + high) / 2
 
 

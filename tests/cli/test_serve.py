@@ -188,9 +188,10 @@ def test_a_check_says_by_which_rule_and_why(tmp_path: Path, capsys: pytest.Captu
         tmp_path / "t.csv"
     )
     for whole, rule in (("", "base groups"), (", whole: false", "linear audit")):
-        columns = f"pay: {{role: sensitive, type: number{whole}}}, ill: {{role: sensitive, type: truth}}"
+        columns = f"town: {{role: public, type: category}}, pay: {{role: sensitive, type: number{whole}}}"
+        columns += ", ill: {role: sensitive, type: truth}"
         (tmp_path / "s.yaml").write_text(
-            f"tables: {{t: {{source: {tmp_path}/t.csv, columns: {{town: {{role: public, type: category}}, {columns}}}}}}}\n"
+            f"tables: {{t: {{source: {tmp_path}/t.csv, columns: {{{columns}}}}}}}\n"
             f"users: {{ann: {{policy: {{mode: exact+audit}}}}}}\nledger: sqlite:///{tmp_path}/ledger.db\n"
         )
         assert run(["serve", str(tmp_path / "s.yaml"), "--check", "--json"]) == 0

@@ -264,7 +264,7 @@ OLD = pl.DataFrame({"age": [3, 25, 61, 79, 85, 99], "x": [1, 2, 3, 4, 5, 6]})
 def test_a_coded_column_is_not_generalized_to_labels_that_are_false() -> None:
     people = dc.Dataset(OLD, hierarchies={"age": dc.Hierarchy.intervals(width=20, levels=2)})
     coded = dc.TopCode(column="age", at=79)(people)
-    with pytest.raises(PlanError, match="'age' was top- or bottom-coded .* false for 2 records .* open ends"):
+    with pytest.raises(PlanError, match=r"'age' was top- or bottom-coded .* false for 2 records .* open ends"):
         dc.Generalize(levels={"age": 1})(coded)
     assert dc.Generalize(levels={"age": 2})(coded).frame["age"].to_list() == ["*"] * 6
     low = dc.BottomCode(column="age", at=25)(people)

@@ -34,9 +34,9 @@ class Generalize(Method, kind="generalize"):
 
     The same level is used for every record of a column (global recoding). Nothing false is said, only less: a column
     whose top or bottom was coded before is refused where the label of the bound does not hold for those who lie beyond
-    it (`[60, 79]` for somebody of 90); a hierarchy with open ends (`cuts` up to inf) needs no coding. What it guarantees
-    depends on the level: check k-anonymity afterwards. Does not protect against attribute disclosure. Missing values
-    stay missing. Time linear in the number of cells.
+    it (`[60, 79]` for somebody of 90); a hierarchy with open ends (`cuts` up to inf) needs no coding. What it
+    guarantees depends on the level: check k-anonymity afterwards. Does not protect against attribute disclosure.
+    Missing values stay missing. Time linear in the number of cells.
 
     References
     ----------

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from discretion.release.release import Release
 
 _SENTENCES = 2
+_WORTH_SAYING = 0.05
+"""Part of the way from guessing to certainty that an attack on values must come to stand on the first screen."""
 
 
 @dataclass(frozen=True)
@@ -189,10 +191,11 @@ def _touched(release: Release) -> tuple[list[str], list[str]]:
 def _found(release: Release, rows: tuple[ScoreRow, ...]) -> Answer:
     """Say in one short sentence whether people can be found; then why, how they were looked for, and what was not."""
     people, values = _attacks(rows)
-    candidates = _candidates(release)
     found, homes = smallest_class(release), households_alone(release) or 0.0
     most = _strongest(rows)
-    if most > (1.0 if found is None else 1 / max(found.size, 1)) or (people and not candidates and most > 0):
+    worse = most > (0.0 if found is None else 1 / max(found.size, 1))
+    candidates = _candidates(release, " and nothing else" if worse or homes else "")
+    if worse:
         short = f"{'Yes' if most > MANY_FOUND else 'A few'}: an attack that was tried finds {_most_found(rows)}."
         said = [*people, *candidates[1:]]
     elif homes and found is not None and found.size > 1:
@@ -265,7 +268,7 @@ def _strongest(rows: Sequence[ScoreRow]) -> float:
     return max((_after(row) for row in _people_rows(rows) if _gain(row) > 0), default=0.0)
 
 
-def _candidates(release: Release) -> list[str]:
+def _candidates(release: Release, only: str) -> list[str]:
     """Say how many records share what others may know about a person: anybody can count it in the published file."""
     found = smallest_class(release)
     if found is None:
@@ -275,10 +278,9 @@ def _candidates(release: Release) -> list[str]:
         one_of = (
             f"has a chance of 1 in {found.size:,} at best to pick the right record: anybody can count it in the file."
         )
-        beside = "and nothing else " if households_alone(release) else ""
         return [
             f"Nobody stands alone by what others may know of a person: at least {found.size:,} records fit.",
-            f"Whoever knows {known} {beside}of somebody {one_of}",
+            f"Whoever knows {known}{only} of somebody {one_of}",
         ]
     alone = found.alone / max(len(release.data), 1)
     _, changed = _touched(release)
@@ -298,7 +300,7 @@ def _attacks(rows: tuple[ScoreRow, ...]) -> tuple[list[str], list[str]]:
     """Say what the strongest attack that looks for people reaches, and the strongest one that looks for values."""
     known = _comparable(rows)
     people = _people_rows(rows)
-    values = [row for row in known if row not in people and _gain(row) > 0]
+    values = [row for row in known if row not in people and _gain(row) > _WORTH_SAYING]
     found, learnt = [], []
     if people:
         row = max(people, key=_gain)
@@ -419,23 +421,24 @@ def _tilted(release: Release) -> list[str]:
     original, data = release.study.original, release.data
     if not data.lost_records or release.is_private or data.has_new_rows:
         return []
-    taken = np.ones(len(original), np.bool_)
-    taken[np.searchsorted(original.row_ids, data.row_ids)] = False
-    told: list[tuple[float, str]] = []
-    for name in original.having("sensitive"):
-        if name not in data.columns or original.type_of(name) == "set" or not original.is_category(name):
+    taken = ~np.isin(original.row_ids, data.row_ids)
+    told: list[tuple[bool, float, str]] = []
+    empty = emptied(release)
+    for name in data.columns:
+        if name not in original.columns or name in empty or original.type_of(name) == "set":
+            continue
+        if original.is_quantity(name) and not original.is_category(name):
             continue
         coded = original.codes(name)
         every, gone = (np.bincount(codes, minlength=coded.size) for codes in (coded.codes, coded.codes[taken]))
         before, after = every / len(original), (every - gone) / max(len(data), 1)
-        moved = np.abs(after - before) / np.maximum(before, 1e-12)
-        worst = int(np.argmax(np.where(gone >= _FEWEST, moved, 0.0)))
-        if gone[worst] >= _FEWEST and moved[worst] >= _TILTED:
-            shares = (percent(float(f"{share:.1e}")) for share in (before[worst], after[worst]))
-            told.append(
-                (float(moved[worst]), f"{name}: one of its values had {' of all records, and has '.join(shares)}")
-            )
-    return [f"The records taken out are unlike the others, most in {max(told)[1]}."] if told else []
+        moved = np.where(gone >= _FEWEST, np.abs(after - before) / np.maximum(before, 1e-12), 0.0)
+        worst = int(np.argmax(moved))
+        if moved[worst] >= _TILTED:
+            words = " of all records, and has ".join(percent(float(f"{one[worst]:.1e}")) for one in (before, after))
+            sensitive = name in original.having("sensitive")
+            told.append((sensitive, float(moved[worst]), f"{name}: one of its values had {words}"))
+    return [f"The records taken out are unlike the others, most in {max(told)[-1]}."] if told else []
 
 
 def _plainly(release: Release, row: ScoreRow) -> str:
@@ -451,7 +454,8 @@ def _plainly(release: Release, row: ScoreRow) -> str:
             return ""
         values = sum(len(release.data) - release.data.count_missing(name) for name in published)
         moved = one_digit(math.sqrt(2) * row.values[1] / max(values, 1))
-        return f"On average a value of {listed(published)} moved by about {percent(moved)} of the usual spread of its column."
+        names = listed(published)
+        return f"On average a value of {names} moved by about {percent(moved)} of the usual spread of its column."
     if row.kind == "mae" and any(one.name == "on" and one.value == "correlation" for one in row.settings):
         return f"How strongly {names} go together (their correlations, from −1 to 1) changed by {row.after} on average."
     return ""

@@ -75,12 +75,16 @@ def households_alone(release: Release) -> float | None:
     """
     from discretion.data.households import find_households
 
-    least, shares = smallest_class(release), []
-    for copy in release.data.copies() if least is not None and release.data.having("household") else ():
+    least = smallest_class(release)
+    if least is None or not release.data.having("household"):
+        return None
+    shares = []
+    for copy in release.data.copies():
         homes = find_households(copy)
-        _, kind, counts = np.unique(homes.kinds(copy, least.columns), return_inverse=True, return_counts=True)
-        shares.append(float((counts[kind] == 1)[homes.of].mean()))
-    return max(shares, default=None)
+        kinds = np.asarray(homes.kinds(copy, least.columns))
+        _, number, counts = np.unique(kinds, return_inverse=True, return_counts=True)
+        shares.append(float((counts[number] == 1)[homes.of].mean()))
+    return max(shares)
 
 
 def sets_alone(release: Release) -> dict[str, float]:

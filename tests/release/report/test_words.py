@@ -308,7 +308,7 @@ def test_sets_are_told_on_the_first_screen_whatever_their_role() -> None:
         done = release([], data)
         words = told(asked(done), 1)
         assert done.facts()["sets_alone"] == {"ills": 0.4}, "two sets, the empty one and the missing one"
-        assert "whole ills of somebody, 40 of 100 records stand alone. No requirement limits what a few" in words
+        assert "By all items of ills together, 40 of 100 records stand alone. No requirement limits what a few" in words
     kept = release([], data, [Requirement(dc.KmAnonymity(k=1, m=1, columns=["ills"]))])
     assert "40 of 100 records stand alone." in told(asked(kept), 1)
     assert "No requirement limits what a few items tell" not in told(asked(kept), 1)

@@ -247,7 +247,7 @@ def _sets(release: Release) -> list[str]:
     for name, alone in sets_alone(release).items():
         free = "" if name in required else " No requirement limits what a few items tell."
         if alone or free:
-            said.append(f"For who knows the whole {name} of somebody, {of_people(alone, 'records')} stand alone.{free}")
+            said.append(f"By all items of {name} together, {of_people(alone, 'records')} stand alone.{free}")
     return said
 
 

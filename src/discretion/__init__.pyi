@@ -1710,6 +1710,7 @@ class ReissueWeights(_ReissueWeights):
         by: Sequence[str] = (),
         weight: str | None = None,
         smallest: int = 10,
+        digits: int = 6,
     ) -> None: ...
 
 from discretion.risk.synthetic.replicated import ReplicatedUniques as _ReplicatedUniques

@@ -116,7 +116,7 @@ def read_decisions(path: str | Path) -> dict[str, Decision]:
 
 
 def in_journal_order(original: Dataset, released: Dataset, journal: str | Path, file: str | Path) -> Dataset:
-    """Give a release that was read from `file` the row ids that its private journal kept."""
+    """Give a release that was read from `file` the row ids that its private journal kept, and the steps that made it."""
     rows = read_order(journal)
     content = Path(journal) / "journal.json"
     output = json.loads(content.read_text(encoding="utf-8"))["output"] if content.is_file() else {}
@@ -126,15 +126,14 @@ def in_journal_order(original: Dataset, released: Dataset, journal: str | Path, 
         rows = rows[: len(released)]  # one of several copies; no row of any belongs to anybody
     if len(rows) != len(released) or (known and Path(file).is_file() and sha256_of(Path(file)) not in known):
         raise DataError(f"the journal {str(journal)!r} does not belong to {str(file)!r}: that is not the file it wrote")
-    if synthetic and content.is_file():
-        return _with_steps(released.matched_to(original, rows), journal)
-    if len(rows) and (rows.min() < 0 or rows.max() >= len(original)):
+    if not synthetic and len(rows) and (rows.min() < 0 or rows.max() >= len(original)):
         raise DataError(f"the journal {str(journal)!r} does not belong to this original: it has other rows")
-    return released.matched_to(original, rows)
+    data = released.matched_to(original, rows)
+    return _with_steps(data, journal) if content.is_file() else data
 
 
 def _with_steps(data: Dataset, journal: str | Path) -> Dataset:
-    """Give synthetic data with the steps that made it, so that attacks can carry them out again."""
+    """Give data with the steps that made it: attacks play who knows them, and carry synthesis out again."""
     from discretion.release.earlier import Earlier
 
     for step in Earlier.open({"journal": str(journal)}).steps:

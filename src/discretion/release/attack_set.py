@@ -43,7 +43,7 @@ _NEAR = 5.0
 
 def attack_set(original: Dataset, released: Dataset) -> list[Measure]:
     """Give the measures of `default_measures` and further attacks, each once: risks first, then utilities."""
-    measures = [_whole(measure, original) for measure in default_measures(original, released)]
+    measures = [_whole(measure) for measure in default_measures(original, released)]
     every = [*measures, *_further(measures, original, released)]
     return _risks_first(knowing_method(measure, True) for measure in every)  # nobody says how it was made
 
@@ -81,7 +81,7 @@ def _risks_first(measures: Iterable[Measure]) -> list[Measure]:
     return sorted(measures, key=lambda measure: measure.family != "risk")
 
 
-def _whole(measure: Measure, original: Dataset) -> Measure:
+def _whole(measure: Measure) -> Measure:
     """Let the linkage look at all the quasi-identifiers, and say itself which of them it cannot compare."""
     if measure.kind != "distance-linkage":
         return measure
@@ -92,6 +92,16 @@ def left_out(scores: Iterable[Score]) -> dict[str, tuple[str, ...]]:
     """Name the quasi-identifiers that linkages could not compare, by measure."""
     found = {score.measure: score.detail.get("left_out") or score.detail.get("not_compared") or () for score in scores}
     return {measure: tuple(columns) for measure, columns in found.items() if columns}
+
+
+def unlinked(released: Dataset, scores: Iterable[Score]) -> tuple[str, ...]:
+    """Name the published columns that others may know and no linkage compared; none where rows belong to nobody."""
+    if released.has_new_rows:
+        return ()
+    linked = {name for score in scores if "-linkage" in score.measure for name in score.detail.get("columns", ())}
+    hidden = released.having("identifier", "household", "unit")
+    roles = ("quasi", "sensitive", *_PLACES, "weight")
+    return tuple(name for name in released.having(*roles) if name not in linked and name not in hidden)
 
 
 def too_large(original: Dataset, released: Dataset) -> dict[str, str]:

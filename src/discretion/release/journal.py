@@ -116,7 +116,7 @@ def read_decisions(path: str | Path) -> dict[str, Decision]:
 
 
 def in_journal_order(original: Dataset, released: Dataset, journal: str | Path, file: str | Path) -> Dataset:
-    """Give a release that was read from `file` the row ids that its private journal kept, and the steps that made it."""
+    """Give a release that was read from `file` the row ids that its private journal kept, and its steps."""
     rows = read_order(journal)
     content = Path(journal) / "journal.json"
     output = json.loads(content.read_text(encoding="utf-8"))["output"] if content.is_file() else {}

@@ -142,10 +142,12 @@ class Release:
 
     def attackers(self) -> tuple[AttackerCard, ...]:
         """Give a card for each kind of attacker: what he knows and can do, and what was not tried and why."""
+        from discretion.release.attack_set import unlinked
         from discretion.release.ranking import NOT_IN_PLAN, attacker_cards
 
-        chosen = NOT_IN_PLAN if self.plan.measures else ""
-        return attacker_cards(self.attacks(), self.not_run, chosen=chosen, earlier=bool(self.plan.previous))
+        chosen, scores, earlier = NOT_IN_PLAN if self.plan.measures else "", self.attacks(), bool(self.plan.previous)
+        left = unlinked(self.data, scores)
+        return attacker_cards(scores, self.not_run, chosen=chosen, earlier=earlier, unlinked=left)
 
     def require(self) -> None:
         """Raise if a requirement does not hold, saying which and by how much."""

@@ -89,7 +89,12 @@ def notes_of(scores: Sequence[Score]) -> list[str]:
         columns, note = score.detail.get("columns"), _note(score)
         several = kinds[score.measure, note] > 1 and isinstance(columns, list | tuple)
         notes.append(", ".join(filter(None, (note, f"{len(columns or ())} columns known" if several else ""))))
-    return notes
+    told = {(s.measure, note, tuple(s.detail.get("columns") or ())) for s, note in zip(scores, notes, strict=True)}
+    alike = Counter((measure, note) for measure, note, _ in told)
+    return [
+        f"{note}: {', '.join(score.detail['columns'])}" if note and alike[score.measure, note] > 1 else note
+        for score, note in zip(scores, notes, strict=True)
+    ]
 
 
 def _note(score: Score) -> str:

@@ -267,6 +267,13 @@ def _notes(release: Release) -> Iterator[str]:
             "A person's unchanged values carry the same noise in every release made this way: equal values tell which "
             "records of two releases belong together, and what one of them hides the other may show."
         )
+    if len(release.data) < len(release.study.original) and any(
+        getattr(model, "sensitive", None) for step in release.study.steps for model in getattr(step, "models", ())
+    ):
+        yield (
+            "Records were dropped where sensitive values were too much alike: a class that a register shows to be "
+            "large enough, and that is missing here as a whole, tells that its people share such values."
+        )
     if release.data.having("household") and release.data.suppressed_cells:
         yield (
             "Household numbers are published and values were taken out: where members of a household are alike, a "

@@ -42,6 +42,9 @@ class ColumnDependence(Measure, kind="column-dependence"):
     pairs in which at least 90 % of the values (of 20 people or more) are right and the gain is at least 0.8. Such a
     column stops a publication until it is protected, taken out, or confirmed in the plan (`confirmed_telling`).
 
+    `derived` has the pairs of which the *original* columns told each other so, whatever was done to the published one: two
+    columns that are one secret, each swapped or perturbed for itself, let an intruder who knows both compare it twice.
+
     Sees dependence on one published column, not on several together (a sum of two, see model-disclosure), and none
     that only few records show. Columns that merely go together have small gains. Of more than 2,000 people, as many are
     drawn. Time O(c²·m log m) for c columns and m people drawn.

@@ -70,9 +70,9 @@ class GroupAttack(Measure, kind="group-attack"):
     no other, the attack is refused.
 
     Where a step that searched for classes dropped those that break a model of the sensitive column (l-diversity,
-    t-closeness), the gap tells: a class as large as the smallest published one, of which a register shows people and
-    the release nobody, can only have broken that model. Its people count as learnt where they all have one value; the
-    detail has them as `dropped`.
+    t-closeness), the gap tells: a class of k people or more (or as many as the smallest published one), whom a register
+    shows and the release does not, can only have broken that model. Its people count as learnt where they all have one
+    value; the detail has them as `dropped`.
 
     With `truth: released` the published values are taken as true, so that the release alone is enough: it tells what
     somebody believes to have learnt, also where rows cannot be matched or records were suppressed.
@@ -333,24 +333,25 @@ def _told_by_dropping(
     None where nothing was dropped, or not by a search that looks at sensitive values; nor where the classes of those
     who are missing cannot be told.
     """
-    searched = any(
-        getattr(model, "sensitive", None) for step in released.steps for model in getattr(step, "models", ())
-    )
+    models = [model for step in released.steps for model in getattr(step, "models", ())]
+    searched = any(getattr(model, "sensitive", None) for model in models)
     if not searched or len(released) >= len(original) or warning(original, released, columns):
         return None
+    sizes_asked = [model.k for model in models if model.kind == "k-anonymity"]
+    enough = min([int(released.class_counts(columns).min()), *sizes_asked])
     part, released = align(original, released, "group-attack")
     coded = [_coded_alike(original, part, released, name) for name in columns]
     if any(codes is None for codes in coded):
         return None
     keys = np.column_stack([codes for codes in coded if codes is not None])
-    known = (keys >= 0).all(axis=1)  # a value that only dropped records have tells no class
+    known = (keys >= 0).all(axis=1)
     _, numbers = np.unique(keys[known], axis=0, return_inverse=True)
     ids = np.full(len(original), -1, np.int64)
     ids[known] = numbers.reshape(-1)
     there = np.isin(original.row_ids, released.row_ids)
     sizes = np.bincount(ids[known])
     shown = np.bincount(ids[known & there], minlength=len(sizes))
-    missing = known & (shown[ids] == 0) & (sizes[ids] >= released.class_counts(columns).min())
+    missing = known & (shown[ids] == 0) & (sizes[ids] >= enough)
     told = np.zeros(len(original), np.bool_)
     for name in secrets:
         codes = original.codes(name).codes.astype(np.int64)
@@ -362,9 +363,10 @@ def _told_by_dropping(
 
 
 def _coded_alike(original: Dataset, part: Dataset, released: Dataset, name: str) -> Ints | None:
-    """Give each record of the original the published label of its value, as a code (−1: nobody shows it).
+    """Give each record of the original the published label of its value, as a code (−1: it cannot be told).
 
-    Read off the rows that belong together; None where one value has several labels, so that no rule coded it.
+    Read off the rows that belong together; None where one value has several labels, so that no rule coded it. A value
+    that only dropped records have is its own label where all the others are.
     """
     if name not in original.columns:
         return None
@@ -376,6 +378,8 @@ def _coded_alike(original: Dataset, part: Dataset, released: Dataset, name: str)
     pairs = np.unique(np.column_stack([of_value[own.codes], after.codes]), axis=0)
     if len(np.unique(pairs[:, 0])) < len(pairs):
         return None
+    if all(before.values[value] == after.values[code] for value, code in pairs.tolist()):
+        label = after.size + np.arange(before.size, dtype=np.int64)
     label[pairs[:, 0]] = pairs[:, 1]
     return np.asarray(label[before.codes])
 

@@ -97,14 +97,14 @@ def assess(
 
 
 def _names_earlier(plan_file: str | None, journal: str | None) -> bool:
-    """Tell whether the plan, or the one that the journal kept, names an earlier release of the same people."""
+    """Tell whether the plan or the one that the journal kept names an earlier release of the same people."""
     from pathlib import Path
 
     from discretion.release.plan import Plan
 
-    kept = Path(journal) / "plan.yaml" if journal is not None else None
-    plans = [plan_file] if plan_file is not None else [str(kept)] if kept is not None and kept.is_file() else []
-    return any(Plan.load(plan).previous for plan in plans)
+    named = [Path(plan_file)] if plan_file is not None else []
+    kept = [file] if journal is not None and (file := Path(journal) / "plan.yaml").is_file() else []
+    return any(Plan.load(plan).previous for plan in (*named, *kept))
 
 
 def _print_scores(scores: Sequence[Score], failed: list[dict[str, str]], title: str) -> None:

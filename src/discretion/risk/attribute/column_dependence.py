@@ -42,7 +42,7 @@ class ColumnDependence(Measure, kind="column-dependence"):
     pairs in which at least 90 % of the values (of 20 people or more) are right and the gain is at least 0.8. Such a
     column stops a publication until it is protected, taken out, or confirmed in the plan (`confirmed_telling`).
 
-    `derived` has the pairs of which the *original* columns told each other so, whatever was done to the published one: two
+    `derived` has the pairs whose *original* columns told each other so, whatever was done to the published one: two
     columns that are one secret, each swapped or perturbed for itself, let an intruder who knows both compare it twice.
 
     Sees dependence on one published column, not on several together (a sum of two, see model-disclosure), and none

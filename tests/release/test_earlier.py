@@ -209,3 +209,29 @@ def test_another_delivery_is_matched_by_the_people(folder: Path) -> None:
     unknown = plan.replace("id: identifier", "id: other")
     with pytest.raises(PlanError, match="made of another delivery, and its people cannot be found"):
         put(folder, "later", unknown).run(seed=8).averaging  # noqa: B018
+
+
+def test_a_coarser_copy_generalizes_further_and_assess_knows_of_earlier_releases(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from discretion.cli.app import run
+
+    frame = people().with_columns(y=np.random.default_rng(2).integers(0, 80, N))
+    frame.write_csv(tmp_path / "people.csv")
+    rule = "hierarchies: {y: {intervals: {cuts: [[0, 10, 20, 30, 40, 50, 60, 70, inf], [0, 40, inf]]}}}"
+    fine = PLAN.replace("steps:", f"{rule}\nsteps:\n  - generalize: {{levels: {{y: 1}}}}")
+    put(tmp_path, "fine", fine).run(seed=2**100 + 1, out=tmp_path / "fine", journal=tmp_path / "fine-j")
+    further = "from: fine-j\nsteps:\n  - generalize: {levels: {y: 2}}\nrequirements: none\n"
+    made = put(tmp_path, "coarse", further).run(seed=2**100 + 1, out=tmp_path / "coarse", journal=tmp_path / "c-j")
+    truth = frame["y"].to_numpy()[made.data.row_ids]
+    assert (np.array([label.startswith(("[0", "< 40")) for label in made.data.frame["y"]]) == (truth < 40)).all()
+    again = fine + "previous: [{journal: fine-j}]\n"
+    put(tmp_path, "again", again).run(seed=2**100 + 2, out=tmp_path / "again", journal=tmp_path / "again-j")
+    for name in ("fine", "again"):
+        given = [tmp_path / "people.csv", tmp_path / name / "data.csv", "--journal", tmp_path / f"{name}-j"]
+        asked = ["--measure", "sample-uniqueness", "--json", "--quiet", "--plan", tmp_path / "fine.yaml"]
+        capsys.readouterr()
+        assert run(["assess", *map(str, given), *map(str, asked)]) == 0
+        cards = {card["attacker"]: card for card in json.loads(capsys.readouterr().out)["attackers"]}
+        why = cards["reader of an earlier release"]["not_tried"]["the comparison of releases"]
+        assert ("no earlier release was named" in why) == (name == "fine")

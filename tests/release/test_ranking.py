@@ -72,7 +72,7 @@ def test_every_attack_of_the_set_runs_and_the_page_shows_them() -> None:
     assert page.count("<svg") == 2 + sum(record_risk_of(item) is not None for item in scores) > 5
     titles = re.findall(r'<th scope="row">(.*?)<span class="what">(?:find|learn)', page)
     assert len(titles) == len(set(titles)) == len(rank_attacks(scores)), "each attack once, told apart from others"
-    assert {"Distance linkage (8 columns known)", "Distance linkage (10 columns known)"} <= set(titles)
+    assert {"Distance linkage (8 columns known)", "Distance linkage (11 columns known)"} <= set(titles)
     assert {"Model disclosure (income)", "Group attack", "Group attack (by members of the group)"} <= set(titles)
     assert_sound(page)
 

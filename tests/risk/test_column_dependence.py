@@ -70,3 +70,15 @@ def test_what_the_own_column_tells_is_not_counted_twice() -> None:
     assert dc.ColumnDependence()(data, gone).detail["told"] == [["area", "region"]]
     renamed = data.with_columns(region=pl.lit("in ") + pl.col("region"))
     assert dc.ColumnDependence()(data, renamed).detail["told"] == []
+
+
+def test_columns_that_were_one_are_named_whatever_was_done_to_each() -> None:
+    people = dc.datasets.census(2000, seed=1).to_native().select("age", "income", "savings")
+    people = people.with_columns(tax=0.31 * pl.col("income"))
+    released = dc.RankSwap(columns=["income", "tax", "savings"], percent=5)(people, seed=7)
+    score = dc.ColumnDependence()(people, released)
+    assert score.detail["told"] == []
+    assert sorted(score.detail["derived"]) == [["income", "tax"], ["tax", "income"]]
+    assert "'tax' told 'income'" in score.meaning
+    half = dc.RankSwap(columns=["income"], percent=5)(people, seed=7)
+    assert dc.ColumnDependence()(people, half).detail["derived"] == []  # published as it was: it is among `told`

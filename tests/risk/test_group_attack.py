@@ -265,3 +265,22 @@ def test_guessing_names_the_most_frequent_value() -> None:
     assert score.detail["chance"] == score.detail["attacks"]["ill"]["majority"] == pytest.approx(19 / 20)
     one = dc.GroupAttack(columns=["k"], sensitive=["ill"], coalition=1)(table, table)
     assert "one other member can learn" in one.meaning
+
+
+@pytest.mark.parametrize("diverse", [True, False])
+def test_a_class_that_is_missing_although_it_is_large_enough_tells_its_value(diverse: bool) -> None:
+    groups = {"a": ["x", "y"] * 10, "b": ["x"] * 8, "c": ["x", "y"] * 6, "d": ["y", "x"]}
+    rows = [(group, value) for group, values in groups.items() for value in values]
+    roles = {"group": "quasi", "secret": "sensitive"}
+    frame = pl.DataFrame({"group": [g for g, _ in rows], "secret": [s for _, s in rows]})
+    models = [dc.KAnonymity(k=5), *([dc.DistinctLDiversity(l=2, sensitive="secret")] if diverse else [])]
+    data = dc.Dataset(frame, roles=roles, hierarchies={"group": [[g, "*"] for g in groups]})
+    step = dc.OptimalGeneralization(models=models, suppression_limit=0.5, importance={"group": 1})
+    released = step.run(data, dc.Context(0, "t")).data
+    assert set(released.frame["group"]) == ({"a", "c"} if diverse else {"a", "b", "c"})
+    score = dc.GroupAttack().run(data, released, dc.Context(0, "t"))
+    if diverse:  # b, and not d: its two people may be missing because they are few
+        assert score.detail["dropped"] == {"people": 8, "classes": 1, "told": 8, "records": 10}
+        assert score.value == pytest.approx(8 / 42) and "8 are in classes" in score.meaning
+    else:
+        assert "dropped" not in score.detail and score.value == pytest.approx(8 / 40)

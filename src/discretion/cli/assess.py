@@ -53,6 +53,7 @@ def assess(
 
     quiet, as_json = options.pop("quiet"), options.pop("as_json")
     matching = take_matching(options)
+    earlier = _names_earlier(options["plan_file"], matching.journal)
     schema, reading = take_schema(options)
     if page is not None:
         check_files([page], force=False)
@@ -61,7 +62,14 @@ def assess(
     chosen = [_parse_measure(text) for text in measures]
     with progress_bar(quiet) as progress:
         found = assess_data(
-            before, after, measures=chosen, align="none", unprotected=page is not None, jobs=jobs, progress=progress
+            before,
+            after,
+            measures=chosen,
+            align="none",
+            unprotected=page is not None,
+            earlier=earlier,
+            jobs=jobs,
+            progress=progress,
         )
     content = {
         "aligned_by": aligned_by,
@@ -74,7 +82,7 @@ def assess(
     title = f"{released} against {original}"
     if page is not None:
         left = {one.measure: one.reason for one in found.left_to_ask}
-        _write_page(page, found.scores, content["not_run"], title, found.columns, left)
+        _write_page(page, found.scores, content["not_run"], title, found.columns, left, found.attackers)
         say(f"wrote {page} (not for publication)", quiet)
     if as_json:
         print_json(content)
@@ -86,6 +94,17 @@ def assess(
     click.echo(found.best_attack)
     for note in content["notes"]:
         click.echo(f"Note: {note}")
+
+
+def _names_earlier(plan_file: str | None, journal: str | None) -> bool:
+    """Tell whether the plan or the one that the journal kept names an earlier release of the same people."""
+    from pathlib import Path
+
+    from discretion.release.plan import Plan
+
+    named = [Path(plan_file)] if plan_file is not None else []
+    kept = [file] if journal is not None and (file := Path(journal) / "plan.yaml").is_file() else []
+    return any(Plan.load(plan).previous for plan in (*named, *kept))
 
 
 def _print_scores(scores: Sequence[Score], failed: list[dict[str, str]], title: str) -> None:
@@ -160,13 +179,14 @@ def _write_page(
     title: str,
     columns: tuple[PublishedColumn, ...],
     left: dict[str, str],
+    cards: tuple[AttackerCard, ...],
 ) -> None:
     from pathlib import Path
 
     from discretion.data.atomic import write_text
     from discretion.release.report.assessment import assessment_page
 
-    write_text(Path(path), assessment_page(scores, failed, title, columns, left))
+    write_text(Path(path), assessment_page(scores, failed, title, columns, left, cards))
 
 
 def parse_part(text: str, option: str, *families: Family) -> Part:

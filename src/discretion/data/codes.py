@@ -121,7 +121,7 @@ def encode(series: pl.Series) -> ColumnCodes:
     if kind.is_float():
         return _from_floats(series)
     if isinstance(kind, pl.List | pl.Array):
-        return encode_as(series, _set_keys(series))
+        return encode_as(series, set_keys(series))
     if kind == pl.Binary:
         return encode_as(series, series.bin.encode("hex"))
     return encode_as(series, series.cast(pl.String))
@@ -142,7 +142,7 @@ def encode_as(series: pl.Series, text: pl.Series) -> ColumnCodes:
     return ColumnCodes(found.codes, found.size, found.missing, series)
 
 
-def _set_keys(series: pl.Series) -> pl.Series:
+def set_keys(series: pl.Series) -> pl.Series:
     """Write each set as text that no other set has: every item once, by its length and itself, in order."""
     import polars as pl
 

@@ -15,7 +15,7 @@ from discretion.display import figure, table
 from discretion.errors import DataError, PlanError
 from discretion.measure import Matched, Score, Scores, match_by, match_rows
 from discretion.release.attack_run import NotRun, default_jobs, run_measures
-from discretion.release.attack_set import attack_set, left_out, too_large
+from discretion.release.attack_set import attack_set, left_out, too_large, unlinked
 from discretion.release.published import PublishedColumn, published_columns, together
 from discretion.release.ranking import (
     AttackerCard,
@@ -45,6 +45,8 @@ class Assessment:
     no_attack: str | None
     """why no attack ran, so that figures of utility alone are not taken for safety"""
     released: Dataset
+    earlier: bool = False
+    """whether the plan names an earlier release of the same people"""
 
     @property
     def ranked(self) -> tuple[RankedAttack, ...]:
@@ -59,7 +61,8 @@ class Assessment:
     @property
     def attackers(self) -> tuple[AttackerCard, ...]:
         """A card for each kind of attacker: what he knows and can do, and what was not tried."""
-        return attacker_cards(self.scores, self._reasons)
+        left = unlinked(self.released, self.scores)
+        return attacker_cards(self.scores, self._reasons, earlier=self.earlier, unlinked=left)
 
     @cached_property
     def columns(self) -> tuple[PublishedColumn, ...]:
@@ -132,6 +135,7 @@ def assess(
     id_column: str | None = None,
     align: Literal["auto", "position", "none"] = "auto",
     unprotected: bool = False,
+    earlier: bool = False,
     jobs: int | None = None,
     seed: int = 0,
     progress: Progress = ignore_progress,
@@ -143,7 +147,8 @@ def assess(
     asked for and cannot run raises. Rows are matched by their hidden ids, by `id_column`, or as `match_rows` finds;
     with `align="position"` they stand in the same order, with `align="none"` they are not the same people, as in
     synthetic data. As many rows as in the original that nothing matches are an error. With `unprotected` every attack
-    attacks the original itself too, so that a page can show both. The worst case is assumed of the
+    attacks the original itself too, so that a page can show both. `earlier`: the plan of the release names an earlier
+    one of the same people, and the card of its reader says what was done about it. The worst case is assumed of the
     attacker: the original values are known for everybody, and so is the method (or it is found out), unless a measure
     says otherwise.
 
@@ -179,6 +184,7 @@ def assess(
         tuple(NotRun(kind, f"takes long ({why})") for kind, why in left.items()),
         None if asked else _no_attack(before, scores),
         after,
+        earlier,
     )
 
 

@@ -6,7 +6,7 @@ where nothing tells it they do not run, and their reason stands beside the resul
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from discretion.data.dataset import Dataset
@@ -33,13 +33,17 @@ _QUICK = (
     "closest-record", "singling-out", "linkability", "inference-risk",
 )  # fmt: skip
 """Attacks of the set that a report runs too when nobody chose: each takes about as long as a linkage, or less."""
+_BY_COLUMNS = ("distance-linkage", "attacker-risk")
+"""Attacks that are run once for each set of columns that somebody may know."""
+_PLACES = ("geography", "stratum")
+"""Roles of columns that others know as they know the quasi-identifiers, whatever a model counts."""
 _NEAR = 5.0
 """Percent within which a number counts as learnt from a group."""
 
 
 def attack_set(original: Dataset, released: Dataset) -> list[Measure]:
     """Give the measures of `default_measures` and further attacks, each once: risks first, then utilities."""
-    measures = [_whole(measure, original) for measure in default_measures(original, released)]
+    measures = [_whole(measure) for measure in default_measures(original, released)]
     every = [*measures, *_further(measures, original, released)]
     return _risks_first(knowing_method(measure, True) for measure in every)  # nobody says how it was made
 
@@ -57,17 +61,17 @@ def report_set(original: Dataset, released: Dataset) -> list[Measure]:
 def _further(measures: list[Measure], original: Dataset, released: Dataset) -> Iterator[Measure]:
     """Give attacks that are not yet among the measures, or have another aim or more knowledge."""
     known = {measure.kind for measure in measures}
-    linked = {
-        frozenset(getattr(measure, "columns", ()) or original.having("quasi"))
+    tried = {
+        (measure.kind, frozenset(getattr(measure, "columns", ()) or original.having("quasi")))
         for measure in measures
-        if measure.kind == "distance-linkage"
+        if measure.kind in _BY_COLUMNS
     }
     for kind, fields in _attacks(original, released):
         part = find(kind)(**fields)
-        again = {"target", "coalition", "intruder"} & fields.keys()
-        if kind == "distance-linkage" and frozenset(fields["columns"]) not in linked:
-            linked.add(frozenset(fields["columns"]))
-            again.add("columns")
+        again = bool({"target", "coalition"} & fields.keys())
+        if kind in _BY_COLUMNS:
+            again = (kind, frozenset(fields["columns"])) not in tried
+            tried.add((kind, frozenset(fields["columns"])))
         if isinstance(part, Measure) and (kind not in known or again):
             known.add(kind)
             yield part
@@ -77,9 +81,9 @@ def _risks_first(measures: Iterable[Measure]) -> list[Measure]:
     return sorted(measures, key=lambda measure: measure.family != "risk")
 
 
-def _whole(measure: Measure, original: Dataset) -> Measure:
+def _whole(measure: Measure) -> Measure:
     """Let the linkage look at all the quasi-identifiers, and say itself which of them it cannot compare."""
-    if measure.kind != "distance-linkage" or any(_holds_sets(original, name) for name in original.having("quasi")):
+    if measure.kind != "distance-linkage":
         return measure
     return measure.model_copy(update={"columns": ()})
 
@@ -88,6 +92,16 @@ def left_out(scores: Iterable[Score]) -> dict[str, tuple[str, ...]]:
     """Name the quasi-identifiers that linkages could not compare, by measure."""
     found = {score.measure: score.detail.get("left_out") or score.detail.get("not_compared") or () for score in scores}
     return {measure: tuple(columns) for measure, columns in found.items() if columns}
+
+
+def unlinked(released: Dataset, scores: Iterable[Score]) -> tuple[str, ...]:
+    """Name the published columns that others may know and no linkage compared; none where rows belong to nobody."""
+    if released.has_new_rows:
+        return ()
+    linked = {name for score in scores if "-linkage" in score.measure for name in score.detail.get("columns", ())}
+    hidden = released.having("identifier", "household", "unit")
+    roles = ("quasi", "sensitive", *_PLACES, "weight")
+    return tuple(name for name in released.having(*roles) if name not in linked and name not in hidden)
 
 
 def too_large(original: Dataset, released: Dataset) -> dict[str, str]:
@@ -116,14 +130,15 @@ def rows_match(original: Dataset, released: Dataset) -> bool:
 
 
 def _attacks(original: Dataset, released: Dataset) -> Iterator[tuple[str, dict[str, Any]]]:
-    both = [name for name in released.columns if name in original.columns and not _holds_sets(original, name)]
+    both = [name for name in released.columns if name in original.columns]
     quasi = [name for name in original.having("quasi") if name in both]
     sensitive = [name for name in original.having("sensitive") if name in both]
     if released.has_new_rows:
-        yield from _on_synthetic(original, quasi, sensitive)
+        yield from _on_synthetic(original, _single(original, quasi), _single(original, sensitive))
         return
     if quasi:
         yield from _identity(original, released, quasi)
+    yield from _by_design(original, released, quasi)
     if original.having("weight") and set(original.having("weight")) <= set(released.columns):
         yield "weight-disclosure", {}
     if quasi or sensitive:
@@ -132,8 +147,8 @@ def _attacks(original: Dataset, released: Dataset) -> Iterator[tuple[str, dict[s
         yield "column-dependence", {}
     if sensitive:
         yield "value-agreement", {"columns": sensitive}
-    if quasi and sensitive:
         yield from _joint(original, released, quasi, sensitive)
+    if quasi and sensitive:
         yield from _attribute(original, released, quasi, sensitive)
 
 
@@ -153,20 +168,44 @@ def _on_synthetic(original: Dataset, quasi: list[str], sensitive: list[str]) -> 
             yield "disco", {"columns": others, "targets": categorical}
 
 
+def _by_design(original: Dataset, released: Dataset, quasi: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Link by the quasi-identifiers with place and stratum, and with the weights too: no model need count these."""
+    places, weights = _beside(original, released, quasi)
+    for more in (places, [*places, *weights] if weights else []):
+        columns = comparable(original, released, [*quasi, *more]) if more else ()
+        if set(columns) - set(quasi):
+            yield "attacker-risk", {"columns": columns, "attacker": "marketer"}
+            yield "distance-linkage", {"columns": columns}
+
+
+def _beside(original: Dataset, released: Dataset, named: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Give the published places and strata, and the weights, that are not among the columns named."""
+    there = [name for name in released.columns if name in original.columns and name not in named]
+    hidden = original.having("identifier", "household", "unit")
+    places = [name for name in original.having(*_PLACES) if name in there and name not in hidden]
+    weights = [name for name in original.having("weight") if name in there and name not in (*hidden, *places)]
+    return places, weights
+
+
 def _joint(
     original: Dataset, released: Dataset, quasi: list[str], sensitive: list[str]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Link by everything that can be compared, and by the sensitive columns alone: more columns can find fewer."""
     people = {} if len(original) <= _MOST_REGISTERED else {"intruder": {"records": _KNOWN_PEOPLE}}
-    everything = comparable(original, released, list(dict.fromkeys([*quasi, *sensitive])))
-    secrets = tuple(name for name in everything if name in sensitive)
-    for columns in (everything, secrets if len(secrets) < len(everything) else ()):
-        if columns:
-            yield "distance-linkage", {"columns": columns, **people}
+    known = list(dict.fromkeys([*quasi, *sensitive]))
+    places, weights = _beside(original, released, known)
+    for columns in ([*known, *places], [*known, *places, *weights] if weights else [], sensitive):
+        if linked := comparable(original, released, columns):
+            yield "distance-linkage", {"columns": linked, **people}
 
 
 def _holds_sets(data: Dataset, name: str) -> bool:
     return data.type_of(name) == "set"
+
+
+def _single(data: Dataset, columns: list[str]) -> list[str]:
+    """Give the columns of single values: the attacks on synthetic rows and the models compare no sets."""
+    return [name for name in columns if not _holds_sets(data, name)]
 
 
 def _identity(original: Dataset, released: Dataset, quasi: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -198,12 +237,13 @@ def _attribute(
     truth = {} if matched else {"truth": "released"}
     yield "group-attack", {"columns": others, "sensitive": sensitive, "percent": _NEAR, **truth}
     yield "group-attack", {"columns": others, "sensitive": sensitive, "percent": _NEAR, "coalition": 1, **truth}
-    categorical = [name for name in sensitive if not _counts(original, released, name)]
-    if categorical and not matched:
-        yield "disco", {"columns": others, "targets": categorical}
-    if len(original) <= _MOST_MODELED:
-        for target in sensitive[:_MOST_TARGETS]:
-            yield "model-disclosure", {"target": target, "features": others, **truth}
+    categorical = [name for name in _single(original, sensitive) if not _counts(original, released, name)]
+    if categorical and not matched and _single(original, others):
+        yield "disco", {"columns": _single(original, others), "targets": categorical}
+    features = _single(original, others)
+    if features and len(original) <= _MOST_MODELED:
+        for target in _single(original, sensitive)[:_MOST_TARGETS]:
+            yield "model-disclosure", {"target": target, "features": features, **truth}
 
 
 def _counts(original: Dataset, released: Dataset, name: str) -> bool:

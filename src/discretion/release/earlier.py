@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discretion.data.dataset import Dataset
+from discretion.data.hierarchy import canonical
 from discretion.data.persons import person_column, person_ids
 from discretion.data.schema import Schema
 from discretion.errors import DataError, DiscretionError, PlanError
@@ -102,13 +103,28 @@ class Earlier:
         data = read.matched_to(original, self.row_ids(len(read)))
         for step in self.steps:
             data = data.after(step.method, data)
-        return data
+        return data.with_levels(_levels(data))
 
     @property
     def steps(self) -> tuple[Step, ...]:
         """The steps that the published data went through, also those of the release that it was made from."""
         first = Earlier.open(self.plan.made_from).steps if self.plan.made_from else ()
         return (*first, *self.plan.steps)
+
+
+def _levels(data: Dataset) -> dict[str, int]:
+    """Find the level at which all the labels of a column stand, so that further steps can generalize them."""
+    found = {}
+    for name in (name for name, column in data.schema.columns.items() if column.hierarchy is not None):
+        shown = {canonical(value) for value in data.codes(name).values if value is not None}
+        try:
+            table = data.hierarchy(name).table
+        except DataError:
+            continue
+        level = next((level for level, labels in enumerate(table) if shown <= set(labels)), 0)
+        if level:
+            found[name] = level
+    return found
 
 
 @dataclass(frozen=True)

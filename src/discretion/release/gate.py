@@ -18,7 +18,7 @@ from discretion.model import Verdict
 from discretion.release.holdout import run_with_holdout
 from discretion.release.plan import Plan, Requirement
 from discretion.release.plan_columns import confirmed_faults, unknown_telling
-from discretion.release.published import looks_telling
+from discretion.release.published import looks_telling, not_counted
 from discretion.risk.identity.intruder import knowing_method
 
 _MOST_ADVISED = 3
@@ -133,7 +133,8 @@ class Finding:
     value: float
     result: Score | Verdict
     by: str = ""
-    """what reached the value where it is not the measure as it was named: some of its columns, or the worst one"""
+    """what reached the value where it is not the measure as it was named: some of its columns, or the worst one; of a
+    model, the published places, strata and weights that it does not count"""
 
     @property
     def kind(self) -> str:
@@ -148,7 +149,7 @@ class Finding:
             if not self.holds:
                 text += f" (short by {abs(verdict.required - verdict.value):g}; {verdict.failing_count} classes"
                 text += f" with {verdict.failing_records} records fail)"
-            return text
+            return text + (f"; {self.by}" if self.by else "")
         parts = []
         for name, bound, gap in (
             ("at most", self.requirement.at_most, self.value - (self.requirement.at_most or 0)),
@@ -208,7 +209,9 @@ def judge(
         high = requirement.at_most is None or value <= requirement.at_most
         return Finding(requirement, low and high, value, score, by)
     verdict = part.run(released, inner, original=original)
-    return Finding(requirement, verdict.holds, verdict.value, verdict)
+    beside = not_counted(released, verdict.detail.get("columns", released.having("quasi")))
+    told = f"not counted, although published: {', '.join(beside)}" if beside and released.having("quasi") else ""
+    return Finding(requirement, verdict.holds, verdict.value, verdict, told)
 
 
 LINKAGES = ("distance-linkage", "probabilistic-linkage", "assignment-linkage")

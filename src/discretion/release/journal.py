@@ -118,7 +118,7 @@ def read_decisions(path: str | Path) -> dict[str, Decision]:
 
 
 def in_journal_order(original: Dataset, released: Dataset, journal: str | Path, file: str | Path) -> Dataset:
-    """Give a release that was read from `file` the row ids, levels and number of lost records its journal kept."""
+    """Give a release that was read from `file` the row ids, levels, lost records and steps that its journal kept."""
     rows = read_order(journal)
     content = Path(journal) / "journal.json"
     output = json.loads(content.read_text(encoding="utf-8"))["output"] if content.is_file() else {}
@@ -128,17 +128,15 @@ def in_journal_order(original: Dataset, released: Dataset, journal: str | Path, 
         rows = rows[: len(released)]  # one of several copies; no row of any belongs to anybody
     if len(rows) != len(released) or (known and Path(file).is_file() and sha256_of(Path(file)) not in known):
         raise DataError(f"the journal {str(journal)!r} does not belong to {str(file)!r}: that is not the file it wrote")
-    if synthetic and content.is_file():
-        return _with_steps(released.matched_to(original, rows), journal)
-    if len(rows) and (rows.min() < 0 or rows.max() >= len(original)):
+    if not synthetic and len(rows) and (rows.min() < 0 or rows.max() >= len(original)):
         raise DataError(f"the journal {str(journal)!r} does not belong to this original: it has other rows")
     found = released.matched_to(original, rows).with_levels(output.get("levels", {}))
     found.lost_records = output.get("records_suppressed", 0)
-    return found
+    return _with_steps(found, journal) if content.is_file() else found
 
 
 def _with_steps(data: Dataset, journal: str | Path) -> Dataset:
-    """Give synthetic data with the steps that made it, so that attacks can carry them out again."""
+    """Give data with the steps that made it: attacks play who knows them, and carry synthesis out again."""
     from discretion.release.earlier import Earlier
 
     for step in Earlier.open({"journal": str(journal)}).steps:

@@ -66,14 +66,14 @@ def published_columns(
 
 
 def together(released: Dataset) -> str:
-    """Say how many records are unique for somebody who knows every column without a telling role as well.
+    """Say how many records are unique for somebody who knows every column beside the quasi-identifiers as well.
 
-    Columns are judged one by one above; a few harmless ones tell a person apart together. Empty where there are none.
+    Those without a telling role, and places, strata and weights, which no model counts. Columns are judged one by one
+    above; a few harmless ones tell a person apart together. Empty where there are none.
     """
     released = released.copies()[0]
-    plain = [name for name in released.columns if not released.frame.schema[name].is_nested()]
-    quasi = tuple(name for name in released.having("quasi") if name in plain)
-    others = tuple(name for name in plain if released.schema[name].roles == ("other",))
+    quasi = released.having("quasi")
+    others = (*(n for n in released.columns if released.schema[n].roles == ("other",)), *not_counted(released, quasi))
     if not quasi or not others:
         return ""
     more, alone = (as_percent(_unique(released, columns)) for columns in ((*quasi, *others), quasi))
@@ -81,6 +81,12 @@ def together(released: Dataset) -> str:
         f"who knows {', '.join(others)} as well as the quasi-identifiers is alone with {more} of the records ({alone} "
         "without); the figures above hold for the roles that were given"
     )
+
+
+def not_counted(released: Dataset, counted: Collection[str]) -> tuple[str, ...]:
+    """Name the published places, strata and weights that are not among the columns that a model counts."""
+    passed = {*counted, *released.having("identifier", "household", "unit", "sensitive")}
+    return tuple(name for name in released.having("geography", "stratum", "weight") if name not in passed)
 
 
 def shared_values(released: Dataset) -> tuple[str, ...]:
@@ -168,6 +174,10 @@ def _found_about(name: str, roles: tuple[str, ...], found: Mapping[str, Mapping[
         notes.append(f"{alone} of {every} households have a composition of their own")
     told_by = found.get("column-dependence", {}).get("told", ())
     notes += [f"tells {other}, which was protected, of nearly everybody" for by, other in told_by if by == name]
+    same = [other for by, other in found.get("column-dependence", {}).get("derived", ()) if by == name]
+    notes += [
+        f"told {other} in the original: protected one by one, they are one secret published twice" for other in same
+    ]
     keys = [key for key in found.get("quasi-identifiers", {}).get("minimal_keys", ()) if name in key]
     if keys:
         shown = "; ".join(" + ".join(key) for key in keys[:3])

@@ -89,7 +89,12 @@ def notes_of(scores: Sequence[Score]) -> list[str]:
         columns, note = score.detail.get("columns"), _note(score)
         several = kinds[score.measure, note] > 1 and isinstance(columns, list | tuple)
         notes.append(", ".join(filter(None, (note, f"{len(columns or ())} columns known" if several else ""))))
-    return notes
+    told = {(s.measure, note, tuple(s.detail.get("columns") or ())) for s, note in zip(scores, notes, strict=True)}
+    alike = Counter((measure, note) for measure, note, _ in told)
+    return [
+        f"{note}: {', '.join(score.detail['columns'])}" if note and alike[score.measure, note] > 1 else note
+        for score, note in zip(scores, notes, strict=True)
+    ]
 
 
 def _note(score: Score) -> str:
@@ -266,8 +271,8 @@ _ATTACKERS = (
     ),
     AttackerKind(
         "one who knows the design",
-        "which sampling weight belongs to which stratum or area",
-        ("weight-disclosure",),
+        "which sampling weight belongs to which stratum or area, or to which person",
+        ("weight-disclosure", "distance-linkage"),
         {"weight-disclosure": "no weight is published, or none is declared"},
     ),
     AttackerKind(
@@ -298,6 +303,7 @@ def attackers_by(measure: str) -> tuple[AttackerKind, ...]:
 
 NOT_IN_PLAN = "not among the measures of the plan"
 _INFORMED = "one who knows the method"
+_DESIGN = "one who knows the design"
 
 
 @dataclass(frozen=True)
@@ -328,20 +334,29 @@ class AttackerCard:
 
 
 def attacker_cards(
-    scores: Iterable[Score], not_run: Mapping[str, str] | None = None, *, chosen: str = "", earlier: bool = False
+    scores: Iterable[Score],
+    not_run: Mapping[str, str] | None = None,
+    *,
+    chosen: str = "",
+    earlier: bool = False,
+    unlinked: Sequence[str] = (),
 ) -> tuple[AttackerCard, ...]:
     """Give a card for each kind of attacker, from the scores of the attacks that were run.
 
     `not_run` has the reasons of measures that were to run and could not; where a measure that belongs to a card was
     not even chosen, the card says so too (with the reason `chosen`, where somebody chose the measures). `earlier`: the
-    release was compared with earlier ones. Among the attacks of a card the one that gains most over guessing counts,
-    an attack that takes perturbed values as true only where there is no other.
+    release was compared with earlier ones. `unlinked`: published columns that no linkage compared, see
+    `attack_set.unlinked`; the marketer's card names them. Among the attacks of a card the one that gains most over
+    guessing counts, an attack that takes perturbed values as true only where there is no other.
     """
     known = [score for score in scores if score.family == "risk" and is_share(score)]
     cards = [_card(kind, known, not_run or {}) for kind in _ATTACKERS]
     words = {name: chosen for kind in _ATTACKERS for name in kind.measures} if chosen else {}
     words |= {_COMPARED: _AVERAGED} if earlier else {}
     left = [{name: words.get(name, why) for name, why in card.not_tried.items()} for card in cards]
+    if unlinked:
+        place = next(place for place, card in enumerate(cards) if card.attacker == "marketer")
+        left[place][f"a linkage by {', '.join(unlinked)}"] = "published, and no linkage that was run compared it"
     return tuple(replace(card, not_tried=names) for card, names in zip(cards, left, strict=True))
 
 
@@ -367,4 +382,6 @@ def _plays(kind: AttackerKind, score: Score) -> bool:
     """Tell whether a score is one of this attacker: insiders attack groups in coalition, some know the method."""
     if score.measure == "group-attack":
         return (kind.name == "member") == bool(score.detail.get("coalition"))
+    if kind.name == _DESIGN and score.measure == "distance-linkage":
+        return bool(score.detail.get("weights"))
     return kind.name != _INFORMED or score.detail.get("informed") is not None

@@ -142,10 +142,12 @@ class Release:
 
     def attackers(self) -> tuple[AttackerCard, ...]:
         """Give a card for each kind of attacker: what he knows and can do, and what was not tried and why."""
+        from discretion.release.attack_set import unlinked
         from discretion.release.ranking import NOT_IN_PLAN, attacker_cards
 
-        chosen = NOT_IN_PLAN if self.plan.measures else ""
-        return attacker_cards(self.attacks(), self.not_run, chosen=chosen, earlier=bool(self.plan.previous))
+        chosen, scores, earlier = NOT_IN_PLAN if self.plan.measures else "", self.attacks(), bool(self.plan.previous)
+        left = unlinked(self.data, scores)
+        return attacker_cards(scores, self.not_run, chosen=chosen, earlier=earlier, unlinked=left)
 
     def require(self) -> None:
         """Raise if a requirement does not hold, saying which and by how much."""
@@ -264,6 +266,13 @@ def _notes(release: Release) -> Iterator[str]:
         yield (
             "A person's unchanged values carry the same noise in every release made this way: equal values tell which "
             "records of two releases belong together, and what one of them hides the other may show."
+        )
+    if len(release.data) < len(release.study.original) and any(
+        getattr(model, "sensitive", None) for step in release.study.steps for model in getattr(step, "models", ())
+    ):
+        yield (
+            "Records were dropped where sensitive values were too much alike: a class that a register shows to be "
+            "large enough, and that is missing here as a whole, tells that its people share such values."
         )
     if release.data.having("household") and release.data.suppressed_cells:
         yield (

@@ -8,7 +8,15 @@ from typing import Any
 from discretion.measure import Score
 from discretion.part import Family, find
 from discretion.release.published import PublishedColumn, to_look_at
-from discretion.release.ranking import RankedAttack, attacker_cards, best_attack, is_share, notes_of, rank_attacks
+from discretion.release.ranking import (
+    AttackerCard,
+    RankedAttack,
+    attacker_cards,
+    best_attack,
+    is_share,
+    notes_of,
+    rank_attacks,
+)
 from discretion.release.report import record_risk
 from discretion.release.report.attack_lines import NARROW, WIDTH, Line, draw
 from discretion.release.report.attackers import card_rows
@@ -22,10 +30,12 @@ def assessment_page(
     title: str,
     columns: Sequence[PublishedColumn] = (),
     left: Mapping[str, str] | None = None,
+    cards: Sequence[AttackerCard] = (),
 ) -> str:
     """Give the assessment as one HTML file that needs nothing else; rows are counted, never shown.
 
-    `failed` could not be run, `left` was not chosen, each with its reason.
+    `failed` could not be run, `left` was not chosen, each with its reason. `cards`: those of the assessment;
+    without them, what the scores say.
     """
     from markupsafe import Markup
 
@@ -35,7 +45,7 @@ def assessment_page(
         internal=True,
         title=title,
         best=best_attack(ranked, not_run),
-        cards=card_rows(attacker_cards(scores, not_run)),
+        cards=card_rows(tuple(cards) or attacker_cards(scores, not_run)),
         columns=to_look_at(columns),
         picture=[Markup(attack_picture(ranked, width)) for width in (WIDTH, NARROW)] if ranked else [],
         ranked=[_attack(attack) for attack in ranked],

@@ -42,6 +42,9 @@ class ColumnDependence(Measure, kind="column-dependence"):
     pairs in which at least 90 % of the values (of 20 people or more) are right and the gain is at least 0.8. Such a
     column stops a publication until it is protected, taken out, or confirmed in the plan (`confirmed_telling`).
 
+    `derived` has the pairs whose *original* columns told each other so, whatever was done to the published one: two
+    columns that are one secret, each swapped or perturbed for itself, let an intruder who knows both compare it twice.
+
     Sees dependence on one published column, not on several together (a sum of two, see model-disclosure), and none
     that only few records show. Columns that merely go together have small gains. Of more than 2,000 people, as many are
     drawn. Time O(c²·m log m) for c columns and m people drawn.
@@ -86,8 +89,14 @@ class ColumnDependence(Measure, kind="column-dependence"):
         truth = {name: _truth(original, name, self.sd_share) for name in protected}
         told_apart = [*places.values(), *(values for values, _ in truth.values())]
         rows, known = _drawn(told_apart, len(released), self.known_share, ctx)
+        before = {
+            name: _places(original, name)
+            for name in places
+            if name in original.columns and name not in passed and _is_changed(original, released, name)
+        }
         found: dict[str, tuple[Guess, float]] = {}
         told: list[list[str]] = []
+        derived: list[list[str]] = []
         for number, name in enumerate(protected):
             ctx.progress(number, len(protected), f"{self.kind}: {name}")
             values, tolerance = truth[name]
@@ -97,6 +106,11 @@ class ColumnDependence(Measure, kind="column-dependence"):
                 if (guess := guess_from(values[rows], tolerance, place[rows], known, source)) is not None
             }
             own = guesses.pop(name, None)
+            derived += [
+                [source, name]
+                for source, place in before.items()
+                if source != name and _is_function(guess_from(values[rows], tolerance, place[rows], known, source))
+            ]
             if not guesses:
                 continue
             without = max(own.success if own else 0.0, *(guess.chance for guess in guesses.values()))
@@ -108,13 +122,19 @@ class ColumnDependence(Measure, kind="column-dependence"):
                 for one in guesses.values()
                 if enough and one.success >= _TELLS and gain(one, without) >= _GAINS
             ]
-        return self._scored(found, told, rows, len(released))
+        return self._scored(found, told, [pair for pair in derived if pair not in told], rows, len(released))
 
     def _scored(
-        self, found: dict[str, tuple[Guess, float]], told: list[list[str]], rows: NDArray[np.int64], n: int
+        self,
+        found: dict[str, tuple[Guess, float]],
+        told: list[list[str]],
+        derived: list[list[str]],
+        rows: NDArray[np.int64],
+        n: int,
     ) -> Score:
         if not found:
-            return self.score(0.0, "No protected column was found that others could tell.", chance=0.0, told=told)
+            nothing = "No protected column was found that others could tell."
+            return self.score(0.0, nothing, chance=0.0, told=told, derived=derived)
         worst = max(found, key=lambda name: gain(*found[name]))
         best, without = found[worst]
         hit = np.full(n, np.nan)
@@ -127,12 +147,13 @@ class ColumnDependence(Measure, kind="column-dependence"):
         )
         return self.score(
             best.success,
-            meaning,
+            meaning + _said(derived),
             per_record=hit,
             chance=without,
             column=worst,
             source=best.source,
             told=told,
+            derived=derived,
             people_tested=int((~np.isnan(best.hit)).sum()),
             per_column={
                 name: {"success": one.success, "chance": other, "gain": gain(one, other), "from": one.source}
@@ -144,6 +165,23 @@ class ColumnDependence(Measure, kind="column-dependence"):
 def gain(guess: Guess, without: float) -> float:
     """Give the part of the way to certainty that a column adds to what was known without it."""
     return 0.0 if without >= 1 else max(0.0, (guess.success - without) / (1 - without))
+
+
+def _is_function(guess: Guess | None) -> bool:
+    """Tell whether one original column tells another of nearly everybody, far above guessing."""
+    if guess is None or np.count_nonzero(~np.isnan(guess.hit)) < _FEWEST:
+        return False
+    return guess.success >= _TELLS and gain(guess, guess.chance) >= _GAINS
+
+
+def _said(derived: list[list[str]]) -> str:
+    """Name the columns that were one thing before each was protected for itself."""
+    pairs = ", ".join(f"{source!r} told {name!r}" for source, name in derived)
+    return f" In the original {pairs}: who knows both compares the same secret twice." if derived else ""
+
+
+def _is_changed(original: Dataset, released: Dataset, name: str) -> bool:
+    return _is_plain(original, name) and _is_protected(original, released, name)
 
 
 def _drawn(columns: list[Floats], n: int, share: float, ctx: Context) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from pydantic import Field, model_validator
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError, PlanError
-from discretion.measure import Better, Measure, Score, as_percent
+from discretion.measure import Better, Measure, Score, align, as_percent
 from discretion.part import Columns, Family
 from discretion.risk.attribute.agreement import common_codes
 from discretion.risk.attribute.group_inference import (
@@ -67,6 +68,11 @@ class GroupAttack(Measure, kind="group-attack"):
     the original are left out; a value missing in the release, or generalized, is never near another, and a record
     without it takes no part in totals. A sensitive column of which no value is left as it was, or that has no values,
     is not attacked and named (`left_out`); where there is no other, the attack is refused.
+
+    Where a step that searched for classes dropped those that break a model of the sensitive column (l-diversity,
+    t-closeness), the gap tells: a class of k people or more (or as many as the smallest published one), whom a register
+    shows and the release does not, can only have broken that model. Its people count as learnt where they all have one
+    value; the detail has them as `dropped`.
 
     With `truth: released` the published values are taken as true, so that the release alone is enough: it tells what
     somebody believes to have learnt, also where rows cannot be matched or records were suppressed.
@@ -125,7 +131,11 @@ class GroupAttack(Measure, kind="group-attack"):
 
     def run(self, original: Dataset, released: Dataset, ctx: Context) -> Score:
         """Attack the release; with `truth: released` it needs nothing else."""
-        return super().run(released if self.truth == "released" else original, released, ctx)
+        score = super().run(released if self.truth == "released" else original, released, ctx)
+        if self.coalition or self.published == "total" or self.truth == "released" or released.copy_column is not None:
+            return score
+        told = _told_by_dropping(original, released, score.detail["columns"], tuple(score.detail["per_column"]))
+        return score if told is None else _with_dropped(score, told, len(original) - len(released))
 
     def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:
         """Attack every member of every group."""
@@ -317,6 +327,80 @@ def _homogeneous(groups: Ints, published: Ints) -> int:
     least[:] = most
     np.minimum.at(least, groups, published)
     return int(((least == most) & (most >= 0)).sum())
+
+
+def _told_by_dropping(
+    original: Dataset, released: Dataset, columns: list[str], secrets: tuple[str, ...]
+) -> dict[str, int] | None:
+    """Count the people in classes that are missing as a whole although they are large enough, and who share a value.
+
+    None where nothing was dropped, or not by a search that looks at sensitive values; nor where the classes of those
+    who are missing cannot be told.
+    """
+    models = [model for step in released.steps for model in getattr(step, "models", ())]
+    searched = any(getattr(model, "sensitive", None) for model in models)
+    if not searched or len(released) >= len(original) or warning(original, released, columns):
+        return None
+    sizes_asked = [model.k for model in models if model.kind == "k-anonymity"]
+    enough = min([int(released.class_counts(columns).min()), *sizes_asked])
+    part, released = align(original, released, "group-attack")
+    coded = [_coded_alike(original, part, released, name) for name in columns]
+    if any(codes is None for codes in coded):
+        return None
+    keys = np.column_stack([codes for codes in coded if codes is not None])
+    known = (keys >= 0).all(axis=1)
+    _, numbers = np.unique(keys[known], axis=0, return_inverse=True)
+    ids = np.full(len(original), -1, np.int64)
+    ids[known] = numbers.reshape(-1)
+    there = np.isin(original.row_ids, released.row_ids)
+    sizes = np.bincount(ids[known])
+    shown = np.bincount(ids[known & there], minlength=len(sizes))
+    missing = known & (shown[ids] == 0) & (sizes[ids] >= enough)
+    told = np.zeros(len(original), np.bool_)
+    for name in secrets:
+        codes = original.codes(name).codes.astype(np.int64)
+        low, high = np.full(len(sizes), np.iinfo(np.int64).max), np.full(len(sizes), -1)
+        np.minimum.at(low, ids[known], codes[known])
+        np.maximum.at(high, ids[known], codes[known])
+        told |= missing & (low == high)[ids]
+    return {"people": int(missing.sum()), "classes": len(np.unique(ids[missing])), "told": int(told.sum())}
+
+
+def _coded_alike(original: Dataset, part: Dataset, released: Dataset, name: str) -> Ints | None:
+    """Give each record of the original the published label of its value, as a code (−1: it cannot be told).
+
+    Read off the rows that belong together; None where one value has several labels, so that no rule coded it. A value
+    that only dropped records have is its own label where all the others are.
+    """
+    if name not in original.columns:
+        return None
+    before, after = original.codes(name), released.codes(name)
+    index = {value if not isinstance(value, list) else tuple(value): code for code, value in enumerate(before.values)}
+    own = part.codes(name)
+    of_value = np.array([index[tuple(value) if isinstance(value, list) else value] for value in own.values])
+    label = np.full(before.size, -1, np.int64)
+    pairs = np.unique(np.column_stack([of_value[own.codes], after.codes]), axis=0)
+    if len(np.unique(pairs[:, 0])) < len(pairs):
+        return None
+    if all(before.values[value] == after.values[code] for value, code in pairs.tolist()):
+        label = after.size + np.arange(before.size, dtype=np.int64)
+    label[pairs[:, 0]] = pairs[:, 1]
+    return np.asarray(label[before.codes])
+
+
+def _with_dropped(score: Score, told: dict[str, int], gone: int) -> Score:
+    """Count the people whose class is missing among those who are learnt."""
+    detail = {**score.detail, "dropped": {**told, "records": gone}}
+    if not told["told"]:
+        return replace(score, detail=detail)
+    records = int(score.detail["records"])
+    value = (score.value * records + told["told"]) / (records + gone)
+    meaning = (
+        f"{score.meaning} Of the {gone:,} people who were dropped, {told['told']:,} are in classes that are missing as "
+        f"a whole although they are large enough, and share one value: a register tells it. With them the share is "
+        f"{as_percent(value)}."
+    )
+    return replace(score, value=value, meaning=meaning, detail=detail)
 
 
 def _full_groups(groups: Ints, counted: Bools, learnt: Bools) -> int:

@@ -168,6 +168,7 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
             chance=chance,
             records=len(seen.rows),
             columns=list(used),
+            weights=[name for name in used if name in original.having("weight")],
             left_out=list(mute),
             intruder=who,
         )

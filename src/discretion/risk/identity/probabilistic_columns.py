@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from discretion.data.codes import as_texts
+from discretion.data.codes import as_texts, set_keys
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import Levels as HierarchyLevels
 from discretion.data.hierarchy import canonical
@@ -123,14 +123,12 @@ def _can_agree(pair: CategoryPair) -> bool:
 
 
 def _pair(known: Dataset, released: Dataset, name: str, who: str) -> Pair:
-    import polars as pl
-
     for data in (known, released):
         data.require([name])
-        if isinstance(data.frame.schema[name], pl.List | pl.Array):
-            raise DataError(f"{who}: column {name!r} holds sets; linkage compares single values")
         if data.count_missing(name) == len(data):
             raise DataError(f"{who}: column {name!r} has no values")
+    if known.frame.schema[name].is_nested() and released.frame.schema[name].is_nested():
+        return _categories(name, set_keys(known.frame[name]), set_keys(released.frame[name]))
     if _is_generalized(known, released, name):
         return _generalized(known, released, name)
     one, other = _places(known, name), _places(released, name)

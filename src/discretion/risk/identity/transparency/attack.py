@@ -17,8 +17,17 @@ from discretion.part import Part
 from discretion.risk.identity.distances import Space, average_term, make_space, sd_of, whitening
 from discretion.risk.identity.intruder import Intruder, View
 from discretion.risk.identity.mistakes import Mistakes
+from discretion.risk.identity.transparency.items import with_items_coded
 from discretion.risk.identity.transparency.moves import with_moved_categories
-from discretion.risk.identity.transparency.steps import GROUPING, MIXING, NOISE, ONE_COLUMN, SWAPPING, History
+from discretion.risk.identity.transparency.steps import (
+    CODING_ITEMS,
+    GROUPING,
+    MIXING,
+    NOISE,
+    ONE_COLUMN,
+    SWAPPING,
+    History,
+)
 from discretion.risk.identity.transparency.swaps import exchange_of, with_swaps
 from discretion.risk.identity.transparency.windows import Window, center_window, swap_window
 
@@ -84,6 +93,13 @@ def _coded(view: View, history: History, ctx: Context) -> tuple[View, History, d
     failed: set[str] = set()
     for number, step in enumerate(history.codings()):
         coding: Any = step
+        if step.kind == CODING_ITEMS:
+            for name in (name for name in history.columns_of(step) if name in view.columns):
+                if (coded := with_items_coded(replace(view, known=known), coding, name)) is not None:
+                    known = coded
+                    done.append(step)
+                    told[name] = f"{step.kind}: the items coded alike"
+            continue
         inner, name = ctx.within(f"coded-{number}"), coding.column
         if name not in view.columns or name in failed:
             continue

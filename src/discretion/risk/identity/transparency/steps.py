@@ -20,6 +20,8 @@ MOVING = frozenset({"pram", "randomized-response"})
 GENERALIZING = frozenset({"generalize", "optimal-generalization", "local-recoding"})
 CODING = frozenset({"recode", "top-code", "bottom-code", "group-categories"})
 """Give equal values equal values, by a rule that a codebook tells: whoever has the values can code them alike."""
+CODING_ITEMS = "km-generalization"
+"""Gives every item of a set one label for all records, along a hierarchy that is published."""
 
 _KEEPS_VALUES = frozenset(
     {"drop-identifiers", "pseudonymize", "sample", "suppress-records", "local-suppression", "suppress-by-risk"}
@@ -57,7 +59,7 @@ class History:
         found: list[Part] = []
         moved = set(self._unknown)
         for step, names in zip(self.steps, self._touched, strict=True):
-            if step.kind in CODING and not moved & set(names or ()) and not getattr(step, "by", ()):
+            if step.kind in {*CODING, CODING_ITEMS} and not moved & set(names or ()) and not getattr(step, "by", ()):
                 found.append(step)
             elif names is None:
                 break
@@ -111,6 +113,8 @@ def _touched(original: Dataset, step: Any) -> tuple[str, ...] | None:
             return tuple(step.fit(original, Context(0, step.kind))["columns"])
         except DiscretionError:
             return None
+    if step.kind == CODING_ITEMS and not step.columns:
+        return tuple(name for name in original.having("quasi", "sensitive") if original.type_of(name) == "set")
     if step.kind in _NAMES_COLUMNS | _SEARCHING:
         named = getattr(step, "columns", None) or getattr(step, "column", None)
         if not named and step.kind in _SEARCHING:

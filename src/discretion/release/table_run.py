@@ -177,9 +177,10 @@ def _protected(plan: TablePlan, cells: Cells, ctx: Context) -> tuple[Cells, dict
 
 
 def _audit_options(plan: TablePlan) -> dict[str, Any]:
-    """Give the plan's options of the audit; with `sums` the rules judge sums of suppressed cells too."""
+    """Give the plan's options of the audit; `sums` true judges pairs of gaps too, false no sums at all."""
     options = {key: value for key, value in plan.audit.items() if key not in ("sums", "chance_percent")}
-    return {**options, "rules": plan.rules if plan.audit.get("sums") else ()}
+    sums = plan.audit.get("sums")
+    return {**options, "rules": None if sums is None else plan.rules if sums else ()}
 
 
 def _audited(plan: TablePlan, cells: Cells, result: Any, ctx: Context) -> tuple[Any, Verdict]:

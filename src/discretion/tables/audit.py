@@ -50,9 +50,11 @@ def audit(
     Sums of suppressed cells are judged too. All gaps of a published total add up to what everybody gets by subtracting
     the other parts: if the rules that were applied find that sum sensitive, the table fails. `rules` given here also
     judge pairs of gaps with a common total, which then need their own intervals; `rules=()` judges no sums, and the
-    summary says so. `attacker` is an outsider, or `"contributors"`: every
-    respondent with a part in a suppressed inner cell (with `coalition=c`: all coalitions of up to c, in one cell
-    or in different ones, by default as large as those of the rules applied, and never smaller; of ready-made cells, the respondents of inner cells with at most c), or the labels of
+    summary says so.
+
+    `attacker` is an outsider, or `"contributors"`: every respondent with a part in a suppressed inner cell (with
+    `coalition=c`: all coalitions of up to c, in one cell or in different ones; by default as many as the rules applied
+    look at, and never fewer; of ready-made cells, the respondents of inner cells with at most c), or the labels of
     respondents who put together what they know. Respondents know what they contributed: inner cells that are all
     theirs, and a lower bound of the others. Cells to which nobody else contributes are not judged.
 

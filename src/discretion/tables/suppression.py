@@ -11,10 +11,10 @@ import numpy as np
 from discretion.context import Context
 from discretion.errors import Infeasible, PlanError, unknown
 from discretion.part import parse
+from discretion.tables.audit_sums import sums_to_protect
 from discretion.tables.engines.engine import Choice, Engine
 from discretion.tables.levels_model import first_equal
 from discretion.tables.respondents import knows_respondents
-from discretion.tables.audit_sums import sums_to_protect
 from discretion.tables.widened import widened, with_sums
 
 if TYPE_CHECKING:
@@ -66,8 +66,9 @@ def suppress(
     engine object. `cost` is what suppressing a cell costs: `"value"`, `"frequency"`, `"unit"` or a number per cell.
     Cells marked must-publish stay (`Infeasible` names those that make protection impossible), preferred ones go first.
     Where the gaps of a published total would add up to a sum that the rules find sensitive (one firm in both gaps of a
-    row), cells are chosen again until they do not. `audit` holds options of the audit; where it is known who the respondents are, they attack too. Earlier
-    complementary cells are replaced.
+    row), cells are chosen again until they do not; with `audit={"rules": ()}` nobody looks at sums. `audit` holds
+    options of the audit; where it is known who the respondents are, they attack too. Earlier complementary cells are
+    replaced.
 
     Examples
     --------

@@ -27,8 +27,8 @@ WORDS = {
     "round-random": "Every cell was rounded up or down by chance, right on average; totals like other cells.",
     "round-controlled": "Every cell was rounded so that totals are still the sums of their parts.",
     "adjust": "Values were changed by chance so that no sensitive value is shown; totals are the sums of their parts.",
-    "perturb": "Noise was added to every cell, the same in every table made with the same keys. Totals are perturbed like "
-    "other cells and are not exactly the sums of their parts.",
+    "perturb": "Noise was added to every cell, the same in every table made with the same keys. Totals are perturbed "
+    "like other cells and are not exactly the sums of their parts.",
 }
 """What a reader of the table must know of its protection."""
 

@@ -132,7 +132,9 @@ def test_the_gaps_of_a_row_do_not_add_up_to_one_firm(engine: str, rule: dc.PPerc
     assert done.holds
     total = float(firms.filter(pl.col("firm") == "A")["turnover"].sum())
     row = np.flatnonzero(done.cells.where({"region": "N"}))
-    shown = {c["sector"]: v for c, v in ((cells.label(int(i)), cells.value[i]) for i in row if not done.cells.suppressed[i])}
+    shown = {
+        c["sector"]: v for c, v in ((cells.label(int(i)), cells.value[i]) for i in row if not done.cells.suppressed[i])
+    }
     assert shown.pop("Total") - sum(shown.values()) > total  # the gaps add up to more than the firm's own
     bare = cells.suppress("optimal", audit={"rules": ()})
     assert bare.holds and "Sums of suppressed cells were not judged" in bare.audit.summary

@@ -83,13 +83,14 @@ def suppress(
     _check_values(cells)
     whole = widened(cells.with_status(secondary=np.zeros(len(cells), np.bool_)))
     _check_untold(cells, whole)
-    made = made.model_copy(update={"coalition": made.together(cells)})
+    together = made.together(cells)
+    made = made if together == (made.coalition or 1) else made.model_copy(update={"coalition": together})
     sums = (audit or {}).get("rules", True)
     choice = _chosen(whole, made, cost, ctx) if not (sums is None or sums) else _with_sums(cells, made, cost, ctx)
     done = cells.with_status(secondary=choice.secondary[: len(cells)])
     default: dict[str, Any] = {"ctx": ctx.within("audit")}
     if knows_respondents(cells):
-        default |= {"attacker": "contributors", "coalition": made.coalition}
+        default |= {"attacker": "contributors", "coalition": together}
     return Protected(done, done.audit(**{**default, **(audit or {})}), made, choice.facts)
 
 

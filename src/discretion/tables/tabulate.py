@@ -97,7 +97,7 @@ def tabulate(
     codes = np.column_stack([codes[rows] for _, codes in coded]).astype(np.int32)
     entries = replace(build(records, codes, tuple(len(dim) for dim in dims)), weights=weights)
     left_out, idle = len(data) - len(placed), len(placed) - len(rows)
-    notes = (f"{left_out} records without a classifying value were left out",) if left_out else ()
+    notes: tuple[str, ...] = (f"{left_out} records without a classifying value were left out",) if left_out else ()
     notes += (f"{idle} records of weight 0 were left out: they hide nobody",) if idle else ()
     cells = cells_of(entries, dims, tables, top, empty, respondents.ids, notes)
     return (

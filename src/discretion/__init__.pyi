@@ -713,6 +713,7 @@ class HideRules(_HideRules):
         rules: Sequence[Any],
         min_support: float,
         min_confidence: float = 0.0,
+        margin: float = 0.3,
         columns: Sequence[str] = (),
         missing: Literal['wildcard', 'category'] = 'wildcard',
         max_items: int = 3,

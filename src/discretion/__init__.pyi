@@ -568,7 +568,7 @@ class Elimination(_Elimination):
         self,
         *,
         cost: Literal['value', 'frequency', 'unit'] = 'value',
-        coalition: int = 1,
+        coalition: int | None = None,
         singletons: bool = True,
     ) -> None: ...
 
@@ -1015,7 +1015,7 @@ class Levels(_Levels):
         self,
         *,
         cost: Literal['value', 'frequency', 'unit'] = 'value',
-        coalition: int = 1,
+        coalition: int | None = None,
         singletons: bool = True,
         respondents: bool = True,
         clean: int | None = None,
@@ -1289,7 +1289,7 @@ class Optimal(_Optimal):
         self,
         *,
         cost: Literal['value', 'frequency', 'unit'] = 'value',
-        coalition: int = 1,
+        coalition: int | None = None,
         respondents: bool = True,
         seconds: float | None = None,
         largest: int = 2000,

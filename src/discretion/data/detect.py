@@ -182,7 +182,7 @@ def propose_hierarchy(data: Any, proposal: Proposal) -> dict[str, Any] | None:
             levels += 1
         return {"intervals": {"width": width, "levels": levels}}
     texts = [str(value) for value in dataset.codes(name).values if value is not None]
-    if _are_codes(texts):
+    if are_codes(texts):
         return {"masking": {}}
     return {"groups": {"levels": _rare_together(dataset, name)}}
 
@@ -210,7 +210,7 @@ def propose_importance(proposals: Sequence[Proposal]) -> dict[str, float]:
     return worth
 
 
-def _are_codes(texts: list[str]) -> bool:
+def are_codes(texts: list[str]) -> bool:
     """Tell codes whose first characters say more than the last: digits of one length, postal codes, diagnoses."""
     import polars as pl
 

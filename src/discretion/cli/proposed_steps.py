@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from discretion.data.detect import Proposal
 
 K = 5
-_LOPSIDED = 0.9
 _FOUND_BY = 0.05
 """A number is moved if more than this share of the records has a value that fewer than k people have."""
 _POOLED = 10
@@ -28,8 +27,9 @@ _RECORDS_A_TERM = 20
 _TAIL = 0.01
 _SWAPPED = 15
 """Percent of the ranks that a number may move by where no model can be fitted."""
-_LINKED = 0.2
-"""Largest share of the people whom a linkage over everything may find."""
+_LINKED = (0.2, 0.5)
+"""Largest share of the people whom a linkage over everything may find, where all sensitive columns are moved, and
+where some stand as they are."""
 _ENOUGH = 500
 """In smaller files chance alone may find more people than the limit allows."""
 
@@ -269,10 +269,10 @@ class Protection:
 
     def lines(self) -> list[str]:
         """Write the steps, and what must hold before anything is published."""
-        from discretion.data.detect import propose_importance
+        from discretion.data.detect import is_lopsided, propose_importance
 
         confidential = [p for p in self._confidential if p.column not in self.left_out]
-        lopsided = [p.column for p in confidential if self._commonest(p.column) > _LOPSIDED]
+        lopsided = [p.column for p in confidential if is_lopsided(self.data, p.column)]
         mixed = [p.column for p in confidential if p.column not in lopsided]
         models = [f"distinct-l-diversity: {{l: 2, sensitive: {quoted(name)}}}" for name in mixed]
         models = [f"k-anonymity: {{k: {K}}}", *models] if self.quasi else []
@@ -326,7 +326,8 @@ class Protection:
         known = [p.column for p in self.quasi]
         if not known or not confidential:
             return ""
-        return f"distance-linkage: {{columns: [{listed([*known, *confidential])}], at_most: {_LINKED}}}"
+        limit = _LINKED[any(name not in self._moved for name in confidential)]
+        return f"distance-linkage: {{columns: [{listed([*known, *confidential])}], at_most: {limit}}}"
 
     def _bounds(self) -> list[str]:
         """Write the least level of postal codes: three characters are as fine as most tables need."""
@@ -344,10 +345,6 @@ class Protection:
             "      # Postal codes: three characters at most.",
             f"      levels: {{{', '.join(f'{quoted(name)}: [{level}, null]' for name, level in found.items())}}}",
         ]
-
-    def _commonest(self, column: str) -> float:
-        """Give the share of the records that have the most common value."""
-        return float(self.data.codes(column).counts_and_rows[0].max() / len(self.data))
 
 
 _CODE = r"^(?:[A-Za-z]{1,4}[-_. ]?\d[0-9A-Za-z.]*|\d{3,})$"

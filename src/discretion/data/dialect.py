@@ -31,6 +31,10 @@ _WHOLE = re.compile(r"[+-]?\d+")
 _POINT = re.compile(r"[+-]?\d*\.\d+(?:[eE][+-]?\d+)?")
 _COMMA = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?")
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
+_GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(?:(?:\.\d{3})+(,)\d+|(?:,\d{3})+(\.)\d+)")
+"""Numbers with a mark between thousands and another one before the decimals, which tell the two apart."""
+_MAYBE_GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}\.\d{3}")
+_FEW_CELLS = 10
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}.*)?|\d{1,2}[./]\d{1,2}[./]\d{2,4}")
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -246,7 +250,32 @@ def _decimal(rows: Sequence[Sequence[str]], delimiter: str) -> str:
     points = sum(1 for cell in cells if _POINT.fullmatch(cell))
     if delimiter != ";":
         commas = [cell for cell in commas if not _THOUSANDS.fullmatch(cell)]
+    marked = [found for cell in cells if (found := _GROUPED.fullmatch(cell))]
+    sure = sum(1 if found[1] else -1 for found in marked)
+    if sure:
+        return "," if sure > 0 else "."
     return "," if len(commas) > points else "."
+
+
+def doubtful_points(sample: bytes, dialect: Dialect) -> list[str]:
+    """Name the columns of a file with semicolons whose points may part thousands as well as precede decimals.
+
+    All their cells with a point have three digits behind it, and some end in 0, which numbers written by a program
+    do not; a cell of more than three digits without a point says that thousands are not parted.
+    """
+    if dialect.delimiter != ";" or dialect.decimal != ".":
+        return []
+    rows = _rows(_preamble(decode(sample, dialect.encoding))[1], dialect.delimiter, dialect.quote)
+    names = rows[0] if dialect.header else [f"column_{place}" for place in range(1, len(rows[0]) + 1)]
+    found = []
+    for place, name in enumerate(names):
+        cells = [row[place].strip() for row in rows[dialect.header :] if len(row) > place and row[place].strip()]
+        marked = [cell for cell in cells if _MAYBE_GROUPED.fullmatch(cell)]
+        rest = [cell for cell in cells if not _MAYBE_GROUPED.fullmatch(cell)]
+        parted = len(marked) >= _FEW_CELLS and any(cell.endswith("0") for cell in marked)
+        if parted and all(re.fullmatch(r"[+-]?\d{1,3}", cell) for cell in rest):
+            found.append(name.strip())
+    return found
 
 
 def _header(rows: Sequence[Sequence[str]]) -> bool:

@@ -35,7 +35,7 @@ _AGES = [[*range(0, 95, 5), "inf"], [*range(0, 100, 10), "inf"], [0, 20, 40, 60,
 _RARE = (0.02, 0.1)
 """Categories with a smaller share of the records are put together, level by level."""
 _LISTED = 300
-_LOPSIDED = 0.9
+_LOPSIDED = 0.8
 _SHORT_LABEL = 4
 _OTHER = "other"
 

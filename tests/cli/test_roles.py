@@ -130,7 +130,9 @@ def test_a_hospital_file_becomes_a_release_with_what_matters_left(tmp_path: Path
     assert "HIV" in text.partition("requirements:")[0].rpartition("# Nearly all")[2]  # a second value is not asked for
     assert "sensitive: HIV}" not in text and "sensitive: Hauptdiagnose}" in text
     assert "shuffle: {columns: [Kosten_EUR], predictors: [Alter, Geschlecht, PLZ, Hauptdiagnose, HIV]}" in text
-    assert "top-code: {column: Kosten_EUR" in text and "levels: {PLZ: [2, null]}" in text and "Geburtsdatum: 0.1" in text
+    assert (
+        "top-code: {column: Kosten_EUR" in text and "levels: {PLZ: [2, null]}" in text and "Geburtsdatum: 0.1" in text
+    )
     done = cli("run", plan)
     assert done.code == 0, done.err
     assert "nothing is left of Geburtsdatum" in " ".join(done.err.split())
@@ -228,7 +230,9 @@ def test_what_no_step_protects_is_left_out_and_rare_categories_are_pooled(tmp_pa
     frame = pl.DataFrame(
         {
             "age": rng.integers(20, 80, n),
-            "uhrzeit": [f"{h:02d}:{m:02d}" for h, m in zip(rng.integers(0, 24, n), rng.integers(0, 60, n), strict=True)],
+            "uhrzeit": [
+                f"{h:02d}:{m:02d}" for h, m in zip(rng.integers(0, 24, n), rng.integers(0, 60, n), strict=True)
+            ],
             "diagnose": ["Lepra"] * 2 + ["Pest"] * 3 + rng.choice(["Grippe", "Husten"], n - 5).tolist(),
         }
     )

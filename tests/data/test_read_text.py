@@ -200,7 +200,7 @@ def test_points_that_may_part_thousands_are_asked_about(tmp_path: Path) -> None:
     file = tmp_path / "t.csv"
     cells = [f"{i}.{100 + 10 * i}" for i in range(1, 21)]
     file.write_text("id;kosten\n" + "\n".join(f"x{cell};{cell}" for cell in cells))
-    with pytest.raises(DataError, match="'kosten' every '.' stands before three digits"):
+    with pytest.raises(DataError, match=r"'kosten' every '\.' stands before three digits"):
         read(file)
     assert read(file, decimal=",").frame["kosten"].to_list() == [int(cell.replace(".", "")) for cell in cells]
     assert read(file, decimal=".").frame["kosten"].to_list() == [float(cell) for cell in cells]

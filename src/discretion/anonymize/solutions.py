@@ -22,6 +22,8 @@ from discretion.errors import Infeasible
 from discretion.measure import as_percent
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import polars as pl
 
 __all__ = ["ClassFigures", "Solution", "SolutionSpace", "anonymize", "solve"]

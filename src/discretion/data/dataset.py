@@ -208,7 +208,7 @@ class Dataset:
         return few > 1 and (len(self) >= max(30, 5 * few) if root is self else root.is_category(column))
 
     def is_labelled(self, column: str) -> bool:
-        """Tell whether most of the different values of a column have labels; labels of a refusal alone name no values."""
+        """Tell whether most of the different values of a column have labels, and not only those of refusals."""
         labels = self.schema[column].value_labels
         if not labels:
             return False

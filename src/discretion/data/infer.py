@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     import polars as pl
 
-Kind = Literal[
-    "boolean", "integer", "float", "grouped integer", "grouped", "date", "datetime T", "datetime", "text"
-]
+Kind = Literal["boolean", "integer", "float", "grouped integer", "grouped", "date", "datetime T", "datetime", "text"]
 _NUMBERS: tuple[Kind, ...] = ("integer", "float", "grouped integer", "grouped")
 _TRIED: tuple[Kind, ...] = ("boolean", *_NUMBERS, "date", "datetime T", "datetime")
 

@@ -217,7 +217,9 @@ def check_numbers(frame: pl.DataFrame, schema: Schema) -> None:
     """Refuse text that is declared to be numbers, and is none."""
     import polars as pl
 
-    declared = [name for name, column in schema.columns.items() if column.type == "continuous" and name in frame.columns]
+    declared = [
+        name for name, column in schema.columns.items() if column.type == "continuous" and name in frame.columns
+    ]
     texts = [name for name in declared if frame.schema[name] == pl.String and frame[name].null_count() < frame.height]
     if texts:
         raise DataError(

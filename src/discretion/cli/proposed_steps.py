@@ -238,10 +238,11 @@ class Protection:
         if shortened:
             levels = ", ".join(f"{quoted(column)}: {level}" for column, level in shortened.items())
             lines.append(f"  - generalize: {{levels: {{{levels}}}}}")
-        for column in kept:
-            if self._shortened(column).min() < K:
-                lines.append(f"  - group-categories: {{column: {quoted(column)}, smaller_than: {self._least}}}")
-        return lines
+        small = [column for column in kept if self._shortened(column).min() < K]
+        return [
+            *lines,
+            *(f"  - group-categories: {{column: {quoted(name)}, smaller_than: {self._least}}}" for name in small),
+        ]
 
     def _drops(self) -> list[str]:
         names = [p.column for p in self.proposals if "identifier" in p.roles]
@@ -255,14 +256,14 @@ class Protection:
 
     def _set_steps(self) -> list[str]:
         note = [
-            "  # Whoever knows two items of a person is left with five records; who knows more of them, or items and age,",
-            "  # may still find one: leave the column out if that can be known.",
+            "  # Whoever knows two items of a person is left with five records; who knows more of them, or items and",
+            "  # age, may still find one: leave the column out if that can be known.",
         ]
         return [
             *(note if self._sets else []),
             *(
-                f"  - km-generalization: {{columns: [{quoted(p.column)}], k: {K}, m: 2, item_hierarchy: {{masking: {{}}}}, "
-                "suppression_limit: 0.05}"
+                f"  - km-generalization: {{columns: [{quoted(p.column)}], k: {K}, m: 2, "
+                "item_hierarchy: {masking: {}}, suppression_limit: 0.05}"
                 for p in self._sets
             ),
         ]

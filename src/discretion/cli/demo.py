@@ -52,14 +52,16 @@ steps:
   - top-code: {column: savings, quantile: 0.995, replace: mean}
   - bottom-code: {column: savings, quantile: 0.005, replace: mean}
   - shuffle: {columns: [income, savings], predictors: [region, sex, age, education, occupation, hours]}
+  - local-suppression:    # a set of diagnoses tells people apart like any other column
+      {columns: [region, age, sex, marital_status, education, occupation, hours, diagnoses], k: 5, importance: {diagnoses: 2}}
   - local-suppression: {models: [k-anonymity: {k: 5}, distinct-l-diversity: {l: 3, sensitive: savings}]}
   - reissue-weights: {by: [region]}
 
 measures:
   - sample-uniqueness
   - distance-linkage: {columns: [income, savings]}
-  - distance-linkage:    # somebody who knows nearly everything
-      {columns: [region, age, sex, marital_status, education, occupation, hours, income, savings]}
+  - distance-linkage:    # somebody who knows everything
+      {columns: [region, age, sex, marital_status, education, occupation, hours, diagnoses, income, savings]}
   - interval-risk: {columns: [income, savings], sd_share: 0.05}
   - weight-disclosure: {columns: [region]}
   - rare-values
@@ -71,11 +73,13 @@ measures:
 
 requirements:
   - k-anonymity: {k: 5}
+  - k-anonymity: {k: 5, columns: [region, age, sex, marital_status, education, occupation, hours, diagnoses]}
   - distinct-l-diversity: {l: 3, sensitive: savings}
   - km-anonymity: {k: 5, m: 2, columns: diagnoses}
   - distance-linkage: {columns: [income, savings], at_most: 0.005}
   - distance-linkage:    # the same, limited: about one in k
-      {columns: [region, age, sex, marital_status, education, occupation, hours, income, savings], at_most: 0.15}
+      {columns: [region, age, sex, marital_status, education, occupation, hours, diagnoses, income, savings],
+       at_most: 0.15}
   - mae: {columns: [income, savings], on: correlation, at_most: 0.1}
 
 output: {folder: release, journal: private}

@@ -19,6 +19,7 @@ from discretion.protect.synthetic.trees import Growth, _fit, _pruned, grow
 from discretion.protect.synthetic.variables import Variable
 
 GENERATORS = (dc.SequentialTrees, dc.GaussianCopula, dc.IndependentMargins, dc.MomentPreserving)
+MODELS = {part.kind: part for part in GENERATORS[:3]}
 
 
 def people(n: int = 2000, seed: int = 0) -> pl.DataFrame:
@@ -521,3 +522,80 @@ def test_independent_margins_keep_margins_and_nothing_else() -> None:
     made = dc.IndependentMargins()(frame, seed=1)
     assert abs(np.corrcoef(made.to_numpy().T)[0, 1]) < 0.05
     assert ks_2samp(made["x"], x).statistic < 0.03
+
+
+# --- numbers that several rows of one person, couple or household share -----------------------------------------------
+
+
+def repeated(people: int, rows: int, seed: int = 4) -> pl.DataFrame:
+    """Give people with several rows each, all with the person's own amount."""
+    rng = np.random.default_rng(seed)
+    who = np.repeat(np.arange(people), rows)
+    pay = np.round(rng.lognormal(11, 1, people), 4)[who]
+    return pl.DataFrame({"who": who, "age": rng.integers(0, 90, people * rows), "pay": pay})
+
+
+@pytest.mark.parametrize("kind", ["sequential-trees", "independent-margins", "gaussian-copula"])
+@pytest.mark.parametrize("columns", [(), ("pay",)])
+@pytest.mark.parametrize(("rows", "role"), [(2, None), (12, None), (12, "unit"), (12, "identifier")])
+def test_a_number_of_one_person_is_not_drawn_however_many_rows_have_it(
+    kind: str, columns: tuple[str, ...], rows: int, role: str | None
+) -> None:
+    frame = repeated(100, rows)
+    data = dc.Dataset(frame, roles={"who": role}) if role else dc.Dataset(frame.drop("who"))
+    made = MODELS[kind](columns=columns)(data, seed=1).frame["pay"].to_numpy()
+    own = frame["pay"].to_numpy()
+    assert np.isin(made, own).mean() < 0.001
+    top = np.sort(np.unique(own))[-10:]
+    assert made.max() <= top.mean() + 1e-4
+    assert np.median(made) == pytest.approx(np.median(own), rel=0.2)
+
+
+def test_values_that_many_people_have_are_still_drawn() -> None:
+    rng = np.random.default_rng(3)
+    pay = np.where(rng.random(2000) < 0.03, 50_000.0, np.round(rng.lognormal(11, 1, 2000), 2))
+    drawn = dc.IndependentMargins()(pl.DataFrame({"pay": pay}), seed=1)["pay"].to_numpy()
+    assert (drawn == 50_000.0).mean() == pytest.approx((pay == 50_000.0).mean(), abs=0.012)
+    prices = np.repeat([3.99, 18.5, 250.0], [500, 300, 200])
+    assert set(dc.IndependentMargins()(pl.DataFrame({"x": prices}), seed=1)["x"]) == {3.99, 18.5, 250.0}
+
+
+def test_a_person_with_many_rows_makes_no_spike() -> None:
+    values = np.concatenate([np.full(200, 777.77), np.random.default_rng(1).lognormal(size=800)])
+    units = np.concatenate([np.zeros(200, int), np.arange(1, 801)])
+    assert NumberMargin.of(values).spikes.tolist() == [777.77]
+    margin = NumberMargin.of(values, units)
+    assert not len(margin.spikes)
+    assert not margin.shared.any()
+    assert margin.ends[-1] == pytest.approx(801)
+
+
+def test_people_with_several_values_count_once() -> None:
+    margin = NumberMargin.of(np.array([1.0, 2.0, 2.0, 5.0, 5.0]), np.array([0, 0, 1, 1, 1]))
+    assert margin.people.tolist() == [0.5, 1.0, 0.5]
+
+
+@pytest.mark.parametrize("kind", ["sequential-trees", "independent-margins", "gaussian-copula"])
+@pytest.mark.parametrize("count", [1, 2, 9])
+@pytest.mark.parametrize("rest", [None, 5.0])
+def test_numbers_of_fewer_than_ten_people_are_not_drawn(kind: str, count: int, rest: float | None) -> None:
+    rng = np.random.default_rng(1)
+    cells = [*np.round(rng.lognormal(10, 1, count), 2).tolist(), *([rest] * (400 - count))]
+    frame = pl.DataFrame({"age": rng.integers(0, 90, 400), "paid": pl.Series(cells, dtype=pl.Float64)})
+    method, data = MODELS[kind](), dc.Dataset(frame)
+    assert set(method(data, seed=3).frame["paid"].unique()) == {rest}
+    assert method.facts(method.decide(data, dc.Context(3, "a")))["not_drawn"] == ["paid"]
+
+
+@pytest.mark.parametrize("kind", ["sequential-trees", "independent-margins", "gaussian-copula"])
+def test_extremes_stop_at_the_mean_of_the_largest_unless_they_are_kept(kind: str) -> None:
+    pay = np.round(np.random.default_rng(2).lognormal(10, 1, 1000), 2)
+    pay[0] = 9e7
+    frame = pl.DataFrame({"pay": pay})
+    coded, kept = (
+        np.concatenate([MODELS[kind](extremes=how)(frame, seed=s)["pay"].to_numpy() for s in range(5)])
+        for how in ("code", "keep")
+    )
+    assert coded.max() <= np.sort(pay)[-10:].mean() + 0.01
+    assert coded.min() >= np.sort(pay)[:10].mean() - 0.01
+    assert kept.max() > np.sort(pay)[-10:].mean()

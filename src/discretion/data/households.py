@@ -212,3 +212,27 @@ def _same(before: Any, result: Dataset, column: str) -> bool:
     if column not in before.columns or before.schema[column] != result.frame.schema[column]:
         return False
     return bool(before[column].equals(result.frame[column]))
+
+
+def find_units(data: Dataset) -> Ints | None:
+    """Number the people or households behind the rows: by the roles unit and household, or an identifier that repeats.
+
+    Of several such columns the one with the fewest counts; a row without a value stands for itself. None where every
+    row does.
+    """
+
+    def make() -> Ints | None:
+        found = []
+        for name in data.having("unit", "household", "identifier"):
+            coded = data.codes(name)
+            if (count := len(np.unique(coded.codes))) < len(data):
+                found.append((count, coded))
+        if not found:
+            return None
+        coded = min(found, key=lambda one: one[0])[1]
+        units = coded.codes.astype(np.int64)
+        if coded.missing >= 0:
+            units = np.where(units == coded.missing, coded.size + np.arange(len(units)), units)
+        return np.unique(units, return_inverse=True)[1].astype(np.int64)
+
+    return data.cached(("units",), make)

@@ -21,6 +21,7 @@ from discretion.measure import Measure
 from discretion.method import Decision, StratifiedMethod
 from discretion.part import Columns, confidential
 from discretion.protect.suppress_records import RecordRisk
+from discretion.protect.synthetic.margins import not_drawn, without_few
 from discretion.protect.synthetic.variables import ColumnKind, Variable, by_key, describe, reread, too_many_levels
 
 if TYPE_CHECKING:
@@ -196,6 +197,9 @@ class Generator(StratifiedMethod):
 class ModelGenerator(Generator):
     """A generator that draws row by row from a model, under rules, for all records or those at risk."""
 
+    extremes: Literal["code", "keep"] = "code"
+    """numbers beyond the mean of the `smoothing` people with the largest (or smallest) values: drawn as that mean, or
+    kept, which shows about what the richest has"""
     rules: Conditions = ()
     """conditions that every drawn row fulfils, as in a WHERE of SQL: `age >= 16 OR job IS NULL`"""
     records: Literal["all", "risky"] = "all"
@@ -236,6 +240,8 @@ class ModelGenerator(Generator):
             "given": [kind.to_plain() for kind in kept],
             "model": model,
         }
+        if few := not_drawn(data, targets):
+            known["not_drawn"] = few
         if self.rules:
             known["rules"] = self._pilot(data, known, ctx.within("pilot"))
         return Decision(MappingProxyType(known))
@@ -256,6 +262,7 @@ class ModelGenerator(Generator):
                     "identifier, group its values, or drop it"
                 )
             self._accept(data, kind, found)
+            found = tuple(map(without_few, found))
             kinds.append(kind)
             variables += found
         if not variables:
@@ -427,5 +434,5 @@ def _joined(parts: Sequence[Mapping[str, Floats]]) -> Values:
 def _figures(values: Mapping[str, Any]) -> dict[str, Any]:
     if "groups" in values:
         return {"groups": {key: _figures(inner) for key, inner in values["groups"].items()}}
-    kept = {name: values[name] for name in ("records", "rules") if name in values}
+    kept = {name: values[name] for name in ("records", "rules", "not_drawn") if name in values}
     return kept | {"columns": [known["column"] for known in values["columns"]]} | dict(values["model"].get("facts", {}))

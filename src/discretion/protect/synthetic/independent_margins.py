@@ -46,7 +46,7 @@ class IndependentMargins(ModelGenerator, kind="independent-margins"):
 
     def learn(self, targets: Sequence[Variable], given: Sequence[Variable], ctx: Context) -> dict[str, Any]:
         """Learn each column's distribution."""
-        how = Learning(Growth(1, 0.0), self.smoothing, self.min_support, self.kind)
+        how = Learning(Growth(1, 0.0), self.smoothing, self.min_support, self.kind, self.extremes == "keep")
         return {"models": [model.to_plain() for model in learn(targets, given, False, how, ctx)]}
 
     def sampler(self, model: Mapping[str, Any]) -> Sampler:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
+from discretion.data.households import find_units
 from discretion.errors import DataError
 from discretion.kernels.arrays import Floats, Ints
 
@@ -34,6 +35,13 @@ class Variable:
     """whether the codes have an order of their own"""
     item: int = -1
     """of a column of sets: the item, or −2 for whether there is a set at all"""
+    units: Ints | None = None
+    """of numbers: the person or household each row belongs to, where the data says so"""
+
+    def part(self, rows: Ints) -> Variable:
+        """Give the variable of some rows."""
+        units = None if self.units is None else self.units[rows]
+        return replace(self, values=self.values[rows], units=units)
 
     @property
     def key(self) -> str:
@@ -127,7 +135,7 @@ def describe(data: Dataset, column: str, who: str) -> tuple[ColumnKind, tuple[Va
     if dtype.is_nested() or dtype in (pl.Binary, pl.Object):
         raise DataError(f"{who}: column {column!r} holds values of the type {dtype}, which cannot be drawn; drop it")
     if is_number(data, column):
-        return ColumnKind(column, "number"), (Variable(column, as_number(data, column)),)
+        return ColumnKind(column, "number"), (Variable(column, as_number(data, column), units=find_units(data)),)
     kind = ColumnKind(column, "level", _labels(data, column))
     return kind, (_levels(data, kind),)
 

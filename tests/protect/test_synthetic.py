@@ -599,3 +599,42 @@ def test_extremes_stop_at_the_mean_of_the_largest_unless_they_are_kept(kind: str
     assert coded.max() <= np.sort(pay)[-10:].mean() + 0.01
     assert coded.min() >= np.sort(pay)[:10].mean() - 0.01
     assert kept.max() > np.sort(pay)[-10:].mean()
+
+
+def test_trees_and_rare_levels_count_people_not_rows() -> None:
+    rng = np.random.default_rng(6)
+    who = np.repeat(np.arange(100), 12)
+    frame = pl.DataFrame(
+        {
+            "who": who,
+            "age": rng.integers(16, 90, 100)[who],
+            "pay": np.round(rng.lognormal(11, 1, 100), 2)[who],
+            "job": np.where(who < 2, "rare", rng.choice(["a", "b"], 1200)),
+        }
+    )
+    method = dc.SequentialTrees()
+    rows, people = (dc.Dataset(frame, roles={"who": role}) for role in ("other", "unit"))
+    leaves = [method.facts(method.decide(data.drop(["who"]) if data is rows else data, dc.Context(1, "a")))["leaves"]
+              for data in (rows, people)]  # fmt: skip
+    assert leaves[0]["pay"] > 5 * leaves[1]["pay"]  # age says nothing about pay, but tells the people
+    assert "rare" in method(rows.drop(["who"]), seed=1).frame["job"].to_list()
+    for model in (dc.SequentialTrees, dc.IndependentMargins):
+        assert "rare" not in model()(people, seed=1).frame["job"].to_list()
+
+
+@pytest.mark.parametrize("odd", [1e6, -1e6])
+def test_moments_that_one_record_dominates_are_refused(odd: float) -> None:
+    x = np.random.default_rng(1).normal(1000, 300, 2000)
+    x[0] = odd
+    assert abs(odd) < 0.85 * np.abs(x).sum()  # it is the squares that it dominates
+    with pytest.raises(dc.DataError, match="squares"):
+        dc.MomentPreserving()(pl.DataFrame({"x": x, "y": x[::-1]}), seed=1)
+    signed = np.append(np.random.default_rng(1).normal(0, 1, 20), [-1.0, 1e6])
+    with pytest.raises(dc.DataError, match="dominance"):
+        dc.MomentPreserving()(pl.DataFrame({"x": signed}), seed=1)
+
+
+def test_moments_of_fewer_than_ten_values_are_refused() -> None:
+    x = pl.Series([float(v) for v in range(1, 10)] + [None] * 30)
+    with pytest.raises(dc.DataError, match="at least 10"):
+        dc.MomentPreserving()(pl.DataFrame({"x": x}), seed=1)

@@ -153,7 +153,7 @@ def _margins(variable: Variable, min_support: int, who: str) -> list[tuple[_Marg
         made = _margin(variable.key, "level" if variable.size else "number", values[~missing], units)
         drawn = made
         if variable.size:
-            often = made.counts >= min_support
+            often = variable.level_counts()[made.grid.astype(np.int64)] >= min_support
             if not often.any():
                 raise DataError(f"{who}: column {variable.column!r}: no value is that of {min_support} people or more")
             drawn = _Margin(made.key, made.kind, made.grid[often], made.counts[often])

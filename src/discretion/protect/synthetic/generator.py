@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, Self
 
@@ -13,6 +13,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
+from discretion.data.households import find_units
 from discretion.data.rules import Rule, read_rules
 from discretion.data.schema import Schema
 from discretion.errors import DataError, Infeasible, PlanError
@@ -262,7 +263,7 @@ class ModelGenerator(Generator):
                     "identifier, group its values, or drop it"
                 )
             self._accept(data, kind, found)
-            found = tuple(map(without_few, found))
+            found = tuple(without_few(replace(variable, units=find_units(data))) for variable in found)
             kinds.append(kind)
             variables += found
         if not variables:

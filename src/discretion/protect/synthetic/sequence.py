@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -116,15 +116,15 @@ def learn(
     before = [*given] if dependent else []
     for number, target in enumerate(targets):
         ctx.progress(number, len(targets), f"{ctx.step}: learning")
-        yield _learn_levels(target, before, how, rows) if target.size else _learn_numbers(target, before, how, rows)
+        learned = replace(how, growth=how.growth.of_units(target.rows_per_unit))
+        yield _learn_levels(target, before, learned, rows) if target.size else _learn_numbers(target, before, learned, rows)
         if dependent:
             before.append(target)
 
 
 def _learn_levels(target: Variable, before: Sequence[Variable], how: Learning, rows: Ints) -> Model:
     code = codes_of(target.values)
-    counts = np.bincount(code, minlength=target.size)
-    usable = counts[code] >= how.min_support
+    usable = target.level_counts()[code] >= how.min_support
     if not usable.any():
         raise DataError(
             f"{how.who}: column {target.column!r}: no value is that of {how.min_support} people or more "

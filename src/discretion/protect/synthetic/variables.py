@@ -10,7 +10,6 @@ import numpy as np
 
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
-from discretion.data.households import find_units
 from discretion.errors import DataError
 from discretion.kernels.arrays import Floats, Ints
 
@@ -36,12 +35,24 @@ class Variable:
     item: int = -1
     """of a column of sets: the item, or −2 for whether there is a set at all"""
     units: Ints | None = None
-    """of numbers: the person or household each row belongs to, where the data says so"""
+    """the person or household each row belongs to, where the data says so"""
 
     def part(self, rows: Ints) -> Variable:
         """Give the variable of some rows."""
         units = None if self.units is None else self.units[rows]
         return replace(self, values=self.values[rows], units=units)
+
+    @property
+    def rows_per_unit(self) -> float:
+        """Rows that a person or household has, on average."""
+        return 1.0 if self.units is None else len(self.units) / max(len(np.unique(self.units)), 1)
+
+    def level_counts(self) -> Ints:
+        """For each level the number of people (or households) that have it."""
+        codes = codes_of(self.values)
+        if self.units is not None:
+            codes = np.unique(self.units * self.size + codes) % self.size
+        return np.bincount(codes, minlength=self.size)
 
     @property
     def key(self) -> str:
@@ -135,7 +146,7 @@ def describe(data: Dataset, column: str, who: str) -> tuple[ColumnKind, tuple[Va
     if dtype.is_nested() or dtype in (pl.Binary, pl.Object):
         raise DataError(f"{who}: column {column!r} holds values of the type {dtype}, which cannot be drawn; drop it")
     if is_number(data, column):
-        return ColumnKind(column, "number"), (Variable(column, as_number(data, column), units=find_units(data)),)
+        return ColumnKind(column, "number"), (Variable(column, as_number(data, column)),)
     kind = ColumnKind(column, "level", _labels(data, column))
     return kind, (_levels(data, kind),)
 

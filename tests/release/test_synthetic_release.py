@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import discretion as dc
-from discretion.release.holdout import run_with_holdout
+from discretion.release.holdout import _split, run_with_holdout
 from discretion.release.journal import read_order
 
 ROLES = {
@@ -109,6 +109,21 @@ def test_people_are_put_aside_before_the_generator_learns(people: dc.Dataset) ->
     own = people.take(np.arange(100))
     given = dc.ClosestRecord(columns=["age", "income"], holdout=own)
     assert "refitted" not in run_with_holdout(given, people, made, dc.Context(1, "m")).detail
+
+
+@pytest.mark.parametrize("role", ["unit", "identifier", "household"])
+def test_people_are_put_aside_with_all_their_rows(role: str) -> None:
+    rng = np.random.default_rng(5)
+    who = rng.permutation(np.repeat(np.arange(300), 4))
+    frame = pl.DataFrame({"who": who, "age": rng.integers(0, 90, 300)[who], "pay": rng.lognormal(10, 1, 300)[who]})
+    data = dc.Dataset(frame, roles={"who": role})
+    made = dc.SequentialTrees()(data, seed=1)
+    measure = dc.ClosestRecord(columns=["age", "pay"])
+    found = _split(data, made, dc.Context(1, "holdout"))
+    assert not set(found.trained.frame["who"]) & set(found.aside.frame["who"])
+    refitted = run_with_holdout(measure, data, made, dc.Context(1, "m")).detail["refitted"]
+    each = 4 if role == "household" else 1  # the members of a household are people, the rows of a person are not
+    assert refitted == {"people": 240 * each, "put_aside": 60 * each}
 
 
 def test_an_assessment_runs_every_attack_that_needs_no_matching(people: dc.Dataset) -> None:

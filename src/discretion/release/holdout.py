@@ -68,7 +68,8 @@ def _steps(released: Dataset) -> list[Method]:
 
 def _people(data: Dataset) -> int:
     """Count people: those that a unit or a repeated identifier tells apart, or rows."""
-    return min((len(np.unique(data.codes(name).codes)) for name in data.having("unit", "identifier")), default=len(data))
+    units = find_units(data, households=False)
+    return len(data) if units is None else int(units.max(initial=-1)) + 1
 
 
 def _split(original: Dataset, released: Dataset, ctx: Context) -> Split:

@@ -166,7 +166,9 @@ def test_sets_are_one_category_each_and_people_count_once() -> None:
     inside, outside = dc.Dataset(frame[:100]), dc.Dataset(frame[100:])
     assert dc.ClosestRecord(columns=["x", "s"], holdout=outside)(inside, dc.Dataset(turned[:100])).value == 1.0
     who = np.repeat(np.arange(300), 10)
-    panel = pl.DataFrame({"who": who, "x": np.repeat(rng.normal(size=300), 10), "y": np.repeat(rng.normal(size=300), 10)})
+    panel = pl.DataFrame(
+        {"who": who, "x": np.repeat(rng.normal(size=300), 10), "y": np.repeat(rng.normal(size=300), 10)}
+    )
     data, others = (dc.Dataset(part, roles={"who": "unit"}) for part in (panel[:2000], panel[2000:2500]))
     fresh = dc.Dataset(pl.DataFrame(rng.normal(size=(2000, 2)), schema=["x", "y"]))
     # 200 people in the data and 50 outside: rows drawn at random would come from three times as many people inside

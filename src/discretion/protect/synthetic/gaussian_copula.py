@@ -28,7 +28,7 @@ class GaussianCopula(ModelGenerator, kind="gaussian-copula"):
     Every column is turned into normal scores by its ranks; the scores' correlations are all that is kept of how columns
     hang together (for columns with few values the correlations of the normal variables behind them, such that the drawn
     scores correlate as the data's do). Numbers are smoothed by up to `smoothing` people in the sorted column, values
-    that more than 5 % share are drawn as such; where a column has missing values, whether it is missing is one more
+    that ten people share are drawn as such; where a column has missing values, whether it is missing is one more
     column. Keeps distributions and monotone relations of pairs; loses every other (curves, interactions, groups).
     Nominal columns have no ranks: the copula would draw them independently of all others without saying so, and refuses
     them. A correlation of p columns is learned from all people: no relation of a few is kept, and rows of outliers are
@@ -115,9 +115,7 @@ class _Margin:
         place = np.clip(np.searchsorted(self.grid, values), 0, len(self.grid) - 1)
         return np.where(np.isnan(values), 0.0, self.scores[place])
 
-    def value(
-        self, normal: Floats, smoothing: float, rng: np.random.Generator, keep_extremes: bool
-    ) -> Floats:
+    def value(self, normal: Floats, smoothing: float, rng: np.random.Generator, keep_extremes: bool) -> Floats:
         """Give the values at the ranks of normal numbers; those of numbers are smoothed."""
         from scipy.special import ndtr
 

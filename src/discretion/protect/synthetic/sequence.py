@@ -117,7 +117,11 @@ def learn(
     for number, target in enumerate(targets):
         ctx.progress(number, len(targets), f"{ctx.step}: learning")
         learned = replace(how, growth=how.growth.of_units(target.rows_per_unit))
-        yield _learn_levels(target, before, learned, rows) if target.size else _learn_numbers(target, before, learned, rows)
+        yield (
+            _learn_levels(target, before, learned, rows)
+            if target.size
+            else _learn_numbers(target, before, learned, rows)
+        )
         if dependent:
             before.append(target)
 

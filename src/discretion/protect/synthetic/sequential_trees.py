@@ -86,7 +86,9 @@ class SequentialTrees(ModelGenerator, kind="sequential-trees"):
     @property
     def how(self) -> Learning:
         """How columns are learned."""
-        return Learning(Growth(self.min_leaf, self.pruning), self.smoothing, self.min_support, self.kind, self.extremes == "keep")
+        return Learning(
+            Growth(self.min_leaf, self.pruning), self.smoothing, self.min_support, self.kind, self.extremes == "keep"
+        )
 
     def in_order(self, targets: Sequence[Variable]) -> list[Variable]:
         """Put the variables into the order in which they are drawn."""

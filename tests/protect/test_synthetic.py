@@ -638,3 +638,11 @@ def test_moments_of_fewer_than_ten_values_are_refused() -> None:
     x = pl.Series([float(v) for v in range(1, 10)] + [None] * 30)
     with pytest.raises(dc.DataError, match="at least 10"):
         dc.MomentPreserving()(pl.DataFrame({"x": x}), seed=1)
+
+
+@pytest.mark.parametrize("columns", [(), ("pay",)])
+def test_rules_that_only_a_few_people_fulfil_are_refused(columns: tuple[str, ...]) -> None:
+    frame = pl.DataFrame({"age": np.arange(300) % 100, "pay": np.random.default_rng(1).lognormal(10, 1, 300)})
+    method = dc.SequentialTrees(rules=["age >= 98"], columns=columns)  # six people
+    with pytest.raises(dc.DataError, match="fewer than 10 rows"):
+        method(frame, seed=1)

@@ -34,7 +34,8 @@ def run_with_holdout(measure: Measure, original: Dataset, released: Dataset, ctx
     """Run a measure; one that needs people outside the data gets them from a split made before the steps.
 
     Only for synthetic rows, whose steps are known, and for the original itself: a fifth of the people (whole
-    households, and all rows of a person where a unit or a repeated identifier tells them) is put aside, the steps are carried out again on the rest, and that file is attacked. The figure is
+    households, and all rows of a person where a unit or a repeated identifier tells them) is put aside, the steps are
+    carried out again on the rest, and that file is attacked. The figure is
     about the method, not about this file; the release itself learns from everybody.
     """
     if not needs_split(measure, original, released):

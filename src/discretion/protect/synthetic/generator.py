@@ -380,7 +380,14 @@ class ModelGenerator(Generator):
         original = {name: data.frame[name] for rule in rules.rules for name in rule.columns}
         import polars as pl
 
-        broken = {rule.text: int(rule.broken(pl.DataFrame(list(original.values()))).sum()) for rule in rules.rules}
+        frame = pl.DataFrame(list(original.values()))
+        found = {rule.text: rule.broken(frame) for rule in rules.rules}
+        broken = {text: int(one.sum()) for text, one in found.items()}
+        if 0 < int((~np.any(list(found.values()), axis=0)).sum()) < FEWEST_ROWS:
+            raise DataError(
+                f"{self.kind}: fewer than {FEWEST_ROWS} rows of the data fulfil the rules: the file would be about "
+                "these few; state what is impossible, not whom to draw"
+            )
         model, rng = self.sampler(known["model"]), ctx.rng
         size = min(_PILOT, len(data))
         if self.makes_rows:

@@ -19,7 +19,8 @@ class IndependentMargins(ModelGenerator, kind="independent-margins"):
 
     The honest baseline: what a file tells when it tells nothing about how columns hang together. Each column's
     distribution is kept (numbers are smoothed by up to `smoothing` people in the sorted column, values that ten
-    people share and missing ones are drawn as such), every relation is lost. With `by`, relations with these columns are
+    people share and missing ones are drawn as such), every relation is lost.
+    With `by`, relations with these columns are
     kept. Guarantees that no combination of values stems from a person, unless chance makes it. Does not hide that a
     rare category exists in the data, except below `min_support`. Time linear.
 

@@ -191,7 +191,8 @@ def _people(place: Ints, size: int, units: Ints | None) -> tuple[Floats, Floats]
     pairs = np.unique(who * size + place)
     owner, value = pairs // size, pairs % size
     parts = 1.0 / np.bincount(owner)[owner]
-    return np.bincount(value, minlength=size).astype(np.float64), np.bincount(value, parts, size)
+    heads = np.bincount(value, minlength=size).astype(np.float64)
+    return heads, np.asarray(np.bincount(value, parts, size), np.float64)
 
 
 def _dense(grid: Floats, step: float) -> bool:

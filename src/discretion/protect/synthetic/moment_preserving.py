@@ -31,7 +31,8 @@ class MomentPreserving(Generator, kind="moment-preserving"):
     become fractions, signs and bounds are lost. **Every preserved moment is a published figure**: what is not fit to be
     published as a table of means must not be a group here. Groups of at most p + 1 records (p columns), or fewer than
     10, are refused, and groups in which one record holds more than `dominance` of a total or of a sum of squares;
-    differences between overlapping releases are not seen. Moments are those of the records without missing values; a missing value stays missing. Time O(n·p²).
+    differences between overlapping releases are not seen.
+    Moments are those of the records without missing values; a missing value stays missing. Time O(n·p²).
 
     References
     ----------
@@ -119,8 +120,8 @@ class MomentPreserving(Generator, kind="moment-preserving"):
             for parts, figure in ((sizes, "mean"), (sizes**2, "variance"), (centered**2, "variance")):
                 if parts.sum() > 0 and parts.max() > self.dominance * parts.sum():
                     raise DataError(
-                        f"{self.kind}: in column {name!r} one record holds more of the total (of absolute values, or of "
-                        f"squares) than `dominance` allows: the {figure} would give it away; form larger groups, or "
+                        f"{self.kind}: in column {name!r} one record holds more of the total (of absolute values, or "
+                        f"of squares) than `dominance` allows: the {figure} would give it away; form larger groups, or "
                         "top-code the column first"
                     )
 

@@ -12,6 +12,7 @@ import pytest
 import discretion as dc
 from discretion.release.holdout import _split, run_with_holdout
 from discretion.release.journal import read_order
+from discretion.release.synthetic_notes import synthetic_notes
 
 ROLES = {
     "person_id": "identifier", "name": "identifier", "region": "quasi", "age": "quasi", "sex": "quasi",
@@ -189,3 +190,21 @@ def test_a_written_copy_is_attacked_with_the_steps_of_its_journal(
     assert score.detail["refitted"]["people"] == 640
     with pytest.raises(dc.DataError, match="not the file it wrote"):
         in_journal_order(people, read, written[1], written[0] / "report.json")
+
+
+def test_columns_that_no_attack_compared_are_named() -> None:
+    rng = np.random.default_rng(8)
+    sets = [["a"], ["b"], ["a", "b"]]
+    frame = pl.DataFrame(
+        {"age": rng.integers(0, 90, 400), "sex": rng.choice(["f", "m"], 400), "ill": [sets[i % 3] for i in range(400)]}
+    )
+    plan = {
+        "roles": {"age": "quasi", "sex": "quasi", "ill": "sensitive"},
+        "steps": [{"sequential-trees": {}}],
+        "requirements": [{"closest-record": {"columns": ["age", "sex"], "at_most": 0.9}}],
+        "measures": [],
+    }
+    named = [note for note in synthetic_notes(dc.Plan.from_dict(plan).run(frame)) if "no attack compared" in note]
+    assert named == ["Columns that no attack compared: ill."]
+    del plan["requirements"][0]["closest-record"]["columns"]  # all columns then, sets too
+    assert not [note for note in synthetic_notes(dc.Plan.from_dict(plan).run(frame)) if "no attack compared" in note]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from discretion.measure import as_percent
+from discretion.measure import Measure, as_percent
 from discretion.release.facts import one_digit, public_figures
 
 if TYPE_CHECKING:
@@ -36,7 +36,9 @@ def synthetic_notes(release: Release) -> Iterator[str]:
 
 def _not_attacked(release: Release) -> list[str]:
     """Name the columns that no attack compared: none that ran names them, or compares all."""
-    attacks = [item.measure for item in release.measured if item.measure.family == "risk"]
+    asked = [one.part for one in release.plan.requirements]
+    parts = [*(item.measure for item in release.measured), *asked]
+    attacks = [part for part in parts if isinstance(part, Measure) and part.family == "risk"]
     compared: set[str] = set()
     for measure in attacks:
         named = {name for field in ("columns", "targets", "first", "second") for name in getattr(measure, field, ())}

@@ -15,6 +15,7 @@ from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 from discretion.context import Context, Progress, ignore_progress, keyed_hash, new_seed
 from discretion.data.dataset import Dataset
 from discretion.data.fingerprint import fingerprint
+from discretion.data.finite import bounding_numbers
 from discretion.data.households import Households, at_household_level, find_households, one_per_household
 from discretion.data.schema import Schema
 from discretion.errors import DataError, Infeasible, PlanError
@@ -165,7 +166,9 @@ class Method(Part):
         ctx = Context(new_seed() if seed is None else seed, self.kind, progress)
         if isinstance(data, Dataset):
             return self.run(data, ctx).data
-        return self.run(Dataset(data), ctx).data.to_native()
+        with bounding_numbers(self.private):
+            taken = Dataset(data)
+        return self.run(taken, ctx).data.to_native()
 
 
 def _to_digits(plain: Any) -> Any:

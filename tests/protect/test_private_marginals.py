@@ -393,3 +393,20 @@ def test_the_square_of_the_sensitivity_is_a_whole_number_and_its_root_is_never_t
     from discretion.privacy.mechanisms import root_above
 
     assert all(Fraction(root_above(n)) ** 2 >= n for n in range(1, 400))
+
+
+@pytest.mark.parametrize("odd", [float("inf"), -float("inf"), 1e200])
+@pytest.mark.parametrize("dropped", [False, True])
+def test_no_number_of_one_person_stops_a_private_step(odd: float, dropped: bool, tmp_path: Path) -> None:
+    frame = pl.DataFrame({"age": [1, 2, 3] * 100, "pay": [100.5] * 299 + [odd]})
+    cuts = {"age": {"cuts": [0, 2, 4]}, "pay": {"cuts": [0, 50, 200]}}
+    fields = {"domain": {"age": cuts["age"]}, "drop": ["pay"]} if dropped else {"domain": cuts}
+    method = dc.PrivateMarginals(epsilon=5, delta=1e-6, **fields)
+    made = method(frame)
+    assert abs(len(made) - 300) < 60
+    with pytest.raises(dc.DataError, match="'pay'"):
+        dc.Dataset(frame)  # other steps refuse it
+    frame.write_csv(tmp_path / "in.csv")
+    plan = {"roles": {"age": "quasi"}, "steps": [method.to_plan()], "requirements": "none"}
+    plan["data"] = {"path": str(tmp_path / "in.csv")}
+    assert dc.Plan.from_dict(plan).run().data.has_new_rows

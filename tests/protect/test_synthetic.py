@@ -19,6 +19,7 @@ from discretion.protect.synthetic.trees import Growth, _fit, _pruned, grow
 from discretion.protect.synthetic.variables import Variable
 
 GENERATORS = (dc.SequentialTrees, dc.GaussianCopula, dc.IndependentMargins, dc.MomentPreserving)
+MODELS = {part.kind: part for part in GENERATORS[:3]}
 
 
 def people(n: int = 2000, seed: int = 0) -> pl.DataFrame:
@@ -521,3 +522,127 @@ def test_independent_margins_keep_margins_and_nothing_else() -> None:
     made = dc.IndependentMargins()(frame, seed=1)
     assert abs(np.corrcoef(made.to_numpy().T)[0, 1]) < 0.05
     assert ks_2samp(made["x"], x).statistic < 0.03
+
+
+# --- numbers that several rows of one person, couple or household share -----------------------------------------------
+
+
+def repeated(people: int, rows: int, seed: int = 4) -> pl.DataFrame:
+    """Give people with several rows each, all with the person's own amount."""
+    rng = np.random.default_rng(seed)
+    who = np.repeat(np.arange(people), rows)
+    pay = np.round(rng.lognormal(11, 1, people), 4)[who]
+    return pl.DataFrame({"who": who, "age": rng.integers(0, 90, people * rows), "pay": pay})
+
+
+@pytest.mark.parametrize("kind", ["sequential-trees", "independent-margins", "gaussian-copula"])
+@pytest.mark.parametrize("columns", [(), ("pay",)])
+@pytest.mark.parametrize(("rows", "role"), [(2, None), (12, None), (12, "unit"), (12, "identifier")])
+def test_a_number_of_one_person_is_not_drawn_however_many_rows_have_it(
+    kind: str, columns: tuple[str, ...], rows: int, role: str | None
+) -> None:
+    frame = repeated(100, rows)
+    data = dc.Dataset(frame, roles={"who": role}) if role else dc.Dataset(frame.drop("who"))
+    made = MODELS[kind](columns=columns)(data, seed=1).frame["pay"].to_numpy()
+    own = frame["pay"].to_numpy()
+    assert np.isin(made, own).mean() < 0.001
+    top = np.sort(np.unique(own))[-10:]
+    assert made.max() <= top.mean() + 1e-4
+    assert np.median(made) == pytest.approx(np.median(own), rel=0.2)
+
+
+def test_values_that_many_people_have_are_still_drawn() -> None:
+    rng = np.random.default_rng(3)
+    pay = np.where(rng.random(2000) < 0.03, 50_000.0, np.round(rng.lognormal(11, 1, 2000), 2))
+    drawn = dc.IndependentMargins()(pl.DataFrame({"pay": pay}), seed=1)["pay"].to_numpy()
+    assert (drawn == 50_000.0).mean() == pytest.approx((pay == 50_000.0).mean(), abs=0.012)
+    prices = np.repeat([3.99, 18.5, 250.0], [500, 300, 200])
+    assert set(dc.IndependentMargins()(pl.DataFrame({"x": prices}), seed=1)["x"]) == {3.99, 18.5, 250.0}
+
+
+def test_a_person_with_many_rows_makes_no_spike() -> None:
+    values = np.concatenate([np.full(200, 777.77), np.random.default_rng(1).lognormal(size=800)])
+    units = np.concatenate([np.zeros(200, int), np.arange(1, 801)])
+    assert NumberMargin.of(values).spikes.tolist() == [777.77]
+    margin = NumberMargin.of(values, units)
+    assert not len(margin.spikes)
+    assert not margin.shared.any()
+    assert margin.ends[-1] == pytest.approx(801)
+
+
+def test_people_with_several_values_count_once() -> None:
+    margin = NumberMargin.of(np.array([1.0, 2.0, 2.0, 5.0, 5.0]), np.array([0, 0, 1, 1, 1]))
+    assert margin.people.tolist() == [0.5, 1.0, 0.5]
+
+
+@pytest.mark.parametrize("kind", ["sequential-trees", "independent-margins", "gaussian-copula"])
+@pytest.mark.parametrize("count", [1, 2, 9])
+@pytest.mark.parametrize("rest", [None, 5.0])
+def test_numbers_of_fewer_than_ten_people_are_not_drawn(kind: str, count: int, rest: float | None) -> None:
+    rng = np.random.default_rng(1)
+    cells = [*np.round(rng.lognormal(10, 1, count), 2).tolist(), *([rest] * (400 - count))]
+    frame = pl.DataFrame({"age": rng.integers(0, 90, 400), "paid": pl.Series(cells, dtype=pl.Float64)})
+    method, data = MODELS[kind](), dc.Dataset(frame)
+    assert set(method(data, seed=3).frame["paid"].unique()) == {rest}
+    assert method.facts(method.decide(data, dc.Context(3, "a")))["not_drawn"] == ["paid"]
+
+
+@pytest.mark.parametrize("kind", ["sequential-trees", "independent-margins", "gaussian-copula"])
+def test_extremes_stop_at_the_mean_of_the_largest_unless_they_are_kept(kind: str) -> None:
+    pay = np.round(np.random.default_rng(2).lognormal(10, 1, 1000), 2)
+    pay[0] = 9e7
+    frame = pl.DataFrame({"pay": pay})
+    coded, kept = (
+        np.concatenate([MODELS[kind](extremes=how)(frame, seed=s)["pay"].to_numpy() for s in range(5)])
+        for how in ("code", "keep")
+    )
+    assert coded.max() <= np.sort(pay)[-10:].mean() + 0.01
+    assert coded.min() >= np.sort(pay)[:10].mean() - 0.01
+    assert kept.max() > np.sort(pay)[-10:].mean()
+
+
+def test_trees_and_rare_levels_count_people_not_rows() -> None:
+    rng = np.random.default_rng(6)
+    who = np.repeat(np.arange(100), 12)
+    frame = pl.DataFrame(
+        {
+            "who": who,
+            "age": rng.integers(16, 90, 100)[who],
+            "pay": np.round(rng.lognormal(11, 1, 100), 2)[who],
+            "job": np.where(who < 2, "rare", rng.choice(["a", "b"], 1200)),
+        }
+    )
+    method = dc.SequentialTrees()
+    rows, people = (dc.Dataset(frame, roles={"who": role}) for role in ("other", "unit"))
+    leaves = [method.facts(method.decide(data.drop(["who"]) if data is rows else data, dc.Context(1, "a")))["leaves"]
+              for data in (rows, people)]  # fmt: skip
+    assert leaves[0]["pay"] > 5 * leaves[1]["pay"]  # age says nothing about pay, but tells the people
+    assert "rare" in method(rows.drop(["who"]), seed=1).frame["job"].to_list()
+    for model in (dc.SequentialTrees, dc.IndependentMargins):
+        assert "rare" not in model()(people, seed=1).frame["job"].to_list()
+
+
+@pytest.mark.parametrize("odd", [1e6, -1e6])
+def test_moments_that_one_record_dominates_are_refused(odd: float) -> None:
+    x = np.random.default_rng(1).normal(1000, 300, 2000)
+    x[0] = odd
+    assert abs(odd) < 0.85 * np.abs(x).sum()  # it is the squares that it dominates
+    with pytest.raises(dc.DataError, match="squares"):
+        dc.MomentPreserving()(pl.DataFrame({"x": x, "y": x[::-1]}), seed=1)
+    signed = np.append(np.random.default_rng(1).normal(0, 1, 20), [-1.0, 1e6])
+    with pytest.raises(dc.DataError, match="dominance"):
+        dc.MomentPreserving()(pl.DataFrame({"x": signed}), seed=1)
+
+
+def test_moments_of_fewer_than_ten_values_are_refused() -> None:
+    x = pl.Series([float(v) for v in range(1, 10)] + [None] * 30)
+    with pytest.raises(dc.DataError, match="at least 10"):
+        dc.MomentPreserving()(pl.DataFrame({"x": x}), seed=1)
+
+
+@pytest.mark.parametrize("columns", [(), ("pay",)])
+def test_rules_that_only_a_few_people_fulfil_are_refused(columns: tuple[str, ...]) -> None:
+    frame = pl.DataFrame({"age": np.arange(300) % 100, "pay": np.random.default_rng(1).lognormal(10, 1, 300)})
+    method = dc.SequentialTrees(rules=["age >= 98"], columns=columns)  # six people
+    with pytest.raises(dc.DataError, match="fewer than 10 rows"):
+        method(frame, seed=1)

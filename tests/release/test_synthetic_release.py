@@ -10,8 +10,9 @@ import polars as pl
 import pytest
 
 import discretion as dc
-from discretion.release.holdout import run_with_holdout
+from discretion.release.holdout import _split, run_with_holdout
 from discretion.release.journal import read_order
+from discretion.release.synthetic_notes import synthetic_notes
 
 ROLES = {
     "person_id": "identifier", "name": "identifier", "region": "quasi", "age": "quasi", "sex": "quasi",
@@ -111,6 +112,21 @@ def test_people_are_put_aside_before_the_generator_learns(people: dc.Dataset) ->
     assert "refitted" not in run_with_holdout(given, people, made, dc.Context(1, "m")).detail
 
 
+@pytest.mark.parametrize("role", ["unit", "identifier", "household"])
+def test_people_are_put_aside_with_all_their_rows(role: str) -> None:
+    rng = np.random.default_rng(5)
+    who = rng.permutation(np.repeat(np.arange(300), 4))
+    frame = pl.DataFrame({"who": who, "age": rng.integers(0, 90, 300)[who], "pay": rng.lognormal(10, 1, 300)[who]})
+    data = dc.Dataset(frame, roles={"who": role})
+    made = dc.SequentialTrees()(data, seed=1)
+    measure = dc.ClosestRecord(columns=["age", "pay"])
+    found = _split(data, made, dc.Context(1, "holdout"))
+    assert not set(found.trained.frame["who"]) & set(found.aside.frame["who"])
+    refitted = run_with_holdout(measure, data, made, dc.Context(1, "m")).detail["refitted"]
+    each = 4 if role == "household" else 1  # the members of a household are people, the rows of a person are not
+    assert refitted == {"people": 240 * each, "put_aside": 60 * each}
+
+
 def test_an_assessment_runs_every_attack_that_needs_no_matching(people: dc.Dataset) -> None:
     found = dc.assess(people, dc.SequentialTrees()(people, seed=1), jobs=1)
     run = {score.measure for score in found.scores}
@@ -174,3 +190,21 @@ def test_a_written_copy_is_attacked_with_the_steps_of_its_journal(
     assert score.detail["refitted"]["people"] == 640
     with pytest.raises(dc.DataError, match="not the file it wrote"):
         in_journal_order(people, read, written[1], written[0] / "report.json")
+
+
+def test_columns_that_no_attack_compared_are_named() -> None:
+    rng = np.random.default_rng(8)
+    sets = [["a"], ["b"], ["a", "b"]]
+    frame = pl.DataFrame(
+        {"age": rng.integers(0, 90, 400), "sex": rng.choice(["f", "m"], 400), "ill": [sets[i % 3] for i in range(400)]}
+    )
+    plan = {
+        "roles": {"age": "quasi", "sex": "quasi", "ill": "sensitive"},
+        "steps": [{"sequential-trees": {}}],
+        "requirements": [{"closest-record": {"columns": ["age", "sex"], "at_most": 0.9}}],
+        "measures": [],
+    }
+    named = [note for note in synthetic_notes(dc.Plan.from_dict(plan).run(frame)) if "no attack compared" in note]
+    assert named == ["Columns that no attack compared: ill."]
+    del plan["requirements"][0]["closest-record"]["columns"]  # all columns then, sets too
+    assert not [note for note in synthetic_notes(dc.Plan.from_dict(plan).run(frame)) if "no attack compared" in note]

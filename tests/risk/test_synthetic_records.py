@@ -156,3 +156,21 @@ def test_large_whole_numbers_keep_their_last_digits() -> None:
     frame = pl.DataFrame({"number": [2**60 + i for i in range(20)], "ill": ["a", "b"] * 10})
     assert dc.ReplicatedUniques(columns=["number"])(frame, frame).value == 1.0
     assert dc.Disco(columns=["number"], targets=["ill"])(frame, frame).value == 1.0
+
+
+def test_sets_are_one_category_each_and_people_count_once() -> None:
+    rng = np.random.default_rng(2)
+    items = [sorted(set(rng.choice(list("abcdefgh"), 3).tolist())) for _ in range(200)]
+    frame = pl.DataFrame({"x": rng.normal(size=200), "s": items})
+    turned = frame.with_columns(pl.col("s").list.reverse())
+    inside, outside = dc.Dataset(frame[:100]), dc.Dataset(frame[100:])
+    assert dc.ClosestRecord(columns=["x", "s"], holdout=outside)(inside, dc.Dataset(turned[:100])).value == 1.0
+    who = np.repeat(np.arange(300), 10)
+    panel = pl.DataFrame(
+        {"who": who, "x": np.repeat(rng.normal(size=300), 10), "y": np.repeat(rng.normal(size=300), 10)}
+    )
+    data, others = (dc.Dataset(part, roles={"who": "unit"}) for part in (panel[:2000], panel[2000:2500]))
+    fresh = dc.Dataset(pl.DataFrame(rng.normal(size=(2000, 2)), schema=["x", "y"]))
+    # 200 people in the data and 50 outside: rows drawn at random would come from three times as many people inside
+    score = dc.ClosestRecord(columns=["x", "y"], holdout=others)(data, fresh)
+    assert score.value == pytest.approx(0.5, abs=0.12)

@@ -172,3 +172,10 @@ def test_the_refused_rule_would_cover_too_seldom() -> None:
     estimates, within = means.mean(-1), means.var(-1, ddof=1).mean(0) / N
     variance = np.maximum(1.2 * estimates.var(0, ddof=1) - within, 0)
     assert (np.abs(estimates.mean(0) - 2) <= 1.96 * np.sqrt(variance)).mean() < 0.7
+
+
+def test_partly_is_refused_for_copies_whose_rows_are_all_new() -> None:
+    fully, partly = dc.SequentialTrees(copies=2), dc.SequentialTrees(copies=2, columns=["income"])
+    with pytest.raises(dc.PlanError, match="fully synthetic"):
+        dc.combine([1.0, 2.0], [0.1, 0.1], kind="partly", generator=fully)
+    assert dc.combine([1.0, 2.0], [0.1, 0.1], kind="partly", generator=partly).estimate == 1.5

@@ -275,6 +275,7 @@ def _name_telling(data: Dataset, quiet: bool) -> None:
 
 def _run(kind: str, options: dict[str, Any]) -> None:
     from discretion.context import Context, new_seed
+    from discretion.data.finite import bounding_numbers
     from discretion.method import Method
     from discretion.release.seeds import SeedFile
 
@@ -287,9 +288,10 @@ def _run(kind: str, options: dict[str, Any]) -> None:
     )  # fmt: skip
     seeds = SeedFile.read(options["seed_file"]) if options["seed_file"] else None
     seed = seeds.seed if seeds else new_seed()
-    data = read_with(source, schema, reading, quiet)
     if not isinstance(method, Method):
         raise click.UsageError(f"{kind} is not a method")
+    with bounding_numbers(method.private):
+        data = read_with(source, schema, reading, quiet)
     if options.get("ledger"):
         from discretion.release.plan import Plan
 

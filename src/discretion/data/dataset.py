@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discretion.data.codes import Classes, ColumnCodes, Missing, count_few, encode, wildcard_sizes
-from discretion.data.finite import check_finite
+from discretion.data.finite import finite
 from discretion.data.hierarchy import Levels, MaskingHierarchy, canonical
 from discretion.data.infer import not_numbers
 from discretion.data.native import Source, give_back, renewed, take_in
@@ -77,8 +77,7 @@ class Dataset:
         table, source = take_in(frame)
         _check_names(schema, table.columns)
         self._source: Source | None = source
-        self._frame = _apply_missing_codes(table, schema)
-        check_finite(self._frame)
+        self._frame = finite(_apply_missing_codes(table, schema))
         self.schema = Schema(MappingProxyType({name: schema[name] for name in table.columns if name in schema.columns}))
         self._changed: frozenset[str] = frozenset()
         self._rows: NDArray[np.int64] | None = None

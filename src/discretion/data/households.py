@@ -212,3 +212,30 @@ def _same(before: Any, result: Dataset, column: str) -> bool:
     if column not in before.columns or before.schema[column] != result.frame.schema[column]:
         return False
     return bool(before[column].equals(result.frame[column]))
+
+
+def find_units(data: Dataset, *, households: bool = True) -> Ints | None:
+    """Number the people behind the rows, or the households: by a column with that role or the role unit, or by the
+    identifier with the most values where it repeats.
+
+    Of several such columns the one with the fewest values counts; a row without a value stands for itself. None where
+    every row does.
+    """
+
+    def make() -> Ints | None:
+        names = data.having("unit", "household") if households else data.having("unit")
+        found = [_numbered(data, name) for name in names]
+        told = [_numbered(data, name) for name in data.having("identifier")]
+        found += sorted(told, key=lambda units: -int(units.max(initial=-1)))[:1]
+        fewest = min(found, key=lambda units: int(units.max(initial=-1)), default=None)
+        return None if fewest is None or int(fewest.max(initial=-1)) + 1 == len(data) else fewest
+
+    return data.cached(("units", households), make)
+
+
+def _numbered(data: Dataset, column: str) -> Ints:
+    coded = data.codes(column)
+    units = coded.codes.astype(np.int64)
+    if coded.missing >= 0:
+        units = np.where(units == coded.missing, coded.size + np.arange(len(units)), units)
+    return np.unique(units, return_inverse=True)[1].astype(np.int64)

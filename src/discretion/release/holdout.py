@@ -10,6 +10,7 @@ import numpy as np
 
 from discretion.context import Context, keyed_hash
 from discretion.data.dataset import Dataset
+from discretion.data.households import find_units
 from discretion.errors import DataError
 from discretion.kernels.keyed_order import keyed_order
 from discretion.measure import Measure, Score
@@ -33,7 +34,8 @@ def run_with_holdout(measure: Measure, original: Dataset, released: Dataset, ctx
     """Run a measure; one that needs people outside the data gets them from a split made before the steps.
 
     Only for synthetic rows, whose steps are known, and for the original itself: a fifth of the people (whole
-    households) is put aside, the steps are carried out again on the rest, and that file is attacked. The figure is
+    households, and all rows of a person where a unit or a repeated identifier tells them) is put aside, the steps are
+    carried out again on the rest, and that file is attacked. The figure is
     about the method, not about this file; the release itself learns from everybody.
     """
     if not needs_split(measure, original, released):
@@ -41,8 +43,9 @@ def run_with_holdout(measure: Measure, original: Dataset, released: Dataset, ctx
     split = _split(original, released, Context(ctx.seed, "holdout", ctx.progress))
     told = measure.model_copy(update={"holdout": split.aside})
     score = told.run(split.trained, split.released, ctx)
-    words = f" (The steps were carried out again on {len(split.trained):,} people, {len(split.aside):,} put aside.)"
-    detail = {**score.detail, "refitted": {"people": len(split.trained), "put_aside": len(split.aside)}}
+    people, aside = _people(split.trained), _people(split.aside)
+    words = f" (The steps were carried out again on {people:,} people, {aside:,} put aside.)"
+    detail = {**score.detail, "refitted": {"people": people, "put_aside": aside}}
     return replace(score, meaning=score.meaning + words, detail=detail, per_record=None)
 
 
@@ -64,15 +67,21 @@ def _steps(released: Dataset) -> list[Method]:
     return [step for step in released.steps if isinstance(step, Method)]
 
 
+def _people(data: Dataset) -> int:
+    """Count people: those that a unit or a repeated identifier tells apart, or rows."""
+    units = find_units(data, households=False)
+    return len(data) if units is None else int(units.max(initial=-1)) + 1
+
+
 def _split(original: Dataset, released: Dataset, ctx: Context) -> Split:
     def make() -> tuple[Dataset, Split]:
-        homes = original.having("household")
-        unit = original.codes(homes[0]).codes.astype(np.int64) if homes else np.arange(len(original))
+        found = find_units(original)
+        unit = np.arange(len(original)) if found is None else found
         units = int(unit.max()) + 1 if len(unit) else 0
         chosen = np.zeros(units, np.bool_)
         chosen[keyed_order(units, keyed_hash(ctx.secret, "holdout")[:16])[: round(_SHARE * units)]] = True
         aside = chosen[unit]
-        if aside.sum() < _FEWEST:
+        if _people(original.take(aside)) < _FEWEST:
             raise DataError(f"fewer than {_FEWEST} people can be put aside; give `holdout`")
         data = trained = original.take(~aside)
         for number, step in enumerate([] if released is original else _steps(released)):

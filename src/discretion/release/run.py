@@ -11,6 +11,7 @@ import numpy as np
 
 from discretion.context import Context, Progress, ignore_progress, new_seed
 from discretion.data.dataset import Dataset
+from discretion.data.finite import bounding_numbers
 from discretion.errors import DataError, PlanError
 from discretion.measure import Measure, Score
 from discretion.method import Decision
@@ -36,7 +37,8 @@ def read_data(plan: Plan, source: str | Path | None = None, report: Callable[[st
     path = source or plan.data.get("path")
     if path is None:
         raise PlanError("the plan names no data; give `data:` or a file")
-    found = read_as(path if source else plan.resolve(path), plan.schema, partial=True, report=report, **options)
+    with bounding_numbers(any(step.method.private for step in plan.steps)):
+        found = read_as(path if source else plan.resolve(path), plan.schema, partial=True, report=report, **options)
     check_columns(plan, found.columns)
     check_numbers(found.frame, found.schema)
     return found
@@ -63,7 +65,8 @@ def run_plan(
     seed = seed_of(plan, release=True) if seed is None else seed
     if isinstance(data, str | Path):
         plan, data = plan.with_data(data), None
-    original = read_data(plan, None, report) if data is None else _with_plan_schema(plan, data)
+    with bounding_numbers(any(step.method.private for step in plan.steps)):
+        original = read_data(plan, None, report) if data is None else _with_plan_schema(plan, data)
     if data is not None:
         plan = replace(plan, data={})  # what the plan names was not read; the journal must not say so
     check_data(original)

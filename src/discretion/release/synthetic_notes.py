@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from discretion.measure import as_percent
+from discretion.measure import Measure, as_percent
 from discretion.release.facts import one_digit, public_figures
 
 if TYPE_CHECKING:
@@ -30,6 +30,21 @@ def synthetic_notes(release: Release) -> Iterator[str]:
     if len(release.data.copies()) > 1 and not release.is_private:
         yield _combining(made[-1], len(release.data.copies()))
     yield _risks(release)
+    if (left := _not_attacked(release)) and not release.is_private:
+        yield f"Columns that no attack compared: {', '.join(left)}."
+
+
+def _not_attacked(release: Release) -> list[str]:
+    """Name the columns that no attack compared: none that ran names them, or compares all."""
+    asked = [one.part for one in release.plan.requirements]
+    parts = [*(item.measure for item in release.measured), *asked]
+    attacks = [part for part in parts if isinstance(part, Measure) and part.family == "risk"]
+    compared: set[str] = set()
+    for measure in attacks:
+        named = {name for field in ("columns", "targets", "first", "second") for name in getattr(measure, field, ())}
+        everything = measure.kind in ("closest-record", "singling-out")
+        compared |= named or set(release.data.columns if everything else release.data.having("quasi"))
+    return [name for name in release.data.columns if name not in compared]
 
 
 def _what(method: Method, release: Release) -> str:

@@ -100,6 +100,8 @@ def combine(
     if not 0 < confidence < 1:
         raise PlanError("combine: `confidence` lies between 0 and 1")
     _refuse_private(generator)
+    if kind == "partly" and _made_rows(generator):
+        raise PlanError("combine: these copies are fully synthetic (all rows are new); `partly` does not hold for them")
     q, u = _checked(estimates, variances)
     m, ratio = len(q), _ratio(kind, rows, original)
     mean, within = q.mean(axis=0), u.mean(axis=0)
@@ -164,6 +166,12 @@ def _checked(estimates: ArrayLike, variances: ArrayLike) -> tuple[Floats, Floats
     if not (np.isfinite(q).all() and np.isfinite(u).all()) or (u < 0).any():
         raise PlanError("combine: estimates and variances are finite numbers, and no variance is negative")
     return q, u
+
+
+def _made_rows(generator: Any) -> bool:
+    """Tell whether a method, or the steps behind some data, made all rows anew."""
+    steps = generator.steps if isinstance(generator, Dataset) else (generator,)
+    return any(getattr(step, "makes_rows", False) is True for step in steps)
 
 
 def _refuse_private(generator: Any) -> None:

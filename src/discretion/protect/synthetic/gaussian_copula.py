@@ -28,7 +28,7 @@ class GaussianCopula(ModelGenerator, kind="gaussian-copula"):
     Every column is turned into normal scores by its ranks; the scores' correlations are all that is kept of how columns
     hang together (for columns with few values the correlations of the normal variables behind them, such that the drawn
     scores correlate as the data's do). Numbers are smoothed by up to `smoothing` people in the sorted column, values
-    that more than 5 % share are drawn as such; where a column has missing values, whether it is missing is one more
+    that ten people share are drawn as such; where a column has missing values, whether it is missing is one more
     column. Keeps distributions and monotone relations of pairs; loses every other (curves, interactions, groups).
     Nominal columns have no ranks: the copula would draw them independently of all others without saying so, and refuses
     them. A correlation of p columns is learned from all people: no relation of a few is kept, and rows of outliers are
@@ -77,13 +77,15 @@ class GaussianCopula(ModelGenerator, kind="gaussian-copula"):
             "targets": [variable.key for variable in targets],
             "correlations": pack(_latent(np.column_stack(scores), margins)),
             "smoothing": self.smoothing,
+            "keep_extremes": self.extremes == "keep",
         }
 
     def sampler(self, model: Mapping[str, Any]) -> Sampler:
         """Read margins and correlations."""
         margins = tuple(_Margin.from_plain(known) for known in model["margins"])
         matrix = unpack(model["correlations"]).reshape(len(margins), len(margins))
-        return _Copula(margins, frozenset(model["targets"]), matrix, float(model["smoothing"]))
+        how = float(model["smoothing"]), bool(model["keep_extremes"])
+        return _Copula(margins, frozenset(model["targets"]), matrix, *how)
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,7 @@ class _Margin:
         place = np.clip(np.searchsorted(self.grid, values), 0, len(self.grid) - 1)
         return np.where(np.isnan(values), 0.0, self.scores[place])
 
-    def value(self, normal: Floats, smoothing: float, rng: np.random.Generator) -> Floats:
+    def value(self, normal: Floats, smoothing: float, rng: np.random.Generator, keep_extremes: bool) -> Floats:
         """Give the values at the ranks of normal numbers; those of numbers are smoothed."""
         from scipy.special import ndtr
 
@@ -122,7 +124,8 @@ class _Margin:
         if self.numbers is None:
             return np.asarray(drawn, np.float64)
         free = np.flatnonzero(self.numbers.spike_of(drawn) < 0)
-        drawn[free] = self.numbers.smooth(self.numbers.places(drawn[free]), smoothing, rng)
+        places = self.numbers.places(drawn[free])
+        drawn[free] = self.numbers.smooth(places, smoothing, rng, keep_extremes)
         return np.asarray(drawn, np.float64)
 
     def to_plain(self) -> dict[str, Any]:
@@ -144,10 +147,11 @@ def _margins(variable: Variable, min_support: int, who: str) -> list[tuple[_Marg
         made = _margin(variable.key, "missing", missing.astype(np.float64))
         found.append((made, made.score(missing.astype(np.float64))))
     if not missing.all():
-        made = _margin(variable.key, "level" if variable.size else "number", values[~missing])
+        units = None if variable.units is None else variable.units[~missing]
+        made = _margin(variable.key, "level" if variable.size else "number", values[~missing], units)
         drawn = made
         if variable.size:
-            often = made.counts >= min_support
+            often = variable.level_counts()[made.grid.astype(np.int64)] >= min_support
             if not often.any():
                 raise DataError(f"{who}: column {variable.column!r}: no value is that of {min_support} people or more")
             drawn = _Margin(made.key, made.kind, made.grid[often], made.counts[often])
@@ -155,9 +159,9 @@ def _margins(variable: Variable, min_support: int, who: str) -> list[tuple[_Marg
     return found
 
 
-def _margin(key: str, kind: str, values: Floats) -> _Margin:
+def _margin(key: str, kind: str, values: Floats, units: Ints | None = None) -> _Margin:
     grid, counts = np.unique(values, return_counts=True)
-    return _Margin(key, kind, grid, counts, NumberMargin.of(values) if kind == "number" else None)
+    return _Margin(key, kind, grid, counts, NumberMargin.of(values, units) if kind == "number" else None)
 
 
 def _latent(scores: Floats, margins: Sequence[_Margin]) -> Floats:
@@ -211,6 +215,7 @@ class _Copula:
     targets: frozenset[str]
     correlations: Floats
     smoothing: float
+    keep_extremes: bool
 
     def draw(self, values: Values, rows: int, rng: np.random.Generator, rules: Rules) -> None:  # noqa: ARG002
         own = [number for number, margin in enumerate(self.margins) if margin.key in self.targets]
@@ -227,7 +232,7 @@ class _Copula:
         missing: dict[str, Floats] = {}
         for place, number in enumerate(own):
             margin = self.margins[number]
-            drawn = margin.value(normal[:, place], self.smoothing, rng)
+            drawn = margin.value(normal[:, place], self.smoothing, rng, self.keep_extremes)
             if margin.kind == "missing":
                 missing[margin.key] = drawn
                 values[margin.key] = np.full(rows, np.nan)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, Self
 
@@ -13,6 +13,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
+from discretion.data.households import find_units
 from discretion.data.rules import Rule, read_rules
 from discretion.data.schema import Schema
 from discretion.errors import DataError, Infeasible, PlanError
@@ -21,6 +22,7 @@ from discretion.measure import Measure
 from discretion.method import Decision, StratifiedMethod
 from discretion.part import Columns, confidential
 from discretion.protect.suppress_records import RecordRisk
+from discretion.protect.synthetic.margins import not_drawn, without_few
 from discretion.protect.synthetic.variables import ColumnKind, Variable, by_key, describe, reread, too_many_levels
 
 if TYPE_CHECKING:
@@ -196,6 +198,9 @@ class Generator(StratifiedMethod):
 class ModelGenerator(Generator):
     """A generator that draws row by row from a model, under rules, for all records or those at risk."""
 
+    extremes: Literal["code", "keep"] = "code"
+    """numbers beyond the mean of the `smoothing` people with the largest (or smallest) values: drawn as that mean, or
+    kept, which shows about what the richest has"""
     rules: Conditions = ()
     """conditions that every drawn row fulfils, as in a WHERE of SQL: `age >= 16 OR job IS NULL`"""
     records: Literal["all", "risky"] = "all"
@@ -236,6 +241,8 @@ class ModelGenerator(Generator):
             "given": [kind.to_plain() for kind in kept],
             "model": model,
         }
+        if few := not_drawn(data, targets):
+            known["not_drawn"] = few
         if self.rules:
             known["rules"] = self._pilot(data, known, ctx.within("pilot"))
         return Decision(MappingProxyType(known))
@@ -256,6 +263,7 @@ class ModelGenerator(Generator):
                     "identifier, group its values, or drop it"
                 )
             self._accept(data, kind, found)
+            found = tuple(without_few(replace(variable, units=find_units(data))) for variable in found)
             kinds.append(kind)
             variables += found
         if not variables:
@@ -372,7 +380,14 @@ class ModelGenerator(Generator):
         original = {name: data.frame[name] for rule in rules.rules for name in rule.columns}
         import polars as pl
 
-        broken = {rule.text: int(rule.broken(pl.DataFrame(list(original.values()))).sum()) for rule in rules.rules}
+        frame = pl.DataFrame(list(original.values()))
+        found = {rule.text: rule.broken(frame) for rule in rules.rules}
+        broken = {text: int(one.sum()) for text, one in found.items()}
+        if 0 < int((~np.any(list(found.values()), axis=0)).sum()) < FEWEST_ROWS:
+            raise DataError(
+                f"{self.kind}: fewer than {FEWEST_ROWS} rows of the data fulfil the rules: the file would be about "
+                "these few; state what is impossible, not whom to draw"
+            )
         model, rng = self.sampler(known["model"]), ctx.rng
         size = min(_PILOT, len(data))
         if self.makes_rows:
@@ -427,5 +442,5 @@ def _joined(parts: Sequence[Mapping[str, Floats]]) -> Values:
 def _figures(values: Mapping[str, Any]) -> dict[str, Any]:
     if "groups" in values:
         return {"groups": {key: _figures(inner) for key, inner in values["groups"].items()}}
-    kept = {name: values[name] for name in ("records", "rules") if name in values}
+    kept = {name: values[name] for name in ("records", "rules", "not_drawn") if name in values}
     return kept | {"columns": [known["column"] for known in values["columns"]]} | dict(values["model"].get("facts", {}))

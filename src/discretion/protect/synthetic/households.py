@@ -15,6 +15,7 @@ from discretion.data.households import find_households
 from discretion.errors import DataError
 from discretion.kernels.arrays import Floats, Ints
 from discretion.method import Decision
+from discretion.protect.synthetic.margins import not_drawn
 from discretion.protect.synthetic.sequence import InTurn, learn
 from discretion.protect.synthetic.variables import ColumnKind, Variable
 
@@ -36,7 +37,7 @@ def fit_households(method: SequentialTrees, data: Dataset, ctx: Context) -> Deci
     place = _places(homes.of, homes.first_rows)
     sizes = np.unique(homes.sizes)
     code = np.searchsorted(sizes, homes.sizes).astype(np.float64)
-    heads = [_rows(variable, homes.first_rows) for variable in variables]
+    heads = [variable.part(homes.first_rows) for variable in variables]
     size = Variable(_SIZE, code, len(sizes))
     first = [model.to_plain() for model in learn([size, *method.in_order(heads)], [], True, method.how, ctx)]
     others = np.flatnonzero(place > 0)
@@ -46,13 +47,13 @@ def fit_households(method: SequentialTrees, data: Dataset, ctx: Context) -> Deci
             f"{method.fewest}); drop the column {homes.column!r}"
         )
     shared = [v.key for v in variables if not homes.count_varying(data, v.column)]
-    of_head = [_rows(v, homes.first_rows[homes.of[others]]) for v in variables]
+    of_head = [v.part(homes.first_rows[homes.of[others]]) for v in variables]
     given = [
         *(replace(v, column=_HEAD + v.column) for v in of_head),
         Variable(_SIZE, code[homes.of[others]], len(sizes)),
         Variable(_PLACE, np.minimum(place[others], _MOST_TIMES).astype(np.float64), _MOST_TIMES + 1),
     ]
-    own = [_rows(v, others) for v in variables if v.key not in shared]
+    own = [v.part(others) for v in variables if v.key not in shared]
     second = [model.to_plain() for model in learn(method.in_order(own), given, True, method.how, ctx.within("members"))]
     model = {
         "heads": first,
@@ -68,6 +69,8 @@ def fit_households(method: SequentialTrees, data: Dataset, ctx: Context) -> Deci
         "given": [],
         "model": model,
     }
+    if few := not_drawn(data, variables):
+        known["not_drawn"] = few
     if method.rules:
         rules = method.rules_of(data, kinds)
         batch = _Households(model, kinds)
@@ -160,7 +163,3 @@ def _places(home: Ints, first_rows: Ints | None) -> Ints:
     if first_rows is not None:
         place[first_rows] = 0
     return place
-
-
-def _rows(variable: Variable, rows: Ints) -> Variable:
-    return replace(variable, values=variable.values[rows])

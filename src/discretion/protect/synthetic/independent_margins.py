@@ -18,8 +18,9 @@ class IndependentMargins(ModelGenerator, kind="independent-margins"):
     """Draw every column from its own distribution, independently of all others.
 
     The honest baseline: what a file tells when it tells nothing about how columns hang together. Each column's
-    distribution is kept (numbers are smoothed by up to `smoothing` people in the sorted column, values that more than
-    5 % share and missing ones are drawn as such), every relation is lost. With `by`, relations with these columns are
+    distribution is kept (numbers are smoothed by up to `smoothing` people in the sorted column, values that ten
+    people share and missing ones are drawn as such), every relation is lost.
+    With `by`, relations with these columns are
     kept. Guarantees that no combination of values stems from a person, unless chance makes it. Does not hide that a
     rare category exists in the data, except below `min_support`. Time linear.
 
@@ -46,7 +47,7 @@ class IndependentMargins(ModelGenerator, kind="independent-margins"):
 
     def learn(self, targets: Sequence[Variable], given: Sequence[Variable], ctx: Context) -> dict[str, Any]:
         """Learn each column's distribution."""
-        how = Learning(Growth(1, 0.0), self.smoothing, self.min_support, self.kind)
+        how = Learning(Growth(1, 0.0), self.smoothing, self.min_support, self.kind, self.extremes == "keep")
         return {"models": [model.to_plain() for model in learn(targets, given, False, how, ctx)]}
 
     def sampler(self, model: Mapping[str, Any]) -> Sampler:

@@ -14,7 +14,7 @@ from discretion.errors import DataError
 from discretion.kernels.arrays import Floats
 from discretion.method import Decision
 from discretion.part import confidential
-from discretion.protect.synthetic.generator import Generator
+from discretion.protect.synthetic.generator import FEWEST_ROWS, Generator
 from discretion.protect.synthetic.variables import is_number
 
 if TYPE_CHECKING:
@@ -29,9 +29,10 @@ class MomentPreserving(Generator, kind="moment-preserving"):
     `by`, this holds in every group. Guarantees means and covariances (1/N) to the precision of floats, and that given
     these a record says nothing about anybody. Does not keep anything else: distributions are normal, whole numbers
     become fractions, signs and bounds are lost. **Every preserved moment is a published figure**: what is not fit to be
-    published as a table of means must not be a group here. Groups of at most p + 1 records (p columns) are refused, and
-    groups in which one record holds more than `dominance` of a total; differences between overlapping releases are
-    not seen. Moments are those of the records without missing values; a missing value stays missing. Time O(n·p²).
+    published as a table of means must not be a group here. Groups of at most p + 1 records (p columns), or fewer than
+    10, are refused, and groups in which one record holds more than `dominance` of a total or of a sum of squares;
+    differences between overlapping releases are not seen.
+    Moments are those of the records without missing values; a missing value stays missing. Time O(n·p²).
 
     References
     ----------
@@ -48,11 +49,12 @@ class MomentPreserving(Generator, kind="moment-preserving"):
     """
 
     dominance: float = confidential(0.85, gt=0, le=1)
-    """largest share of a column's total (where no value is negative) that one record of a group may hold"""
+    """largest share of a column's total, in absolute values or in squares, that one record of a group may hold"""
 
     guarantee: ClassVar[str] = (
         "Numbers were drawn with exactly the means and covariances of the data: these are published figures; given "
-        "them, a record says nothing about anybody."
+        "them, a record says nothing about anybody. Two such files of nearly the same people give the difference away: "
+        "the moments of those who are in one of them only."
     )
 
     def fit(self, data: Dataset, ctx: Context) -> Decision:  # noqa: ARG002
@@ -65,10 +67,11 @@ class MomentPreserving(Generator, kind="moment-preserving"):
         complete = ~np.isnan(y).any(axis=1)
         x, y = x[complete], y[complete]
         width = len(names) + len(kept)
-        if len(y) <= width + 1:
+        if len(y) <= width + 1 or len(y) < FEWEST_ROWS:
             raise DataError(
                 f"{self.kind}: {len(y)} records without missing values for {width} columns ({', '.join(names)}): their "
-                "moments would give single records away; a group needs more than one record above the number of columns"
+                "moments would give single records away; a group needs more than one record above the number of "
+                f"columns, and at least {FEWEST_ROWS}"
             )
         self._refuse_dominance(names, y)
         slope = np.linalg.lstsq(x, y, rcond=None)[0]
@@ -112,11 +115,15 @@ class MomentPreserving(Generator, kind="moment-preserving"):
 
     def _refuse_dominance(self, names: Sequence[str], values: Floats) -> None:
         for name, column in zip(names, values.T, strict=True):
-            if column.min() >= 0 and column.sum() > 0 and column.max() > self.dominance * column.sum():
-                raise DataError(
-                    f"{self.kind}: in column {name!r} one record holds more of the total than `dominance` allows: the "
-                    "mean would give it away; form larger groups, or top-code the column first"
-                )
+            sizes = np.abs(column)
+            centered = np.abs(column - column.mean())
+            for parts, figure in ((sizes, "mean"), (sizes**2, "variance"), (centered**2, "variance")):
+                if parts.sum() > 0 and parts.max() > self.dominance * parts.sum():
+                    raise DataError(
+                        f"{self.kind}: in column {name!r} one record holds more of the total (of absolute values, or "
+                        f"of squares) than `dominance` allows: the {figure} would give it away; form larger groups, or "
+                        "top-code the column first"
+                    )
 
     def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:
         """Draw the numbers; missing ones stay missing."""

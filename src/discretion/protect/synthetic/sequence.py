@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -57,6 +57,7 @@ class NumberModel:
     """donors: 0 for a value, 1 … for the spikes, then missing"""
     rest: Tree | None
     """donors: places among the different values"""
+    keep_extremes: bool = False
 
     def draw(self, values: Mapping[str, Floats], rows: int, rng: np.random.Generator) -> Floats:
         """Draw the state, and values where there is one."""
@@ -67,13 +68,14 @@ class NumberModel:
         if len(free) and self.rest is not None:
             inside = {encoder.key: values[encoder.key][free] for encoder in self.rest.encoders}
             places = self.rest.draw(inside, len(free), rng)
-            drawn[free] = self.margin.smooth(places, self.smoothing, rng)
+            drawn[free] = self.margin.smooth(places, self.smoothing, rng, self.keep_extremes)
         return drawn
 
     def to_plain(self) -> dict[str, Any]:
         """Give the model as plain data."""
         trees = {name: None if tree is None else tree.to_plain() for name, tree in self._trees}
-        return {"key": self.key, "margin": self.margin.to_plain(), "smoothing": self.smoothing, **trees}
+        how = {"smoothing": self.smoothing, "keep_extremes": self.keep_extremes}
+        return {"key": self.key, "margin": self.margin.to_plain(), **how, **trees}
 
     @property
     def _trees(self) -> tuple[tuple[str, Tree | None], ...]:
@@ -88,7 +90,8 @@ def read_model(known: Mapping[str, Any]) -> Model:
     if "tree" in known:
         return LevelModel(known["key"], Tree.from_plain(known["tree"]))
     state, rest = (None if known[name] is None else Tree.from_plain(known[name]) for name in ("state", "rest"))
-    return NumberModel(known["key"], NumberMargin.from_plain(known["margin"]), float(known["smoothing"]), state, rest)
+    margin, smoothing = NumberMargin.from_plain(known["margin"]), float(known["smoothing"])
+    return NumberModel(known["key"], margin, smoothing, state, rest, bool(known["keep_extremes"]))
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,7 @@ class Learning:
     smoothing: float
     min_support: int
     who: str
+    keep_extremes: bool = False
 
 
 def learn(
@@ -112,15 +116,19 @@ def learn(
     before = [*given] if dependent else []
     for number, target in enumerate(targets):
         ctx.progress(number, len(targets), f"{ctx.step}: learning")
-        yield _learn_levels(target, before, how, rows) if target.size else _learn_numbers(target, before, how, rows)
+        learned = replace(how, growth=how.growth.of_units(target.rows_per_unit))
+        yield (
+            _learn_levels(target, before, learned, rows)
+            if target.size
+            else _learn_numbers(target, before, learned, rows)
+        )
         if dependent:
             before.append(target)
 
 
 def _learn_levels(target: Variable, before: Sequence[Variable], how: Learning, rows: Ints) -> Model:
     code = codes_of(target.values)
-    counts = np.bincount(code, minlength=target.size)
-    usable = counts[code] >= how.min_support
+    usable = target.level_counts()[code] >= how.min_support
     if not usable.any():
         raise DataError(
             f"{how.who}: column {target.column!r}: no value is that of {how.min_support} people or more "
@@ -132,7 +140,7 @@ def _learn_levels(target: Variable, before: Sequence[Variable], how: Learning, r
 def _learn_numbers(target: Variable, before: Sequence[Variable], how: Learning, rows: Ints) -> Model:
     values = target.values
     present = ~np.isnan(values)
-    margin = NumberMargin.of(values[present])
+    margin = NumberMargin.of(values[present], None if target.units is None else target.units[present])
     state = np.full(len(values), len(margin.spikes) + 1)
     state[present] = margin.spike_of(values[present]) + 1
     everybody = np.ones(len(values), np.bool_)
@@ -142,19 +150,15 @@ def _learn_numbers(target: Variable, before: Sequence[Variable], how: Learning, 
         first = grow(before, state.astype(np.float64), size, state, everybody, how.growth, rows)
     free = np.flatnonzero(state == 0)
     if not len(free):
-        return NumberModel(target.key, margin, how.smoothing, first, None)
+        return NumberModel(target.key, margin, how.smoothing, first, None, how.keep_extremes)
     places = margin.places(values[free])
-    middle = (margin.ends - margin.counts / 2)[places] / margin.ends[-1]
-    inside = before if len(free) == len(values) else [_part(variable, free) for variable in before]
+    middle = margin.middles[places] / margin.ends[-1]
+    inside = before if len(free) == len(values) else [variable.part(free) for variable in before]
     fit_on = rows if len(free) == len(values) else np.flatnonzero(np.isin(free, rows))
     if len(fit_on) < 2:
         fit_on = np.arange(len(free))
     rest = grow(inside, middle, 0, places, everybody[: len(free)], how.growth, fit_on)
-    return NumberModel(target.key, margin, how.smoothing, first, rest)
-
-
-def _part(variable: Variable, rows: Ints) -> Variable:
-    return Variable(variable.column, variable.values[rows], variable.size, variable.ordered, variable.item)
+    return NumberModel(target.key, margin, how.smoothing, first, rest, how.keep_extremes)
 
 
 @dataclass(frozen=True)

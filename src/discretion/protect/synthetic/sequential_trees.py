@@ -28,7 +28,9 @@ class SequentialTrees(ModelGenerator, kind="sequential-trees"):
     branch must gain `pruning` times what a split on pure noise gains. This keeps relations that hold for many and loses
     those of a few, which are the people; the size of leaves alone does not protect (with 5 and no pruning every fifth
     person of a census stands in the file). Numbers are never somebody's own: they are moved by up to `smoothing` people
-    in the sorted column and interpolated; a value that more than 5 % share is drawn as such. Missing values, and which
+    in the sorted column and interpolated between different values; only a value that ten people share is drawn as such
+    (people, not rows, where a unit, household or repeated identifier tells them). Extremes are coded (`extremes`).
+    Missing values, and which
     there are, are drawn first; dates are days; sets are drawn item by item. A column with one value, or with none,
     is reproduced: it says nothing about anybody. Where a column has the role household, heads are drawn first, then
     the members given the head; who is no head depends on the head only.
@@ -85,7 +87,9 @@ class SequentialTrees(ModelGenerator, kind="sequential-trees"):
     @property
     def how(self) -> Learning:
         """How columns are learned."""
-        return Learning(Growth(self.min_leaf, self.pruning), self.smoothing, self.min_support, self.kind)
+        return Learning(
+            Growth(self.min_leaf, self.pruning), self.smoothing, self.min_support, self.kind, self.extremes == "keep"
+        )
 
     def in_order(self, targets: Sequence[Variable]) -> list[Variable]:
         """Put the variables into the order in which they are drawn."""

@@ -8,6 +8,7 @@ parts would hold one person's neighbors.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -33,6 +34,10 @@ class Growth:
     min_leaf: int
     pruning: float
     fit_rows: int = 100_000
+
+    def of_units(self, rows: float) -> Growth:
+        """Count people instead of rows, where each has so many: a split that follows one of them gains that much."""
+        return Growth(math.ceil(self.min_leaf * rows), self.pruning * rows, self.fit_rows)
 
 
 @dataclass(frozen=True)

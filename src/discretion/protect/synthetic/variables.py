@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,6 +34,25 @@ class Variable:
     """whether the codes have an order of their own"""
     item: int = -1
     """of a column of sets: the item, or −2 for whether there is a set at all"""
+    units: Ints | None = None
+    """the person or household each row belongs to, where the data says so"""
+
+    def part(self, rows: Ints) -> Variable:
+        """Give the variable of some rows."""
+        units = None if self.units is None else self.units[rows]
+        return replace(self, values=self.values[rows], units=units)
+
+    @property
+    def rows_per_unit(self) -> float:
+        """Rows that a person or household has, on average."""
+        return 1.0 if self.units is None else len(self.units) / max(len(np.unique(self.units)), 1)
+
+    def level_counts(self) -> Ints:
+        """For each level the number of people (or households) that have it."""
+        codes = codes_of(self.values)
+        if self.units is not None:
+            codes = np.unique(self.units * self.size + codes) % self.size
+        return np.bincount(codes, minlength=self.size)
 
     @property
     def key(self) -> str:

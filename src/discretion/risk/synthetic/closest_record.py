@@ -8,12 +8,13 @@ import numpy as np
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
+from discretion.data.households import find_units
 from discretion.errors import DataError
 from discretion.kernels.arrays import Floats
 from discretion.measure import Score, as_percent
 from discretion.part import Columns
 from discretion.risk.synthetic.attack import UnalignedRisk
-from discretion.risk.synthetic.records import common_columns, control_group, draw, encode_together
+from discretion.risk.synthetic.records import common_columns, control_group, draw, encode_together, one_each
 from discretion.risk.synthetic.success_rates import wilson
 
 
@@ -54,6 +55,9 @@ class ClosestRecord(UnalignedRisk, kind="closest-record"):
         columns = common_columns(self.columns, "compare", tables, self.kind)
         records = encode_together(tables, columns, self.kind)
         people, published, control = records.tables
+        units = [find_units(original), find_units(others)]
+        if units[0] is not None and units[1] is not None:  # rows of one person are not so many people to be near to
+            people, control = one_each(people, units[0]), one_each(control, units[1])
         size = min(len(people), len(control))
         if size < 2:
             raise DataError(f"{self.kind}: both the original and the holdout need at least two records")

@@ -108,8 +108,11 @@ def _numbers(tables: Sequence[Dataset], name: str) -> list[Floats] | None:
 
 def _texts(table: Dataset, name: str) -> list[str | None]:
     """Give the values of a column that occur, by code, as text."""
-    if table.frame.schema[name].is_nested():
-        raise DataError(f"column {name!r} holds sets, which these attacks do not compare; leave it out")
+    import polars as pl
+
+    if isinstance(table.frame.schema[name], pl.List):  # a set is one category, whatever the order of its items
+        values = table.codes(name).values
+        return [None if v is None else ";".join(sorted(map(canonical, v))) for v in values]  # type: ignore[call-overload]
     return [None if value is None else canonical(value) for value in table.codes(name).values]
 
 
@@ -135,6 +138,14 @@ def _inverse_range(columns: Sequence[NDArray[np.float64]]) -> float:
 def by_value(table: Floats) -> Ints:
     """Order records by their values, so that draws do not depend on the order of the rows."""
     return np.lexsort(table.T[::-1])
+
+
+def one_each(table: Floats, units: Ints | None) -> Floats:
+    """Keep one record of each person, the first by its values; without people, all."""
+    if units is None:
+        return table
+    order = by_value(table)
+    return np.ascontiguousarray(table[order[np.unique(units[order], return_index=True)[1]]])
 
 
 def draw(table: Floats, size: int, rng: np.random.Generator) -> Ints:

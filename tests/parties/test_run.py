@@ -8,6 +8,8 @@ import numpy as np
 import polars as pl
 import pytest
 
+from discretion.errors import PlanError
+from discretion.parties.session import run_party
 from tests.parties.harness import Parties, people
 
 ALL = [
@@ -122,6 +124,8 @@ def test_an_intersection_of_two_parties(tmp_path: Path) -> None:
     for name in parties.names:
         made = commit(parties.path, name, agreement, tmp_path / f"{name}.csv")
         sign_agreement(parties.path, name, tmp_path / f"{name}.key", made)
+    with pytest.raises(PlanError, match="run it without --data"):
+        run_party(parties.path, "hospital-a", tmp_path / "hospital-a.csv")
     found = parties.run()
     assert [one["statistics"][0]["intersection"] for one in found.values()] == [200, 200]
     assert [item["label"] for item in found["hospital-b"]["opened"]] == [

@@ -268,22 +268,29 @@ def server(
 )  # fmt: skip
 @click.option("--step", default=1.0, show_default=True, type=float, help="values are multiples of this (exact totals)")
 @click.option("--moments", is_flag=True, help="also variances and regression, near instead of exact (CKKS)")
+@click.option(
+    "--owner", "owners", metavar="NAME", multiple=True, default=("owner-1", "owner-2", "owner-3"), show_default=True,
+    help="an owner of data, who can send one part",
+)  # fmt: skip
 @common_options
 def job(
-    folder: str, url: str, columns: tuple[tuple[str, float, float], ...], step: float, moments: bool, as_json: bool,
-    quiet: bool,
+    folder: str, url: str, columns: tuple[tuple[str, float, float], ...], step: float, moments: bool,
+    owners: tuple[str, ...], as_json: bool, quiet: bool,
 ) -> None:  # fmt: skip
-    """Make keys in FOLDER and open a job on a server; FOLDER/job is for the owners of data."""
+    """Make keys in FOLDER and open a job on a server; FOLDER/owners/NAME is for that owner of data."""
     from discretion.parties.encrypted.client import begin
     from discretion.parties.encrypted.keys import Keys
 
     declared = {
         name: {"lower": low, "upper": high} | ({} if moments else {"step": step}) for name, low, high in columns
     }
-    made = begin(url, Keys.make(folder, declared, "ckks" if moments else "paillier"))
+    made = begin(url, Keys.make(folder, declared, "ckks" if moments else "paillier", owners))
     if as_json:
-        print_json({"job": made, "folder": folder})
-    say(f"opened the job; give {folder}/job to the owners, and keep {folder}/secret to yourself", quiet)
+        print_json({"job": made, "folder": folder, "owners": list(owners)})
+    say(
+        f"opened the job; give each of {folder}/owners/ to its owner alone, and keep {folder}/secret and {folder}/holder",
+        quiet,
+    )
 
 
 @party.command(name="send")
@@ -292,7 +299,7 @@ def job(
 @click.option("--server", "url", metavar="URL", required=True, help="the server that adds up")
 @common_options
 def send(job_folder: str, data: str, url: str, as_json: bool, quiet: bool) -> None:
-    """Encrypt the columns of a job (the folder `job` of the holder of the keys) and send them to the server."""
+    """Encrypt the columns of a job and send them, once; JOB is the folder that the holder of the keys made for you."""
     from discretion.parties.encrypted.client import contribute
 
     people = contribute(url, job_folder, data)
@@ -307,7 +314,7 @@ def send(job_folder: str, data: str, url: str, as_json: bool, quiet: bool) -> No
 @click.option("--least-parts", default=3, show_default=True, type=click.IntRange(1), help="refuse with fewer owners")
 @common_options
 def open_totals(folder: str, url: str, least_parts: int, as_json: bool, quiet: bool) -> None:
-    """Fetch the encrypted totals of a job and open them with the keys in FOLDER."""
+    """Fetch the encrypted totals of a job, open them with the keys in FOLDER, and close the job for further parts."""
     from discretion.parties.encrypted.client import collect
 
     found = collect(url, folder, least_parts)

@@ -135,7 +135,7 @@ class Sharing:
 
     async def ready(self, x: Any) -> None:
         """Wait until this party has its share of a value, which is not opened by that."""
-        await load_mpyc().Runtime.gather(self.runtime, x)
+        await self.runtime.gather(x)
 
     def each(self, values: Sequence[int], kind: Any = None) -> list[Any]:
         """Share whole numbers; give every party's, as shares."""

@@ -277,5 +277,5 @@ def test_totals_outside_the_bounds_are_not_believed(key: SecretKey, tmp_path: Pa
         assert opened(counters).people == 2**48
         with pytest.raises(DataError, match="cannot be those of people"):
             opened([3 << VALUE_BITS, 0])
-    with pytest.raises(DataError, match="something else than the totals|not a ciphertext"):  # of another key
+    with pytest.raises(DataError, match=r"something else than the totals|not a ciphertext"):  # of another key
         decrypt(keys, 3, [int(key.public.encrypt(5)).to_bytes(size, "big")])

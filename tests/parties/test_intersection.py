@@ -123,9 +123,13 @@ def meet(parties: Parties, change: Any = None) -> list[Any]:
         work = [
             line.guard(
                 intersect(
-                    line, agreement, sets[line.me], papers,
-                    RunCount(parties.folder / f"{line.me}.key", agreement), [],
-                )  # fmt: skip
+                    line,
+                    agreement,
+                    sets[line.me],
+                    papers,
+                    RunCount(parties.folder / f"{line.me}.key", agreement),
+                    [],
+                )
             )
             for line, papers in zip(lines, found, strict=True)
         ]

@@ -75,7 +75,10 @@ def test_cells_between_processes(tmp_path: Path) -> None:
     parties = Parties(tmp_path, [{"table": {"by": ["region"], "at_least": 10}}], frames, columns=columns)
     for one in parties.run().values():
         assert one["statistics"][0]["people"] == [600, None, 30, 544]  # 26 in s would tell a that the others have 6
-        assert [(item["label"], item["values"]) for item in one["opened"]] == [("sizes and rules hold", 1), ("table", 4)]
+        assert [(item["label"], item["values"]) for item in one["opened"]] == [
+            ("sizes and rules hold", 1),
+            ("table", 4),
+        ]
 
 
 @pytest.mark.slow

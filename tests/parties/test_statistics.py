@@ -89,7 +89,9 @@ def test_tables_and_histograms(sharing: Sharing, agreement: Any, rows: list[Any]
 @given(ROWS.filter(lambda rows: len(rows) >= 10), st.sampled_from([0.1, 0.25, 0.5, 0.9]))
 def test_quantiles(sharing: Sharing, agreement: Any, rows: list[Any], share: float) -> None:
     frame = frame_of(rows)
-    shown = found(sharing, agreement, frame, {"quantile": {"column": "income", "share": share, "at_least": 1}})["quantile"]
+    shown = found(sharing, agreement, frame, {"quantile": {"column": "income", "share": share, "at_least": 1}})[
+        "quantile"
+    ]
     rank = int(np.ceil(round(share * len(rows), 9)))
     assert shown == pytest.approx(np.sort(frame["income"].to_numpy())[rank - 1], abs=1e-9)
 

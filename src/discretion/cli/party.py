@@ -187,7 +187,9 @@ def show(described: dict[str, Any]) -> None:
 @party.command(name="run")
 @click.argument("agreement", metavar="AGREEMENT")
 @click.option("--as", "name", metavar="NAME", required=True, help="which party of the agreement this is")
-@click.option("--data", metavar="FILE", help="this party's file: it is read here and not sent (an intersection has its own)")
+@click.option(
+    "--data", metavar="FILE", help="this party's file: it is read here and not sent (an intersection has its own)"
+)
 @click.option("--key", metavar="FILE", help="key of the party  [default: NAME.key beside the agreement]")
 @common_options
 def run_command(agreement: str, name: str, data: str | None, key: str | None, as_json: bool, quiet: bool) -> None:
@@ -288,7 +290,7 @@ def job(
     if as_json:
         print_json({"job": made, "folder": folder, "owners": list(owners)})
     say(
-        f"opened the job; give each of {folder}/owners/ to its owner alone, and keep {folder}/secret and {folder}/holder",
+        f"opened the job; give each of {folder}/owners/ to its owner, and keep {folder}/secret and {folder}/holder",
         quiet,
     )
 

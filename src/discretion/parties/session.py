@@ -54,8 +54,8 @@ def run_party(
 ) -> Result:
     """Take part in the computation of an agreement as one of its parties.
 
-    `data` is a file, a frame or a `Dataset` (none for an intersection, whose set was signed); `key` the party's key file, `PARTY.key` beside the agreement by default.
-    Raises `PartyLost` when another party leaves, is late or comes with something else, `RequirementNotMet` when a size
+    `data` is a file, a frame or a `Dataset` (none for an intersection, whose set was signed); `key` the party's key
+    file, `PARTY.key` beside the agreement by default. Raises `PartyLost` when another party leaves, is late or comes with something else, `RequirementNotMet` when a size
     or rule does not hold, `DataError` when this party's data does not fit; the others are told that it does not.
     """
     path = Path(path)
@@ -301,8 +301,8 @@ class RunCount:
         """Raise when the agreed number is used up."""
         if self._read().get(self.agreement.digest, 0) >= self.agreement.runs:
             raise RequirementNotMet(
-                f"this agreement was run {self.agreement.runs} times as agreed, refused runs included; for more, sign one"
-                " with another `id`"
+                f"this agreement was run {self.agreement.runs} times as agreed, refused runs included; for more, sign"
+                " one with another `id`"
             )
 
     def add(self) -> None:

@@ -123,7 +123,7 @@ class Statistic(BaseModel):
         return ()
 
     def guards(self, agreement: Agreement, local: Local) -> Iterator[tuple[int, int]]:  # noqa: ARG002 - most have none
-        """Give own numbers of people, and how many the others must have of them whatever coalition subtracts its own."""
+        """Give own numbers of people, and how many must be left of them whatever coalition subtracts its own."""
         yield from ()
 
     def warnings(self, agreement: Agreement) -> Iterator[str]:  # noqa: ARG002 - most have none
@@ -354,7 +354,7 @@ class Correlation(_SecondMoments, kind="correlation"):
 
 class _OfCells(Statistic):
     at_least: int = Field(10, ge=1)
-    """cells where fewer people are left when any coalition subtracts its own are shown empty, as if nobody were there"""
+    """cells where fewer people are left when a coalition subtracts its own are shown empty, as if nobody were there"""
 
     def labels(self, agreement: Agreement) -> list[tuple[Any, ...]]:
         """Name the cells, in order."""
@@ -777,9 +777,7 @@ def _combined(run: Run, names: Iterable[str]) -> NDArray[np.int64]:
     return found
 
 
-def _of_levels(
-    names: Iterable[str], least: int, agreement: Agreement, local: Local
-) -> Iterator[tuple[int, int]]:
+def _of_levels(names: Iterable[str], least: int, agreement: Agreement, local: Local) -> Iterator[tuple[int, int]]:
     """Guard every category of columns, and both values of a number that has only two.
 
     Not with noise: whether a category is small would be an answer without it.

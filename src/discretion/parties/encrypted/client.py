@@ -17,7 +17,6 @@ from discretion.parties.encrypted.keys import SLOTS, Job, Keys, tenseal, token_i
 from discretion.parties.encrypted.paillier import VALUE_BITS
 from discretion.parties.encrypted.server import framed, unframed
 
-
 _IMPLAUSIBLE = (
     "the totals cannot be those of people within the declared bounds: a part was made under another key or other"
     " bounds, or the server did not add up what it got"

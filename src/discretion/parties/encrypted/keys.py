@@ -62,7 +62,9 @@ class Job:
         """Read what proves that this is the folder of one owner: the server takes one part of each."""
         file = self.folder / "token"
         if not file.is_file():
-            raise DataError(f"{str(self.folder)!r} is not the folder of an owner; take the one in `owners` made for you")
+            raise DataError(
+                f"{str(self.folder)!r} is not the folder of an owner; take the one in `owners` made for you"
+            )
         return check_private(file).read_text(encoding="ascii").strip()
 
     def public(self, what: Literal["encrypt", "compute"]) -> bytes:

@@ -196,9 +196,7 @@ def create_app() -> FastAPI:
     def result(name: str, _: bytes, request: Any) -> Any:
         found = held(name, request)
         blobs = found.close(int(request.query_params.get("least", "1")))
-        return responses.Response(
-            framed([str(found.parts).encode(), *blobs]), media_type="application/octet-stream"
-        )
+        return responses.Response(framed([str(found.parts).encode(), *blobs]), media_type="application/octet-stream")
 
     def drop(name: str, _: bytes, request: Any) -> Any:
         held(name, request)

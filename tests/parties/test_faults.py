@@ -100,7 +100,7 @@ def changed(parties: Parties, folder: Path, /, **entries: Any) -> Path:
 
 def test_another_agreement_is_refused_by_all(tmp_path: Path) -> None:
     parties = Parties(tmp_path, [MEAN], frames())
-    other = changed(parties, tmp_path / "other", people={"each": 1, "total": 1})
+    other = changed(parties, tmp_path / "other", people={"each": 1, "total": 20})
     sign_agreement(other, "hospital-b", tmp_path / "hospital-b.key")
     found = parties.finish(parties.start(paths={"hospital-b": other}))
     for one in found.values():

@@ -55,8 +55,9 @@ def run_party(
     """Take part in the computation of an agreement as one of its parties.
 
     `data` is a file, a frame or a `Dataset` (none for an intersection, whose set was signed); `key` the party's key
-    file, `PARTY.key` beside the agreement by default. Raises `PartyLost` when another party leaves, is late or comes with something else, `RequirementNotMet` when a size
-    or rule does not hold, `DataError` when this party's data does not fit; the others are told that it does not.
+    file, `PARTY.key` beside the agreement by default. Raises `PartyLost` when another party leaves, is late or comes
+    with something else, `RequirementNotMet` when a size or rule does not hold, `DataError` when this party's data does
+    not fit; the others are told that it does not.
     """
     path = Path(path)
     agreement = Agreement.load(path)

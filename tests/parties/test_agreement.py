@@ -77,6 +77,14 @@ def test_faults_have_their_line(texts: dict[str, str], entries: dict[str, Any], 
     assert problem in str(caught.value) and "parties.yaml, line" in str(caught.value)
 
 
+def test_a_fault_is_told_once(texts: dict[str, str]) -> None:
+    with pytest.raises(PlanError) as caught:
+        parsed(texts, [{"quantile": {"column": "age", "share": 1}}])
+    assert str(caught.value).count("parties.yaml, line") == 1
+    with pytest.raises(PlanError, match="at least 1 item"):
+        parsed(texts, [])
+
+
 def test_two_parties_are_too_few(texts: dict[str, str]) -> None:
     with pytest.raises(PlanError, match="each would know the other's part"):
         parsed({name: texts[name] for name in NAMES[:2]})

@@ -217,7 +217,13 @@ class Agreement(_Declared):
             return cls.model_validate(content)
         except ValidationError as error:
             raise PlanError(
-                [text for item in error.errors() for text in worded(item, lines, source, _siblings)]
+                [
+                    text
+                    for item in error.errors()
+                    if item["type"] != "too_short"
+                    or not item["input"]  # entries with faults of their own are not missing
+                    for text in worded(item, lines, source, _siblings)
+                ]
             ) from None
 
     @property

@@ -713,6 +713,7 @@ class HideRules(_HideRules):
         rules: Sequence[Any],
         min_support: float,
         min_confidence: float = 0.0,
+        margin: float = 0.3,
         columns: Sequence[str] = (),
         missing: Literal['wildcard', 'category'] = 'wildcard',
         max_items: int = 3,
@@ -1709,6 +1710,7 @@ class ReissueWeights(_ReissueWeights):
         by: Sequence[str] = (),
         weight: str | None = None,
         smallest: int = 10,
+        digits: int = 6,
     ) -> None: ...
 
 from discretion.risk.synthetic.replicated import ReplicatedUniques as _ReplicatedUniques

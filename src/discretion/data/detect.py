@@ -329,7 +329,9 @@ def _identifier(facts: _Facts) -> tuple[str, Confidence] | None:
         return (f"{share:.0%} of the values look like {pattern.what}", "high") if pattern.direct else None
     named = facts.named
     numbers = facts.whole and not facts.labelled
-    few = facts.distinct <= _FEW_VALUES and named is not None and named[1] not in parts_of(facts.column)
+    parts = parts_of(facts.column)
+    words = {"".join(parts[i:j]) for i in range(len(parts)) for j in range(i + 1, len(parts) + 1)}
+    few = facts.distinct <= _FEW_VALUES and named is not None and named[1] not in words
     if named is not None and named[0] == "identifier" and (facts.is_text or numbers) and not few:
         enough = 20 if facts.is_text else 1000
         many = facts.share > 0.5 or (is_whole_name(facts.column, named[1]) and facts.distinct > enough)

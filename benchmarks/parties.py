@@ -87,7 +87,8 @@ def run(statistic: Any, frames: list[Frame], identifiers: bool = False) -> tuple
             text = make_identity(name, folder)[0].read_text(encoding="ascii")
             parties[name] = {"address": f"127.0.0.1:{port}", "certificate": text}
         content = {
-            "id": "0" * 16, "parties": parties, "columns": {} if identifiers else COLUMNS, "statistics": [statistic],
+            "id": "0" * 16, "parties": parties, "columns": {} if identifiers else COLUMNS,
+            "statistics": [statistic, *([{"count": {}}] if "mean" in statistic or "covariance" in statistic else [])],
             "time_out": 600, "people": {"each": 10, "total": 30},
         }  # fmt: skip
         path = folder / "parties.yaml"
@@ -99,8 +100,8 @@ def run(statistic: Any, frames: list[Frame], identifiers: bool = False) -> tuple
         start = time.perf_counter()
         running = [
             subprocess.Popen(
-                [sys.executable, "-m", "discretion", "party", "run", path, "--as", name, "--data",
-                 folder / f"{name}.parquet", "--json", "--quiet"], stdout=subprocess.PIPE, text=True,
+                [sys.executable, "-m", "discretion", "party", "run", path, "--as", name, "--json", "--quiet",
+                 *([] if identifiers else ["--data", folder / f"{name}.parquet"])], stdout=subprocess.PIPE, text=True,
             ) for name in names
         ]  # fmt: skip
         found = [json.loads(process.communicate()[0]) for process in running]

@@ -9,6 +9,7 @@ import pytest
 
 from discretion.cli.app import run
 from discretion.cli.party import print_statistic
+from discretion.parties.keys import fingerprint
 from tests.cli.conftest import Cli
 
 ADDRESSES = [part for k, name in enumerate("abc") for part in ("--party", f"hospital-{name}", f"127.0.0.1:{7100 + k}")]
@@ -28,11 +29,28 @@ def test_an_agreement_is_shown_and_signed(hospitals: Path, cli: Cli) -> None:
     assert shown.code == 0
     for text in ("the mean of age, rounded to 2 decimals", "more than 1 of 3 parties", "at least 100 of each party"):
         assert text in " ".join(shown.out.split())
+    text = "".join(shown.out.split())
+    for name in "abc":
+        assert fingerprint((hospitals / f"hospital-{name}.crt").read_text()) in text
     assert not list(hospitals.glob("*.signature"))
     signed = cli("party", "agree", "parties.yaml", "--as", "hospital-a", "--yes", "--json")
     content = json.loads(signed.out)
     assert signed.code == 0 and content["signed"] == "hospital-a" and content["agreement"]["coalitions"] == 1
     assert (hospitals / "parties.yaml.hospital-a.signature").is_file()
+
+
+def test_two_parties_get_an_intersection(hospitals: Path, cli: Cli) -> None:
+    assert cli("party", "new", "two.yaml", *ADDRESSES[:6]).code == 0
+    shown = cli("party", "agree", "two.yaml", "--json")
+    assert "intersection" in json.loads(shown.out)["agreement"]["revealed"][0]
+
+
+def test_a_new_key_over_an_old_one(hospitals: Path, cli: Cli) -> None:
+    before = (hospitals / "hospital-a.key").read_text()
+    refused = cli("party", "key", "hospital-a")
+    assert refused.code == 3 and "--force" in refused.err
+    assert cli("party", "key", "hospital-a", "--force").code == 0
+    assert (hospitals / "hospital-a.key").read_text() != before
 
 
 def test_what_is_refused(hospitals: Path, cli: Cli) -> None:

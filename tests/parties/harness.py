@@ -76,6 +76,7 @@ class Parties:
         self.folder = folder
         self.names = NAMES[: len(frames)]
         self.frames = list(frames)
+        self.two = any("intersection" in one for one in statistics)
         self.path = folder / "parties.yaml"
         self.path.write_text(
             yaml.safe_dump(content(certificates(folder, self.names), statistics, **entries), sort_keys=False)
@@ -97,7 +98,8 @@ class Parties:
             path = (paths or {}).get(name, self.path)
             out = self.folder / f"{name}.result.json"
             out.unlink(missing_ok=True)
-            process = _SPAWN.Process(target=take_part, args=(path, name, self.folder / f"{name}.csv", out))
+            data = None if self.two else self.folder / f"{name}.csv"
+            process = _SPAWN.Process(target=take_part, args=(path, name, data, out))
             process.start()
             started[name] = process
         return started

@@ -11,7 +11,7 @@ from discretion.errors import DiscretionError
 from discretion.parties.session import run_party
 
 
-def take_part(path: Path, name: str, data: Path, out: Path) -> None:
+def take_part(path: Path, name: str, data: Path | None, out: Path) -> None:
     """Be a party, in a process of its own."""
     started = time.monotonic()
     try:

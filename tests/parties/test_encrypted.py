@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
@@ -19,11 +20,17 @@ from hypothesis import strategies as st
 
 from discretion.errors import DataError, PlanError
 from discretion.parties.encrypted import Keys, begin, collect, contribute
+from discretion.parties.encrypted.client import decrypt
 from discretion.parties.encrypted.paillier import HEAD_BITS, VALUE_BITS, PublicKey, SecretKey
 from discretion.parties.encrypted.server import Totals, framed, unframed
 from tests.parties.harness import people
 
 COLUMNS = {"age": {"lower": 0, "upper": 120, "step": 1}, "income": {"lower": 0, "upper": 200, "step": 0.01}}
+
+
+def owner(keys: Keys, k: int) -> Path:
+    """Give the folder of an owner."""
+    return keys.folder / "owners" / f"owner-{k + 1}"
 
 
 @pytest.fixture(scope="module")
@@ -78,9 +85,11 @@ def test_exact_totals_over_rest(server: tuple[str, int], tmp_path: Path) -> None
     keys = Keys.make(tmp_path / "keys", COLUMNS)
     begin(url, keys)
     frames = [people(50 + 10 * k, k) for k in range(3)]
-    for frame in frames:
-        contribute(url, tmp_path / "keys" / "job", frame)
-    found = collect(url, tmp_path / "keys", least_parts=3)
+    for k, frame in enumerate(frames):
+        with pytest.raises(DataError, match=f"{k} owners contributed; 3 are needed"):
+            collect(url, keys)
+        contribute(url, owner(keys, k), frame)
+    found = collect(url, tmp_path / "keys")
     pooled = pl.concat(frames)
     assert (found.parts, found.people, found.exact) == (3, pooled.height, True)
     assert found.sums["age"] == pooled["age"].sum()
@@ -130,9 +139,9 @@ def test_moments_over_rest(server: tuple[str, int], tmp_path: Path) -> None:
     )
     begin(url, keys)
     frames = [people(9000, 1), people(500, 2)]  # the first one has more rows than a ciphertext
-    for frame in frames:
-        contribute(url, tmp_path / "keys" / "job", frame)
-    found = collect(url, keys)
+    for k, frame in enumerate(frames):
+        contribute(url, owner(keys, k), frame)
+    found = collect(url, keys, least_parts=2)
     pooled = pl.concat(frames)
     age, income = pooled["age"].to_numpy(), pooled["income"].to_numpy()
     assert found.people == pooled.height and not found.exact
@@ -165,8 +174,9 @@ def test_a_secret_context_is_refused(tmp_path: Path) -> None:
 def test_what_the_server_refuses(server: tuple[str, int]) -> None:
     url, _ = server
     assert httpx.get(f"{url}/v1/jobs/none/result", trust_env=False).status_code == 404
-    for query in ({"scheme": "paillier", "columns": "1"}, {"scheme": "none", "columns": "1"}, {"scheme": "ckks"}):
-        reply = httpx.put(f"{url}/v1/jobs/x", params=query, content=b"17", trust_env=False)
+    for about in ({"scheme": "paillier", "columns": 1}, {"scheme": "none", "columns": 1}, {"scheme": "ckks"}, [], 7):
+        full = about | {"digest": "", "holder": "", "owners": []} if isinstance(about, dict) else about
+        reply = httpx.put(f"{url}/v1/jobs/x", content=framed([json.dumps(full).encode(), b"17"]), trust_env=False)
         assert reply.status_code == 422 and "error" in reply.json()
     assert unframed(framed([b"", b"ab"])) == [b"", b"ab"]
     with pytest.raises(DataError, match="cut off"):
@@ -180,3 +190,92 @@ def test_columns_of_a_job(tmp_path: Path) -> None:
         Keys.make(tmp_path / "b", {})
     with pytest.raises(PlanError, match="categories"):
         Keys.make(tmp_path / "c", {"sex": {"categories": ["f", "m"]}})
+
+
+AGE = {"age": {"lower": 0, "upper": 120, "step": 1}}
+
+
+@pytest.fixture
+def job(server: tuple[str, int], tmp_path: Path) -> Iterator[tuple[str, Keys]]:
+    keys = Keys.make(tmp_path / "office", AGE)
+    begin(server[0], keys)
+    yield server[0], keys
+    proof = {"Authorization": f"Bearer {keys.token}"}
+    assert httpx.delete(f"{server[0]}/v1/jobs/{keys.job.id}", headers=proof, trust_env=False).status_code == 204
+
+
+def test_an_owner_sends_once(job: tuple[str, Keys]) -> None:
+    url, keys = job
+    one = pl.DataFrame({"age": [42]})
+    contribute(url, owner(keys, 0), one)
+    for _ in range(2):
+        with pytest.raises(DataError, match="this owner has sent its part"):
+            contribute(url, owner(keys, 0), one)
+    with pytest.raises(DataError, match="1 owners contributed; 3 are needed"):
+        collect(url, keys)
+    with pytest.raises(DataError, match="not the folder of an owner"):
+        contribute(url, keys.folder / "job", one)
+    (owner(keys, 1) / "token").write_text("f" * 64)
+    with pytest.raises(DataError, match="none of the owners"):
+        contribute(url, owner(keys, 1), one)
+
+
+def test_opening_closes_a_job(job: tuple[str, Keys]) -> None:
+    url, keys = job
+    for k in range(2):
+        contribute(url, owner(keys, k), pl.DataFrame({"age": [10 + k] * 5}))
+    first = collect(url, keys, least_parts=2)
+    with pytest.raises(DataError, match="takes no more parts"):
+        contribute(url, owner(keys, 2), pl.DataFrame({"age": [77]}))
+    assert collect(url, keys, least_parts=2) == first and first.sums == {"age": 105}
+
+
+def test_only_the_holder_opens_and_deletes(job: tuple[str, Keys]) -> None:
+    url, keys = job
+    contribute(url, owner(keys, 0), pl.DataFrame({"age": [42]}))
+    place = f"{url}/v1/jobs/{keys.job.id}"
+    token = (owner(keys, 0) / "token").read_text().strip()
+    for headers in ({}, {"Authorization": "Bearer x"}, {"Authorization": f"Bearer {token}"}):
+        assert httpx.get(f"{place}/result", headers=headers, trust_env=False).status_code == 403
+        assert httpx.delete(place, headers=headers, trust_env=False).status_code == 403
+    contribute(url, owner(keys, 1), pl.DataFrame({"age": [1]}))  # still there, and not closed
+    assert collect(url, keys, least_parts=2).people == 2
+
+
+def test_another_key_or_other_bounds_are_refused(job: tuple[str, Keys], tmp_path: Path) -> None:
+    url, keys = job
+    file = owner(keys, 0) / "job.json"
+    text = file.read_text()
+    given = json.loads(text)
+    other = json.loads((Keys.make(tmp_path / "other", AGE).folder / "job" / "job.json").read_text())
+    wide = {"age": {"lower": 0, "upper": 1e12, "step": 1}}
+    for change in ({"n": other["n"]}, {"columns": wide}):
+        file.write_text(json.dumps(given | change))
+        with pytest.raises(DataError, match="another key or other bounds"):
+            contribute(url, owner(keys, 0), pl.DataFrame({"age": [42]}))
+    file.write_text(text)
+    assert contribute(url, owner(keys, 0), pl.DataFrame({"age": [42]})) == 1
+
+
+@pytest.mark.parametrize("counters", [[0, 0], [2, 500], [5, 601], [2**48, 2**48 - 1]])
+def test_totals_outside_the_bounds_are_not_believed(key: SecretKey, tmp_path: Path, counters: list[int]) -> None:
+    """Three owners with n people have at least three and at most 120 n years."""
+    keys = Keys.make(tmp_path / "office", AGE)
+    public = keys.job.paillier
+    assert public is not None
+    size = (int(public.square).bit_length() + 7) // 8
+
+    def opened(numbers: list[int]) -> Any:
+        total = public.encrypt(numbers[0] + (numbers[1] << (VALUE_BITS + HEAD_BITS)))
+        return decrypt(keys, 3, [total.to_bytes(size, "big")])
+
+    assert opened([5, 600]).sums == {"age": 600}
+    if counters[0] != 2**48:
+        with pytest.raises(DataError, match="cannot be those of people"):
+            opened(counters)
+    else:
+        assert opened(counters).people == 2**48
+        with pytest.raises(DataError, match="cannot be those of people"):
+            opened([3 << VALUE_BITS, 0])
+    with pytest.raises(DataError, match=r"something else than the totals|not a ciphertext"):  # of another key
+        decrypt(keys, 3, [int(key.public.encrypt(5)).to_bytes(size, "big")])

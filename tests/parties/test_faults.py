@@ -17,7 +17,7 @@ from discretion.errors import PartyLost, RequirementNotMet
 from discretion.parties.agreement import sign_agreement
 from tests.parties.harness import NAMES, Parties, certificates, people
 
-MEAN = {"mean": {"columns": ["age"], "decimals": 2}}
+MEAN = {"mean": {"columns": ["age"], "decimals": 1}}
 LINEAR = {"linear-regression": {"target": "income", "on": ["age", "sex"]}}
 AGREED = [
     "sizes and rules hold", "mean", *["quantile digit"] * 7,
@@ -83,6 +83,7 @@ def test_a_party_that_never_comes(tmp_path: Path) -> None:
     for one in found.values():
         assert one["type"] == "PartyLost" and one["error"].startswith("hospital-c did not come")
         assert one["opened"] == []
+    assert not list(tmp_path.glob("*.runs"))  # nothing was opened, nothing is counted
 
 
 def changed(parties: Parties, folder: Path, /, **entries: Any) -> Path:
@@ -99,12 +100,14 @@ def changed(parties: Parties, folder: Path, /, **entries: Any) -> Path:
 
 def test_another_agreement_is_refused_by_all(tmp_path: Path) -> None:
     parties = Parties(tmp_path, [MEAN], frames())
-    other = changed(parties, tmp_path / "other", people={"each": 1, "total": 1})
+    other = changed(parties, tmp_path / "other", people={"each": 1, "total": 20})
     sign_agreement(other, "hospital-b", tmp_path / "hospital-b.key")
     found = parties.finish(parties.start(paths={"hospital-b": other}))
     for one in found.values():
         assert one["type"] == "PartyLost" and one["opened"] == []
-        assert "has another agreement" in one["error"]
+        assert "has another agreement" in one["error"] or "do not have the same agreement" in one["error"]
+        if "(says" in one["error"]:
+            assert "hospital-b" in one["error"] and "has another" not in one["error"]
 
 
 @pytest.mark.parametrize(
@@ -135,6 +138,10 @@ def test_fewer_people_than_agreed_show_one_bit(tmp_path: Path) -> None:
         assert one["type"] == "RequirementNotMet" and "fewer people than agreed" in one["error"]
     assert "9 people of this party" in found["hospital-b"]["error"]
     assert "of this party" not in found["hospital-a"]["error"]
+    # the bit was an answer: nobody can ask again with other rows
+    people(60, 2).write_csv(tmp_path / "hospital-b.csv")
+    for one in parties.finish(parties.start()).values():
+        assert one["type"] == "RequirementNotMet" and "refused runs included" in one["error"] and one["opened"] == []
 
 
 def test_certificates_that_are_not_of_the_agreement(tmp_path: Path) -> None:
@@ -166,8 +173,12 @@ def test_a_result_is_opened_as_often_as_agreed(tmp_path: Path) -> None:
 
     parties = Parties(tmp_path, [{"count": {}}], frames())
     parties.run()
-    with pytest.raises(RequirementNotMet, match="1 times as agreed"):
-        run_party(parties.path, "hospital-a", tmp_path / "hospital-a.csv")
+    for name in ("parties.yaml", "renamed.yaml"):
+        path = parties.path.rename(tmp_path / name)
+        sign_agreement(path, "hospital-a", tmp_path / "hospital-a.key")
+        with pytest.raises(RequirementNotMet, match="1 times as agreed"):
+            run_party(path, "hospital-a", tmp_path / "hospital-a.csv")
+        parties.path = path
 
 
 def test_a_recorded_greeting_is_of_another_session(tmp_path: Path) -> None:

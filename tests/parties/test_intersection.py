@@ -122,7 +122,14 @@ def meet(parties: Parties, change: Any = None) -> list[Any]:
         found = await asyncio.gather(*(line.greet(signed[line.me]) for line in lines))
         work = [
             line.guard(
-                intersect(line, agreement, sets[line.me], papers, RunCount(parties.path, line.me, agreement), [])
+                intersect(
+                    line,
+                    agreement,
+                    sets[line.me],
+                    papers,
+                    RunCount(parties.folder / f"{line.me}.key", agreement),
+                    [],
+                )
             )
             for line, papers in zip(lines, found, strict=True)
         ]

@@ -34,7 +34,9 @@ def agreement(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 def found(sharing: Sharing, agreement: Any, frame: pl.DataFrame, statistic: Any, **entries: Any) -> dict[str, Any]:
     """Compute one statistic of a frame."""
-    plain = agreement.model_dump() | {"statistics": [statistic]} | entries
+    ((_, fields),) = statistic.items()  # many decimals are allowed where the number of people is told as well
+    told = [statistic, {"count": {}}] if "columns" in fields else [statistic]
+    plain = agreement.model_dump() | {"statistics": told} | entries
     made = type(agreement).model_validate(plain)
     sharing.opened.clear()
     return sharing.runtime._loop.run_until_complete(compute(made, load_local(made, frame), sharing))[0]
@@ -84,10 +86,12 @@ def test_tables_and_histograms(sharing: Sharing, agreement: Any, rows: list[Any]
 
 
 @FEW
-@given(ROWS, st.sampled_from([0.1, 0.25, 0.5, 0.9, 1.0]))
+@given(ROWS.filter(lambda rows: len(rows) >= 10), st.sampled_from([0.1, 0.25, 0.5, 0.9]))
 def test_quantiles(sharing: Sharing, agreement: Any, rows: list[Any], share: float) -> None:
     frame = frame_of(rows)
-    shown = found(sharing, agreement, frame, {"quantile": {"column": "income", "share": share}})["quantile"]
+    shown = found(sharing, agreement, frame, {"quantile": {"column": "income", "share": share, "at_least": 1}})[
+        "quantile"
+    ]
     rank = int(np.ceil(round(share * len(rows), 9)))
     assert shown == pytest.approx(np.sort(frame["income"].to_numpy())[rank - 1], abs=1e-9)
 
@@ -172,8 +176,13 @@ def test_rules_over_parties_against_all_coalitions(
 ) -> None:
     judge = Sharing(sharing.runtime, (len(totals) - 1) // 2)
     shared = [judge.judged.array(np.array(list(one), dtype=object)) for one in totals]
-    bits = sharing.runtime._loop.run_until_complete(judge.reveal("test", judge.obeys(shared, p, most, percent)))
+    ordered = judge.ordered(shared)
+    bits = sharing.runtime._loop.run_until_complete(judge.reveal("test", judge.obeys(ordered, p, most, percent)))
     assert [bool(bit) for bit in bits] == judged(totals, judge.coalition, p, most, percent)
+    left = sharing.runtime._loop.run_until_complete(judge.reveal("test", judge.left(ordered)))
+    for k, total in enumerate(zip(*totals, strict=True)):
+        rests = [sum(total) - sum(insiders) for insiders in itertools.combinations(total, judge.coalition)]
+        assert left[k] == min(rests)
 
 
 def test_only_reveal_opens(sharing: Sharing) -> None:
@@ -240,6 +249,50 @@ def test_data_that_does_not_fit_is_counted_not_shown(agreement: Any) -> None:
 
 def test_clamping_and_skipping(tmp_path: Path) -> None:
     columns = {"age": {"lower": 0, "upper": 50, "outside": "clamp"}}
-    made = agreed(tmp_path, [{"mean": {"columns": ["age"]}}], columns=columns, missing="skip")
+    made = agreed(tmp_path, [{"mean": {"columns": ["age"], "decimals": 0}}], columns=columns, missing="skip")
     local = load_local(made, pl.DataFrame({"age": [10.0, 99.0, None, float("nan")]}))
     assert local.people == 2 and local.numbers["age"].tolist() == [10, 50]
+
+
+def refused(sharing: Sharing, agreement: Any, frame: pl.DataFrame, statistic: Any) -> bool:
+    """Say whether nothing but the check is opened."""
+    try:
+        found(sharing, agreement, frame, statistic)
+    except RequirementNotMet as error:
+        assert "a category of a regression or a side of a quantile" in str(error)
+        assert [one.label for one in sharing.opened] == ["sizes and rules hold"]
+        return True
+    return False
+
+
+@pytest.mark.parametrize("few", [1, 9, 10])
+def test_a_regression_needs_people_in_every_category(sharing: Sharing, agreement: Any, few: int) -> None:
+    frame = people(200, 4).with_columns(pl.Series("sex", ["m"] * few + ["f"] * (200 - few)))
+    linear = {"linear-regression": {"target": "income", "on": ["age", "sex"]}}
+    assert refused(sharing, agreement, frame, linear) is (few < 10)
+    assert not refused(sharing, agreement, frame, {"linear-regression": {"target": "income", "on": ["age"]}})
+
+
+@pytest.mark.parametrize("few", [9, 10])
+def test_both_values_of_a_number_with_two_are_guarded_like_categories(
+    sharing: Sharing, agreement: Any, few: int
+) -> None:
+    two = {"columns": {**COLUMNS, "flag": {"lower": 0, "upper": 1, "step": 1}}}
+    frame = people(100, 4).with_columns(pl.Series("flag", [1] * few + [0] * (100 - few)))
+    made = type(agreement).model_validate(agreement.model_dump() | two | {"statistics": ["count"]})
+    assert refused(sharing, made, frame, {"linear-regression": {"target": "income", "on": ["flag"]}}) is (few < 10)
+
+
+def test_a_logistic_regression_needs_both_outcomes(sharing: Sharing, agreement: Any) -> None:
+    frame = people(100, 4).with_columns(pl.Series("ill", ["yes"] * 9 + ["no"] * 91))
+    assert refused(sharing, agreement, frame, {"logistic-regression": {"target": "ill", "on": ["sex"]}})
+
+
+@pytest.mark.parametrize(
+    ("share", "rows", "opens"), [(0.9, 100, True), (0.9, 99, False), (0.1, 99, False), (0.9995, 1200, False)]
+)
+def test_a_quantile_has_people_on_both_sides(
+    sharing: Sharing, agreement: Any, share: float, rows: int, opens: bool
+) -> None:
+    statistic = {"quantile": {"column": "income", "share": share}}
+    assert refused(sharing, agreement, people(rows, 4), statistic) is not opens

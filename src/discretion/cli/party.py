@@ -19,22 +19,33 @@ id: {id}   # random: a signature is good for this agreement only
 parties:
 {parties}
 # Every party's file has these columns, one row for each person.
+{body}time_out: 60
+runs: 1
+"""
+SEVERAL = """\
 columns:
-  age: {{lower: 0, upper: 120, step: 1}}
-  # sex: {{categories: [female, male]}}
+  age: {lower: 0, upper: 120, step: 1}
+  # sex: {categories: [female, male]}
 
 # All that is opened. Others: count, sum, variance, covariance, correlation, histogram, table, quantile,
-# linear-regression, logistic-regression, intersection (of identifiers, two parties).
+# linear-regression, logistic-regression; intersection (of identifiers) between two parties.
 statistics:
-  - mean: {{columns: [age], decimals: 2}}
+  - mean: {columns: [age], decimals: 2}
 
 # Checked inside the protocol; if anything does not hold, nobody learns more than that.
-people: {{each: 100, total: 1000}}
-rules: {{p_percent: 10, dominance: {{parties: 1, percent: 90}}}}
+people: {each: 100, total: 1000}
+rules: {p_percent: 10, dominance: {parties: 1, percent: 90}}
 
-# noise: {{epsilon: 1}}   # differential privacy of the result, for one person of one party
-time_out: 60
-runs: 1
+# noise: {epsilon: 1}   # differential privacy of the result, for one person of one party
+"""
+TWO = """\
+columns: {}
+
+# Two parties can ask how many identifiers both have; for other statistics each would know the other's part.
+statistics:
+  - intersection: {column: person_id, at_least: 20, epsilon: 1}
+people: {each: 1000, total: 2000}
+
 """
 
 
@@ -46,13 +57,14 @@ def party() -> None:
 @party.command(name="key")
 @click.argument("name", metavar="NAME")
 @click.option("--out", default=".", show_default=True, metavar="FOLDER", help="where the two files are written")
+@click.option("--force", is_flag=True, help="write over an earlier key: what it signed cannot be run any more")
 @common_options
-def make_key(name: str, out: str, as_json: bool, quiet: bool) -> None:
+def make_key(name: str, out: str, force: bool, as_json: bool, quiet: bool) -> None:
     """Make a certificate (NAME.crt, for everybody) and its key (NAME.key, for nobody else)."""
     from discretion.parties.agreement import checked_party
     from discretion.parties.keys import fingerprint, make_identity
 
-    certificate, key = make_identity(checked_party(name), Path(out))
+    certificate, key = make_identity(checked_party(name), Path(out), overwrite=force)
     shown = fingerprint(certificate.read_text(encoding="ascii"))
     if as_json:
         print_json({"certificate": str(certificate), "key": str(key), "fingerprint": shown})
@@ -66,7 +78,7 @@ def make_key(name: str, out: str, as_json: bool, quiet: bool) -> None:
     "--party", "parties", metavar="NAME ADDRESS", nargs=2, multiple=True, required=True,
     help="a party and the host:port where it listens; its certificate NAME.crt lies beside the agreement",
 )  # fmt: skip
-@click.option("--title", default="Mean age", show_default=True, help="what it is about")
+@click.option("--title", default="A joint statistic", show_default=True, help="what it is about")
 @click.option("--force", is_flag=True, help="write over an earlier file")
 @common_options
 def new(
@@ -100,7 +112,8 @@ def skeleton(path: Path, parties: dict[str, str], title: str) -> str:
         lines = certificate.read_text(encoding="ascii").strip().splitlines()
         body = "\n".join(f"      {line}" for line in lines)
         blocks.append(f'  {name}:\n    address: "{address}"\n    certificate: |\n{body}\n')
-    return SKELETON.format(file=path.name, title=title, id=secrets.token_hex(16), parties="".join(blocks))
+    body = TWO if len(parties) == 2 else SEVERAL
+    return SKELETON.format(file=path.name, title=title, id=secrets.token_hex(16), parties="".join(blocks), body=body)
 
 
 @party.command(name="agree")
@@ -149,7 +162,9 @@ def show(described: dict[str, Any]) -> None:
     """Print an agreement for people."""
     people, rules = described["people"], described["rules"]
     rows = [("parties", ", ".join(f"{name} ({address})" for name, address in described["parties"].items()))]
+    rows += [(f"fingerprint of {name}", shown) for name, shown in described["fingerprints"].items()]
     rows += [("everybody will see", text) for text in described["revealed"]]
+    rows += [("can disclose", text) for text in described["warnings"]]
     if not described["two"]:
         t, m = described["coalitions"], len(described["parties"])
         rows += [
@@ -163,7 +178,7 @@ def show(described: dict[str, Any]) -> None:
         ]
     rows += [
         ("noise", described["noise"]),
-        ("opened at most", "once" if described["runs"] == 1 else f"{described['runs']} times"),
+        ("computed at most", "once" if described["runs"] == 1 else f"{described['runs']} times"),
     ]
     rows += [("digest", described["digest"])]
     print_table(described["title"] or "Agreement", ("what", "agreed"), rows)
@@ -172,7 +187,9 @@ def show(described: dict[str, Any]) -> None:
 @party.command(name="run")
 @click.argument("agreement", metavar="AGREEMENT")
 @click.option("--as", "name", metavar="NAME", required=True, help="which party of the agreement this is")
-@click.option("--data", metavar="FILE", help="this party's file: it is read here and not sent")
+@click.option(
+    "--data", metavar="FILE", help="this party's file: it is read here and not sent (an intersection has its own)"
+)
 @click.option("--key", metavar="FILE", help="key of the party  [default: NAME.key beside the agreement]")
 @common_options
 def run_command(agreement: str, name: str, data: str | None, key: str | None, as_json: bool, quiet: bool) -> None:
@@ -253,22 +270,29 @@ def server(
 )  # fmt: skip
 @click.option("--step", default=1.0, show_default=True, type=float, help="values are multiples of this (exact totals)")
 @click.option("--moments", is_flag=True, help="also variances and regression, near instead of exact (CKKS)")
+@click.option(
+    "--owner", "owners", metavar="NAME", multiple=True, default=("owner-1", "owner-2", "owner-3"), show_default=True,
+    help="an owner of data, who can send one part",
+)  # fmt: skip
 @common_options
 def job(
-    folder: str, url: str, columns: tuple[tuple[str, float, float], ...], step: float, moments: bool, as_json: bool,
-    quiet: bool,
+    folder: str, url: str, columns: tuple[tuple[str, float, float], ...], step: float, moments: bool,
+    owners: tuple[str, ...], as_json: bool, quiet: bool,
 ) -> None:  # fmt: skip
-    """Make keys in FOLDER and open a job on a server; FOLDER/job is for the owners of data."""
+    """Make keys in FOLDER and open a job on a server; FOLDER/owners/NAME is for that owner of data."""
     from discretion.parties.encrypted.client import begin
     from discretion.parties.encrypted.keys import Keys
 
     declared = {
         name: {"lower": low, "upper": high} | ({} if moments else {"step": step}) for name, low, high in columns
     }
-    made = begin(url, Keys.make(folder, declared, "ckks" if moments else "paillier"))
+    made = begin(url, Keys.make(folder, declared, "ckks" if moments else "paillier", owners))
     if as_json:
-        print_json({"job": made, "folder": folder})
-    say(f"opened the job; give {folder}/job to the owners, and keep {folder}/secret to yourself", quiet)
+        print_json({"job": made, "folder": folder, "owners": list(owners)})
+    say(
+        f"opened the job; give each of {folder}/owners/ to its owner, and keep {folder}/secret and {folder}/holder",
+        quiet,
+    )
 
 
 @party.command(name="send")
@@ -277,7 +301,7 @@ def job(
 @click.option("--server", "url", metavar="URL", required=True, help="the server that adds up")
 @common_options
 def send(job_folder: str, data: str, url: str, as_json: bool, quiet: bool) -> None:
-    """Encrypt the columns of a job (the folder `job` of the holder of the keys) and send them to the server."""
+    """Encrypt the columns of a job and send them, once; JOB is the folder that the holder of the keys made for you."""
     from discretion.parties.encrypted.client import contribute
 
     people = contribute(url, job_folder, data)
@@ -292,7 +316,7 @@ def send(job_folder: str, data: str, url: str, as_json: bool, quiet: bool) -> No
 @click.option("--least-parts", default=3, show_default=True, type=click.IntRange(1), help="refuse with fewer owners")
 @common_options
 def open_totals(folder: str, url: str, least_parts: int, as_json: bool, quiet: bool) -> None:
-    """Fetch the encrypted totals of a job and open them with the keys in FOLDER."""
+    """Fetch the encrypted totals of a job, open them with the keys in FOLDER, and close the job for further parts."""
     from discretion.parties.encrypted.client import collect
 
     found = collect(url, folder, least_parts)

@@ -16,7 +16,7 @@ class Faults(ValueError):
 
     def __init__(self, faults: Mapping[tuple[str, ...], str] | Mapping[Place, str]) -> None:
         self.faults: dict[Place, str] = {tuple(place): text for place, text in faults.items()}
-        super().__init__("; ".join(f"{'.'.join(map(str, place))}: {text}" for place, text in self.faults.items()))
+        super().__init__("; ".join(f"{_dotted(place)}: {text}" for place, text in self.faults.items()))
 
 
 def read_yaml(text: str, source: str, what: str) -> tuple[dict[str, Any], dict[Place, int]]:
@@ -61,8 +61,12 @@ def worded(
 
 def _head(place: Place, lines: Mapping[Place, int], source: str) -> str:
     line = next((lines[place[:n]] for n in range(len(place), -1, -1) if place[:n] in lines), 1)
-    dotted = ".".join(str(key + 1) if isinstance(key, int) else key for key in place)
-    return f"{source}, line {line}" + (f" ({dotted})" if dotted else "")
+    return f"{source}, line {line}" + (f" ({_dotted(place)})" if place else "")
+
+
+def _dotted(place: Place) -> str:
+    """Name a place; entries of lists are numbered from 1."""
+    return ".".join(str(key + 1) if isinstance(key, int) else key for key in place)
 
 
 class _Reader:

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from discretion.data.yaml_lines import Faults, Place, read_yaml, worded
 from discretion.errors import DataError, PlanError
 from discretion.parties.keys import fingerprint, sign, signed_by
-from discretion.parties.statistics import KINDS, Statistic, parse_statistic
+from discretion.parties.statistics import KINDS, Statistic, completed, parse_statistic
 
 _WHAT = "an agreement is a mapping with entries such as `parties`, `columns` and `statistics`"
 _MOST_PARTIES = 15
@@ -163,7 +163,7 @@ class Agreement(_Declared):
     wait: float = Field(600, ge=1, le=86_400)
     """seconds to wait for all parties to come"""
     runs: int = Field(1, ge=1, le=1000)
-    """how often the result may be opened under this agreement"""
+    """how often the parties may compute under this agreement; a run that was refused by sizes or rules counts too"""
 
     @model_validator(mode="after")
     def _consistent(self) -> Agreement:
@@ -184,6 +184,12 @@ class Agreement(_Declared):
         for place, statistic in enumerate(self.statistics):
             for text in statistic.faults(self):
                 faults["statistics", place, statistic.kind] = text
+        for one, other, why in completed(self.statistics) if self.noise is None else ():
+            kinds = [f"statistic {place + 1} ({self.statistics[place].kind})" for place in sorted((one, other))]
+            faults["statistics", max(one, other)] = (
+                f"{' and '.join(kinds)} in one agreement would tell cells that are left empty: {why};"
+                " take one of them, or noise"
+            )
         if self.noise and self.missing == "skip":
             faults["missing",] = "with noise every row counts: a person with a missing value would change the number"
         if faults:
@@ -211,7 +217,13 @@ class Agreement(_Declared):
             return cls.model_validate(content)
         except ValidationError as error:
             raise PlanError(
-                [text for item in error.errors() for text in worded(item, lines, source, _siblings)]
+                [
+                    text
+                    for item in error.errors()
+                    if item["type"] != "too_short"
+                    or not item["input"]  # entries with faults of their own are not missing
+                    for text in worded(item, lines, source, _siblings)
+                ]
             ) from None
 
     @property
@@ -255,6 +267,18 @@ class Agreement(_Declared):
             found.insert(0, "whether every size and rule of the agreement holds (one bit for all of them)")
         return found
 
+    def warnings(self) -> list[str]:
+        """Say line by line what the result can disclose although every size and rule holds."""
+        found = [f"{one.kind}: {text}" for one in self.statistics for text in one.warnings(self)]
+        if self.statistics[0].kind != "intersection":
+            if self.rules.p_percent == 0:
+                found.append("without a p% rule one party's contribution can be computed from the result by another")
+            if self.people.each < 10:
+                found.append(f"a party may have no more than {self.people.each} people")
+        if self.runs > 1 and not self.noise:
+            found.append("what changes between two runs is told by their difference: people who came or left")
+        return found
+
     def describe(self) -> dict[str, Any]:
         """Say what was agreed, for people and programs."""
         m, t = len(self.parties), self.threshold
@@ -270,9 +294,11 @@ class Agreement(_Declared):
             "title": self.title,
             "digest": self.digest,
             "parties": {name: party.address for name, party in self.parties.items()},
+            "fingerprints": {name: fingerprint(party.certificate) for name, party in self.parties.items()},
             "two": self.statistics[0].kind == "intersection",
             "coalitions": t,
             "revealed": self.reveals(),
+            "warnings": self.warnings(),
             "people": {"each": self.people.each, "total": self.people.total},
             "rules": self.rules.model_dump(mode="json"),
             "noise": noise,

@@ -15,7 +15,7 @@ _DAYS = 825
 _WHAT = "computing between parties"
 
 
-def make_identity(name: str, folder: Path) -> tuple[Path, Path]:
+def make_identity(name: str, folder: Path, *, overwrite: bool = False) -> tuple[Path, Path]:
     """Write `name.crt`, which everybody may see, and `name.key`, which only its owner may read."""
     from discretion.data.atomic import check_target, write_text
 
@@ -24,7 +24,7 @@ def make_identity(name: str, folder: Path) -> tuple[Path, Path]:
     key = need("cryptography.hazmat.primitives.asymmetric.ed25519", _WHAT, "parties").Ed25519PrivateKey.generate()
     place = folder / f"{name}.crt", folder / f"{name}.key"
     for path in place:
-        check_target(path, overwrite=False)
+        check_target(path, overwrite)
     subject = x509.Name([x509.NameAttribute(x509.oid.NameOID.COMMON_NAME, name)])
     now = datetime.datetime.now(datetime.UTC)
     certificate = (
@@ -39,8 +39,8 @@ def make_identity(name: str, folder: Path) -> tuple[Path, Path]:
         .sign(key, None)
     )
     secret = key.private_bytes(forms.Encoding.PEM, forms.PrivateFormat.PKCS8, forms.NoEncryption())
-    write_text(place[1], secret.decode(), private=True)
-    write_text(place[0], certificate.public_bytes(forms.Encoding.PEM).decode())
+    write_text(place[1], secret.decode(), overwrite=overwrite, private=True)
+    write_text(place[0], certificate.public_bytes(forms.Encoding.PEM).decode(), overwrite=overwrite)
     return place
 
 

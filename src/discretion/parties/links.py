@@ -42,8 +42,16 @@ REASONS = {
 """All that parties tell each other about an end: who, and one of these words; nothing about data beyond this."""
 
 
+_BETWEEN = {
+    "agreement": "do not have the same agreement; compare the files and sign again",
+    "session": "are not in the same session: they were not told the same by everybody",
+}
+
+
 def lost(party: str, reason: str, told_by: str = "") -> PartyLost:
     """Word why a party ended the computation."""
+    if told_by and reason in _BETWEEN:  # who of the two differs from everybody else is not known here
+        return PartyLost(f"{told_by} and {party} {_BETWEEN[reason]} (says {told_by})", party, reason)
     return PartyLost(f"{party} {REASONS[reason]}" + (f" (says {told_by})" if told_by else ""), party, reason)
 
 

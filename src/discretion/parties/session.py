@@ -48,26 +48,29 @@ class Result:
 def run_party(
     path: str | Path,
     party: str,
-    data: str | Path | Any,
+    data: str | Path | Any = None,
     key: str | Path | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Result:
     """Take part in the computation of an agreement as one of its parties.
 
-    `data` is a file, a frame or a `Dataset`; `key` the party's key file, `PARTY.key` beside the agreement by default.
-    Raises `PartyLost` when another party leaves, is late or comes with something else, `RequirementNotMet` when a size
-    or rule does not hold, `DataError` when this party's data does not fit; the others are told that it does not.
+    `data` is a file, a frame or a `Dataset` (none for an intersection, whose set was signed); `key` the party's key
+    file, `PARTY.key` beside the agreement by default. Raises `PartyLost` when another party leaves, is late or comes
+    with something else, `RequirementNotMet` when a size or rule does not hold, `DataError` when this party's data does
+    not fit; the others are told that it does not.
     """
     path = Path(path)
     agreement = Agreement.load(path)
     agreement.party(party)
     signature = read_signature(path, party, agreement)
     key = Path(key) if key else path.with_name(f"{party}.key")
-    runs = RunCount(path, party, agreement)
+    runs = RunCount(key, agreement)
     runs.check()
     problem: DiscretionError | None = None
     content: Any = None
     if two := isinstance(agreement.statistics[0], Intersection):
+        if data is not None:
+            raise PlanError("the set of an intersection was fixed when it was signed; run it without --data")
         need("rbcl", "an intersection", "parties")
     else:
         load_mpyc()
@@ -165,14 +168,21 @@ async def _drop_tasks(loop: asyncio.AbstractEventLoop) -> None:
 async def compute(
     agreement: Agreement, local: Local, sharing: Sharing, before: Callable[[], None] = lambda: None
 ) -> tuple[dict[str, Any], ...]:
-    """Check sizes and rules inside the protocol, then compute and open the statistics; `before` the first is opened."""
-    if not await sharing.reveal("sizes and rules hold", _admitted(agreement, local, sharing)):
+    """Check sizes and rules inside the protocol, then compute and open the statistics.
+
+    `before` is called before the first bit is opened: it is an answer too, and whoever changes its own rows and asks
+    again would learn the others' numbers from it.
+    """
+    admitted = _admitted(agreement, local, sharing)
+    await sharing.ready(admitted)
+    before()
+    if not await sharing.reveal("sizes and rules hold", admitted):
         own = f"; {local.people:,} people of this party were counted" if local.people < agreement.people.each else ""
         raise RequirementNotMet(
-            "nothing was opened: a party or all together have fewer people than agreed, or the contribution of one"
-            f" party could be computed too closely from the result{own}"
+            "nothing was opened: a party or all together have fewer people than agreed, a category of a regression or a"
+            " side of a quantile has too few, or the contribution of one party could be computed too closely from the"
+            f" result{own}"
         )
-    before()
     noise = None
     if agreement.noise:
         share = Fraction(str(agreement.noise.epsilon)) / len(agreement.statistics)
@@ -182,7 +192,7 @@ async def compute(
 
 
 def _admitted(agreement: Agreement, local: Local, sharing: Sharing) -> Any:
-    """Give one shared bit: enough people everywhere, and no party too large a part of any judged total.
+    """Give one shared bit: enough people everywhere, whoever subtracts its own, and no party too large a part.
 
     With noise the rules judge numbers of people only: a rule on values would be an answer without noise.
     """
@@ -194,7 +204,12 @@ def _admitted(agreement: Agreement, local: Local, sharing: Sharing) -> Any:
             values.append(round(float(np.abs(local.numbers[name]).sum()) / largest * 1024))
     each = sharing.each(values, sharing.judged)
     rules = agreement.rules
-    bits = [sharing.obeys(each, rules.p_percent, rules.dominance.parties, rules.dominance.percent)]
+    by_size = sharing.ordered(each)
+    bits = [sharing.obeys(by_size, rules.p_percent, rules.dominance.parties, rules.dominance.percent)]
+    if guards := [guard for one in agreement.statistics for guard in one.guards(agreement, local)]:
+        by_size = sharing.ordered(sharing.each([own for own, _ in guards], sharing.judged))
+        least = sharing.judged.array(np.array([least for _, least in guards], dtype=object))
+        bits.append(sharing.left(by_size) - least >= 0)
     bits += [one[:1] >= agreement.people.each for one in each]
     bits.append(sum((one[:1] for one in each[1:]), start=each[0][:1]) >= agreement.people.total)
     return sharing.all_of(sharing.joined(bits))
@@ -268,10 +283,10 @@ def _prepared(values: Any, column: ColumnSpec, problems: list[str]) -> Any:
 
 
 class RunCount:
-    """How often a result was opened under an agreement: kept beside it, for this party."""
+    """How often a party ran an agreement: kept by its digest beside the party's key, whatever its file is called."""
 
-    def __init__(self, path: Path, party: str, agreement: Agreement) -> None:
-        self.file = path.with_name(f"{path.name}.{party}.runs")
+    def __init__(self, key: Path, agreement: Agreement) -> None:
+        self.file = key.with_name(f"{key.name}.runs")
         self.agreement = agreement
 
     def _read(self) -> dict[str, int]:
@@ -287,11 +302,12 @@ class RunCount:
         """Raise when the agreed number is used up."""
         if self._read().get(self.agreement.digest, 0) >= self.agreement.runs:
             raise RequirementNotMet(
-                f"the result was opened {self.agreement.runs} times as agreed; for more, sign one with another `id`"
+                f"this agreement was run {self.agreement.runs} times as agreed, refused runs included; for more, sign"
+                " one with another `id`"
             )
 
     def add(self) -> None:
-        """Count a run, before its first value is opened."""
+        """Count a run, before its first value is opened (whether it is allowed is such a value)."""
         from discretion.data.atomic import alone_beside, write_text
 
         with alone_beside(self.file):

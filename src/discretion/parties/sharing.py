@@ -133,6 +133,10 @@ class Sharing:
         found = await module.Runtime.output(self.runtime, x)
         return np.asarray(found) if hasattr(found, "shape") else found
 
+    async def ready(self, x: Any) -> None:
+        """Wait until this party has its share of a value, which is not opened by that."""
+        await self.runtime.gather(x)
+
     def each(self, values: Sequence[int], kind: Any = None) -> list[Any]:
         """Share whole numbers; give every party's, as shares."""
         array = (kind or self.whole).array(np.array([int(value) for value in values], dtype=object))
@@ -161,17 +165,28 @@ class Sharing:
         """Multiply shared bits."""
         return self.runtime.np_prod(bits)
 
-    def obeys(self, by_party: Sequence[Any], p_percent: float, most: int, percent: float) -> Any:
-        """Judge totals by p% and dominance over parties; give one shared bit for each.
-
-        The worst coalition of t for the worst target are the t parties after the largest one: of all sets of t + 1
-        parties they leave the smallest rest, and the largest party asks for the largest one.
-        """
+    def ordered(self, by_party: Sequence[Any]) -> list[Any]:
+        """Sort the parties' numbers, each place of the vectors for itself, the largest first; still shared."""
         x = list(by_party)
         for layer in range(len(x)):
             for i in range(layer % 2, len(x) - 1, 2):
                 moved = (x[i] < x[i + 1]) * (x[i + 1] - x[i])
                 x[i], x[i + 1] = x[i] + moved, x[i + 1] - moved
+        return x
+
+    def left(self, x: Sequence[Any]) -> Any:
+        """Give what is left of totals, sorted by `ordered`, when the t parties that have most of them subtract theirs.
+
+        No coalition of t or fewer is left with less.
+        """
+        return _added(x[self.coalition :])
+
+    def obeys(self, x: Sequence[Any], p_percent: float, most: int, percent: float) -> Any:
+        """Judge totals, sorted by `ordered`, by p% and dominance over parties; give one shared bit for each.
+
+        The worst coalition of t for the worst target are the t parties after the largest one: of all sets of t + 1
+        parties they leave the smallest rest, and the largest party asks for the largest one.
+        """
         rest = _added(x[self.coalition + 1 :]) if len(x) > self.coalition + 1 else x[0] * 0
         good = rest * 100_000 >= x[0] * round(1000 * p_percent)
         if most < len(x):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -122,6 +122,14 @@ class Statistic(BaseModel):
         """Name the columns whose totals the rules over parties judge, besides the numbers of people."""
         return ()
 
+    def guards(self, agreement: Agreement, local: Local) -> Iterator[tuple[int, int]]:  # noqa: ARG002 - most have none
+        """Give own numbers of people, and how many must be left of them whatever coalition subtracts its own."""
+        yield from ()
+
+    def warnings(self, agreement: Agreement) -> Iterator[str]:  # noqa: ARG002 - most have none
+        """Say what it can disclose although sizes and rules hold."""
+        yield from ()
+
     def faults(self, agreement: Agreement) -> Iterator[str]:
         """Say what is wrong with it under an agreement."""
         for name in self.used():
@@ -152,7 +160,10 @@ def _categorical(names: Iterable[str], agreement: Agreement) -> Iterator[str]:
 def _decimals(decimals: int, scale: float) -> Iterator[str]:
     if scale * 10.0**decimals > _LARGEST:
         most = math.floor(math.log10(_LARGEST / scale))
-        yield f"`decimals` is at most {most} with these bounds"
+        if most < 0:
+            yield "the bounds are too far apart for this statistic; narrow them or take a larger unit"
+        else:
+            yield f"`decimals` is at most {most} with these bounds"
 
 
 class Count(Statistic, kind="count"):
@@ -226,10 +237,23 @@ class _OfColumns(Statistic):
         if len(set(self.columns)) < len(self.columns):
             yield "a column is named twice"
         known = [agreement.columns[name] for name in self.columns if name in agreement.columns]
-        yield from _decimals(self.decimals, max((self._unit(column) for column in known), default=1.0))
+        wide = list(_decimals(self.decimals, max((self._unit(column) for column in known), default=1.0)))
+        yield from wide
+        if not wide and not any(one.kind == "count" for one in agreement.statistics):
+            finest = [self._grain(column, agreement.people.total) for column in known if not column.categories]
+            most = math.floor(1e-9 - math.log10(max(finest, default=1e-99)))
+            if self.decimals > max(0, most):
+                yield (
+                    f"`decimals` is at most {max(0, most)} for {agreement.people.total:,} people: with more the figures"
+                    " tell how many there are; add `count`, which tells it openly, or ask for more people"
+                )
 
     def _unit(self, column: ColumnSpec) -> float:
         return column.half + abs(column.middle)
+
+    def _grain(self, column: ColumnSpec, people: int) -> float:
+        """Give the distance between figures that are possible for so many people, by which they could be told."""
+        return _step(column) / people
 
     def reveals(self, agreement: Agreement) -> list[str]:
         """Say what everybody will see."""
@@ -253,6 +277,9 @@ class Mean(_OfColumns, kind="mean"):
 class _SecondMoments(_OfColumns):
     def _unit(self, column: ColumnSpec) -> float:
         return column.half**2
+
+    def _grain(self, column: ColumnSpec, people: int) -> float:
+        return _step(column) ** 2 / (people * max(1, people - 1))
 
     def _covariances(self, run: Run) -> tuple[list[tuple[int, int]], Any]:
         """Give pairs of columns and their shared covariances (over n − 1) of numbers scaled to −1…1."""
@@ -304,6 +331,9 @@ class Correlation(_SecondMoments, kind="correlation"):
     def _unit(self, column: ColumnSpec) -> float:  # noqa: ARG002 - correlations have no unit
         return 1.0
 
+    def _grain(self, column: ColumnSpec, people: int) -> float:  # noqa: ARG002
+        return 1e-6  # roots of fractions: no even grid
+
     async def compute(self, run: Run) -> dict[str, Any]:
         """Carry out the protocol."""
         from discretion.parties.sharing import SMALLEST
@@ -324,7 +354,7 @@ class Correlation(_SecondMoments, kind="correlation"):
 
 class _OfCells(Statistic):
     at_least: int = Field(10, ge=1)
-    """cells with fewer people are shown empty, as if nobody were in them"""
+    """cells where fewer people are left when a coalition subtracts its own are shown empty, as if nobody were there"""
 
     def labels(self, agreement: Agreement) -> list[tuple[Any, ...]]:
         """Name the cells, in order."""
@@ -338,7 +368,8 @@ class _OfCells(Statistic):
         """Say what everybody will see."""
         rule = "by the rules over parties" if not agreement.noise else "by its noisy count"
         what = f"the people in each of {len(self.labels(agreement))} cells of {', '.join(self.used())}"
-        return [f"{what}{_noisy(agreement)}; a cell with fewer than {self.at_least}, or unsafe {rule}, is empty"]
+        few = f"with fewer than {self.at_least}" + (" of the others" if not agreement.noise else "")
+        return [f"{what}{_noisy(agreement)}; a cell {few}, or unsafe {rule}, is empty"]
 
     async def compute(self, run: Run) -> dict[str, Any]:
         """Carry out the protocol."""
@@ -350,8 +381,9 @@ class _OfCells(Statistic):
         else:
             each = run.sharing.each(own)
             cells = sum(each[1:], start=each[0])
-            good = cells >= self.at_least
-            good = good * run.sharing.obeys(each, rules.p_percent, rules.dominance.parties, rules.dominance.percent)
+            by_size = run.sharing.ordered(each)
+            good = run.sharing.left(by_size) >= self.at_least
+            good = good * run.sharing.obeys(by_size, rules.p_percent, rules.dominance.parties, rules.dominance.percent)
         found = await run.sharing.reveal(self.kind, cells * good)
         shown = [int(value) if value else None for value in found]
         return {"by": list(self.used()), "cells": [list(label) for label in labels], "people": shown}
@@ -424,8 +456,10 @@ class Quantile(Statistic, kind="quantile"):
 
     column: str
     """column with bounds and a step"""
-    share: float = Field(0.5, gt=0, le=1)
-    """0.5 is the median"""
+    share: float = Field(0.5, gt=0, lt=1)
+    """0.5 is the median; neither 0 nor 1, which would be one person's value"""
+    at_least: int = Field(10, ge=1)
+    """so many people are on either side of it, not counting those of any coalition; otherwise nothing is opened"""
 
     def used(self) -> tuple[str, ...]:
         """Name the columns that it reads."""
@@ -440,6 +474,16 @@ class Quantile(Statistic, kind="quantile"):
     def reveals(self, agreement: Agreement) -> list[str]:
         """Say what everybody will see."""
         return [f"the {self.share:g} quantile of {self.column}, binary digit by digit" + _noisy(agreement)]
+
+    def guards(self, agreement: Agreement, local: Local) -> Iterator[tuple[int, int]]:  # noqa: ARG002
+        """Ask for people on either side."""
+        share = Fraction(str(self.share))
+        yield local.people, math.ceil(self.at_least / min(share, 1 - share))
+
+    def warnings(self, agreement: Agreement) -> Iterator[str]:
+        """Say what it can disclose."""
+        if not agreement.noise:
+            yield f"the quantile is the exact {self.column} of somebody"
 
     async def compute(self, run: Run) -> dict[str, Any]:
         """Carry out the protocol."""
@@ -467,6 +511,8 @@ class LinearRegression(Statistic, kind="linear-regression"):
     """column with bounds that is explained"""
     on: tuple[str, ...] = Field(min_length=1, max_length=30)
     """columns that explain it: with bounds as they are, with categories as one indicator each but for the first"""
+    at_least: int = Field(10, ge=1)
+    """so many people are in every category, not counting those of any coalition; otherwise nothing is opened"""
     decimals: int = Field(4, ge=0, le=12)
     """coefficients are rounded to so many decimals before they are opened"""
 
@@ -500,6 +546,18 @@ class LinearRegression(Statistic, kind="linear-regression"):
             + _noisy(agreement),
             "whether the columns determine them (one bit)",
         ]
+
+    def guards(self, agreement: Agreement, local: Local) -> Iterator[tuple[int, int]]:
+        """Ask for people in every category."""
+        yield from _of_levels(self.on, self.at_least, agreement, local)
+
+    def warnings(self, agreement: Agreement) -> Iterator[str]:
+        """Say what it can disclose."""
+        if not agreement.noise:
+            if numbers := [name for name in self.on if not agreement.columns[name].categories]:
+                yield f"somebody far from everybody else in {', '.join(numbers)} can determine a coefficient"
+            if self.decimals > 1:
+                yield "with many decimals the coefficients can tell how many people a category has"
 
     def _terms(self, agreement: Agreement) -> list[tuple[str, str, int]]:
         found = []
@@ -557,6 +615,8 @@ class LogisticRegression(Statistic, kind="logistic-regression"):
     """column with two categories; the second one is what is explained"""
     on: tuple[str, ...] = Field(min_length=1, max_length=8)
     """columns with categories: whole numbers as a number, texts as one indicator each but for the first"""
+    at_least: int = Field(10, ge=1)
+    """so many people are in every category, not counting those of any coalition; otherwise nothing is opened"""
     decimals: int = Field(4, ge=0, le=6)
     """coefficients are rounded to so many decimals before they are opened"""
 
@@ -585,6 +645,15 @@ class LogisticRegression(Statistic, kind="logistic-regression"):
             + _noisy(agreement),
             "whether the fit converged (one bit)",
         ]
+
+    def guards(self, agreement: Agreement, local: Local) -> Iterator[tuple[int, int]]:
+        """Ask for people in every category."""
+        yield from _of_levels(self.used(), self.at_least, agreement, local)
+
+    def warnings(self, agreement: Agreement) -> Iterator[str]:
+        """Say what it can disclose."""
+        if not agreement.noise:
+            yield f"the coefficients tell nearly what share of each category is {self.target}"
 
     def _design(self, agreement: Agreement) -> tuple[list[str], Reals, Reals]:
         """Give names, the public design of the cells (numbers scaled to 0…1), and the way back to units."""
@@ -706,6 +775,44 @@ def _combined(run: Run, names: Iterable[str]) -> NDArray[np.int64]:
     for name in names:
         found = found * len(run.column(name).categories) + run.local.codes[name]
     return found
+
+
+def _of_levels(names: Iterable[str], least: int, agreement: Agreement, local: Local) -> Iterator[tuple[int, int]]:
+    """Guard every category of columns, and both values of a number that has only two.
+
+    Not with noise: whether a category is small would be an answer without it.
+    """
+    for name in () if agreement.noise else names:
+        column = agreement.columns[name]
+        if column.categories:
+            for count in np.bincount(local.codes[name], minlength=len(column.categories)):
+                yield int(count), least
+        elif column.step is not None and round(2 * column.half / column.step) == 1:
+            high = int((local.numbers[name] > column.middle).sum())
+            yield high, least
+            yield local.people - high, least
+
+
+def completed(statistics: Sequence[Statistic]) -> Iterator[tuple[int, int, str]]:
+    """Give pairs of statistics of which one tells totals that fill the empty cells of the other, and why.
+
+    Every table without empty cells tells the number of all people, and so do a sum and a mean of the same column.
+    """
+    cells = [place for place, one in enumerate(statistics) if isinstance(one, _OfCells)]
+    for first, second in itertools.combinations(cells, 2):
+        yield first, second, "the cells of one add up to cells or to the total of the other"
+    for place, one in enumerate(statistics):
+        if cells and isinstance(one, Count):
+            yield place, cells[0], "the number of all people, less the other cells, is an empty cell"
+        if cells and isinstance(one, Sum):
+            for mean in statistics:
+                if isinstance(mean, Mean) and one.column in mean.columns:
+                    yield place, cells[0], "the sum divided by the mean is the number of all people, which fills cells"
+
+
+def _step(column: ColumnSpec) -> float:
+    """Give the step of a column; numbers without one are taken as whole."""
+    return column.step if column.step is not None else min(1.0, 2 * column.half)
 
 
 def _stepped(name: str, agreement: Agreement) -> Iterator[str]:

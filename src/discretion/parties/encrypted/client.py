@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -12,8 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discretion.errors import DataError, DiscretionError, PlanError, need, unknown
-from discretion.parties.encrypted.keys import SLOTS, Job, Keys, tenseal
+from discretion.parties.encrypted.keys import SLOTS, Job, Keys, tenseal, token_id
+from discretion.parties.encrypted.paillier import VALUE_BITS
 from discretion.parties.encrypted.server import framed, unframed
+
+_IMPLAUSIBLE = (
+    "the totals cannot be those of people within the declared bounds: a part was made under another key or other"
+    " bounds, or the server did not add up what it got"
+)
 
 
 @dataclass(frozen=True)
@@ -72,18 +79,27 @@ def _ask(method: str, url: str, verify: str | bool = True, **given: Any) -> byte
 
 
 def begin(server: str, keys: Keys | str | Path, verify: str | bool = True) -> str:
-    """Open the job on a server: it gets the public key and nothing else."""
-    job = (keys if isinstance(keys, Keys) else Keys(keys)).job
-    query = {"scheme": job.scheme, "columns": str(len(job.columns))}
-    _ask("PUT", f"{server}/v1/jobs/{job.id}", verify, params=query, content=job.public("compute"))
+    """Open the job on a server: it gets the public key and hashes of the tokens, and nothing else."""
+    keys = keys if isinstance(keys, Keys) else Keys(keys)
+    job = keys.job
+    about = {
+        "scheme": job.scheme, "columns": len(job.columns), "digest": job.digest, "holder": token_id(keys.token),
+        "owners": keys.owners(),
+    }  # fmt: skip
+    message = framed([json.dumps(about).encode(), job.public("compute")])
+    _ask("PUT", f"{server}/v1/jobs/{job.id}", verify, content=message)
     return job.id
 
 
 def contribute(server: str, job: Job | str | Path, data: Any, verify: str | bool = True) -> int:
-    """Encrypt the columns of a job with its public key and send them; give the number of people."""
+    """Encrypt the columns of a job with its public key and send them; give the number of people.
+
+    `job` is the folder that the holder of the keys made for this owner (`owners/NAME`); each owner sends once.
+    """
     job = job if isinstance(job, Job) else Job(job)
+    proof = {"Authorization": f"Bearer {job.token}", "Job-Digest": job.digest}
     people, blobs = encrypt(job, data)
-    _ask("POST", f"{server}/v1/jobs/{job.id}/parts", verify, content=framed(blobs))
+    _ask("POST", f"{server}/v1/jobs/{job.id}/parts", verify, content=framed(blobs), headers=proof)
     return people
 
 
@@ -115,17 +131,24 @@ def encrypt(job: Job, data: Any) -> tuple[int, list[bytes]]:
     return people, blobs
 
 
-def collect(server: str, keys: Keys | str | Path, least_parts: int = 1, verify: str | bool = True) -> Totals:
-    """Fetch the encrypted totals and open them; refuse when fewer owners than `least_parts` contributed."""
+def collect(server: str, keys: Keys | str | Path, least_parts: int = 3, verify: str | bool = True) -> Totals:
+    """Fetch the encrypted totals and open them; refuse when fewer owners than `least_parts` contributed.
+
+    This closes the job: the server takes no more parts, so that two openings cannot be subtracted from each other.
+    """
     keys = keys if isinstance(keys, Keys) else Keys(keys)
-    parts, *blobs = unframed(_ask("GET", f"{server}/v1/jobs/{keys.job.id}/result", verify))
+    proof = {"Authorization": f"Bearer {keys.token}"}
+    answer = _ask(
+        "GET", f"{server}/v1/jobs/{keys.job.id}/result", verify, headers=proof, params={"least": str(least_parts)}
+    )
+    parts, *blobs = unframed(answer)
     if int(parts) < least_parts:
         raise DataError(f"{int(parts)} owners contributed; {least_parts} are needed")
     return decrypt(keys, int(parts), blobs)
 
 
 def decrypt(keys: Keys, parts: int, blobs: Sequence[bytes]) -> Totals:
-    """Open encrypted totals."""
+    """Open encrypted totals; refuse what cannot be the totals of people within the declared bounds."""
     job = keys.job
     specs = list(job.columns.values())
     if job.paillier is not None:
@@ -133,7 +156,11 @@ def decrypt(keys: Keys, parts: int, blobs: Sequence[bytes]) -> Totals:
         numbers = [secret.decrypt(int.from_bytes(blob, "big")) for blob in blobs]
         people, *totals = job.paillier.unpack(numbers, len(specs) + 1)
         sums = {}
+        if not parts <= people < parts << VALUE_BITS:
+            raise DataError(_IMPLAUSIBLE)
         for name, spec, total in zip(job.columns, specs, totals, strict=True):
+            if total > people * round(2 * spec.half / float(spec.step or 1.0)):
+                raise DataError(_IMPLAUSIBLE)
             exact = Fraction(str(spec.step)) * total + Fraction(str(spec.lower)) * people
             sums[name] = float(exact)
         return Totals(parts, people, sums, exact=True)
@@ -141,6 +168,9 @@ def decrypt(keys: Keys, parts: int, blobs: Sequence[bytes]) -> Totals:
     opened = [float(tenseal().ckks_vector_from(context, blob).decrypt()[0]) for blob in blobs]
     p = len(specs)
     people, scaled, flat = round(opened[0]), np.array(opened[1 : p + 1]), opened[p + 1 :]
+    most = people * (1 + 1e-6) + 1e-3  # columns are scaled to −1…1: neither sums nor products can be more
+    if people < parts or abs(opened[0] - people) > 1e-2 or max(map(abs, opened)) > most:
+        raise DataError(_IMPLAUSIBLE)
     middle, half = np.array([spec.middle for spec in specs]), np.array([spec.half for spec in specs])
     inner = np.zeros((p, p))
     inner[np.triu_indices(p)] = flat

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import secrets
-from collections.abc import Mapping
+import shutil
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import ValidationError
 
 from discretion.errors import DataError, PlanError, need
-from discretion.parties.agreement import ColumnSpec
+from discretion.parties.agreement import ColumnSpec, checked_party
 from discretion.parties.encrypted.paillier import PublicKey, SecretKey
 from discretion.parties.keys import check_private
 
@@ -26,8 +28,16 @@ def tenseal() -> Any:
     return need("tenseal", "the CKKS scheme", "parties")
 
 
+def token_id(token: str) -> str:
+    """Give the hash by which the server knows a token."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
 class Job:
-    """What owners and server know: the scheme, the columns with bounds and steps, and the public key."""
+    """What owners and server know: the scheme, the columns with bounds and steps, and the public key.
+
+    `digest` is the hash of all of that: the server refuses parts made under another key or other bounds.
+    """
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
@@ -39,8 +49,23 @@ class Job:
             self.id, self.scheme = str(content["id"]), content["scheme"]
             self.columns = {name: ColumnSpec.model_validate(given) for name, given in content["columns"].items()}
             self.paillier = PublicKey(int(content["n"])) if self.scheme == "paillier" else None
-        except (ValueError, KeyError, TypeError, ValidationError):
+            self.digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+            encrypt = self.folder / "ckks.encrypt"
+            changed = self.paillier is None and hashlib.sha256(encrypt.read_bytes()).hexdigest() != content["key"]
+        except (ValueError, KeyError, TypeError, OSError, ValidationError):
             raise DataError(f"{file} does not describe a job") from None
+        if changed:
+            raise DataError(f"{encrypt} is not the key of the job")
+
+    @property
+    def token(self) -> str:
+        """Read what proves that this is the folder of one owner: the server takes one part of each."""
+        file = self.folder / "token"
+        if not file.is_file():
+            raise DataError(
+                f"{str(self.folder)!r} is not the folder of an owner; take the one in `owners` made for you"
+            )
+        return check_private(file).read_text(encoding="ascii").strip()
 
     def public(self, what: Literal["encrypt", "compute"]) -> bytes:
         """Give the public key: to encrypt with, or (larger) to compute with."""
@@ -50,16 +75,22 @@ class Job:
 
 
 class Keys:
-    """The keys of one job, in a folder: `secret` for their holder, `job/` for everybody else."""
+    """The keys of one job, in a folder: `secret` and `holder` stay, `owners/NAME` is for one owner, `job` for all."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         self.job = Job(self.folder / "job")
 
     @classmethod
-    def make(cls, folder: str | Path, columns: Mapping[str, Any], scheme: Scheme = "paillier") -> Keys:
-        """Draw keys for totals of these columns, each with `lower`, `upper` and, for exact totals, `step`."""
-        from discretion.data.atomic import replacing, write_text
+    def make(
+        cls, folder: str | Path, columns: Mapping[str, Any], scheme: Scheme = "paillier",
+        owners: Sequence[str] = ("owner-1", "owner-2", "owner-3"),
+    ) -> Keys:  # fmt: skip
+        """Draw keys for totals of these columns, each with `lower`, `upper` and, for exact totals, `step`.
+
+        Every one of the `owners` gets a folder of its own with a token, and can send one part.
+        """
+        from discretion.data.atomic import check_target, replacing, write_text
 
         place = Path(folder)
         try:
@@ -75,6 +106,10 @@ class Keys:
                 raise PlanError(f"{name!r} needs a `step`, such as 1 for whole numbers")
         if not declared:
             raise PlanError("name at least one column")
+        if not owners or len({checked_party(name) for name in owners}) < len(owners):
+            raise PlanError("name every owner once")
+        if place.is_dir():
+            check_target(place / "secret", overwrite=False)
         (place / "job").mkdir(parents=True, exist_ok=True)
         content = {
             "id": secrets.token_hex(16), "scheme": scheme,
@@ -99,8 +134,26 @@ class Keys:
                 )
                 with replacing(path, private=secret) as temporary:
                     temporary.write_bytes(saved)
+            content["key"] = hashlib.sha256((place / "job" / "ckks.encrypt").read_bytes()).hexdigest()
         write_text(place / "job" / "job.json", json.dumps(content, indent=2) + "\n")
+        write_text(place / "holder", secrets.token_hex(32) + "\n", private=True)
+        for name in owners:
+            own = place / "owners" / name
+            own.mkdir(parents=True)
+            for file in ("job.json",) if scheme == "paillier" else ("job.json", "ckks.encrypt"):
+                shutil.copy(place / "job" / file, own / file)
+            write_text(own / "token", secrets.token_hex(32) + "\n", private=True)
         return cls(place)
+
+    @property
+    def token(self) -> str:
+        """Read what proves to the server that this is the holder of the keys."""
+        return check_private(self.folder / "holder").read_text(encoding="ascii").strip()
+
+    def owners(self) -> list[str]:
+        """Give the hashes of the owners' tokens, which the server knows them by."""
+        folders = sorted(path for path in (self.folder / "owners").iterdir() if path.is_dir())
+        return [token_id(Job(path).token) for path in folders]
 
     def paillier(self) -> SecretKey:
         """Read the secret of a Paillier job."""

@@ -67,8 +67,11 @@ class PublicKey:
         return found
 
     def unpack(self, numbers: Sequence[int], count: int) -> list[int]:
-        """Take counters out again."""
+        """Take counters out again; nothing may be above them."""
         width = VALUE_BITS + HEAD_BITS
+        blocks = [min(self.slots, count - start) for start in range(0, count, self.slots)]
+        if len(blocks) != len(numbers) or any(n >> width * held for n, held in zip(numbers, blocks, strict=True)):
+            raise DataError("the numbers hold something else than the totals: another key, or not what owners sent")
         return [
             numbers[place // self.slots] >> width * (place % self.slots) & ((1 << width) - 1) for place in range(count)
         ]

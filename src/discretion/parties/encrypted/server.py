@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hmac
+import json
 import struct
 import threading
 from collections.abc import Sequence
@@ -9,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from discretion.errors import DataError, need
-from discretion.parties.encrypted.keys import SLOTS, tenseal
+from discretion.parties.encrypted.keys import SLOTS, tenseal, token_id
 from discretion.parties.encrypted.paillier import HEAD_BITS, PublicKey
 
 if TYPE_CHECKING:
@@ -39,11 +41,21 @@ def unframed(data: bytes) -> list[bytes]:
 
 @dataclass
 class Totals:
-    """The totals of one job; parts of owners are added as they come and not kept."""
+    """The totals of one job; parts of owners are added as they come and not kept, one of each owner.
+
+    Owners and holder are known by the hashes of their tokens, key and bounds by the digest of the job.
+    """
 
     scheme: str
     key: Any
     columns: int
+    digest: str = ""
+    holder: str = ""
+    waiting: set[str] = field(default_factory=set)
+    """owners who have not sent their part"""
+    sent: set[str] = field(default_factory=set)
+    closed: bool = False
+    """the totals were handed out: no more parts, whose owners would be told by the difference"""
     parts: int = 0
     totals: list[Any] = field(default_factory=list)
 
@@ -58,6 +70,28 @@ class Totals:
         if context.has_secret_key():
             raise DataError("a secret key was sent: it is not safe any more; make new keys")
         return cls(scheme, context, columns)
+
+    def take(self, owner: str, digest: str, blobs: Sequence[bytes]) -> None:
+        """Add the part of one of the owners, who sends it once and before the job is closed."""
+        if owner in self.sent:
+            raise DataError("this owner has sent its part; one of each is taken")
+        if owner not in self.waiting:
+            raise DataError("this is none of the owners of the job")
+        if digest != self.digest:
+            raise DataError("the part was made under another key or other bounds than those of the job")
+        if self.closed:
+            raise DataError("the totals were opened; the job takes no more parts")
+        self.add(blobs)
+        self.waiting.remove(owner)
+        self.sent.add(owner)
+
+    def close(self, least: int) -> list[bytes]:
+        """Give the totals and take no more parts; with fewer parts than `least` the job stays open."""
+        if self.parts < least:
+            raise DataError(f"{self.parts} owners contributed; {least} are needed")
+        found = self.result()
+        self.closed = True
+        return found
 
     def add(self, blobs: Sequence[bytes]) -> None:
         """Add an owner's part."""
@@ -124,32 +158,48 @@ def create_app() -> FastAPI:
             try:
                 name, data = request.path_params["job"], await body(request)
                 with lock:
-                    return work(name, data, request.query_params)
+                    return work(name, data, request)
+            except PermissionError:
+                return responses.JSONResponse({"error": "only the holder of the keys can do this"}, 403)
             except KeyError:
                 return responses.JSONResponse({"error": "there is no such job"}, 404)
-            except (DataError, ValueError, RuntimeError) as error:
+            except (DataError, ValueError, TypeError, RuntimeError) as error:
                 text = str(error) if isinstance(error, DataError) else "the message cannot be read"
                 return responses.JSONResponse({"error": text}, 422)
 
         return answer
 
-    def begin(name: str, data: bytes, query: Any) -> Any:
+    def known(request: Any) -> str:
+        return token_id(request.headers.get("authorization", "").removeprefix("Bearer "))
+
+    def held(name: str, request: Any) -> Totals:
+        if not hmac.compare_digest(known(request), jobs[name].holder):
+            raise PermissionError
+        return jobs[name]
+
+    def begin(name: str, data: bytes, _: Any) -> Any:
         if name in jobs or len(jobs) >= _MOST_JOBS:
             raise DataError("the job exists, or the server has too many")
-        jobs[name] = Totals.open(query.get("scheme", ""), int(query.get("columns", "")), data)
+        about, key = unframed(data)
+        given = json.loads(about)
+        if not isinstance(given, dict) or not {"scheme", "columns", "digest", "holder", "owners"} <= set(given):
+            raise DataError("a job has a scheme, columns, a digest, a holder and owners")
+        made = Totals.open(str(given["scheme"]), int(given["columns"]), key)
+        made.digest, made.holder, made.waiting = str(given["digest"]), str(given["holder"]), set(given["owners"])
+        jobs[name] = made
         return responses.JSONResponse({"job": name}, 201)
 
-    def part(name: str, data: bytes, _: Any) -> Any:
-        jobs[name].add(unframed(data))
+    def part(name: str, data: bytes, request: Any) -> Any:
+        jobs[name].take(known(request), request.headers.get("job-digest", ""), unframed(data))
         return responses.JSONResponse({"parts": jobs[name].parts}, 201)
 
-    def result(name: str, _: bytes, __: Any) -> Any:
-        found = jobs[name]
-        return responses.Response(
-            framed([str(found.parts).encode(), *found.result()]), media_type="application/octet-stream"
-        )
+    def result(name: str, _: bytes, request: Any) -> Any:
+        found = held(name, request)
+        blobs = found.close(int(request.query_params.get("least", "1")))
+        return responses.Response(framed([str(found.parts).encode(), *blobs]), media_type="application/octet-stream")
 
-    def drop(name: str, _: bytes, __: Any) -> Any:
+    def drop(name: str, _: bytes, request: Any) -> Any:
+        held(name, request)
         del jobs[name]
         return responses.Response(status_code=204)
 

@@ -53,7 +53,8 @@ steps:
   - bottom-code: {column: savings, quantile: 0.005, replace: mean}
   - shuffle: {columns: [income, savings], predictors: [region, sex, age, education, occupation, hours]}
   - local-suppression:    # a set of diagnoses tells people apart like any other column
-      {columns: [region, age, sex, marital_status, education, occupation, hours, diagnoses], k: 5, importance: {diagnoses: 2}}
+      {columns: [region, age, sex, marital_status, education, occupation, hours, diagnoses], k: 5,
+       importance: {diagnoses: 2}}
   - local-suppression: {models: [k-anonymity: {k: 5}, distinct-l-diversity: {l: 3, sensitive: savings}]}
   - reissue-weights: {by: [region]}
 

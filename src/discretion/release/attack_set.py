@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from discretion.data.dataset import Dataset
+from discretion.data.schema import Role
 from discretion.errors import DataError
 from discretion.measure import Measure, Score, align
 from discretion.part import find
@@ -35,7 +36,7 @@ _QUICK = (
 """Attacks of the set that a report runs too when nobody chose: each takes about as long as a linkage, or less."""
 _BY_COLUMNS = ("distance-linkage", "attacker-risk")
 """Attacks that are run once for each set of columns that somebody may know."""
-_PLACES = ("geography", "stratum")
+_PLACES: tuple[Role, ...] = ("geography", "stratum")
 """Roles of columns that others know as they know the quasi-identifiers, whatever a model counts."""
 _NEAR = 5.0
 """Percent within which a number counts as learnt from a group."""
@@ -100,8 +101,8 @@ def unlinked(released: Dataset, scores: Iterable[Score]) -> tuple[str, ...]:
         return ()
     linked = {name for score in scores if "-linkage" in score.measure for name in score.detail.get("columns", ())}
     hidden = released.having("identifier", "household", "unit")
-    roles = ("quasi", "sensitive", *_PLACES, "weight")
-    return tuple(name for name in released.having(*roles) if name not in linked and name not in hidden)
+    open_ = released.having("quasi", "sensitive", *_PLACES, "weight")
+    return tuple(name for name in open_ if name not in linked and name not in hidden)
 
 
 def too_large(original: Dataset, released: Dataset) -> dict[str, str]:

@@ -568,7 +568,7 @@ class Elimination(_Elimination):
         self,
         *,
         cost: Literal['value', 'frequency', 'unit'] = 'value',
-        coalition: int = 1,
+        coalition: int | None = None,
         singletons: bool = True,
     ) -> None: ...
 
@@ -713,6 +713,7 @@ class HideRules(_HideRules):
         rules: Sequence[Any],
         min_support: float,
         min_confidence: float = 0.0,
+        margin: float = 0.3,
         columns: Sequence[str] = (),
         missing: Literal['wildcard', 'category'] = 'wildcard',
         max_items: int = 3,
@@ -1014,7 +1015,7 @@ class Levels(_Levels):
         self,
         *,
         cost: Literal['value', 'frequency', 'unit'] = 'value',
-        coalition: int = 1,
+        coalition: int | None = None,
         singletons: bool = True,
         respondents: bool = True,
         clean: int | None = None,
@@ -1288,7 +1289,7 @@ class Optimal(_Optimal):
         self,
         *,
         cost: Literal['value', 'frequency', 'unit'] = 'value',
-        coalition: int = 1,
+        coalition: int | None = None,
         respondents: bool = True,
         seconds: float | None = None,
         largest: int = 2000,
@@ -1709,6 +1710,7 @@ class ReissueWeights(_ReissueWeights):
         by: Sequence[str] = (),
         weight: str | None = None,
         smallest: int = 10,
+        digits: int = 6,
     ) -> None: ...
 
 from discretion.risk.synthetic.replicated import ReplicatedUniques as _ReplicatedUniques

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ET
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -150,3 +151,14 @@ def test_progress_and_cancel() -> None:
 
     with pytest.raises(dc.Cancelled):
         anonymize(dataset(frame(1, 200)), MODELS, progress=stop)
+
+
+def test_written_rows_stand_in_a_random_order(tmp_path: Path) -> None:
+    data = dataset(frame(1, 300))
+    found = anonymize(data, MODELS, suppression_limit=0.1)
+    found.write(tmp_path / "release.csv")
+    new, old = dc.read(tmp_path / "release.csv").frame, found.dataset.frame
+    assert new.columns == old.columns and len(new) == len(old)
+    kept = [str(value) for value in old["illness"]]
+    moved = [str(value) for value in new["illness"]]
+    assert sorted(kept) == sorted(moved) and kept != moved

@@ -18,6 +18,9 @@ def test_the_demo_publishes_a_checked_release(tmp_path: Path, cli: Cli) -> None:
     assert sorted(files_of(tmp_path / "demo" / "release")) == ["data.csv", "report.html", "report.json"]
     data = pl.read_csv(tmp_path / "demo" / "release" / "data.csv")
     assert len(data) == 30_000 and not {"name", "person_id", "birth_date"} & set(data.columns)
+    assert data.schema["income"] == pl.Int64 and max(len(str(weight)) for weight in data["weight"]) <= 8
+    old = pl.read_csv(tmp_path / "demo" / "census.csv")["age"].ge(80).sum()
+    assert 0.9 * old < data["age"].eq(">= 80").sum() <= old, "but for values taken out, the oldest are in an open group"
     assert "private journal" in done.err
     before = files_of(tmp_path)
     done = cli("demo", "--out", tmp_path / "demo")

@@ -179,3 +179,35 @@ def test_keys_with_an_end_are_listed(service: Path, capsys: pytest.CaptureFixtur
     assert run(["key", "list", str(service), "--json"]) == 0
     (one,) = json.loads(capsys.readouterr().out)["keys"]
     assert one["expires"] > one["made"]
+
+
+def test_a_check_says_by_which_rule_and_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import polars as pl
+
+    pl.DataFrame({"town": ["a", "b"] * 20, "pay": [i / 7 for i in range(40)], "ill": [0, 1] * 20}).write_csv(
+        tmp_path / "t.csv"
+    )
+    for whole, rule in (("", "base groups"), (", whole: false", "linear audit")):
+        columns = f"town: {{role: public, type: category}}, pay: {{role: sensitive, type: number{whole}}}"
+        columns += ", ill: {role: sensitive, type: truth}"
+        (tmp_path / "s.yaml").write_text(
+            f"tables: {{t: {{source: {tmp_path}/t.csv, columns: {{{columns}}}}}}}\n"
+            f"users: {{ann: {{policy: {{mode: exact+audit}}}}}}\nledger: sqlite:///{tmp_path}/ledger.db\n"
+        )
+        assert run(["serve", str(tmp_path / "s.yaml"), "--check", "--json"]) == 0
+        rules = json.loads(capsys.readouterr().out)["rules"]["t"]
+        assert rules["pay"]["rule"] == rule and rules["ill"] == {"rule": "dp only", "why": "yes or no"}
+        assert ("a unit in which the values are whole" in rules["pay"]["why"]) == bool(whole)
+        assert run(["serve", str(tmp_path / "s.yaml"), "--check"]) == 0
+        assert rule in capsys.readouterr().out
+
+
+def test_a_draft_beside_other_data_names_people(tmp_path: Path) -> None:
+    import polars as pl
+
+    for name in ("first", "second"):
+        pl.DataFrame({"town": ["a", "b"] * 20}).write_csv(tmp_path / f"{name}.csv")
+        path = tmp_path / f"{name}.yaml"
+        assert run(["serve", str(path), "--draft", str(tmp_path / f"{name}.csv"), "--quiet"]) == 0
+        assert ("# people: NAME" in path.read_text()) == (name == "second")
+        ServiceSpec.load(path)

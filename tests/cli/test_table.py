@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 import discretion as dc
+from discretion.release.table_plan import TablePlan
 from discretion.tables import formats
 from tests.cli.conftest import Cli
 
@@ -185,16 +186,41 @@ def test_other_protections(tmp_path: Path, cli: Cli, how: str) -> None:
     plan = plan.replace("range_percent: 30.731", "range_percent: 0")
     if how.startswith("perturb"):  # the seed is a new one every time, and so is what may be believed
         plan = plan.replace("  output: out", "  audit: {chance_percent: 100}\n  output: out")
+        if "key_file" not in how:
+            assert cli("seed", "new", tmp_path / "kept").code == 0
+            plan = "seed_file: kept\n" + plan
     done = cli("table", put(tmp_path, plan), "--out", tmp_path / "o")
     assert done.code in (0, 4), done.err
-    if how.startswith(("adjust", "perturb", "restructure")):
+    if how.startswith(("perturb", "restructure")):
         assert done.code == 0, done.err
+    if how.startswith("adjust"):  # nothing is proved against readers who know the method: a person must decide
+        assert done.code == 4 and "who know how values are adjusted" in done.err and not (tmp_path / "o").exists()
+        done = cli("table", tmp_path / "plan.yaml", "--out", tmp_path / "o", "--override", "only an illustration")
+        report = json.loads((tmp_path / "o" / "report.json").read_text())
+        assert done.code == 0 and "verdict" not in report
+        assert report["attackers"] == ["readers who take the values as they are"]
+
+
+def test_keys_that_nobody_keeps_are_refused(tmp_path: Path, cli: Cli) -> None:
+    """Every run would draw other noise for the same cells; the mean of some releases is the truth."""
+    path = put(tmp_path, protect("perturb: {variance: 4, maximum: 6, forbidden: 2}"))
+    done = cli("table", path)
+    assert done.code == 2 and "discretion seed new" in done.err and not (tmp_path / "out").exists()
+    plan = TablePlan.load(path)
+    with pytest.raises(dc.PlanError, match="mean of several releases"):
+        plan.run(seed=5)
+    assert cli("seed", "new", tmp_path / "kept").code == 0
+    kept = TablePlan.from_dict({**plan.source.content, "seed_file": "kept"}, tmp_path)
+    one, two = (kept.run().cells.status.released for _ in range(2))
+    assert one is not None and two is not None and (one == two).all()
 
 
 def test_noise_that_changes_next_to_nothing_is_not_published(tmp_path: Path, cli: Cli) -> None:
     plan = protect("perturb: {variance: 0.01, maximum: 5}").replace(
         "mean_change: {at_most: 3.0731}", "cells: {at_least: 9}"
     )
+    assert cli("seed", "new", tmp_path / "kept").code == 0
+    plan = "seed_file: kept\n" + plan
     done = cli("table", put(tmp_path, plan))
     assert done.code == 4 and "law of the noise" in done.err and not (tmp_path / "out").exists()
     for chance, code in ((100, 0), (0, 2)):

@@ -155,13 +155,15 @@ def test_levels_of_data_from_outside_are_inferred() -> None:
     assert data.with_columns({"town": ["u"] * 4}).cell_levels("age") == 0
 
 
-def test_a_label_of_two_levels_cannot_be_inferred() -> None:
+def test_the_level_of_a_label_of_two_levels_is_that_of_its_column() -> None:
     frame = pl.DataFrame({"x": ["a", "b", "c"]})
     data = Dataset(frame, hierarchies={"x": [("a", "p", "*"), ("b", "p", "*"), ("c", "c", "*")]})
     release = Dataset(pl.DataFrame({"x": ["p", "p", "c"]})).matched_to(data, np.arange(3))
+    assert np.array_equal(release.cell_levels("x"), [1, 1, 1])
+    mixed = Dataset(pl.DataFrame({"x": ["p", "b", "c"]})).matched_to(data, np.arange(3))
     with pytest.raises(DataError, match="1 different values stand at two levels"):
-        release.cell_levels("x")
-    assert release.with_levels({"x": 1}).cell_levels("x") == 1
+        mixed.cell_levels("x")
+    assert mixed.with_levels({"x": 1}).cell_levels("x") == 1
 
 
 def test_a_column_without_hierarchy_says_which_have_one() -> None:

@@ -284,3 +284,24 @@ def test_a_name_inside_a_longer_word_needs_values_to_match() -> None:
     wards = [f"ward {i % 9}" for i in range(2000)]
     found = {p.column: p.role for p in propose(pl.DataFrame({"Patientenname": names, "Stationsname": wards}))}
     assert found == {"Patientenname": "identifier", "Stationsname": "quasi"}
+
+
+def test_labels_of_refusals_make_no_categories() -> None:
+    frame = pl.DataFrame({"einkommen": [float(x) for x in range(1000, 1100)], "sex": [1.0, 2.0] * 50})
+    schema = Dataset(frame).schema.with_column("einkommen", value_labels={-9.0: "verweigert"})
+    schema = schema.with_column("sex", value_labels={1.0: "m", 2.0: "f", -9.0: "keine Angabe"})
+    data = Dataset(frame, schema=schema)
+    assert [p.type for p in propose(data)] == ["continuous", "nominal"]
+    assert not data.is_category("einkommen") and data.is_category("sex")
+
+
+def test_health_and_numbers_of_insurance_are_known_by_name() -> None:
+    health = "diabetes krebs schwanger Pflegegrad Suizidversuch abortion Todesursache Behinderung disabled depression"
+    assert {role_in_name(name)[0] for name in health.split()} == {"sensitive"}  # type: ignore[index]
+    assert {role_in_name(name)[0] for name in ("svnr", "Versichertennummer", "Hausarzt")} == {"identifier"}  # type: ignore[index]
+
+
+def test_dates_with_a_time_are_dates() -> None:
+    frame = pl.DataFrame({"aufnahme": [f"{day:02d}.05.2023 14:{day:02d}" for day in range(1, 29)]})
+    found = propose(frame)[0]
+    assert found.type == "date" and found.role == "quasi"

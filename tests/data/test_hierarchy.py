@@ -322,7 +322,8 @@ def test_level_of_labels_and_the_label_that_stands_at_two_levels() -> None:
     levels = Levels((("a", "b", "c"), ("p", "p", "c"), ("*", "*", "*")), "x")
     assert levels.level_of(["a", "p", "*"]).tolist() == [0, 1, 2]
     with pytest.raises(DataError, match="column 'x': 1 different values stand at two levels"):
-        levels.level_of(["a", "c"])
+        levels.level_of(["a", "p", "c"])
+    assert levels.level_of(["p", "c"]).tolist() == [1, 1], "one level has them all"
     with pytest.raises(DataError, match="1 different values stand at no level of the hierarchy"):
         levels.level_of(["a", "zz"])
 
@@ -366,5 +367,5 @@ def test_errors_about_levels_made_from_the_data_tell_numbers_and_no_values(rule:
     assert str(secret) not in str(caught.value)
     if rule == "groups":  # what is in no group stays, and stands at two levels
         with pytest.raises(DataError, match="column 'x': 1 different values stand at two levels") as caught:
-            made.bind([*known, secret], "x").level_of([str(secret)])
+            made.bind([*known, secret], "x").level_of(["ann", "people", str(secret)])
         assert str(secret) not in str(caught.value)

@@ -172,3 +172,43 @@ def test_options_of_other_formats_are_refused(tmp_path: Path) -> None:
     pl.DataFrame({"a": [1]}).write_parquet(tmp_path / "a.parquet")
     with pytest.raises(PlanError, match="delimiter"):
         read(tmp_path / "a.parquet", delimiter=";")
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("a;b\n1;6.023,95\n2;12,5\n3;1.234.567,00\n", [6023.95, 12.5, 1234567.0]),
+        ('a,b\n1,"6,023.95"\n2,12.5\n3,"1,234,567"\n', [6023.95, 12.5, 1234567.0]),
+        ("a;b;c\n1;5.100;2,5\n2;850;3,5\n3;-1.200;1,5\n", [5100, 850, -1200]),
+        ("a;b;c\n1;5.10;2,5\n2;850;3,5\n", ["5.10", "850"]),
+        ("a;b;c\n1;0.100;2,5\n2;850;3,5\n", ["0.100", "850"]),
+    ],
+)
+def test_marks_between_thousands_are_read(tmp_path: Path, text: str, values: list[object]) -> None:
+    (tmp_path / "t.csv").write_text(text)
+    assert read(tmp_path / "t.csv").frame["b"].to_list() == values
+
+
+def test_marks_that_come_late_are_read(tmp_path: Path) -> None:
+    rows = [f"{i % 900};2,5" for i in range(6000)] + ["1.234;2,5", "5;2,5"]
+    (tmp_path / "t.csv").write_text("a;b\n" + "\n".join(rows))
+    found = read(tmp_path / "t.csv").frame["a"]
+    assert found.to_list() == [*(i % 900 for i in range(6000)), 1234, 5]
+
+
+def test_points_that_may_part_thousands_are_asked_about(tmp_path: Path) -> None:
+    file = tmp_path / "t.csv"
+    cells = [f"{i}.{100 + 10 * i}" for i in range(1, 21)]
+    file.write_text("id;kosten\n" + "\n".join(f"x{cell};{cell}" for cell in cells))
+    with pytest.raises(DataError, match=r"'kosten' every '\.' stands before three digits"):
+        read(file)
+    assert read(file, decimal=",").frame["kosten"].to_list() == [int(cell.replace(".", "")) for cell in cells]
+    assert read(file, decimal=".").frame["kosten"].to_list() == [float(cell) for cell in cells]
+    file.write_text("id;kosten;v\n" + "\n".join(f"x;{cell};2.5" for cell in cells))  # another column tells
+    assert read(file).frame["kosten"].to_list() == [float(cell) for cell in cells]
+
+
+def test_text_declared_to_be_numbers_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,b\n1,5 EUR\n2,7\n")
+    with pytest.raises(DataError, match="column 'b' has the type `continuous`, but is text: 1 of its 2 values"):
+        read(tmp_path / "t.csv", types={"b": "continuous"})

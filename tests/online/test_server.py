@@ -168,6 +168,7 @@ def test_the_log_holds_no_value_no_key_and_nothing_typed(service: Any) -> None:
         b'{"query": {"table": "students", "aggregates": [{"function": "count"}], '
         b'"where": {"column": "\\ud800", "op": "=", "values": []}}}',
         b'{"sql": "SELECT \\ud800 FROM students"}', b'{"epsilon": NaN, "sql": "x"}', b'{"epsilon": -1, "sql": "x"}',
+        b'{"epsilon": true, "sql": "SELECT count(*) FROM students"}',
         b'{"sql": "x", "extra": "Zyzzyva"}', b"\xff\xfe", b"[" * 60_000, b'{"sql": ' + b"1" * 50_000 + b"}",
     ],
 )  # fmt: skip

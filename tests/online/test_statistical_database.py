@@ -649,7 +649,8 @@ def test_an_answer_in_a_notebook_shows_figures_errors_cost_and_budget() -> None:
     with students() as database:
         shown = database.ask("SELECT major, min(class) AS first, sum(income) AS total FROM students GROUP BY major")
         text = shown._repr_html_()
-        assert ">240,000<" in text and ">1978<" in text and "Cost: nothing.<" in text and " to " not in text
+        assert ">240,000<" in text and ">1978<" in text and " to " not in text
+        assert "Cost: nothing. Sums under the linear audit" in text
 
 
 @pytest.mark.parametrize("with_sum", [False, True])
@@ -703,7 +704,7 @@ def test_figures_of_public_columns_and_bins_over_few_people_are_not_told(several
         frame, table="t", columns=columns, policy={"mode": "exact+audit", "min_query_size": 10}, **options
     ) as database:
         by = database.ask("SELECT country, sum(one) AS n, sum(pay) FROM t GROUP BY country").frame
-        assert by["n"].to_list() == [300 * times, 297 * times, None]
+        assert dict(by.select("country", "n").rows()) == {"A": 300 * times, "B": 297 * times}
         for figures in ("histogram(age, [0, 25, 35, 45])", "histogram(age, [0, 25, 35, 45]), sum(pay)"):
             bins = database.ask(f"SELECT {figures} FROM t").frame["histogram_age"].to_list()
             assert bins == [[None, 300 * times, 292 * times]]

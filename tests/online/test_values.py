@@ -30,7 +30,7 @@ COLUMNS: dict[str, dict[str, Any]] = {
 UNBOUNDED: dict[str, dict[str, Any]] = {
     **COLUMNS,
     "income": {"role": "sensitive", "type": "number", "whole": False},
-    "debt": {"role": "sensitive", "type": "number"},
+    "debt": {"role": "sensitive", "type": "number", "whole": False},
 }
 """for true answers under the linear audit"""
 FRAME = pl.DataFrame(
@@ -188,8 +188,8 @@ def test_values_that_change_in_a_database_between_two_answers_are_noticed(postgr
         base.execute("CREATE VIEW watched_view AS SELECT * FROM watched")
         columns = {
             "town": {"role": "public", "type": "category"},
-            "income": {"role": "sensitive", "type": "number"},
-            "debt": {"role": "sensitive", "type": "number"},
+            "income": {"role": "sensitive", "type": "number", "whole": False},
+            "debt": {"role": "sensitive", "type": "number", "whole": False},
         }
         options = {"table": "t", "row_key": "n", "columns": columns, "policy": TRUTH}
         from discretion.online.declare import declare
@@ -226,7 +226,8 @@ def test_an_answer_during_which_values_changed_is_never_told(
         base.execute("CREATE TABLE moving (n bigint, town text, income double precision)")
         base.execute("INSERT INTO moving SELECT i, chr(97 + i % 2), sqrt(i) FROM generate_series(1, 40) i")
         new, old = ("1000.5", "sqrt(7)") if column == "income" else ("'a'", "'b'")
-        columns = {"town": {"role": "public", "type": "category"}, "income": {"role": "sensitive", "type": "number"}}
+        income = {"role": "sensitive", "type": "number", "whole": False}
+        columns = {"town": {"role": "public", "type": "category"}, "income": income}
         spec = declare(
             f"{postgres_url}?table=moving", ledger=":memory:", table="t", row_key="n", columns=columns, policy=policy
         )

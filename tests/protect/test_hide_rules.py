@@ -19,6 +19,9 @@ from discretion.protect import hide_rules
 SETS = st.lists(st.sets(st.sampled_from("abcd"), max_size=4), min_size=3, max_size=6)
 
 
+RULE = {"rules": ["region=north -> ill=flu"], "min_support": 0.1, "min_confidence": 0.5, "columns": ["region", "ill"]}
+
+
 def found(sets: list[set[str]], rule: str, support: float, confidence: float) -> bool:
     """Tell by the definition whether a miner finds a rule."""
     left, arrow, right = rule.partition("->")
@@ -52,7 +55,7 @@ def test_the_fewest_items_are_taken_out(sets: list[set[str]], rules: list[str]) 
     if not all(set(rule.replace("->", "|").replace(" ", "").split("|")) <= occurring for rule in rules):
         return
     for support, confidence in ((0.3, 0.5), (0.0, 0.7), (0.5, 0.0)):
-        method = dc.HideRules(rules=rules, min_support=support, min_confidence=confidence, columns=["items"])
+        method = dc.HideRules(rules=rules, min_support=support, min_confidence=confidence, columns=["items"], margin=0)
         released = [set(one) for one in method(columns(sets), seed=1)["items"].to_list()]
         assert not any(found(released, rule, support, confidence) for rule in rules)
         assert all(after <= before for after, before in zip(released, sets, strict=True))
@@ -69,15 +72,9 @@ def census(rows: int = 400) -> pl.DataFrame:
 
 def test_values_of_categories_are_replaced_by_values_no_rule_names() -> None:
     frame = census()
-    fields = {
-        "rules": ["region=north -> ill=flu"],
-        "min_support": 0.1,
-        "min_confidence": 0.5,
-        "columns": ["region", "ill"],
-    }
-    assert not dc.ResultPrivacy(**fields)(frame).holds
-    released = dc.HideRules(**fields)(frame, seed=3)
-    assert dc.ResultPrivacy(**fields)(released, original=frame).holds
+    assert not dc.ResultPrivacy(**RULE)(frame).holds
+    released = dc.HideRules(**RULE, margin=0)(frame, seed=3)
+    assert dc.ResultPrivacy(**RULE)(released, original=frame).holds
     changed = (released["ill"] != frame["ill"]) | (released["region"] != frame["region"])
     north = frame.filter(pl.col("region") == "north")
     both, given_count = north.filter(pl.col("ill") == "flu").height, north.height
@@ -106,7 +103,7 @@ def test_greedy_hides_too_and_needs_no_fewer(monkeypatch: pytest.MonkeyPatch) ->
     fields = {"rules": rules, "min_support": 0.05, "min_confidence": 0.3, "columns": ["region", "ill"]}
 
     def decision() -> dict[str, object]:
-        return dc.HideRules(**fields).run(dc.Dataset(frame), Context(2, "hide")).decision.to_plan()
+        return dc.HideRules(**fields, margin=0).run(dc.Dataset(frame), Context(2, "hide")).decision.to_plan()
 
     best = decision()
     monkeypatch.setattr(hide_rules, "MOST_OPTIONS", 0)
@@ -153,7 +150,36 @@ def test_what_cannot_be_hidden_is_said() -> None:
 
 def test_untouched_sets_keep_their_letters() -> None:
     frame = pl.DataFrame({"ills": ["flu | cough", "flu|cough", "cough |flu", "flu", " asthma"]})
-    method = dc.HideRules(rules=["flu -> cough"], min_support=0.2, min_confidence=0.7)
+    method = dc.HideRules(rules=["flu -> cough"], min_support=0.2, min_confidence=0.7, margin=0)
     released = method(frame, seed=1)["ills"].to_list()
     assert sum(one != other for one, other in zip(released, frame["ills"].to_list(), strict=True)) == 1
     assert find("hide-rules").by_group
+
+
+def test_the_threshold_cannot_be_read_off_the_file() -> None:
+    """With the fewest changes the rule ends one record below the threshold; the margin spreads where it ends."""
+    frame = census()
+
+    def short_by_one(margin: float) -> int:
+        count = 0
+        for seed in range(12):
+            released = dc.HideRules(**RULE, margin=margin)(frame, seed=seed)
+            north = released.filter(pl.col("region") == "north")
+            flu = north.filter(pl.col("ill") == "flu").height
+            assert flu < 0.5 * north.height
+            count += flu + 1 >= 0.5 * north.height
+        return count
+
+    assert short_by_one(0.0) == 12
+    assert short_by_one(0.3) <= 2
+
+
+def test_a_replaced_value_fits_its_record() -> None:
+    rng = np.random.default_rng(1)
+    sex = rng.choice(["m", "f"], 600)
+    ill = np.where(sex == "m", rng.choice(["prostate", "gout", "flu"], 600), rng.choice(["birth", "gout", "flu"], 600))
+    frame = pl.DataFrame({"sex": sex, "ill": ill})
+    hide = dc.HideRules(rules=["sex=m -> ill=prostate"], min_support=0.01, min_confidence=0.1)
+    released = hide(frame, seed=1)
+    assert (released["ill"] != frame["ill"]).sum() > 20
+    assert released.filter((pl.col("sex") == "m") & (pl.col("ill") == "birth")).height == 0

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import discretion as dc
+from discretion.errors import PlanError
 from discretion.method import Decision
 from discretion.risk.identity.ranges import is_range, ranges_holding
 
@@ -255,3 +256,25 @@ def test_far_too_many_intervals_are_refused() -> None:
         dc.Recode(column="x", width=1)(pl.DataFrame({"x": [0.0, 1e12]}))
     with pytest.raises(dc.DataError, match="too large for intervals of width 1"):
         dc.Recode(column="x", width=1)(pl.DataFrame({"x": [1e17, 1e17 + 32]}))
+
+
+OLD = pl.DataFrame({"age": [3, 25, 61, 79, 85, 99], "x": [1, 2, 3, 4, 5, 6]})
+
+
+def test_a_coded_column_is_not_generalized_to_labels_that_are_false() -> None:
+    people = dc.Dataset(OLD, hierarchies={"age": dc.Hierarchy.intervals(width=20, levels=2)})
+    coded = dc.TopCode(column="age", at=79)(people)
+    with pytest.raises(PlanError, match=r"'age' was top- or bottom-coded .* false for 2 records .* open ends"):
+        dc.Generalize(levels={"age": 1})(coded)
+    assert dc.Generalize(levels={"age": 2})(coded).frame["age"].to_list() == ["*"] * 6
+    low = dc.BottomCode(column="age", at=25)(people)
+    with pytest.raises(PlanError, match="false for 1 records"):
+        dc.Generalize(levels={"age": 1})(low)
+
+
+def test_a_coded_column_is_generalized_where_the_labels_stay_true() -> None:
+    cuts = dc.Hierarchy.intervals(cuts=[[0, 20, 40, 60, float("inf")]])
+    people = dc.Dataset(OLD, hierarchies={"age": cuts})
+    want = ["[0, 19]", "[20, 39]", ">= 60", ">= 60", ">= 60", ">= 60"]
+    for data in (people, dc.TopCode(column="age", at=79)(people)):
+        assert dc.Generalize(levels={"age": 1})(data).frame["age"].to_list() == want

@@ -52,3 +52,10 @@ def test_the_weight_of_the_census_no_longer_tells_the_region() -> None:
     only_region = pl.DataFrame({"true": people.frame["region"], "seen": coarse.frame["region"]})
     alone = only_region.group_by("seen", "true").len().group_by("seen").agg(pl.col("len").max())["len"].sum()
     assert told(issued) == pytest.approx(alone / len(people))
+
+
+def test_new_weights_have_as_many_digits_as_asked() -> None:
+    frame = pl.DataFrame({"w": [1.0, 1.0, 2.0]})
+    assert dc.ReissueWeights(weight="w")(frame)["w"].to_list() == [1.33333] * 3
+    exact = dc.ReissueWeights(weight="w", digits=17)(frame)["w"]
+    assert exact.sum() == pytest.approx(4.0, rel=1e-15)

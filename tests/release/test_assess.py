@@ -61,3 +61,11 @@ def test_without_a_known_column_it_is_said_that_no_attack_ran() -> None:
     found = dc.assess(people, people)
     assert found.no_attack is not None and "give the original roles" in found.no_attack
     assert "--" not in found.no_attack
+
+
+def test_an_assessment_prints_what_was_found() -> None:
+    people = dc.datasets.census(300, seed=1)
+    noisy = dc.AdditiveNoise(columns=["income"], sd_share=0.1)(people, seed=1)
+    found = dc.assess(people, noisy, measures=[dc.DistanceLinkage(columns=["income"]), dc.Il1s(columns=["income"])])
+    text = repr(found)
+    assert found.best_attack in text and found["distance-linkage"].meaning in text and "1 more in `scores`" in text

@@ -188,7 +188,7 @@ def test_the_averaging_error_is_reported(folder: Path, capsys: pytest.CaptureFix
     assert "this release alone by 0.2" in (folder / "second-j" / "report.html").read_text()
     for page in ("report.html", "report.json"):
         public = (folder / "second" / page).read_text()
-        assert "An earlier release of the same people exists" in public and "alone by" not in public
+        assert "An earlier release of the same people exists" in public and "release alone by" not in public
     from discretion.cli.run import report
 
     report(release, False, {})

@@ -148,3 +148,40 @@ def test_released_records_are_a_table_that_anybody_can_make(folder: Path) -> Non
     assert second(folder, place).holds
     with pytest.raises(dc.PlanError, match="of a release of records give the private journal"):
         second(folder, "records")
+
+
+def test_every_private_file_that_is_used_must_be_the_released_one(folder: Path) -> None:
+    (folder / "towns.csv").write_text("Ash,North,all\nElm,South,all\n")
+    whole = TablePlan.from_dict(
+        {
+            "data": "people.csv",
+            "confirmed": True,
+            "roles": {"id": "identifier"},
+            "table": {
+                "by": ["town", "ill"],
+                "hierarchies": {"town": "towns.csv"},
+                "rules": [{"threshold": {"minimum": 3}}],
+                "protect": SUPPRESS,
+            },
+        },
+        folder,
+    )
+    whole.run().write(folder / "tree", folder / "tree-private")
+    place = {"folder": "tree", "journal": "tree-private"}
+    assert second(folder, place).holds
+    journal = json.loads((folder / "tree-private" / "journal.json").read_text())
+    assert set(journal["private"]) == {"plan.yaml", "report.html", "seed", "table.csv"} and list(journal["read"]) == [
+        "towns.csv"
+    ]
+    for name, message in (
+        ("tree-private/plan.yaml", "is not the plan of this release"),
+        ("towns.csv", "hierarchies was changed"),
+        ("people.csv", "its data was changed"),
+    ):
+        file = folder / name
+        kept = file.read_text()
+        file.write_text(kept.replace("minimum: 3", "minimum: 1") if "plan" in name else kept + "\n")
+        with pytest.raises(dc.DataError, match=message):
+            second(folder, place)
+        file.write_text(kept)
+    assert second(folder, place).holds

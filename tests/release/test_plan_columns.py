@@ -238,7 +238,7 @@ tune:
 
 # --- which fields name columns -----------------------------------------------------------------------------------
 
-NO_COLUMN = {"key_file", "frequency", "label", "at", "labels", "groups", "result"}
+NO_COLUMN = {"key_file", "frequency", "label", "at", "labels", "groups", "result", "rules"}
 """fields with text that name no column of the data"""
 
 

@@ -234,7 +234,7 @@ def test_chance_is_of_the_same_event_as_the_value() -> None:
     table = pl.DataFrame({"k": [1, 2] * 4, "s": ["a"] * 8, "t": ["b", "c"] * 4})
     score = dc.GroupAttack(columns=["k"], sensitive=["s", "t"])(table, table)
     assert (score.value, score.detail["chance"]) == (1.0, 1.0)
-    assert score.detail["attacks"]["t"]["chance"] == 0.0
+    assert score.detail["attacks"]["t"]["chance"] == 0.5  # the most frequent value, for everybody
 
 
 def test_a_recoded_secret_is_refused_not_safe() -> None:
@@ -256,6 +256,15 @@ def test_a_recoded_secret_does_not_keep_the_others_from_being_attacked() -> None
     total = dc.GroupAttack(columns=["k"], sensitive=["x", "y"], published="total")
     hidden = total(numbers, numbers.with_columns(x=coded["x"]))
     assert hidden.detail["left_out"] == ["x"] and set(hidden.detail["per_column"]) == {"y"}
+
+
+def test_guessing_names_the_most_frequent_value() -> None:
+    table = pl.DataFrame({"k": [1] * 9 + [2] * 11, "ill": ["no"] * 9 + ["no"] * 10 + ["yes"]})
+    score = dc.GroupAttack(columns=["k"], sensitive=["ill"])(table, table)
+    assert score.value == pytest.approx(9 / 20)
+    assert score.detail["chance"] == score.detail["attacks"]["ill"]["majority"] == pytest.approx(19 / 20)
+    one = dc.GroupAttack(columns=["k"], sensitive=["ill"], coalition=1)(table, table)
+    assert "one other member can learn" in one.meaning
 
 
 @pytest.mark.parametrize("diverse", [True, False])

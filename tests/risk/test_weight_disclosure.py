@@ -102,3 +102,14 @@ def test_numbers_of_which_most_are_equal_are_extreme_by_the_others() -> None:
     savings = [0.0] * 80 + list(np.linspace(10, 30, 30)) + [5000.0]
     score = dc.RareValues(columns=["savings"])(pl.DataFrame({"savings": savings}))
     assert score.detail["per_column"] == {"savings": {"extremes": 1, "fewest": 1}}
+
+
+def test_rare_sets_are_counted_as_values_of_their_own() -> None:
+    sets = [["a"]] * 5 + [["a", "b"], ["b", "a"], ["c"], []] + [[]] * 5 + [None]
+    data = dc.Dataset(pl.DataFrame({"ills": sets}), roles={"ills": "sensitive"}, types={"ills": "set"})
+    score = dc.RareValues(k=3)(data)
+    assert score.detail["per_column"] == {"ills": {"rare_sets": 3, "fewest": 1, "alone": 1}}
+    assert score.value == pytest.approx(3 / 15)
+    assert score.per_record is not None and score.per_record[5:8].tolist() == [0.5, 0.5, 1.0]
+    (column,) = dc.assess(data, data, measures=[dc.RareValues(k=3)]).columns
+    assert "3 records have a rare set (1 of them one that nobody else has)" in column.notes

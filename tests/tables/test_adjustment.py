@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -11,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import discretion as dc
-from discretion.errors import DataError, Infeasible, PlanError
+from discretion.errors import DataError, Infeasible, PlanError, RequirementNotMet
+from discretion.tables.released_audit import audit_adjusted
 from tests.tables.test_rounding import released, table
 
 
@@ -40,7 +42,7 @@ def test_adjusted_counts_are_safe_whole_and_additive(counts: list[int], cube: bo
 
 def test_the_cost_is_the_least() -> None:
     cells = table(np.array([[1, 9], [8, 7]])).apply_rules([dc.Threshold(minimum=3)])
-    done = cells.adjust(weight="equal", seed=1, gap=0.0)
+    done = cells.adjust(weight="equal", seed=1, gap=0.0, spread_percent=0)
     best = np.inf
     for inner in product(range(3), range(6, 13), range(5, 12), range(4, 11)):
         values = cells.x.transposed.dot(np.array(inner, float))
@@ -73,7 +75,9 @@ def test_cells_of_zero_that_somebody_is_in_move_too() -> None:
     frame = pl.DataFrame({"r": list("aabb"), "c": list("xyxy"), "v": [0, 20, 30, 40], "n": [2, 9, 9, 9]})
     cells = dc.tables.from_cells(frame, ["r", "c"], "v", count="n").apply_rules([dc.Threshold(minimum=3)])
     assert cells.value[cells.primary].tolist() == [0.0]
-    done = cells.with_status(upper_required=np.where(cells.primary, 3.0, 0.0)).adjust(weight="equal", gap=0.0, seed=1)
+    done = cells.with_status(upper_required=np.where(cells.primary, 3.0, 0.0)).adjust(
+        weight="equal", gap=0.0, spread_percent=0, seed=1
+    )
     values = released(done.cells)
     assert values[cells.primary][0] >= 3 and np.abs(cells.relations().dot(values)).max() < 1e-9
     assert done.cost == pytest.approx(4 * 3.0) and done.gap <= 1e-9  # up in one corner of the square, down in two
@@ -81,7 +85,7 @@ def test_cells_of_zero_that_somebody_is_in_move_too() -> None:
     beside = beside.mark({"r": "a", "c": "Total"}, "must-publish")
     beside = beside.with_status(lower_required=np.where(beside.primary, 20.0, 0.0),
                                 upper_required=np.where(beside.primary, 90.0, 0.0))  # fmt: skip
-    moved = released(beside.adjust(weight="equal", gap=0.0, seed=1).cells)
+    moved = released(beside.adjust(weight="equal", gap=0.0, spread_percent=0, seed=1).cells)
     assert moved[beside.primary][0] == 0 and moved[cells.primary][0] == pytest.approx(20)
     empty = dc.tables.from_cells(frame.with_columns(n=pl.Series([0, 9, 9, 9])), ["r", "c"], "v", count="n")
     kept = released(empty.mark({"r": "a", "c": "y"}, "unsafe").adjust(seed=1).cells)
@@ -100,6 +104,38 @@ def test_the_same_seed_gives_the_same_table() -> None:
     assert (one == two).all()
 
 
+def test_amounts_and_directions_are_drawn() -> None:
+    """The least change would show 0.7 or 1.3 times every sensitive sum; drawn ones lie between 1 and 2 levels away."""
+    cells = dc.tabulate(firms(160, 5), ["r", "s"], "x").apply_rules([dc.Threshold(minimum=3, range_percent=30)])
+    shares = []
+    for seed in range(4):
+        done = cells.adjust(seed=seed)
+        check(cells, done.cells)
+        shares.append((released(done.cells) / cells.value)[cells.primary & (cells.value > 0)] - 1)
+    found = np.concatenate(shares)
+    inside = (np.abs(found) >= 0.3 - 1e-6) & (np.abs(found) <= 0.6 + 1e-6)
+    assert inside.mean() > 0.9 and (np.abs(np.abs(found) - 0.3) < 1e-3).mean() < 0.1
+    assert 0.3 < (found > 0).mean() < 0.7  # up and down
+    assert np.abs(np.abs(found[inside]).mean() - 0.45) < 5 * 0.3 / np.sqrt(12 * inside.sum())  # uniform
+    assert min(np.abs(one - two).max() for one, two in zip(shares[1:], shares, strict=False)) > 0.1
+    counts = table(np.random.default_rng(1).negative_binomial(1.2, 0.15, (6, 6))).apply_rules([dc.Threshold(minimum=5)])
+    twos = [released(counts.adjust(seed=seed).cells)[(counts.value == 2) & counts.primary] for seed in range(8)]
+    assert set(np.concatenate(twos).tolist()) >= {0.0, 1.0, 3.0, 4.0}
+
+
+def test_an_adjusted_table_never_holds_against_who_knows_the_method(tmp_path: Path) -> None:
+    cells = table(np.array([[1, 9], [8, 7]])).apply_rules([dc.Threshold(minimum=3)])
+    done = cells.adjust(seed=1)
+    found = audit_adjusted(done.cells)
+    assert found.holds_each.all() and not len(found.failing) and not found.holds
+    assert "readers who know how values are adjusted nothing is proved" in found.summary
+    with pytest.raises(RequirementNotMet, match="nothing is proved"):
+        done.cells.publish(tmp_path / "t.csv", audit=found)
+    done.cells.publish(tmp_path / "t.csv", audit=found, override="a decision")
+    safe = table(np.full((2, 2), 9)).apply_rules([dc.Threshold(minimum=3)])
+    assert audit_adjusted(safe.adjust(seed=1).cells).holds
+
+
 def test_nothing_sensitive_changes_nothing() -> None:
     cells = table(np.full((3, 3), 9)).apply_rules([dc.Threshold(minimum=3)])
     done = cells.adjust(seed=1)
@@ -108,7 +144,7 @@ def test_nothing_sensitive_changes_nothing() -> None:
 
 def test_bad_calls() -> None:
     cells = table(np.ones((2, 2), int))
-    for options in ({"weight": "none"}, {"gap": 1.5}, {"seconds": 0}, {"limit_percent": -1}):
+    for options in ({"weight": "none"}, {"gap": 1.5}, {"seconds": 0}, {"limit_percent": -1}, {"spread_percent": -1}):
         with pytest.raises(PlanError):
             cells.adjust(**options)
     gaps = dc.tables.from_cells(

@@ -198,3 +198,23 @@ def test_nothing_is_overwritten_or_half_written(tmp_path: Path) -> None:
     with pytest.raises(PlanError, match="format"):
         cells.publish(tmp_path / "t.docx")
     assert sorted(f.name for f in tmp_path.iterdir()) == ["t.csv", "t.csv.override.json"]
+
+
+def test_codes_are_no_formulas_and_no_other_totals(tmp_path: Path) -> None:
+    given = pl.DataFrame({"r": ["=1+1", "@x", "-2", "-y", "a"], "s": ["+z", "b", "b", "b", "+z"], "n": [9] * 5})
+    cells = dc.tables.from_cells(given, ["r", "s"], count="n")
+    cells.publish(tmp_path / "long.csv")
+    assert {line["r"] for line in long(tmp_path / "long.csv")} == {"Total", "'=1+1", "'@x", "-2", "'-y", "a"}
+    cells.publish(tmp_path / "pivot.csv", layout="pivot")
+    assert list(long(tmp_path / "pivot.csv")[0]) == ["r", "Total", "'+z", "b"]
+    cells.publish(tmp_path / "sdmx.csv", layout="sdmx")
+    clash = dc.tables.from_cells(given.with_columns(r=pl.Series(["_T", *"abcd"])), ["r", "s"], count="n")
+    with pytest.raises(PlanError, match="'r' has a code '_T'"):
+        clash.publish(tmp_path / "clash.csv", layout="sdmx")
+    assert not (tmp_path / "clash.csv").exists()
+
+
+def test_an_audit_is_an_audit(tmp_path: Path) -> None:
+    cells = suppressed()
+    with pytest.raises(PlanError, match="got dict"):
+        cells.publish(tmp_path / "t.csv", audit=cells.audit().to_dict())

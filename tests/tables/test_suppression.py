@@ -10,7 +10,8 @@ import polars as pl
 import pytest
 
 import discretion as dc
-from discretion.tables.suppression import engine_of
+from discretion.errors import PlanError, RequirementNotMet
+from discretion.tables.suppression import ENGINES, engine_of
 
 
 @pytest.fixture
@@ -85,3 +86,69 @@ def test_infeasible_names_the_cells(cells: dc.Cells) -> None:
 def test_docstrings(name: str) -> None:
     result = doctest.testmod(import_module(f"discretion.tables.{name}"), optionflags=doctest.NORMALIZE_WHITESPACE)
     assert result.attempted > 0 and result.failed == 0
+
+
+def establishments(owners: dict[tuple[str, str], str]) -> pl.DataFrame:
+    """Give a table of 3 regions by 4 sectors with six small firms in every cell but some of one owner each."""
+    rows: list[tuple[str, str, str, float]] = []
+    for r, region in enumerate("NSW"):
+        for s, sector in enumerate(("food", "steel", "wood", "other")):
+            if (region, sector) in owners:
+                rows.append((region, sector, owners[region, sector], 100.0 + 25 * s))
+            else:
+                rows += [(region, sector, f"{region}{sector}{i}", 37.0 + i + (r + s) % 4) for i in range(6)]
+    return pl.DataFrame(rows, schema=["region", "sector", "firm", "turnover"], orient="row")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_coalitions_of_a_rule_attack_unless_somebody_says_more(engine: str) -> None:
+    firms = establishments({("N", "food"): "A", ("N", "steel"): "B", ("N", "wood"): "C"})
+    table = dc.tabulate(firms, ["region", "sector"], "turnover", contributor="firm")
+    alone = table.apply_rules([dc.PPercent(percent=10)]).suppress(engine)
+    pairs = table.apply_rules([dc.PPercent(percent=10), dc.PPercent(percent=5, coalition=2)])
+    assert (table.coalition, pairs.coalition) == (1, 2)
+    done = pairs.suppress(engine)
+    assert done.engine is not None and done.engine.coalition == 2 and done.holds
+    assert "coalitions of up to 2" in done.audit.summary
+    # two owners subtract their own cells from what the gaps of their row add up to: another two must be left
+    row = done.cells.where({"region": "N", "sector": ["food", "steel", "wood", "other"]})
+    assert int((done.cells.suppressed & row).sum()) == 4
+    again = pairs.with_status(secondary=alone.cells.secondary)
+    assert int((alone.cells.suppressed & row).sum()) == 3 and not again.audit(attacker="contributors").holds
+    for call in (
+        lambda: pairs.suppress(engine, coalition=1),
+        lambda: done.cells.audit(attacker="contributors", coalition=1),
+    ):
+        with pytest.raises(PlanError, match="more respondents together"):
+            call()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("rule", [dc.PPercent(percent=10), dc.Threshold(minimum=3)])
+def test_the_gaps_of_a_row_do_not_add_up_to_one_firm(engine: str, rule: dc.PPercent | dc.Threshold) -> None:
+    firms = establishments({("N", "food"): "A", ("N", "steel"): "A"})
+    cells = dc.tabulate(firms, ["region", "sector"], "turnover", contributor="firm").apply_rules([rule])
+    done = cells.suppress(engine)
+    assert done.holds
+    total = float(firms.filter(pl.col("firm") == "A")["turnover"].sum())
+    row = np.flatnonzero(done.cells.where({"region": "N"}))
+    shown = {
+        c["sector"]: v for c, v in ((cells.label(int(i)), cells.value[i]) for i in row if not done.cells.suppressed[i])
+    }
+    assert shown.pop("Total") - sum(shown.values()) > total  # the gaps add up to more than the firm's own
+    bare = cells.suppress("optimal", audit={"rules": ()})
+    assert bare.holds and "Sums of suppressed cells were not judged" in bare.audit.summary
+    found = bare.cells.audit()
+    assert not found.holds and found.sums is not None and found.sums.value.tolist() == [total]
+    assert "Remedy" in found.summary
+    with pytest.raises(RequirementNotMet, match="sums of suppressed cells"):
+        bare.cells.publish("unused.csv")
+
+
+def test_a_sum_that_cannot_be_protected_fails_the_audit() -> None:
+    firms = establishments({("N", "food"): "A", ("N", "steel"): "A"})
+    cells = dc.tabulate(firms, ["region", "sector"], "turnover", contributor="firm")
+    cells = cells.mark({"region": "N", "sector": ["wood", "other", "Total"]}, "must-publish")
+    done = cells.apply_rules([dc.PPercent(percent=10)]).suppress("optimal")
+    assert not done.holds and done.audit.sums is not None and len(done.audit.sums.members) == 1
+    assert not len(done.audit.failing) and "1 of them not protected" in done.audit.summary

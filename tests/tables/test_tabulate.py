@@ -271,3 +271,13 @@ def test_a_weight_that_stands_for_respondents_is_shared_by_them() -> None:
         dc.tabulate(frame.with_columns(f=pl.lit("z")), ["s"], "x", weight="w", contributor="f", weights="respondents")
     with pytest.raises(PlanError, match="weights"):
         dc.tabulate(frame, ["s"], "x", weights="sampled")  # type: ignore[arg-type]
+
+
+def test_records_of_weight_0_hide_nobody() -> None:
+    given = pl.DataFrame({"r": ["a"] * 4 + ["b"] * 5, "v": [77.0] + [5.0] * 8, "w": [1.0, 0, 0, 0] + [2.0] * 5})
+    for value in (None, "v"):
+        cells = dc.tabulate(given, ["r"], value, weight="w").apply_rules([dc.Threshold(minimum=3)])
+        assert cells.count.tolist() == [6, 1, 5] and cells.primary.tolist() == [False, True, False]
+        assert any("3 records of weight 0" in note for note in cells.notes)
+    with pytest.raises(dc.DataError, match="weight 0"):
+        dc.tabulate(given.with_columns(w=pl.lit(0.0)), ["r"], weight="w")

@@ -22,6 +22,8 @@ from discretion.errors import Infeasible
 from discretion.measure import as_percent
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import polars as pl
 
 __all__ = ["ClassFigures", "Solution", "SolutionSpace", "anonymize", "solve"]
@@ -94,6 +96,21 @@ class Solution:
         """The data at these levels, without identifiers and suppressed records (these count as `lost_records`)."""
         found = self._problem.generalized(self._node.steps)
         return found.drop(found.having("identifier"))
+
+    def write(self, path: str | Path, **options: Any) -> None:
+        """Write the data with its rows in a random order, and households numbered anew: a place tells nobody's record.
+
+        `dc.write(found.dataset, …)` keeps the order of the original, by which whoever has a list of the people in that
+        order finds all of them. Options as for `dc.write`.
+        """
+        from discretion.data.write import write
+
+        shuffled = self.dataset.take(np.random.default_rng().permutation(len(self.dataset)))
+        new = {}
+        for name in shuffled.having("household"):
+            _, first, which = np.unique(shuffled.codes(name).codes, return_index=True, return_inverse=True)
+            new[name] = np.argsort(np.argsort(first))[which] + 1
+        write(shuffled.with_columns(new) if new else shuffled, path, **options)
 
     @property
     def words(self) -> str:

@@ -38,21 +38,20 @@ types: {diagnoses: set}
 
 hierarchies:
   region: hierarchies/region.csv
-  age: hierarchies/age.csv
+  age: {intervals: {cuts: [[0, 10, 20, 30, 40, 50, 60, 70, 80, inf], [0, 20, 40, 60, 80, inf], [0, 40, 80, inf]]}}
   education: hierarchies/education.csv
   marital_status: hierarchies/marital_status.csv
   occupation: hierarchies/occupation.csv
 
 steps:
   - drop-identifiers: {columns: [person_id, name, municipality, birth_date, household]}
-  - top-code: {column: age, at: 79}
   - recode: {column: hours, cuts: [0, 1, 20, 35, 45, 200], labels: [none, 1 to 19, 20 to 34, 35 to 44, 45 and more]}
-  - generalize: {levels: {age: 3, region: 1, education: 1, marital_status: 1, occupation: 1}}
+  - generalize: {levels: {age: 2, region: 1, education: 1, marital_status: 1, occupation: 1}}
   - km-generalization: {columns: diagnoses, k: 5, m: 2, item_hierarchy: hierarchies/diagnoses.csv}
   - top-code: {column: income, quantile: 0.995, replace: mean}
   - top-code: {column: savings, quantile: 0.995, replace: mean}
   - bottom-code: {column: savings, quantile: 0.005, replace: mean}
-  - shuffle: {columns: [income, savings], predictors: [region, sex, age, education, occupation]}
+  - shuffle: {columns: [income, savings], predictors: [region, sex, age, education, occupation, hours]}
   - local-suppression: {models: [k-anonymity: {k: 5}, distinct-l-diversity: {l: 3, sensitive: savings}]}
   - reissue-weights: {by: [region]}
 
@@ -83,7 +82,7 @@ output: {folder: release, journal: private}
 """
 PEOPLE = 30_000
 """How many people the demo invents; with fewer its requirements do not hold."""
-_HIERARCHIES = ("region", "age", "education", "marital_status", "occupation")
+_HIERARCHIES = ("region", "education", "marital_status", "occupation")
 
 
 @click.command()
@@ -122,6 +121,8 @@ def demo(out: str | None, rows: int, force: bool, parties: bool, as_json: bool, 
 
 def write_example(folder: Path, rows: int) -> Path:
     """Write the invented census, its hierarchies and a plan."""
+    import polars as pl
+
     from discretion.data.atomic import write_text
     from discretion.data.write import write
     from discretion.datasets import census
@@ -129,7 +130,8 @@ def write_example(folder: Path, rows: int) -> Path:
 
     folder.mkdir(parents=True, exist_ok=True)
     people = census(rows, seed=1)
-    write(people, folder / "census.csv", overwrite=True)
+    whole = people.frame.with_columns(people.frame.select("income", "savings").cast(pl.Int64))
+    write(whole, folder / "census.csv", overwrite=True)
     (folder / "hierarchies").mkdir(exist_ok=True)
     for name in _HIERARCHIES:
         rows_of_levels = zip(*people.hierarchy(name).table, strict=True)

@@ -71,6 +71,9 @@ def run_command(plan_file: str, as_json: bool, quiet: bool, **options: Any) -> N
     public, private = release.write(folder, journal, overwrite=options["force"])
     report(release, as_json, {"folder": str(public), "journal": str(private)})
     say(order_words(release.plan.order, release.data), quiet)
+    read_as = release.data.origin.dialect
+    if read_as is not None and not read_as.encoding.startswith("utf-8"):
+        say(f"text files are written in utf-8 (the data was read in {read_as.encoding})", quiet)
     if gone := emptied(release):
         say(
             f"nothing is left of {', '.join(gone)}: each has one value for all; others may keep more without them",

@@ -215,12 +215,17 @@ def _check(spec: ServiceSpec, service: str, as_json: bool, quiet: bool) -> None:
     secret_place(spec)
     with StatisticalDatabase(spec.model_copy(update={"ledger": ":memory:", "secret_file": None})) as database:
         people = {name: database.people(name) for name in spec.tables}
+        rules = {name: database.rules(name) for name in spec.tables}
     entries = _check_ledger(spec)
     owners = [key.user for key in _ring(spec, service).stored()]
     keys = {user: owners.count(user) for user in spec.users}
     missing = undeclared(spec)
     if as_json:
-        found = {"people": people, "keys": keys, "ledger_entries": entries, "undeclared": missing}
+        named = {
+            name: {column: {"rule": rule, "why": why} for column, (rule, why) in found.items()}
+            for name, found in rules.items()
+        }
+        found = {"people": people, "keys": keys, "ledger_entries": entries, "rules": named, "undeclared": missing}
         print_json({"service": "valid", **found})
         return
     rows = [(name, f"{count:,}", ", ".join(spec.tables[name].visible)) for name, count in people.items()]
@@ -231,6 +236,9 @@ def _check(spec: ServiceSpec, service: str, as_json: bool, quiet: bool) -> None:
         for user in spec.users
     ]  # fmt: skip
     print_table("Users", ("user", "role", "answers", "keys"), policies, numeric=(3,))
+    ruled = [(f"{t}.{column}", *rule) for t, by in rules.items() for column, rule in by.items()]
+    if ruled:
+        print_table("Sensitive columns", ("column", "true sums by", "why"), ruled)
     lines = [(f"{t}.{column}", text) for t, by in missing.items() for column, listed in by.items() for text in listed]
     if lines:
         print_table("Not declared", ("column", "what is missing, and what is refused for it"), lines)
@@ -261,7 +269,8 @@ def _draft(service: str, data: str, force: bool, as_json: bool, quiet: bool) -> 
     path = Path(service)
     folder, source = path.resolve().parent, Path(data).resolve()
     relative = source.relative_to(folder) if source.is_relative_to(folder) else source
-    write_text(path, draft(read(data), str(relative)), overwrite=force)
+    others = any(file != source and file.suffix in (source.suffix, ".db") for file in folder.iterdir())
+    write_text(path, draft(read(data), str(relative), others=others), overwrite=force)
     if as_json:
         print_json({"service": service})
     say(f"wrote {service}: read it, declare bounds and roles, then `discretion serve {service} --check`", quiet)

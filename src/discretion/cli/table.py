@@ -136,9 +136,9 @@ def _report(release: TableRelease, as_json: bool, places: dict[str, str]) -> Non
 )
 @click.option("--attacker", type=click.Choice(["outsider", "contributors"]), default="outsider", show_default=True)
 @click.option(
-    "--coalition", type=click.IntRange(1), default=1, show_default=True, help="respondents that work together"
+    "--coalition", type=click.IntRange(1), help="respondents that work together; without it as many as the rules say"
 )
-@click.option("--sums", is_flag=True, help="judge sums of suppressed cells by the rules too")
+@click.option("--sums", is_flag=True, help="judge pairs of suppressed cells with a common total by the rules too")
 @click.option(
     "--seconds", type=click.FloatRange(0, min_open=True), help="stop after this time; what is open is undecided"
 )
@@ -163,7 +163,7 @@ def audit(file: str, as_json: bool, quiet: bool, **options: Any) -> int:
         )
     with progress_bar(quiet) as progress:
         found = cells.audit(
-            rules=rules if options["sums"] else (),
+            rules=rules if options["sums"] else None,
             attacker=options["attacker"],
             coalition=options["coalition"],
             seconds=options["seconds"],

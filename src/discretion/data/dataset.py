@@ -202,10 +202,18 @@ class Dataset:
         known = root.schema[column]
         if not self.is_numeric(column) or known.type is not None:
             return known.type == "nominal"
-        if known.value_labels or isinstance(known.hierarchy, MaskingHierarchy):
+        if self.is_labelled(column) or isinstance(known.hierarchy, MaskingHierarchy):
             return True
         few = self.cached(("few", column), lambda: count_few(self._frame[column]))
         return few > 1 and (len(self) >= max(30, 5 * few) if root is self else root.is_category(column))
+
+    def is_labelled(self, column: str) -> bool:
+        """Tell whether most of the different values of a column have labels, and not only those of refusals."""
+        labels = self.schema[column].value_labels
+        if not labels:
+            return False
+        present = self._frame[column].drop_nulls().unique()
+        return bool(2 * present.is_in(list(labels)).sum() >= len(present))
 
     # --- choosing columns --------------------------------------------------------------------------------------
 

@@ -35,6 +35,7 @@ _AGES = [[*range(0, 95, 5), "inf"], [*range(0, 100, 10), "inf"], [0, 20, 40, 60,
 _RARE = (0.02, 0.1)
 """Categories with a smaller share of the records are put together, level by level."""
 _LISTED = 300
+_LOPSIDED = 0.8
 _SHORT_LABEL = 4
 _OTHER = "other"
 
@@ -182,7 +183,7 @@ def propose_hierarchy(data: Any, proposal: Proposal) -> dict[str, Any] | None:
             levels += 1
         return {"intervals": {"width": width, "levels": levels}}
     texts = [str(value) for value in dataset.codes(name).values if value is not None]
-    if _are_codes(texts):
+    if are_codes(texts):
         return {"masking": {}}
     return {"groups": {"levels": _rare_together(dataset, name)}}
 
@@ -210,7 +211,12 @@ def propose_importance(proposals: Sequence[Proposal]) -> dict[str, float]:
     return worth
 
 
-def _are_codes(texts: list[str]) -> bool:
+def is_lopsided(data: Dataset, column: str) -> bool:
+    """Tell whether so many records share one value that hardly any class could hold a second one."""
+    return bool(data.codes(column).counts_and_rows[0].max() > _LOPSIDED * len(data))
+
+
+def are_codes(texts: list[str]) -> bool:
     """Tell codes whose first characters say more than the last: digits of one length, postal codes, diagnoses."""
     import polars as pl
 
@@ -282,7 +288,7 @@ def _facts(dataset: Dataset, sample: pl.DataFrame, name: str) -> _Facts:
         column = column.cast(pl.List(pl.String)).list.join("|")
     present = column.fill_nan(None).drop_nulls() if kind.is_float() else column.drop_nulls()
     whole = kind.is_integer() or bool(kind.is_float() and len(present) and (present == present.floor()).all())
-    labelled = bool(dataset.schema[name].value_labels)
+    labelled = dataset.is_labelled(name)
     return _Facts(
         name, kind, len(column), present.n_unique(), missing, sample[name], whole, labelled, dataset.schema[name].label
     )
@@ -329,7 +335,9 @@ def _identifier(facts: _Facts) -> tuple[str, Confidence] | None:
         return (f"{share:.0%} of the values look like {pattern.what}", "high") if pattern.direct else None
     named = facts.named
     numbers = facts.whole and not facts.labelled
-    few = facts.distinct <= _FEW_VALUES and named is not None and named[1] not in parts_of(facts.column)
+    parts = parts_of(facts.column)
+    words = {"".join(parts[i:j]) for i in range(len(parts)) for j in range(i + 1, len(parts) + 1)}
+    few = facts.distinct <= _FEW_VALUES and named is not None and named[1] not in words
     if named is not None and named[0] == "identifier" and (facts.is_text or numbers) and not few:
         enough = 20 if facts.is_text else 1000
         many = facts.share > 0.5 or (is_whole_name(facts.column, named[1]) and facts.distinct > enough)

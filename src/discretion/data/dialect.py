@@ -31,6 +31,10 @@ _WHOLE = re.compile(r"[+-]?\d+")
 _POINT = re.compile(r"[+-]?\d*\.\d+(?:[eE][+-]?\d+)?")
 _COMMA = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?")
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
+_GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(?:(?:\.\d{3})+(,)\d+|(?:,\d{3})+(\.)\d+)")
+"""Numbers with a mark between thousands and another one before the decimals, which tell the two apart."""
+_MAYBE_GROUPED = {mark: re.compile(rf"[+-]?[1-9]\d{{0,2}}\{mark}\d{{3}}") for mark in ".,"}
+_FEW_CELLS = 10
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}.*)?|\d{1,2}[./]\d{1,2}[./]\d{2,4}")
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -246,7 +250,36 @@ def _decimal(rows: Sequence[Sequence[str]], delimiter: str) -> str:
     points = sum(1 for cell in cells if _POINT.fullmatch(cell))
     if delimiter != ";":
         commas = [cell for cell in commas if not _THOUSANDS.fullmatch(cell)]
+    marked = [found for cell in cells if (found := _GROUPED.fullmatch(cell))]
+    sure = sum(1 if found[1] else -1 for found in marked)
+    if sure:
+        return "," if sure > 0 else "."
     return "," if len(commas) > points else "."
+
+
+def doubtful_marks(sample: bytes, dialect: Dialect) -> tuple[str, list[str]]:
+    """Name the columns whose points (in files with tabs or bars: commas) may part thousands or precede decimals.
+
+    All their cells with the mark have three digits behind it, and some end in 0, which numbers written by a program
+    do not; a cell of more than three digits without a mark says that thousands are not parted, and a number elsewhere
+    with another number of decimals behind a point says what a point means.
+    """
+    mark = {";": ".", ",": ""}.get(dialect.delimiter, ",")
+    rows = _rows(_preamble(decode(sample, dialect.encoding))[1], dialect.delimiter, dialect.quote)
+    maybe = _MAYBE_GROUPED.get(mark)
+    points = [cell for row in rows for cell in map(str.strip, row) if _POINT.fullmatch(cell)]
+    if maybe is None or dialect.decimal != "." or any(not maybe.fullmatch(cell) for cell in points):
+        return mark, []
+    names = rows[0] if dialect.header else [f"column_{place}" for place in range(1, len(rows[0]) + 1)]
+    found = []
+    for place, name in enumerate(names):
+        cells = [row[place].strip() for row in rows[dialect.header :] if len(row) > place and row[place].strip()]
+        marked = [cell for cell in cells if maybe.fullmatch(cell)]
+        rest = [cell for cell in cells if not maybe.fullmatch(cell)]
+        parted = len(marked) >= _FEW_CELLS and any(cell.endswith("0") for cell in marked)
+        if parted and all(re.fullmatch(r"[+-]?\d{1,3}", cell) for cell in rest):
+            found.append(name.strip())
+    return mark, found
 
 
 def _header(rows: Sequence[Sequence[str]]) -> bool:

@@ -117,7 +117,11 @@ class Levels:
         return counts
 
     def level_of(self, labels: Sequence[str]) -> NDArray[np.int64]:
-        """Infer the level of each label; a label that stands at two levels cannot be told apart."""
+        """Infer the level of each label: the lowest one that has them all, or else the only one that has the label.
+
+        A column is usually recoded to one level, and a label may stand at several (`>= 80` at the last two). Where no
+        level has all labels the records were recoded one by one, and a label that stands at two cannot be told apart.
+        """
         where: dict[str, list[int]] = {}
         for level, column in enumerate(self.table):
             for label in set(column):
@@ -125,6 +129,8 @@ class Levels:
         absent = [label for label in labels if label not in where]
         if absent:
             raise DataError(f"{self._where}{len(absent)} different values stand at no level of the hierarchy")
+        if labels and (common := set.intersection(*(set(where[label]) for label in labels))):
+            return np.full(len(labels), min(common), dtype=np.int64)
         unclear = [label for label in labels if len(where[label]) > 1]
         if unclear:
             raise DataError(

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     import polars as pl
 
-Kind = Literal["boolean", "integer", "float", "date", "datetime T", "datetime", "text"]
-_TRIED: tuple[Kind, ...] = ("boolean", "integer", "float", "date", "datetime T", "datetime")
+Kind = Literal["boolean", "integer", "float", "grouped integer", "grouped", "date", "datetime T", "datetime", "text"]
+_NUMBERS: tuple[Kind, ...] = ("integer", "float", "grouped integer", "grouped")
+_TRIED: tuple[Kind, ...] = ("boolean", *_NUMBERS, "date", "datetime T", "datetime")
 
 _SAMPLE = 5000
 _NAME_LIKE = r"^[+-]?0[0-9]|^\+"
@@ -80,6 +81,19 @@ def _float(cell: pl.Expr, reading: Reading) -> tuple[pl.Expr, pl.Expr]:
     return cell.cast(pl.Float64, strict=False), wrong
 
 
+def _grouped(kind: Literal["integer", "float"]) -> Callable[[pl.Expr, Reading], tuple[pl.Expr, pl.Expr]]:
+    """Read numbers whose thousands are parted by the sign that is not the decimal one, among others that are not."""
+
+    def parse(cell: pl.Expr, reading: Reading) -> tuple[pl.Expr, pl.Expr]:
+        mark = "." if reading.decimal == "," else ","
+        marked = cell.str.contains(mark, literal=True)
+        fits = cell.str.contains(rf"^[+-]?[1-9][0-9]{{0,2}}(?:\{mark}[0-9]{{3}})+(?:\{reading.decimal}[0-9]+)?$")
+        value, wrong = _PARSERS[kind](cell.str.replace_all(mark, "", literal=True), reading)
+        return value, wrong | (marked & ~fits)
+
+    return parse
+
+
 def _date(cell: pl.Expr, _: Reading) -> tuple[pl.Expr, pl.Expr]:
     return cell.str.to_date("%Y-%m-%d", strict=False), cell.str.len_bytes() != 10
 
@@ -96,6 +110,8 @@ _PARSERS: Mapping[Kind, Callable[[pl.Expr, Reading], tuple[pl.Expr, pl.Expr]]] =
     "boolean": _boolean,
     "integer": _integer,
     "float": _float,
+    "grouped integer": _grouped("integer"),
+    "grouped": _grouped("float"),
     "date": _date,
     "datetime T": _moment("%Y-%m-%dT%H:%M:%S%.f"),
     "datetime": _moment("%Y-%m-%d %H:%M:%S%.f"),
@@ -119,8 +135,11 @@ def kind_of(sample: pl.DataFrame, reading: Reading, tried: Sequence[Kind] = _TRI
 def _wider(before: Kind | None, now: Kind | None) -> Kind:
     if before is None and now is not None:
         return now
-    if {before, now} <= {"integer", "float"} and before != "float":
-        return "float"
+    if before in _NUMBERS and now in _NUMBERS and before != "grouped":
+        fraction = {before, now} & {"float", "grouped"}
+        if not any("grouped" in str(kind) for kind in (before, now)):
+            return "float" if before != "float" else "text"
+        return "grouped" if fraction or before == "grouped integer" else "grouped integer"
     return "text"
 
 

@@ -36,7 +36,12 @@ PATTERNS: tuple[Pattern, ...] = (
         "nominal",
         True,
     ),
-    Pattern("dates", r"^\d{4}[-/]\d{1,2}[-/]\d{1,2}([T ].*)?$|^\d{1,2}[./-]\d{1,2}[./-]\d{4}$", "quasi", "date"),
+    Pattern(
+        "dates",
+        r"^\d{4}[-/]\d{1,2}[-/]\d{1,2}([T ].*)?$|^\d{1,2}[./-]\d{1,2}[./-]\d{4}([T ]\d{1,2}:\d{2}.*)?$",
+        "quasi",
+        "date",
+    ),
     Pattern(
         "national numbers",
         r"^\d{8}[- ]?[A-Z]$|^[XYZ]-?\d{7}-?[A-Z]$|^\d{3}-\d{2}-\d{4}$|^[A-Z]{6}\d{2}[A-Z]\d{2}[A-Z]\d{3}[A-Z]$"

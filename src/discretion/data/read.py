@@ -14,6 +14,7 @@ from discretion.data.dataset import Dataset
 from discretion.data.dialect import Dialect, Given
 from discretion.data.files import read_arrow, read_excel, read_json, read_parquet
 from discretion.data.formats import Format, existing_file, format_of
+from discretion.data.infer import not_numbers
 from discretion.data.labels import Labels, read_labelled
 from discretion.data.lines import TextSource
 from discretion.data.schema import Schema
@@ -91,6 +92,8 @@ def _read(options: _Options, schema: Schema, *, partial: bool = False) -> Datase
         raise DataError(f"{options.name} has a header but no rows")
     if partial:
         schema = schema.only(frame.columns)
+    if not partial:
+        check_numbers(frame, schema)
     data = Dataset(_split_sets(frame, schema), schema=labels.put_into(schema))
     data.came_from, data.dialect = options.for_plan(), dialect
     return data
@@ -208,6 +211,20 @@ class _Options:
 
     def _chosen(self, frame: pl.DataFrame) -> Any:
         return frame.select(choose_columns(self.name, frame.columns, self.columns))
+
+
+def check_numbers(frame: pl.DataFrame, schema: Schema) -> None:
+    """Refuse text that is declared to be numbers, and is none."""
+    import polars as pl
+
+    declared = [
+        name for name, column in schema.columns.items() if column.type == "continuous" and name in frame.columns
+    ]
+    texts = [name for name in declared if frame.schema[name] == pl.String and frame[name].null_count() < frame.height]
+    if texts:
+        raise DataError(
+            "\n".join(f"column {name!r} has the type `continuous`, but {not_numbers(frame[name])}" for name in texts)
+        )
 
 
 def _split_sets(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from discretion.data.dialect import DAMAGED, Dialect, Given, damaged, decode, find_dialect, first_row
+from discretion.data.dialect import DAMAGED, Dialect, Given, damaged, decode, doubtful_marks, find_dialect, first_row
 from discretion.data.infer import Reading, parse_columns
 from discretion.data.lines import TextSource, look_for_ragged, wrong_encoding
 from discretion.errors import DataError, unknown
@@ -41,6 +41,13 @@ def _find_and_read(
     if not sample.strip():
         raise DataError(f"{source.name} is empty")
     dialect = find_dialect(sample, given)
+    mark, doubt = doubtful_marks(sample, dialect) if given.decimal is None else ("", [])
+    if doubt:
+        listed, other = ", ".join(map(repr, doubt)), "," if mark == "." else "."
+        raise DataError(
+            f"{source.name}: in {listed} every {mark!r} stands before three digits: it may part thousands (give "
+            f"decimal={other!r}) or precede decimals (give decimal={mark!r})"
+        )
     text, nul, _ = decode(sample, dialect.encoding).partition("\0")
     if nul:
         raise DataError(f"{source.name} has NUL bytes, first in line {text.count(chr(10)) + 1:,}; {_NUL_HINT}")

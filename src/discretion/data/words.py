@@ -26,6 +26,10 @@ _IDENTIFIERS = """
     respondent participant interviewee proband befragter encuestado entrevistado intervistato enquete
     remark remarks comment comments freetext bemerkung bemerkungen anmerkung anmerkungen kommentar freitext
     observaciones observacions comentario comentari commentaire remarque osservazioni observacoes
+    svnr svnummer sozialversicherungsnummer rentenversicherungsnummer versichertennummer versichertennr kvnr kvnummer
+    krankenversichertennummer versicherungsnummer policennummer personalnummer matrikelnummer kundennummer
+    mitgliedsnummer aktenzeichen ausweisnummer telefonnummer handynummer mobilnummer kennzeichen policynumber
+    hausarzt hausarztin behandler familydoctor physician
 """
 _ROLES: Mapping[Role, str] = {
     "weight": """
@@ -69,6 +73,17 @@ _ROLES: Mapping[Role, str] = {
         religion religio religione religiao konfession faith belief creencia party vote voto partido partit partito
         partei parti politics union sindicato sexualorientation orientation criminal conviction offence crime
         score grade note nota cost costs kosten coste cout costo custo charge charges
+        health healthstatus gesundheit gesundheitszustand salud salut salute saude sante smoker smoking raucher rauchen
+        diabetes diabetic diabetiker krebs tumor tumour carcinoma asthma epilepsy epilepsie stroke schlaganfall
+        herzinfarkt infarct hypertension bluthochdruck dementia demenz aids infection infektion hepatitis
+        pregnant pregnancy schwanger schwangerschaft embarazo gravidanza gravidez grossesse abortion abtreibung aborto
+        depression depressed anxiety mental psychiatric psychisch suicide suizid suizidversuch selbstmord addiction
+        sucht alcohol alkohol drugs drogen medikament medikation medicine therapie behandlung surgery operation
+        disabled behinderung behindert schwerbehindert schwerbehinderung impairment pflegegrad pflegestufe carelevel
+        death died dead deceased mortality survived survival alive todesursache verstorben gestorben tod muerte morte
+        causeofdeath bloodgroup bloodtype blutgruppe blutdruck cholesterin blutzucker befund laborwert genetic genotype
+        vorstrafe vorstrafen straftat schulden verschuldung wahlabsicht parteipraferenz gewerkschaft
+        victim abuse missbrauch gewalt
     """,
 }
 

@@ -84,9 +84,9 @@ class TableSpec(Declared):
     """neighboring data sets differ by one person's presence, or by one person's values"""
     policy: PolicyOrName | None = None
     """how questions are answered, unless user or group say otherwise: a policy, or the name of one"""
-    epsilon: float | None = Field(None, gt=0)
+    epsilon: float | None = Field(None, gt=0, strict=True)
     """privacy budget of all users together for the people of the table; none: each has only its own"""
-    delta: float = Field(0.0, ge=0, lt=1)
+    delta: float = Field(0.0, ge=0, lt=1, strict=True)
     """δ that belongs to the table's ε"""
     description: str = ""
     """what the table holds, for analysts"""

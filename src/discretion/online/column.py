@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Literal
 
-import numpy as np
 from pydantic import Field, model_validator
 
 from discretion.data.conditions import Scalar
@@ -23,9 +22,6 @@ FEWEST_VALUES = 12
 _STEPS = 2**16
 _MOST_STEPS = 2**32
 _MOST_CODE = 2**52
-_MOST_DECIMALS = 6
-_MOST_UNITS = 2**44
-"""beyond these a float has no digit left to tell a number of few decimals from any other"""
 
 
 class ColumnSpec(Declared):
@@ -45,9 +41,10 @@ class ColumnSpec(Declared):
     bounds: tuple[float, float] | None = None
     """smallest and largest value of a number; differential privacy moves values outside to the nearer bound"""
     whole: bool | None = None
-    """whether a number is a whole one; none: looked up in the data. True sums of whole numbers, and of numbers of at
-    most six decimals, are told by base groups only; `false` confirms that the values could be any number, and single
-    units (or cents) tell nothing"""
+    """whether a number is a whole one; none: looked up in the data, where it matters how many values there can be.
+    True sums are told by base groups, unless `false` is said of a number without bounds. That confirms that its values
+    are whole in no unit that anybody knows and that no two people have the same: sums of any sets are then told under
+    the linear audit, and whoever knows such a unit, or two people with one value, computes everybody's value"""
     resolution: float | None = Field(None, gt=0)
     """unit of fixed-point sums; default: 1 for integers, else the power of two that gives 65,536 steps or more"""
     grid: int = Field(256, ge=2, le=65_536)
@@ -109,24 +106,10 @@ class ColumnSpec(Declared):
         return math.floor(upper) - math.ceil(lower) + 1
 
     def is_whole(self, values: pl.Series) -> bool:
-        """Say whether values are whole: integers, and numbers that are whole unless the owner says otherwise."""
+        """Say whether values are whole: integers, and numbers as the owner says, or as they are."""
         if self.type == "number":
-            return self.whole is not False and bool((values == values.floor()).all())
+            return bool((values == values.floor()).all()) if self.whole is None else self.whole
         return self.type == "integer"
-
-    def has_few_decimals(self, values: pl.Series) -> bool:
-        """Say whether values are whole numbers of a smaller unit, such as cents: at most six decimals.
-
-        Sums of such values are exact, and tell remainders as sums of whole numbers do.
-        """
-        if self.type != "number" or self.whole is False:
-            return self.type == "integer"
-        found = values.drop_nulls().to_numpy()
-        for units in (found * 10.0**decimals for decimals in range(_MOST_DECIMALS + 1)):
-            near = np.abs(units - np.rint(units)) <= 4 * np.finfo(np.float64).eps * np.abs(units)
-            if bool(np.all(near & (np.abs(units) < _MOST_UNITS))):
-                return True
-        return self.is_whole(values)
 
     def has_few_values(self, values: pl.Series) -> bool:
         """Say whether a column has so few different values that sums tell single ones: yes or no, fewer than 12.

@@ -27,6 +27,8 @@ _PERSON = """\
 _SEVERAL = """\
     person: {}  # its values repeat, so somebody has several rows; delete both lines only if a row is a person
     rows_per_person: 1              # rows of a person that private answers use, the first ones; more need more noise"""
+_PEOPLE = """\
+    # people: NAME                  # one NAME for all tables about the same people (other files, years): one budget"""
 _TABLE = """\
     epsilon: 1.0                    # budget of all users together, for ever
     delta: 1.0e-06
@@ -38,7 +40,7 @@ policies:
 policy: noise
 users:
   analyst: {}
-  # colleague: {policy: truth}      # true answers: only for columns that you declare public, and under limits
+  # colleague: {policy: truth}      # true answers by base groups of ten people, made from columns you declare public
   auditor: {role: auditor}
 ledger: sqlite:///ledger.db
 server: {host: 127.0.0.1, port: 8000}
@@ -46,11 +48,12 @@ server: {host: 127.0.0.1, port: 8000}
 _AGES = {"age", "ages", "edad", "edat", "eta", "idade", "alter"}
 
 
-def draft(data: Dataset, source: str) -> str:
+def draft(data: Dataset, source: str, *, others: bool = False) -> str:
     """Write a service file: answers under differential privacy, identifiers hidden, every other column sensitive.
 
     Nothing is public before the owner says so: no role, no key of a group, no bound is taken from the data. Only the
-    bounds of a column that is called age come from its name.
+    bounds of a column that is called age come from its name. Where there are `others`, tables that may be about the
+    same people, the file says how to share one budget.
 
     Examples
     --------
@@ -59,7 +62,8 @@ def draft(data: Dataset, source: str) -> str:
     ['name: {role: hidden, type: category}', 'sex: {role: sensitive, type: category}']
     """
     proposals = propose(data)
-    lines = [f"  {_quoted(_name(source))}:", f"    source: {_quoted(source)}", _person(data, proposals), _TABLE]
+    about = [_person(data, proposals), *([_PEOPLE] if others else []), _TABLE]
+    lines = [f"  {_quoted(_name(source))}:", f"    source: {_quoted(source)}", *about]
     seen: set[str] = set()
     for proposal in proposals:
         if not _usable(proposal.column) or proposal.column.casefold() in seen:

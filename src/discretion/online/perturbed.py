@@ -166,8 +166,9 @@ class Perturbation:
 class Measured:
     """The values of a table's columns, read once for all questions until the table grows.
 
-    The typical size of a value is the mean size rounded up to a power of two: it stays while the table grows a little,
-    so that the same rows keep their change.
+    The typical size of a value is the mean size, or three standard deviations where that is more, rounded up to a power
+    of two: it stays while the table grows a little, so that the same rows keep their change. So a sum's change has a
+    standard deviation of at least √3 of the column's, whoever is in the set.
     """
 
     backend: Backend
@@ -191,8 +192,8 @@ class Measured:
         few = spec.role == "sensitive" and spec.has_few_values(values)
         numbers = values.cast(pl.Float64).to_numpy() if spec.is_numeric else np.zeros(0)
         sizes = np.abs(numbers[~np.isnan(numbers)])
-        mean = float(sizes.mean()) if len(sizes) else 0.0
-        return few, numbers, 2.0 ** math.ceil(math.log2(mean)) if mean else 0.0
+        typical = max(float(sizes.mean()), 3 * float(np.nanstd(numbers))) if len(sizes) else 0.0
+        return few, numbers, 2.0 ** math.ceil(math.log2(typical)) if typical else 0.0
 
 
 def perturb(
@@ -205,8 +206,8 @@ def perturb(
     bounds times the told count. Refusals depend on public columns and declarations, and on whether a column has few
     different values. Figures are not additive: groups need not add up to the total.
 
-    Guarantees nothing: with answers to twice as many questions as people an attacker finds values to within a quarter
-    of their spread (the documentation states the figures). Not offered for yes or no and for few different values.
+    Guarantees nothing: who may ask enough questions finds any value, with an error that falls with the root of their
+    number (the documentation states the figures). Not offered for yes or no and for few different values.
 
     References
     ----------

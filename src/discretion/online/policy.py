@@ -41,17 +41,17 @@ class DpPolicy(Declared):
 
     mode: Literal["dp"]
     """differential privacy"""
-    epsilon: float = Field(gt=0)
+    epsilon: float = Field(gt=0, strict=True)
     """budget of a user in one period, for all tables about the same people"""
-    delta: float = Field(0.0, ge=0, lt=1)
+    delta: float = Field(0.0, ge=0, lt=1, strict=True)
     """δ of the budget; needed for zCDP accounting and for groups whose keys are not declared"""
     accountant: Accountant = "pure"
     """how answers add up: pure ε, (ε,δ) or zero-concentrated"""
     period: Period = "ever"
     """after how long a user has the budget again; `ever`: never"""
-    epsilon_per_query: float = Field(0.1, gt=0)
+    epsilon_per_query: float = Field(0.1, gt=0, strict=True)
     """what an answer spends when the question does not say"""
-    max_epsilon_per_query: float | None = Field(None, gt=0)
+    max_epsilon_per_query: float | None = Field(None, gt=0, strict=True)
     """most that one answer may spend; none: the whole budget"""
     confidence: float = Field(0.95, gt=0, lt=1)
     """level of the intervals given with each answer"""
@@ -74,9 +74,11 @@ class PerturbedPolicy(Declared):
     """variance of the change of a count"""
     magnitude_percent: float = Field(100.0, ge=0, le=100)
     """largest change of a sum by its cell key, in percent of its three largest contributions (weighed .5, .3, .2), or
-    of the mean size of a value (up to a power of two) where that is larger; of whole numbers at least `deviation`"""
+    of the mean size of a value or three standard deviations (up to a power of two) where that is larger; of whole
+    numbers at least `deviation`"""
     max_answers: int | None = Field(None, ge=1)
-    """figures of one sensitive column that all users together are told; none: half as many as there are people"""
+    """figures of one sensitive column that all users together are told; none: 24, or half as many as there are people
+    if that is fewer. Who spends m figures on one person is off by about 2·√(3/m) standard deviations or more"""
     rounding_base: float | None = Field(None, gt=0)
     """answers are rounded to multiples of it; none: not rounded"""
 

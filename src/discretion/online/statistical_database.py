@@ -42,15 +42,16 @@ class StatisticalDatabase:
     (`perturbed`). What is told is in the ledger before it is told, so that a crash loses neither a charge nor the
     history. The same question asked again gets the same answer at no cost.
 
-    True sums of whole numbers (or of few decimals) and of bounded ones are told by base groups: fixed, disjoint groups
-    of at least ten people, made from public columns; each figure comes with the number and the share of the records it
-    is over, and beyond the sum of their group nothing about anybody is told. True sums of other numbers are told under
-    the audit of all earlier answers, which determines nobody and promises no more. Yes or no, columns of fewer than 12
-    values or with more than .3 of their values at a bound have no true sums: that a column is refused tells this much
-    about it.
+    True sums are told by base groups: fixed, disjoint groups of at least ten people, made from public columns; each
+    figure comes with the number and the share of the records it is over, and beyond the sum of their group nothing
+    about anybody is told. Of numbers without bounds for which the owner confirms `whole: false`, any sums are told
+    under the audit of all earlier answers: it determines nobody over the real numbers and promises no more; whoever
+    knows a unit in which the values are whole, or that two people have the same value, computes everybody's. Yes or no,
+    columns of fewer than 12 values or of which more than .3 of the people have one value have no true sums: that a
+    column is refused tells this much about it.
 
-    Does not protect against: what the mean of a group says about its members, a group that lies entirely at a bound,
-    values under the audit that are nearly known anyway, many perturbed answers together, users who share one budget
+    Does not protect against: what the mean of a group says about its members, a group in which all have one value, the
+    owner's confirmation where it is wrong, many perturbed answers together, users who share one budget
     under several names (limit the table's own ε), and whoever can read the data or the ledger directly. How long an
     answer takes depends on the data; a server tells private answers on a schedule (`answer_step_seconds`).
 
@@ -237,6 +238,14 @@ class StatisticalDatabase:
     def people(self, table: str) -> int:
         """Count the people of a table: for the owner."""
         return self._backend.people(table)
+
+    def rules(self, table: str) -> dict[str, tuple[str, str]]:
+        """Say for each sensitive column by which rule it is answered and why: for the owner.
+
+        `dp only`, `base groups` or `linear audit`; without true answers of the table always `dp only` (perturbed
+        answers have no rule).
+        """
+        return self._desks[table].rules()
 
     def history(
         self, *, table: str | None = None, of: str | None = None, after: int = 0, limit: int | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations
 from math import ceil
@@ -36,17 +36,20 @@ _MARGIN = 1e-6
 class HideRules(Method, kind="hide-rules"):
     """Take the fewest items out of records so that given association rules are no longer found.
 
-    A rule is hidden when its support or its confidence lies below the threshold (see `ResultPrivacy`). Items are taken
-    out of sets; in columns of categories the value is replaced by another one, drawn as often as it occurs among values
-    that no hidden rule names (an emptied cell would show where a rule was hidden). Which records of one kind are
+    A rule is hidden when its support or its confidence lies below the threshold (see `ResultPrivacy`). So that nobody
+    reads rule and threshold off a file in which just one record is lacking, the thresholds aimed at are drawn below the
+    given ones, by up to the share `margin`. Items are taken out of sets; in columns of categories the value is replaced
+    by that of a random record that agrees in the other columns, among values that no hidden rule names (an emptied cell
+    would show where a rule was hidden, and a value that does not fit its record too). Which records of one kind are
     changed is drawn.
 
-    Records with the same items of the rules are one kind, so that the smallest number of changes is an integer program
-    over kinds, whatever the number of records; with very many kinds items are taken out greedily (`proven` in the
-    decision says which). Guarantees `ResultPrivacy` with the same fields. Does not protect people, nor against miners
-    with lower thresholds. Other rules suffer: the decision counts rules over at most `max_items` items that are lost
-    and those that appear only now (ghost rules). Missing cells stay missing and count as whatever keeps a rule strong;
-    where they alone do, the rule cannot be hidden, which is an error. Time linear in the records, plus the program.
+    Records with the same items of the rules are one kind, so that the smallest number of changes (for the thresholds
+    aimed at) is an integer program over kinds, whatever the number of records; with very many kinds items are taken
+    out greedily (`proven` in the decision says which). Guarantees `ResultPrivacy` with the same fields. Does not
+    protect people, nor against miners with lower thresholds. Other rules suffer: the decision counts rules over at
+    most `max_items` items that are lost and those that appear only now (ghost rules). Missing cells stay missing and
+    count as whatever keeps a rule strong; where they alone do, the rule cannot be hidden, which is an error. Time
+    linear in the records, plus the program.
 
     References
     ----------
@@ -57,7 +60,7 @@ class HideRules(Method, kind="hide-rules"):
     --------
     >>> import polars as pl, discretion as dc
     >>> baskets = pl.DataFrame({"ills": ["flu|cough", "flu|cough", "flu|cough", "flu", "cough"]})
-    >>> hide = dc.HideRules(rules=["flu -> cough"], min_support=0.2, min_confidence=0.6)
+    >>> hide = dc.HideRules(rules=["flu -> cough"], min_support=0.2, min_confidence=0.6, margin=0)
     >>> hidden = hide(baskets, seed=1)["ills"]
     >>> sum(a != b for a, b in zip(hidden, baskets["ills"]))  # three of four: one item less makes it two of four
     1
@@ -69,6 +72,9 @@ class HideRules(Method, kind="hide-rules"):
     """share of the records that must have all items of a rule for a miner to see it"""
     min_confidence: float = confidential(0.0, ge=0, le=1)
     """share of the records with the given items that must have the others for a miner to call it a rule"""
+    margin: float = confidential(0.3, ge=0, lt=1)
+    """share by which the thresholds aimed at may lie below the given ones, drawn anew for each file; with 0 the fewest
+    changes show the rule and its threshold to whoever looks for rules that just fail"""
     columns: Columns = ()
     """columns whose values are items; without it, all that hold sets or categories, identifiers aside"""
     missing: Literal["wildcard", "category"] = "wildcard"
@@ -88,7 +94,9 @@ class HideRules(Method, kind="hide-rules"):
         items.check(self.rules, self.kind)
         thresholds = Thresholds(self.min_support, self.min_confidence)
         ctx.progress(0, 3, f"{ctx.step}: fewest changes")
-        kinds = _Kinds.of(items, self.rules, thresholds, wild=self.missing == "wildcard")
+        lower = 1 - self.margin * ctx.within("margin").rng.random(2)
+        aimed = Thresholds(self.min_support * lower[0], self.min_confidence * lower[1])
+        kinds = _Kinds.of(items, self.rules, aimed, wild=self.missing == "wildcard")
         changes, proven = kinds.fewest_changes()
         rows = kinds.draw_rows(changes, ctx.rng)
         ctx.progress(1, 3, f"{ctx.step}: other rules")
@@ -130,11 +138,10 @@ class HideRules(Method, kind="hide-rules"):
                 for row, one in sets.items():
                     values[row] = "|".join(one) if series.dtype == pl.String else one
             else:
-                free, counts = _free_values(items, column, named)
+                donors = _donors(items, column, named)
                 for places in of_column.values():
-                    drawn = rng.choice(len(free), size=len(places), p=counts / counts.sum())
-                    for row, number in zip(places, drawn, strict=True):
-                        values[row] = free[int(number)]
+                    for row in places:
+                        values[row] = series[int(rng.choice(donors(row)))]
             made[column] = pl.Series(column, values, dtype=series.dtype)
         return data.with_columns(made)
 
@@ -145,21 +152,31 @@ def _told(before: Items, after: Items, rule: Rule) -> dict[str, list[float]]:
     return {"support": [one.support for one in strengths], "confidence": [one.confidence for one in strengths]}
 
 
-def _free_values(items: Items, column: str, named: Container[str]) -> tuple[list[object], Ints]:
-    """Give the values of a column that no rule to hide names, with the number of records of each."""
+def _donors(items: Items, column: str, named: Container[str]) -> Callable[[int], Ints]:
+    """Give, for a record, those whose value of a column can replace its own: no rule names it, and the rest agrees.
+
+    The records that agree in all the other columns of items, or else in as many of the first ones as possible.
+    """
     coded = items.data.codes(column)
-    counts, _ = coded.counts_and_rows
-    free = [
-        (value, int(count))
-        for value, count in zip(coded.values, counts, strict=True)
-        if value is not None and items.name(column, canonical(value)) not in named
-    ]
-    if not free:
+    free = np.array([value is not None and items.name(column, canonical(value)) not in named for value in coded.values])
+    giving = np.flatnonzero(free[coded.codes]) if len(free) else np.zeros(0, np.int64)
+    if not len(giving):
         raise Infeasible(
             f"hide-rules: every value of {column!r} stands in a rule to hide, so none can replace another; "
             "leave rules out, or generalize the column"
         )
-    return [value for value, _ in free], np.array([count for _, count in free], dtype=np.int64)
+    others = [name for name in items.columns if name != column and name not in items.sets]
+    tried = [items.data.classes(others[:size]).ids for size in range(len(others), 0, -1)]
+    sorted_by = [(ids, giving[np.argsort(ids[giving], kind="stable")]) for ids in tried]
+
+    def find(row: int) -> Ints:
+        for ids, order in sorted_by:
+            low, high = np.searchsorted(ids[order], [ids[row], ids[row] + 1])
+            if high > low:
+                return order[low:high]
+        return giving
+
+    return find
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,9 @@ MOST_INTERVALS = 1_000_000
 class Generalize(Method, kind="generalize"):
     """Replace each value by a broader one, by the column's hierarchy.
 
-    The same level is used for every record of a column (global recoding). Nothing false is said, only less. What it
+    The same level is used for every record of a column (global recoding). Nothing false is said, only less: a column
+    whose top or bottom was coded before is refused where the label of the bound does not hold for those who lie beyond
+    it (`[60, 79]` for somebody of 90); a hierarchy with open ends (`cuts` up to inf) needs no coding. What it
     guarantees depends on the level: check k-anonymity afterwards. Does not protect against attribute disclosure.
     Missing values stay missing. Time linear in the number of cells.
 
@@ -68,6 +70,7 @@ class Generalize(Method, kind="generalize"):
         if found := [text for text in problems if text]:
             raise PlanError(found)
         raised = {name: level for name, level in self.levels.items() if level > 0}
+        _require_true(data, raised)
         new = {name: _generalized(data, name, level) for name, level in raised.items()}
         return data.with_columns(new, levels=raised)
 
@@ -84,6 +87,26 @@ def _level_problem(data: Dataset, column: str, level: int) -> str | None:
     if level < current:
         return f"generalize: column {column!r} stands at level {current}; detail cannot be put back (level {level})"
     return None
+
+
+def _require_true(data: Dataset, levels: Mapping[str, int]) -> None:
+    """Refuse labels that are false for records whose values lie beyond a bound that top or bottom coding put there."""
+    coded = {step.column for step in data.steps if step.kind in ("top-code", "bottom-code") and hasattr(step, "column")}
+    for name, level in levels.items():
+        if name not in coded or data.levels.get(name, 0) != 0 or not data.is_numeric(name):
+            continue
+        hierarchy, x, true = data.hierarchy(name), data.number(name), data.origin.number(name)[data.row_ids]
+        ends = ((x == np.nanmax(x)) & (true > x)) | ((x == np.nanmin(x)) & (true < x))
+        pairs = np.unique(np.column_stack([x[ends], true[ends]]), axis=0, return_counts=True) if ends.any() else None
+        if pairs is None:
+            continue
+        said, meant = (hierarchy.labels([canonical(float(value)) for value in side], level) for side in pairs[0].T)
+        if false := int(pairs[1][[one != other for one, other in zip(said, meant, strict=True)]].sum()):
+            raise PlanError(
+                f"generalize: {name!r} was top- or bottom-coded before, and its label at level {level} would be false "
+                f"for {false} records that lie beyond the bound; leave the coding out and give the column a hierarchy "
+                f"with open ends, for example `{name}: {{intervals: {{cuts: [[0, 20, 40, 60, 80, inf]]}}}}`"
+            )
 
 
 def _generalized(data: Dataset, column: str, level: int) -> Any:

@@ -20,10 +20,10 @@ class ReissueWeights(Method, kind="reissue-weights"):
     A design weight tells the stratum it was made for: whoever sees the weight sees the region, also where the region
     was generalized. Afterwards the weight is a function of the columns in `by` as they stand at this step, and tells
     nothing that they do not tell; without `by` everybody has the same weight. Weighted counts by `by`, and the total,
-    stay exactly what they were; other weighted figures change by what the weights told beyond `by`. Put the step after
-    the last one that changes the columns of `by`. Does not protect where a group of `by` has few records: their mean
-    weight is then nearly their own; `smallest` refuses such groups. Missing values of `by` are a group of their own; a
-    missing weight stays missing. Time and memory linear.
+    stay what they were but for the rounding to `digits`; other weighted figures change by what the weights told beyond
+    `by`. Put the step after the last one that changes the columns of `by`. Does not protect where a group of `by` has
+    few records: their mean weight is then nearly their own; `smallest` refuses such groups. Missing values of `by` are
+    a group of their own; a missing weight stays missing. Time and memory linear.
 
     References
     ----------
@@ -46,11 +46,13 @@ class ReissueWeights(Method, kind="reissue-weights"):
     """weight column; without it, the column whose role is `weight`"""
     smallest: int = Field(10, ge=1)
     """records that a group of `by` must have at least"""
+    digits: int = Field(6, ge=3, le=17)
+    """significant digits of the new weights"""
 
     by_group: ClassVar[bool] = True
     guarantee: ClassVar[str] = (
         "Weights were averaged over records that are alike in published columns: a weight tells nothing that those do "
-        "not tell, and weighted counts by them are exact."
+        "not tell, and weighted counts by them are kept."
     )
 
     def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:  # noqa: ARG002
@@ -68,7 +70,8 @@ class ReissueWeights(Method, kind="reissue-weights"):
             )
         sums = np.bincount(groups[known], weights[known], minlength=len(counts))
         means = np.divide(sums, counts, out=np.full(len(counts), np.nan), where=counts > 0)
-        return data.with_columns({name: np.where(known, means[groups], np.nan)})
+        short = np.array([float(f"{mean:.{self.digits}g}") for mean in means])
+        return data.with_columns({name: np.where(known, short[groups], np.nan)})
 
     def _column(self, data: Dataset) -> str:
         found = (self.weight,) if self.weight else data.having("weight")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
@@ -29,19 +29,22 @@ from discretion.release.ranking import (
 from discretion.release.tune_scales import take_measures
 from discretion.risk.identity.intruder import knowing_method
 
+_SHOWN = 3
+"""Attacks that the text of an assessment tells."""
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Assessment:
     """What attacks and measures say of a release: for the owner, not for publication."""
 
-    scores: Scores = field(repr=False)
+    scores: Scores
     not_run: tuple[NotRun, ...]
     """measures that nobody asked for and that cannot run, with the reason: not a risk of zero"""
     left_to_ask: tuple[NotRun, ...]
     """attacks that take long on data of this size and run only when they are asked for"""
     no_attack: str | None
     """why no attack ran, so that figures of utility alone are not taken for safety"""
-    released: Dataset = field(repr=False)
+    released: Dataset
     earlier: bool = False
     """whether the plan names an earlier release of the same people"""
 
@@ -102,6 +105,17 @@ class Assessment:
             "ranked": [attack.to_dict() for attack in self.ranked],
             "best_attack": self.best_attack,
         }
+
+    def __repr__(self) -> str:
+        found = [self.no_attack[:1].upper() + self.no_attack[1:] + "." if self.no_attack else self.best_attack]
+        found += [
+            f"{attack.measure}{f' ({attack.note})' if attack.note else ''}: {attack.meaning}"
+            for attack in self.ranked[:_SHOWN]
+            if attack.gain > 0
+        ]
+        left = len(self.scores) - len(found) + 1
+        more = f"{left} more in `scores`; " if left > 0 else ""
+        return "\n  ".join(["Assessment (for the owner, not for publication)", *found, f"{more}all as data: to_dict()"])
 
     def _repr_html_(self) -> str:
         rows: list[tuple[str, ...]] = []

@@ -101,8 +101,8 @@ def unlinked(released: Dataset, scores: Iterable[Score]) -> tuple[str, ...]:
         return ()
     linked = {name for score in scores if "-linkage" in score.measure for name in score.detail.get("columns", ())}
     hidden = released.having("identifier", "household", "unit")
-    open_ = released.having("quasi", "sensitive", *_PLACES, "weight")
-    return tuple(name for name in open_ if name not in linked and name not in hidden)
+    roles: tuple[Role, ...] = ("quasi", "sensitive", *_PLACES, "weight")
+    return tuple(name for name in released.having(*roles) if name not in linked and name not in hidden)
 
 
 def too_large(original: Dataset, released: Dataset) -> dict[str, str]:

@@ -13,7 +13,7 @@ from discretion.data.dataset import Dataset
 from discretion.data.persons import person_column, person_ids
 from discretion.errors import DataError, DiscretionError, PlanError
 from discretion.release.earlier import Earlier
-from discretion.release.journal import sha256_of
+from discretion.release.journal import input_facts, sha256_of
 from discretion.tables.previous import Previous, published_table
 from discretion.tables.tabulate import COUNT, tabulate
 
@@ -82,6 +82,10 @@ def _check_files(folder: Path, report: Mapping[str, Any], private: Path | None, 
             f"previous: the journal {str(private)!r} is not the one of {str(folder)!r}, or it was changed: its hash is "
             "another one"
         )
+    if "private" not in journal:
+        raise PlanError(f"previous: the journal {str(private)!r} names no hash of its plan; an older version wrote it")
+    if sha256_of(private / "plan.yaml") != journal["private"]["plan.yaml"]:
+        raise DataError(f"previous: {str(private / 'plan.yaml')!r} is not the plan of this release: its hash differs")
 
 
 class _Shown:
@@ -151,6 +155,7 @@ def _private(
     """Carry out the earlier plan again, with its rules, and find the new records among its own."""
     from discretion.release.plan_file import read_plan_file
     from discretion.release.study import Study
+    from discretion.release.table_files import hierarchy_digests
     from discretion.release.table_plan import TablePlan
     from discretion.release.table_run import read_records, tabulated
 
@@ -158,7 +163,14 @@ def _private(
     text = read_plan_file(Path(place["journal"]) / "plan.yaml")
     plan = TablePlan.from_text(text, Path(journal["input"]["base"]))
     seed = int(str(journal["seed"]), 16)
-    study = Study(read_records(plan), seed)
+    read_then = read_records(plan)
+    known = journal["input"]
+    facts = input_facts(plan.plan, read_then)
+    if any(known[key] != facts.get(key) for key in ("sha256", "rows_sha256") if key in known):
+        raise DataError(f"previous: {name} cannot be made again: its data was changed (another hash)")
+    if hierarchy_digests(plan) != journal["read"]:
+        raise DataError(f"previous: {name} cannot be made again: a file of its hierarchies was changed (another hash)")
+    study = Study(read_then, seed)
     for step in plan.plan.steps:
         study = study.apply(step)
     then = study.current
@@ -176,13 +188,15 @@ def _private(
             "gives now; its data was changed"
         )
     out = cells.with_status(primary=cells.primary & hidden, secondary=hidden & ~cells.primary)
-    known = journal["input"]
     if any(key in known and known[key] == read.get(key) for key in ("sha256", "rows_sha256")):
         whom = then.row_ids.tolist(), records.row_ids.tolist()
         note = "its journal was used; it was made of the same data"
     else:
         whom = _people(place, name, then, records)
-        note = "its journal was used; it was made of another delivery, whose people were found again"
+        note = (
+            "its journal was used; it was made of another delivery, whose people were found again (who came or went "
+            "can be told by the categories that did not change: that is not judged)"
+        )
     return Previous.matched(out, then, *whom, name=name, note=note)
 
 

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from discretion import __version__
 from discretion.data.dataset import Dataset
 from discretion.measure import align, as_percent
@@ -30,6 +32,8 @@ def public_facts(release: Release) -> dict[str, Any]:
         "cells_suppressed": dict(release.data.suppressed_cells),
         "row_order": {"order": release.plan.order, "meaning": order_words(release.plan.order, release.data)},
         "smallest_class": None if (least := smallest_class(release)) is None else asdict(least),
+        "households_alone": households_alone(release),
+        "sets_alone": sets_alone(release),
         "columns": columns(release),
         "confirmed_other": [name for name in release.plan.confirmed_other if name in release.data.columns],
         "intruder_knows_method": release.plan.knows_method,
@@ -62,6 +66,33 @@ def smallest_class(release: Release, columns: Sequence[str] = ()) -> SmallestCla
         return None
     counts = [copy.class_counts(plain) for copy in data.copies()]
     return SmallestClass(plain, min(int(one.min()) for one in counts), max(int((one == 1).sum()) for one in counts))
+
+
+def households_alone(release: Release) -> float | None:
+    """Give the share of published records in a household like no other, by the quasi-identifiers of its members.
+
+    Anybody can count it in the file; None where no household number or no quasi-identifier is published.
+    """
+    from discretion.data.households import find_households
+
+    least = smallest_class(release)
+    if least is None or not release.data.having("household"):
+        return None
+    shares = []
+    for copy in release.data.copies():
+        homes = find_households(copy)
+        kinds = np.asarray(homes.kinds(copy, least.columns))
+        _, number, counts = np.unique(kinds, return_inverse=True, return_counts=True)
+        shares.append(float((counts[number] == 1)[homes.of].mean()))
+    return max(shares)
+
+
+def sets_alone(release: Release) -> dict[str, float]:
+    """Give for each published column of sets the share of records whose set nobody else has: anybody can count it."""
+    copies = release.data.copies()
+    sets = [name for name in release.data.columns if release.data.type_of(name) == "set"] if len(copies[0]) else []
+    alone = {name: [int((one.class_counts((name,)) == 1).sum()) / len(one) for one in copies] for name in sets}
+    return {name: max(shares) for name, shares in alone.items()}
 
 
 def step_facts(step: Step) -> dict[str, Any]:

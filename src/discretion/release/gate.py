@@ -12,6 +12,7 @@ from typing import Any
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
+from discretion.data.detect import is_lopsided
 from discretion.errors import DataError, PlanError
 from discretion.measure import Measure, Score
 from discretion.model import Verdict
@@ -107,7 +108,8 @@ def _advice(data: Dataset) -> str:
     sensitive = [name for name in data.having("sensitive") if data.type_of(name) != "set" and data.codes(name).size > 1]
     if data.having("quasi"):
         asked: list[dict[str, Any]] = [{"k-anonymity": {"k": 5}}]
-        asked += [{"distinct-l-diversity": {"l": 2, "sensitive": name}} for name in sensitive[:_MOST_ADVISED]]
+        mixed = [name for name in sensitive if not is_lopsided(data, name)]
+        asked += [{"distinct-l-diversity": {"l": 2, "sensitive": name}} for name in mixed[:_MOST_ADVISED]]
     elif numbers := [name for name in sensitive if data.is_quantity(name)]:
         asked = [{"distance-linkage": {"columns": numbers[:_MOST_ADVISED], "at_most": 0.05}}]
     else:

@@ -71,7 +71,9 @@ def write_journal(release: Release, folder: Path, published: Mapping[Path, str])
 def _output(release: Release, published: Mapping[Path, str]) -> dict[str, Any]:
     files = [{"file": str(path.absolute()), "sha256": digest} for path, digest in published.items()]
     more = {"copies": files} if len(files) > 1 else {}
-    return {**files[0], "records": len(release.data), **more}
+    levels = {name: level for name, level in release.data.levels.items() if isinstance(level, int)}
+    lost = {"records_suppressed": release.data.lost_records, "levels": levels}
+    return {**files[0], "records": len(release.data), **lost, **more}
 
 
 def write_order(path: Path, original: Dataset, released: Dataset) -> None:
@@ -116,7 +118,7 @@ def read_decisions(path: str | Path) -> dict[str, Decision]:
 
 
 def in_journal_order(original: Dataset, released: Dataset, journal: str | Path, file: str | Path) -> Dataset:
-    """Give a release that was read from `file` the row ids that its private journal kept, and its steps."""
+    """Give a release that was read from `file` the row ids, levels, lost records and steps that its journal kept."""
     rows = read_order(journal)
     content = Path(journal) / "journal.json"
     output = json.loads(content.read_text(encoding="utf-8"))["output"] if content.is_file() else {}
@@ -128,8 +130,9 @@ def in_journal_order(original: Dataset, released: Dataset, journal: str | Path, 
         raise DataError(f"the journal {str(journal)!r} does not belong to {str(file)!r}: that is not the file it wrote")
     if not synthetic and len(rows) and (rows.min() < 0 or rows.max() >= len(original)):
         raise DataError(f"the journal {str(journal)!r} does not belong to this original: it has other rows")
-    data = released.matched_to(original, rows)
-    return _with_steps(data, journal) if content.is_file() else data
+    found = released.matched_to(original, rows).with_levels(output.get("levels", {}))
+    found.lost_records = output.get("records_suppressed", 0)
+    return _with_steps(found, journal) if content.is_file() else found
 
 
 def _with_steps(data: Dataset, journal: str | Path) -> Dataset:

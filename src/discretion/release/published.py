@@ -139,6 +139,8 @@ def _judge(
                 f"known with the quasi-identifiers, {as_percent(unique)} of the records are unique "
                 f"({as_percent(alone)} without)"
             )
+    if data.type_of(name) == "set" and (single := _unique(data, (name,))):
+        notes.append(f"{as_percent(single)} of the records are alone by their set, for somebody who knows all of it")
     notes += _found_about(name, roles, found)
     return PublishedColumn(name, roles, looks_like, unique, tuple(notes))
 
@@ -154,6 +156,8 @@ def _found_about(name: str, roles: tuple[str, ...], found: Mapping[str, Mapping[
     rare = found.get("rare-values", {}).get("per_column", {}).get(name, {})
     if "rare_categories" in rare:
         notes.append(f"{rare['rare_categories']} records have a rare category (the rarest: {rare['fewest']} records)")
+    if "rare_sets" in rare:
+        notes.append(f"{rare['rare_sets']} records have a rare set ({rare['alone']} of them one that nobody else has)")
     if "extremes" in rare:
         notes.append(f"{rare['extremes']} records have an extreme value far from the others")
     told = found.get("weight-disclosure", {})

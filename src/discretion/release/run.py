@@ -30,7 +30,7 @@ from discretion.risk.identity.intruder import knowing_method
 
 def read_data(plan: Plan, source: str | Path | None = None, report: Callable[[str], None] | None = None) -> Dataset:
     """Read the data of a plan, or another delivery of it from `source`; the plan may name no column it lacks."""
-    from discretion.data.read import read_as
+    from discretion.data.read import check_numbers, read_as
 
     options = {key: value for key, value in plan.data.items() if key != "path"}
     path = source or plan.data.get("path")
@@ -38,6 +38,7 @@ def read_data(plan: Plan, source: str | Path | None = None, report: Callable[[st
         raise PlanError("the plan names no data; give `data:` or a file")
     found = read_as(path if source else plan.resolve(path), plan.schema, partial=True, report=report, **options)
     check_columns(plan, found.columns)
+    check_numbers(found.frame, found.schema)
     return found
 
 

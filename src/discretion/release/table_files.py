@@ -97,9 +97,12 @@ def public_facts(release: TableRelease) -> dict[str, Any]:
 
 
 def _attackers(audit: Any) -> list[str]:
-    """Name who was assumed to attack a table with gaps, without numbers of people."""
+    """Name who was assumed to attack, without numbers of people."""
     from discretion.tables.audit_report import Audit
+    from discretion.tables.released_audit import ReleasedAudit
 
+    if isinstance(audit, ReleasedAudit):
+        return [audit.attacker]
     if not isinstance(audit, Audit):
         return []
     beside = () if audit.unpublished is None else audit.unpublished.earlier
@@ -115,6 +118,14 @@ def _write_private(release: TableRelease, folder: Path, digests: dict[str, str],
 
     plan = release.plan
     audit = release.audit
+    write_table(release.cells, folder / "table.csv", internal=True)
+    texts = {
+        "plan.yaml": to_yaml(json.loads(json.dumps(dict(plan.source.content), default=plain))),
+        "seed": hex(release.seed) + "\n",
+        "report.html": render_table(release, internal=True),
+    }
+    for name, text in texts.items():
+        _write_secret(folder / name, text)
     content = {
         "format": "discretion-table-journal",
         "version": 1,
@@ -133,16 +144,32 @@ def _write_private(release: TableRelease, folder: Path, digests: dict[str, str],
         "loss": dict(release.loss),
         "notes": list(release.cells.notes),
         "files": digests,
+        "private": {file.name: sha256_of(file) for file in sorted(folder.iterdir())},
+        "read": hierarchy_digests(plan),
         "versions": versions(),
     }
-    write_table(release.cells, folder / "table.csv", internal=True)
-    texts = {
-        "journal.json": json.dumps(content, indent=2, ensure_ascii=False, default=plain) + "\n",
-        "plan.yaml": to_yaml(json.loads(json.dumps(dict(plan.source.content), default=plain))),
-        "seed": hex(release.seed) + "\n",
-        "report.html": render_table(release, internal=True),
-    }
-    for name, text in texts.items():
-        (folder / name).write_text(text, encoding="utf-8")
-        (folder / name).chmod(0o600)
+    _write_secret(folder / "journal.json", json.dumps(content, indent=2, ensure_ascii=False, default=plain) + "\n")
     return sha256_of(folder / "journal.json")
+
+
+def _write_secret(file: Path, text: str) -> None:
+    file.write_text(text, encoding="utf-8")
+    file.chmod(0o600)
+
+
+def hierarchy_digests(plan: TablePlan) -> dict[str, str]:
+    """Give the hashes of the files of hierarchies that a plan names."""
+    content = plan.source.content
+    found: dict[str, str] = {}
+
+    def look(item: Any) -> None:
+        if isinstance(item, str):
+            if item and "\n" not in item and (file := plan.plan.base / item).is_file():
+                found[item] = sha256_of(file)
+        elif isinstance(item, dict | list):
+            for part in item.values() if isinstance(item, dict) else item:
+                look(part)
+
+    look(content.get("hierarchies"))
+    look(content.get("table", {}).get("hierarchies"))
+    return found

@@ -26,9 +26,9 @@ WORDS = {
     "restructure": "Categories were combined until no cell was sensitive.",
     "round-random": "Every cell was rounded up or down by chance, right on average; totals like other cells.",
     "round-controlled": "Every cell was rounded so that totals are still the sums of their parts.",
-    "adjust": "Values were changed so that no sensitive value is shown and totals are the sums of their parts.",
-    "perturb": "Noise was added to every cell, the same in every table. Totals are perturbed like other cells and are "
-    "not exactly the sums of their parts.",
+    "adjust": "Values were changed by chance so that no sensitive value is shown; totals are the sums of their parts.",
+    "perturb": "Noise was added to every cell, the same in every table made with the same keys. Totals are perturbed "
+    "like other cells and are not exactly the sums of their parts.",
 }
 """What a reader of the table must know of its protection."""
 
@@ -98,6 +98,7 @@ def run_table(
     report: Callable[[str], None] | None = None,
 ) -> TableRelease:
     """Carry out a table plan on its data (or on `data`); nothing is written."""
+    _check_keys(plan)
     records = read_records(plan, data, report)
     seed = seed_of(plan.plan, release=True) if seed is None else seed
     study = Study(records, seed, progress=progress)
@@ -116,6 +117,17 @@ def run_table(
     loss = cells.loss(audit if isinstance(audit, Audit) else None)
     verdicts = (verdict, *(_judged(item, loss) for item in plan.requirements))
     return TableRelease(plan, cells, verdicts, loss, seed, facts, audit, input_facts(plan.plan, records))
+
+
+def _check_keys(plan: TablePlan) -> None:
+    """Refuse noise by keys that nobody keeps: another draw for the same cells, and averages tell the truth."""
+    kept = plan.plan.seed_file or plan.protect.options.get("key_file") or plan.table.get("record_key")
+    if plan.protect.kind == "perturb" and not kept and not plan.plan.demo:
+        raise PlanError(
+            "perturb: the keys of the records would be drawn anew in every run, and the mean of several releases gives "
+            "the noise away; make a file with `discretion seed new FILE` and name it in the plan (`seed_file: FILE`), "
+            "or give `key_file` with `key_by`, or a column `record_key`"
+        )
 
 
 def read_records(plan: TablePlan, data: Any = None, report: Callable[[str], None] | None = None) -> Dataset:
@@ -177,9 +189,10 @@ def _protected(plan: TablePlan, cells: Cells, ctx: Context) -> tuple[Cells, dict
 
 
 def _audit_options(plan: TablePlan) -> dict[str, Any]:
-    """Give the plan's options of the audit; with `sums` the rules judge sums of suppressed cells too."""
+    """Give the plan's options of the audit; `sums` true judges pairs of gaps too, false no sums at all."""
     options = {key: value for key, value in plan.audit.items() if key not in ("sums", "chance_percent")}
-    return {**options, "rules": plan.rules if plan.audit.get("sums") else ()}
+    sums = plan.audit.get("sums")
+    return {**options, "rules": None if sums is None else plan.rules if sums else ()}
 
 
 def _audited(plan: TablePlan, cells: Cells, result: Any, ctx: Context) -> tuple[Any, Verdict]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -49,6 +49,7 @@ def adjust(
     weight: Weight = "relative",
     least_percent: float = 1.0,
     limit_percent: float | None = None,
+    spread_percent: float = 100.0,
     whole: bool | None = None,
     seconds: float = 20.0,
     gap: float = 0.05,
@@ -64,12 +65,18 @@ def adjust(
     theirs. The sum of changes is made small: each divided by the value (`weight="relative"`) or as it is (`"equal"`);
     costs given to the table take the place of both. Counts stay whole.
 
-    First the directions are fixed by a relaxed program and then by chance, each giving a linear program; the best of
-    them starts a mixed program over all directions that ends when it is within the share `gap` of the best or when
-    `seconds` are over: `Adjusted.gap` says how far it came. The directions drawn depend on `seed`, a secret.
+    By how much and in which direction a sensitive cell moves is drawn from `seed`, a secret: uniformly between its
+    level and `spread_percent` more, up or down with equal chance; `Adjusted.gap` refers to what was drawn. Were it the
+    least change, the truth could be computed from the value shown (0.7 or 1.3 of it, with a level of 30 percent). Where
+    no table adds up with the directions drawn, the program chooses them. `spread_percent=0` makes the least change:
+    directions are fixed by a relaxed program and then by chance; the best starts a mixed program over all directions
+    that ends when it is within the share `gap` of the best or when `seconds` are over: `Adjusted.gap` says how far it
+    came.
 
-    Does not protect cells that no rule found sensitive, and tells nobody which values are the true ones: publish that
-    values were adjusted. Time of a few linear programs, and at most `seconds`.
+    Does not protect cells that no rule found sensitive, nor against a reader who knows the method: a sensitive cell is
+    never shown with its true value nor with one near it, and how many people must be near which value can tell the
+    truth (a count of 1 that is shown is not 1). `audit_adjusted` says so and does not hold. Time of a few linear
+    programs, and at most `seconds`.
 
     References
     ----------
@@ -87,12 +94,16 @@ def adjust(
     True
     """
     problem = _problem(cells, weight, least_percent, limit_percent, whole)
-    if not 0 <= gap < 1 or seconds <= 0:
-        raise PlanError("expected a gap of at least 0 and below 1, and seconds above 0")
+    if not 0 <= gap < 1 or seconds <= 0 or not 0 <= spread_percent < float("inf"):
+        raise PlanError("expected a gap of at least 0 and below 1, seconds above 0 and a spread of at least 0")
     end = time.monotonic() + seconds
     ctx = Context(new_seed() if seed is None else seed, "adjust", progress)
-    ctx = cells.drawing(ctx, weight, least_percent, limit_percent, whole)
-    best, bound = _fixed_senses(problem, ctx, seconds)
+    ctx = cells.drawing(ctx, weight, least_percent, limit_percent, whole, spread_percent)
+    if spread_percent > 0 and problem.sensitive.any():
+        problem, drawn = _drawn(problem, ctx, spread_percent / 100, end)
+        if drawn is not None:
+            return _result(cells, problem, drawn, drawn.bound)
+    best, bound = _fixed_senses(problem, ctx.within("directions"), seconds)
     if bound < float("inf") and (best is None or _gap(best, bound) > gap):
         mixed = _all_senses(problem, best, end - time.monotonic(), gap, progress)
         bound = max(bound, mixed.bound)
@@ -160,6 +171,43 @@ def _problem(cells: Cells, weight: Weight, least: float, limit: float | None, wh
         need_down=need_down,
         whole=whole,
     )
+
+
+def _drawn(problem: _Problem, ctx: Context, spread: float, end: float) -> tuple[_Problem, Solution | None]:
+    """Draw how far and in which direction sensitive cells move; give the first draw that a table adds up with.
+
+    Draws that fail are repeated, then with half the spread; the last amounts drawn are given where none succeeds.
+    """
+    rng, wider = ctx.rng, problem
+    can_up, can_down = problem.need_up <= problem.most_up, problem.need_down <= problem.most_down
+    for number in range(_TRIES):
+        ctx.progress(number, _TRIES, "adjusting: amounts and directions of sensitive cells")
+        share = spread / (1 << (number // 2))
+        up = rng.random(problem.m) < 0.5
+        wider = replace(
+            problem,
+            need_up=_amounts(problem.need_up, problem.most_up, share, problem, rng),
+            need_down=_amounts(problem.need_down, problem.most_down, share, problem, rng),
+        )
+        found = solve(
+            _with_senses(wider, (up | ~can_down) & can_up), seconds=max(end - time.monotonic(), 0.5), gap=0.01
+        )
+        if found.found:
+            return wider, found
+        if time.monotonic() > end:
+            break
+    return wider, None
+
+
+def _amounts(need: Floats, most: Floats, share: float, problem: _Problem, rng: np.random.Generator) -> Floats:
+    """Draw amounts between what is needed and so much more, as far as cells can move; whole where values are."""
+    u = rng.random(len(need))
+    if problem.whole:
+        room = np.maximum(np.floor(need * share), 1.0)
+        drawn = need + np.floor(u * (room + 1))
+    else:
+        drawn = need * (1 + share * u)
+    return np.where(problem.sensitive & (need <= most), np.minimum(drawn, most), need)
 
 
 def _all_senses(problem: _Problem, best: Solution | None, seconds: float, gap: float, progress: Progress) -> Solution:

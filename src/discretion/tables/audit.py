@@ -15,6 +15,7 @@ from discretion.tables.attacker import Attacker
 from discretion.tables.attacker_system import Prior
 from discretion.tables.audit_certify import EXACT, SLACK, Clock, Targets, certify
 from discretion.tables.audit_report import Audit, Bounds
+from discretion.tables.engines.engine import at_least_ruled
 from discretion.tables.widened import told_apart, widened, widened_prior
 
 if TYPE_CHECKING:
@@ -29,9 +30,9 @@ def audit(
     cells: Cells,
     *,
     prior: Prior | Mapping[str, Any] | None = None,
-    rules: Sequence[Rule | Mapping[str, Any]] = (),
+    rules: Sequence[Rule | Mapping[str, Any]] | None = None,
     attacker: Literal["outsider", "contributors"] | Sequence[Any] = "outsider",
-    coalition: int = 1,
+    coalition: int | None = None,
     which: Literal["sensitive", "suppressed"] = "sensitive",
     exact: bool | None = None,
     seconds: float | None = None,
@@ -46,10 +47,14 @@ def audit(
     required must only not be found exactly. A lower level beyond the cell's value is cut there: less than 0 cannot be
     believed unless cells may be negative.
 
-    `rules` judge sums of suppressed cells too: pairs with a common total, and all suppressed cells with a common total;
-    a sum that is sensitive by the rules needs its own interval. `attacker` is an outsider, or `"contributors"`: every
-    respondent with a part in a suppressed inner cell (with `coalition=c`: all coalitions of up to c, in one cell
-    or in different ones; of ready-made cells, the respondents of inner cells with at most c), or the labels of
+    Sums of suppressed cells are judged too. All gaps of a published total add up to what everybody gets by subtracting
+    the other parts: if the rules that were applied find that sum sensitive, the table fails. `rules` given here also
+    judge pairs of gaps with a common total, which then need their own intervals; `rules=()` judges no sums, and the
+    summary says so.
+
+    `attacker` is an outsider, or `"contributors"`: every respondent with a part in a suppressed inner cell (with
+    `coalition=c`: all coalitions of up to c, in one cell or in different ones; by default as many as the rules applied
+    look at, and never fewer; of ready-made cells, the respondents of inner cells with at most c), or the labels of
     respondents who put together what they know. Respondents know what they contributed: inner cells that are all
     theirs, and a lower bound of the others. Cells to which nobody else contributes are not judged.
 
@@ -77,7 +82,7 @@ def audit(
     wanted = _wanted(cells, which)
     clock = Clock(seconds, ctx or Context(seed=0, step="audit"))
     belief = Prior.of(cells, prior)
-    _check_attacker(attacker, coalition)
+    coalition = _together(cells, attacker, coalition)
     whole = widened(cells)
     if whole is not cells:
         belief = widened_prior(belief, len(whole) - len(cells))
@@ -108,11 +113,11 @@ def audit(
     return replace(found, seconds_more=clock.spent * left / max(judged - left, 1))
 
 
-def _check_attacker(attacker: str | Sequence[Any], coalition: int) -> None:
-    if coalition < 1:
-        raise PlanError("coalition: at least 1 respondent")
+def _together(cells: Cells, attacker: str | Sequence[Any], coalition: int | None) -> int:
+    """Give how many respondents attack together."""
     if isinstance(attacker, str) and attacker not in ("outsider", "contributors"):
         raise PlanError("attacker: expected 'outsider', 'contributors', or the labels of respondents")
+    return at_least_ruled(cells, coalition)
 
 
 def _wanted(cells: Cells, which: str) -> Bools:
@@ -126,22 +131,22 @@ def outsider(
     attacker: Attacker,
     wanted: Bools,
     prior: Prior,
-    rules: Sequence[Any],
+    rules: Sequence[Any] | None,
     exact: bool | None,
     clock: Clock,
     who: str = "an outsider",
 ) -> Audit:
-    """Audit all suppressed cells, and sums of them where rules are given, against one attacker."""
+    """Audit all suppressed cells, and sums of them, against one attacker."""
     shown = np.flatnonzero(cells.suppressed)
     judged = wanted[shown]
     targets = targets_of(cells, attacker, shown, wanted, prior)
     everything = exact if exact is not None else len(shown) * attacker.system.size <= EXACT_WORK
     certify(attacker, targets, clock, exact=np.full(len(shown), everything) | (judged & np.isnan(cells.value[shown])))
     sums = None
-    if rules:
-        from discretion.tables.audit_sums import audited_sums
+    if rules is None or len(rules):
+        from discretion.tables.audit_sums import audited_sums, isolated_sums
 
-        sums = audited_sums(cells, attacker, rules, prior, clock)
+        sums = isolated_sums(cells) if rules is None else audited_sums(cells, attacker, rules, prior, clock)
     return Audit(
         cells=cells,
         cell=shown,

@@ -210,7 +210,7 @@ def one_coalition(
     labels: Sequence[Any],
     wanted: Bools,
     prior: Prior,
-    rules: Sequence[Any],
+    rules: Sequence[Any] | None,
     exact: bool | None,
     clock: Clock,
 ) -> Audit:

@@ -185,12 +185,17 @@ class Audit:
         judged = sum(self.counts.values())
         found = ", ".join(f"{number:,} {state}" for state, number in self.counts.items() if number) or "none"
         text = f"Against {self.attacker}: {judged:,} sensitive {_cells(judged)}: {found}."
-        if self.sums is not None:
+        if self.sums is None:
+            judges = any(rule.few() for rule in self.cells.rules) and len(self.cell)
+            text += " Sums of suppressed cells were not judged." if judges else ""
+        elif self.sums.examined:
             bad = len(self.sums.members) - self.sums.bounds.count("protected")
             text += (
                 f" Of {self.sums.examined:,} sums of suppressed cells {len(self.sums.members):,} are sensitive "
                 f"themselves, {bad:,} of them not protected."
             )
+            if bad:
+                text += " Remedy: suppress again with an engine, which adds a gap to their rows, or let more cells go."
         if self.unpublished is not None:
             text += self.unpublished.summary
         elif self.cells.source is None and (self.cells.inner_cell < 0).any():

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from discretion.kernels.arrays import Floats, Ints
+from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.tables.attacker import Attacker
 from discretion.tables.attacker_system import Matrix, Prior
 from discretion.tables.audit import bounds_of, whole_numbers
 from discretion.tables.audit_certify import Clock, Targets, certify
-from discretion.tables.audit_report import Sums
+from discretion.tables.audit_report import Bounds, Sums
+from discretion.tables.widened import Forms
 
 if TYPE_CHECKING:
     from discretion.tables.cells import Cells
@@ -27,12 +28,54 @@ def audited_sums(cells: Cells, attacker: Attacker, rules: Sequence[Any], prior: 
     """Judge sums of suppressed cells with a common total by the rules, and bound those that are sensitive."""
     from discretion.tables.rules.rule import parsed
 
-    rules = parsed(rules)
-    unions = list(dict.fromkeys(candidates(cells)))
+    unions = list(dict.fromkeys((*isolated(cells), *candidates(cells))))
+    members, values, low, high = _sensitive(cells, unions, parsed(rules), clock)
+    rows = _selection(members, len(cells)) @ attacker.system.members
+    low = low if prior.negative else np.minimum(low, np.maximum(values, 0.0))
+    none = np.zeros(len(members), np.bool_)
+    targets = Targets(rows.tocsr(), values, low, high, none, whole_numbers(cells))
+    certify(attacker, targets, clock)
+    return Sums(tuple(members), values, bounds_of(targets, ~none, values, low, high), len(unions))
+
+
+def isolated_sums(cells: Cells) -> Sums | None:
+    """Judge the sums that one subtraction gives, by the rules that were applied; nothing where none was.
+
+    Each is known exactly, so that a sensitive one is disclosed. One sum for every total of the table at most.
+    """
+    if not any(rule.few() for rule in cells.rules):
+        return None
+    unions = list(dict.fromkeys(isolated(cells)))
+    members, values, low, high = _sensitive(cells, unions, cells.rules)
+    sure = np.ones(len(members), np.bool_)
+    status = np.full(len(members), "disclosed")
+    bounds = Bounds(values, values, sure, sure, status, np.maximum(low, high))
+    return Sums(tuple(members), values, bounds, len(unions))
+
+
+def sums_to_protect(cells: Cells, hidden: Bools) -> Forms | None:
+    """Give the sums that a choice of gaps would give away, as sums of inner cells an engine can protect."""
+    if not any(rule.few() for rule in cells.rules):
+        return None
+    open_to_all = cells.with_status(secondary=hidden & ~cells.primary)
+    unions = list(dict.fromkeys(isolated(open_to_all)))
+    members, _, low, high = _sensitive(open_to_all, unions, cells.rules)
+    if not members:
+        return None
+    rows = _selection(members, len(cells)) @ cells.x.transposed.to_scipy()
+    labels = tuple(" + ".join("/".join(cells.label(i).values()) for i in union) for union in members)
+    return Forms(rows.tocsr(), low, high, np.zeros(len(members), np.bool_), labels)
+
+
+def _sensitive(
+    cells: Cells, unions: Sequence[tuple[int, ...]], rules: Sequence[Any], clock: Clock | None = None
+) -> tuple[list[tuple[int, ...]], Floats, Floats, Floats]:
+    """Give the sums that rules find sensitive, with their values and required levels."""
     members: list[tuple[int, ...]] = []
     value, lower, upper = [], [], []
     for first in range(0, len(unions), CHUNK):
-        clock.tell(first, len(unions))
+        if clock is not None:
+            clock.tell(first, len(unions))
         part = unions[first : first + CHUNK]
         found = as_cells(cells, part).apply_rules([rule for rule in rules if rule.few()])
         numbers = found.find(found.dims[0].find([str(i) for i in range(len(part))]).reshape(-1, 1))
@@ -41,13 +84,23 @@ def audited_sums(cells: Cells, attacker: Attacker, rules: Sequence[Any], prior: 
             value.append(float(cells.value[list(part[i])].sum()))
             lower.append(float(found.lower_required[numbers[i]]))
             upper.append(float(found.upper_required[numbers[i]]))
-    rows = _selection(members, len(cells)) @ attacker.system.members
-    values, low, high = np.array(value), np.array(lower), np.array(upper)
-    low = low if prior.negative else np.minimum(low, np.maximum(values, 0.0))
-    none = np.zeros(len(members), np.bool_)
-    targets = Targets(rows.tocsr(), values, low, high, none, whole_numbers(cells))
-    certify(attacker, targets, clock)
-    return Sums(tuple(members), values, bounds_of(targets, ~none, values, low, high), len(unions))
+    return members, np.array(value), np.array(lower), np.array(upper)
+
+
+def isolated(cells: Cells) -> Iterator[tuple[int, ...]]:
+    """Give the gaps of every published total that has some parts left, where one of the gaps is sensitive."""
+    sums = cells.relations()
+    gap = cells.suppressed[sums.indices]
+    part = sums.data < 0
+    hidden_total = np.bincount(sums.rows, gap & ~part, sums.shape[0]) > 0
+    gaps = np.bincount(sums.rows, gap & part, sums.shape[0])
+    parts = np.bincount(sums.rows, part, sums.shape[0])
+    unknown = np.bincount(sums.rows, gap & part & np.isnan(cells.value[sums.indices]), sums.shape[0]) > 0
+    for row in np.flatnonzero(~hidden_total & (gaps >= 2) & (gaps < parts) & ~unknown).tolist():
+        place = slice(sums.indptr[row], sums.indptr[row + 1])
+        found = sums.indices[place][gap[place] & part[place]].tolist()
+        if cells.primary[found].any():
+            yield tuple(sorted(found))
 
 
 def candidates(cells: Cells) -> Iterator[tuple[int, ...]]:
@@ -62,10 +115,10 @@ def candidates(cells: Cells) -> Iterator[tuple[int, ...]]:
         parts = sums.indices[place][gap[place]].tolist()
         sensitive = cells.primary[parts]
         if sensitive.any():
-            yield tuple(parts)
+            yield tuple(sorted(parts))
         for one, other in combinations(range(len(parts)), 2):
             if sensitive[one] or sensitive[other]:
-                yield parts[one], parts[other]
+                yield tuple(sorted((parts[one], parts[other])))
 
 
 def as_cells(cells: Cells, unions: Sequence[tuple[int, ...]]) -> Cells:

@@ -84,6 +84,8 @@ class Cells:
     """earlier releases that its readers have too; see `tabulate`"""
     differences: Differences | None = None
     """what the rules found about differences of published cells"""
+    rules: tuple[Rule, ...] = ()
+    """the rules that were applied; they judge sums of suppressed cells too"""
     wide: Wide | None = None
     """the structure of a table that was widened by what stands beside it; see `widened`"""
 
@@ -152,7 +154,12 @@ class Cells:
         names = [response.name for response in self.responses]
         if name not in names:
             raise PlanError(unknown("response", name, names))
-        return replace(self, active=names.index(name), status=Status.empty(len(self)), differences=None)
+        return replace(self, active=names.index(name), status=Status.empty(len(self)), differences=None, rules=())
+
+    @property
+    def coalition(self) -> int:
+        """How many respondents the rules applied let put together what they know: the most any of them does."""
+        return max((rule.together() for rule in self.rules), default=1)
 
     # --- status ------------------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from discretion.kernels.arrays import Bools, Ints
 from discretion.tables.attacker_system import Matrix
 from discretion.tables.packing import row_keys
 from discretion.tables.slivers import bonds
-from discretion.tables.widened import Differences, Division, Forms
+from discretion.tables.widened import Differences, Division, Forms, on_all_tables
 
 if TYPE_CHECKING:
     from discretion.tables.cells import Cells
@@ -40,25 +40,13 @@ def with_differences(cells: Cells, rules: Sequence[Rule], sums: Sequence[Forms])
     tell how many people have two codes at once.
     """
     search = _Search.of(cells, rules)
-    parts, judged, complete = [_on_all_tables(cells, one) for one in sums], 0, True
+    parts, judged, complete = [on_all_tables(cells, one) for one in sums], 0, True
     if search is not None:
         found, judged, complete = search.run()
         parts.append(found)
     if not judged and not any(map(len, parts)):
         return replace(cells, differences=None)
     return replace(cells, differences=Differences(Forms.stack(parts), judged, complete))
-
-
-def _on_all_tables(cells: Cells, sums: Forms) -> Forms:
-    """Give sums of a table's inner cells as sums of the inner cells of all tables together."""
-    if cells.beside is None:
-        return sums
-    own = cells.beside.own
-    members = sums.members[:, np.maximum(own, 0)].tocsc()
-    members.data[np.repeat(own < 0, np.diff(members.indptr))] = 0.0
-    members = members.tocsr()
-    members.eliminate_zeros()
-    return replace(sums, members=members)
 
 
 @dataclass(frozen=True, eq=False)

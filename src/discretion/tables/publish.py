@@ -24,6 +24,8 @@ SUPPRESSED = "c"
 """What stands in place of a suppressed value (confidential), and in the status column beside it."""
 
 Layout = Literal["long", "pivot", "sdmx"]
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
 _FORMATS = {".csv": "csv", ".xlsx": "excel", ".json": "json"}
 
 
@@ -48,7 +50,8 @@ def publish(
     totals have the code `_T`. Where values were rounded, adjusted or perturbed,
     cells of 0 are treated like those that do not exist (left out, or 0 when pivoted), so that nobody can tell them
     apart. Of linked tables `table` chooses one by its number; a long file without it holds all their cells. The file
-    appears whole or not at all.
+    appears whole or not at all. In CSV files codes that a spreadsheet would take for formulas (`=…`, `+…`, `-…`, `@…`)
+    get an apostrophe in front.
 
     What is written is what may be known: no reasons, no required levels, no parameters, primary and secondary cells
     alike. `internal` adds true values, respondents, reasons and levels, for the office.
@@ -91,12 +94,18 @@ def publish(
 
 def _unprotected(cells: Cells, audit: Any) -> str:
     """Say why a table is not known to be protected; empty where it is, or has no sensitive cell."""
+    from discretion.tables.audit_report import Audit
+    from discretion.tables.released_audit import ReleasedAudit
     from discretion.tables.widened import at_stake
 
     if not at_stake(cells):
         return ""
     if audit is None and cells.status.released is not None:
         return "Its values were changed and no audit was given (`audit=`)"
+    if audit is not None and not isinstance(audit, Audit | ReleasedAudit):
+        raise PlanError(
+            f"audit: expected what an audit gives (`cells.audit()`, `audit_rounded(…)` …), got {type(audit).__name__}"
+        )
     found = cells.audit(**_attackers(cells)) if audit is None else audit
     other, mine = found.cells.status.released, cells.status.released
     same = other is mine if other is None or mine is None else np.array_equal(other, mine)
@@ -191,6 +200,9 @@ def _csv_sdmx(cells: Cells, picked: Any, internal: bool) -> str:
     def named(text: str) -> str:
         return re.sub(r"[^A-Za-z0-9_@$-]", "_", text)
 
+    for dim in cells.dims:
+        if "_T" in dim.codes[1:]:
+            raise PlanError(f"layout: {dim.name!r} has a code '_T', which is that of totals in SDMX; recode it")
     shown = cells.value if internal or cells.status.released is None else cells.status.released
     hidden, primary = cells.suppressed[picked], cells.primary[picked]
     values = numbers(shown[picked] if internal else np.where(hidden, np.nan, shown[picked]))
@@ -213,8 +225,15 @@ def _csv_pivot(found: Pivot) -> str:
 
 def _csv(lines: list[list[Any]]) -> str:
     buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="\n").writerows(lines)
+    csv.writer(buffer, lineterminator="\n").writerows([list(map(_no_formula, line)) for line in lines])
     return buffer.getvalue()
+
+
+def _no_formula(item: Any) -> Any:
+    """Put an apostrophe before text that a spreadsheet would take for a formula; numbers stay."""
+    if not isinstance(item, str) or not item.startswith(_FORMULA) or _NUMBER.fullmatch(item):
+        return item
+    return f"'{item}"
 
 
 def to_json(cells: Cells, picked: Any, *, internal: bool = False) -> str:

@@ -44,13 +44,15 @@ class ReleasedAudit:
     """(k,) whether the attacker is kept as far away as the rules require"""
     attacker: str
     """who attacked, in words"""
+    unproved: str = ""
+    """an attacker against whom nothing is proved, in words; then the table does not hold"""
     chance: Floats | None = None
     """(k,) of perturbed tables: how likely the attacker holds the cell to be nearer to the truth than rules require"""
 
     @property
     def holds(self) -> bool:
-        """Whether every sensitive cell is protected."""
-        return bool(self.holds_each.all())
+        """Whether every sensitive cell is protected, and against everybody who must be thought of."""
+        return bool(self.holds_each.all()) and not (self.unproved and len(self.cell))
 
     @property
     def failing(self) -> Ints:
@@ -63,17 +65,32 @@ class ReleasedAudit:
         bad = len(self.failing)
         text = f"Against {self.attacker}: of {len(self.cell):,} sensitive cells {len(self.cell) - bad:,} are protected"
         text += f", {bad:,} are not."
+        if self.unproved and len(self.cell):
+            text += f" Against {self.unproved} nothing is proved."
         return text + (" The table holds." if self.holds else " The table must not go out like this.")
 
     def __repr__(self) -> str:
-        return f"ReleasedAudit({len(self.cell)} sensitive cells: {len(self.failing)} not protected)"
+        open_to = f"; nothing proved against {self.unproved}" if self.unproved and len(self.cell) else ""
+        return f"ReleasedAudit({len(self.cell)} sensitive cells: {len(self.failing)} not protected{open_to})"
 
 
 def audit_adjusted(cells: Cells) -> ReleasedAudit:
     """Check that every sensitive cell of an adjusted table is a required level away from the truth.
 
-    A reader who takes the table as it is errs by at least that much; who knows that values were adjusted but not how
-    cannot tell in which direction. The interval given is the one between truth and release.
+    A reader who takes the table as it is errs by at least that much (`failing` names cells where it is not so; the
+    interval given is the one between truth and release). That is all that is proved. A reader who knows the method
+    knows that no sensitive cell shows its true value, which few values it can have instead, and that others change
+    little: of small counts that often leaves one. So an adjusted table with sensitive cells never `holds`; it is
+    published by a decision that is kept with its reason (`override`).
+
+    Examples
+    --------
+    >>> import polars as pl, discretion as dc
+    >>> from discretion.tables.released_audit import audit_adjusted
+    >>> given = pl.DataFrame({"row": list("aabb"), "col": list("xyxy"), "n": [1, 14, 16, 19]})
+    >>> cells = dc.tables.from_cells(given, ["row", "col"], count="n").apply_rules([dc.Threshold(minimum=3)])
+    >>> audit_adjusted(cells.adjust(seed=1).cells)
+    ReleasedAudit(1 sensitive cells: 0 not protected; nothing proved against readers who know how values are adjusted)
     """
     released = _released(cells)
     where = np.flatnonzero(cells.primary)
@@ -83,7 +100,8 @@ def audit_adjusted(cells: Cells) -> ReleasedAudit:
     far = (change >= cells.upper_required[where] - slack) | (-change >= cells.lower_required[where] - slack)
     moved = np.abs(change) > slack
     low, high = np.minimum(truth, shown), np.maximum(truth, shown)
-    return ReleasedAudit(cells, where, low, high, far & moved, "readers who take the values as they are")
+    who, wiser = "readers who take the values as they are", "readers who know how values are adjusted"
+    return ReleasedAudit(cells, where, low, high, far & moved, who, wiser)
 
 
 def audit_rounded(rounded: Rounded, *, progress: Progress = ignore_progress) -> ReleasedAudit:
@@ -152,7 +170,7 @@ def audit_perturbed(
     wide = (bounds.high - bounds.low >= need * (1 - SLACK)) & (bounds.status == "under-protected")
     holds = ((bounds.status == "protected") | wide) & (chance <= chance_percent / 100 + 1e-12)
     who = "an outsider who knows the law of the noise"
-    return ReleasedAudit(cells, where, bounds.low, bounds.high, holds, who, chance)
+    return ReleasedAudit(cells, where, bounds.low, bounds.high, holds, who, chance=chance)
 
 
 def _released(cells: Cells) -> Floats:

@@ -67,7 +67,7 @@ def failing_pairs(
 
 def _audited(cells: Cells, hidden: Bools, coalition: int, ctx: Context) -> Audit:
     done = cells.with_status(secondary=hidden & ~cells.primary)
-    return done.audit(attacker="contributors", coalition=coalition, exact=False, ctx=ctx.within("audit"))
+    return done.audit(attacker="contributors", coalition=coalition, rules=(), exact=False, ctx=ctx.within("audit"))
 
 
 def _pairs(found: Audit, knowledge: Knowledge, against: Against) -> list[tuple[int, Group]]:

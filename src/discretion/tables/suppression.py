@@ -11,14 +11,18 @@ import numpy as np
 from discretion.context import Context
 from discretion.errors import Infeasible, PlanError, unknown
 from discretion.part import parse
+from discretion.tables.audit_sums import sums_to_protect
 from discretion.tables.engines.engine import Choice, Engine
 from discretion.tables.levels_model import first_equal
 from discretion.tables.respondents import knows_respondents
-from discretion.tables.widened import widened
+from discretion.tables.widened import widened, with_sums
 
 if TYPE_CHECKING:
     from discretion.tables.audit_report import Audit
     from discretion.tables.cells import Cells
+
+ROUNDS = 12
+"""How often cells are chosen again because the gaps of a total add up to a sensitive sum."""
 
 ENGINES = ("elimination", "levels", "optimal")
 
@@ -61,8 +65,10 @@ def suppress(
     least cost; small tables), with its fields as options (`singletons=False`, `coalition=2`, `seconds=60`), or an
     engine object. `cost` is what suppressing a cell costs: `"value"`, `"frequency"`, `"unit"` or a number per cell.
     Cells marked must-publish stay (`Infeasible` names those that make protection impossible), preferred ones go first.
-    `audit` holds options of the audit; where it is known who the respondents are, they attack too. Earlier
-    complementary cells are replaced.
+    Where the gaps of a published total would add up to a sum that the rules find sensitive (one firm in both gaps of a
+    row), cells are chosen again until they do not; with `audit={"rules": ()}` nobody looks at sums. `audit` holds
+    options of the audit; where it is known who the respondents are, they attack too. Earlier complementary cells are
+    replaced.
 
     Examples
     --------
@@ -77,15 +83,40 @@ def suppress(
     _check_values(cells)
     whole = widened(cells.with_status(secondary=np.zeros(len(cells), np.bool_)))
     _check_untold(cells, whole)
-    if whole.primary.any():
-        choice = made.choose(whole, _costs(whole, made.cost if cost is None else cost), ctx.within(made.kind))
-    else:
-        choice = Choice(np.zeros(len(whole), np.bool_))
+    together = made.together(cells)
+    made = made if together == (made.coalition or 1) else made.model_copy(update={"coalition": together})
+    sums = (audit or {}).get("rules", True)
+    choice = _chosen(whole, made, cost, ctx) if not (sums is None or sums) else _with_sums(cells, made, cost, ctx)
     done = cells.with_status(secondary=choice.secondary[: len(cells)])
     default: dict[str, Any] = {"ctx": ctx.within("audit")}
     if knows_respondents(cells):
-        default |= {"attacker": "contributors", "coalition": made.coalition}
+        default |= {"attacker": "contributors", "coalition": together}
     return Protected(done, done.audit(**{**default, **(audit or {})}), made, choice.facts)
+
+
+def _chosen(whole: Cells, engine: Engine, cost: Any, ctx: Context) -> Choice:
+    if not whole.primary.any():
+        return Choice(np.zeros(len(whole), np.bool_))
+    return engine.choose(whole, _costs(whole, engine.cost if cost is None else cost), ctx.within(engine.kind))
+
+
+def _with_sums(cells: Cells, engine: Engine, cost: Any, ctx: Context) -> Choice:
+    """Choose again, with sums that the last choice would give away as further sensitive cells, until there is none.
+
+    Where that cannot be done the last choice stays, and the audit says what is wrong with it.
+    """
+    bare = cells.with_status(secondary=np.zeros(len(cells), np.bool_))
+    choice = _chosen(widened(bare), engine, cost, ctx)
+    for _ in range(ROUNDS):
+        found = sums_to_protect(cells, choice.secondary[: len(cells)])
+        if found is None:
+            break
+        bare = with_sums(bare, found)
+        try:
+            choice = _chosen(widened(bare), engine, cost, ctx)
+        except Infeasible:
+            break
+    return choice
 
 
 def suppress_by_hand(

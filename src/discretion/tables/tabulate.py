@@ -50,7 +50,8 @@ def tabulate(
     which a cell that several tables show is one cell. Without `value` the table counts records; with several values it
     has several responses. Hierarchies default to those of the data; a variable without one has a total above its
     values. `weight` defaults to the column with that role (False: none); the cell value is weighted, the number of
-    respondents is not. `weights` says what a weight w means to rules that look at contributions: `"contributions"`, the
+    respondents is not; records of weight 0 are left out, since they add nothing behind which others could hide.
+    `weights` says what a weight w means to rules that look at contributions: `"contributions"`, the
     respondent contributes w × value (the default: from weights of 1 on no other finds more cells sensitive);
     `"respondents"`, it stands for w respondents of that value each, as in τ-ARGUS (a weight of 2.4: two, and one of 0.4
     times the value); `"unweighted"`, it contributes its value to a weighted cell. `contributor` names the column
@@ -86,14 +87,18 @@ def tabulate(
         raise DataError("the data has no rows; there is nothing to tabulate")
     check_hierarchies(hierarchies, names)
     coded = [_coded(data, name, (hierarchies or {}).get(name), missing) for name in names]
-    rows = _classified(coded)
+    placed = _classified(coded)
+    rows = placed[_weights(data, weight)[placed] > 0]
+    if not len(rows) and len(placed):
+        raise DataError(f"all {len(placed)} records have the weight 0; there is nothing to tabulate")
     respondents = _respondents(data, contributor)
     records = _entries(data, rows, respondents, value, weight, waivers, requests, record_key)
     dims = tuple(dim for dim, _ in coded)
     codes = np.column_stack([codes[rows] for _, codes in coded]).astype(np.int32)
     entries = replace(build(records, codes, tuple(len(dim) for dim in dims)), weights=weights)
-    left_out = len(data) - len(rows)
-    notes = (f"{left_out} records without a classifying value were left out",) if left_out else ()
+    left_out, idle = len(data) - len(placed), len(placed) - len(rows)
+    notes: tuple[str, ...] = (f"{left_out} records without a classifying value were left out",) if left_out else ()
+    notes += (f"{idle} records of weight 0 were left out: they hide nobody",) if idle else ()
     cells = cells_of(entries, dims, tables, top, empty, respondents.ids, notes)
     return (
         replace(cells, beside=beside(cells, records, codes.astype(np.int64), rows, data, previous))

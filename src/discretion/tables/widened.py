@@ -133,6 +133,25 @@ def at_stake(cells: Cells) -> bool:
     return bool(cells.primary.any() or differences or beside)
 
 
+def with_sums(cells: Cells, sums: Forms) -> Cells:
+    """Give the table with further sums of its inner cells that must be protected."""
+    known = cells.differences or Differences(Forms.none(forms_of(cells).members.shape[1]), 0, True)
+    forms = Forms.stack([known.forms, on_all_tables(cells, sums)])
+    return replace(cells, differences=replace(known, forms=forms))
+
+
+def on_all_tables(cells: Cells, sums: Forms) -> Forms:
+    """Give sums of a table's inner cells as sums of the inner cells of all tables together."""
+    if cells.beside is None:
+        return sums
+    own = cells.beside.own
+    members = sums.members[:, np.maximum(own, 0)].tocsc()
+    members.data[np.repeat(own < 0, np.diff(members.indptr))] = 0.0
+    members = members.tocsr()
+    members.eliminate_zeros()
+    return replace(sums, members=members)
+
+
 def forms_of(cells: Cells) -> Forms:
     """Collect all sums beside the table."""
     n = len(cells.inner_codes) if cells.beside is None else len(cells.beside.own)

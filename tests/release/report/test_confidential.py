@@ -168,7 +168,7 @@ def test_suppressed_values_are_in_no_picture_of_the_original() -> None:
     assert original.max() < 5e6
     assert len(original) == len(released)
     page = render(done, internal=False)
-    assert "3 single values (0.1% of all) were taken out." in page
+    assert "3 single values (0.1% of all) were taken out; most of income: 0.6% of its values." in page
 
 
 def test_the_size_of_errors_is_withheld_with_the_strength_of_a_step() -> None:

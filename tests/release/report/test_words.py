@@ -123,7 +123,9 @@ def test_suppressed_cells_are_counted() -> None:
     done = release([dc.Mdav(columns=["x", "y"], k=3)], Dataset(frame, roles={"x": "sensitive", "y": "sensitive"}))
     assert sum(int(row.suppressed) for row in columns_of(done)) == sum(done.data.suppressed_cells.values()) > 0
     rows = scores_of(done, "risk", internal=False), scores_of(done, "utility", internal=False)
-    assert re.search(r"single values? \([\d.]+% of all\) (was|were) taken out\.", told(summary_of(done, *rows), 2))
+    assert re.search(
+        r"single values? \([\d.]+% of all\) (was|were) taken out; most of [xy]: ", told(summary_of(done, *rows), 2)
+    )
 
 
 def test_lost_records_are_counted() -> None:
@@ -279,3 +281,103 @@ def test_details_are_flat() -> None:
     entries = dict(entry for detail in details_of(done) for entry in detail.entries)
     assert "per_column · income" in entries
     assert all(isinstance(value, str) for value in entries.values())
+
+
+def homes() -> Dataset:
+    """Give 40 households of two, one of which is like no other."""
+    ages = [age for home in range(40) for age in (("old", "old") if home == 0 else ("old", "young"))]
+    frame = pl.DataFrame({"hh": [100 + row // 2 for row in range(80)], "age": ages, "income": list(range(80))})
+    return Dataset(frame, roles={"hh": "household", "age": "quasi", "income": "sensitive"})
+
+
+def test_households_that_are_published_are_told_on_the_first_screen() -> None:
+    done = release([dc.RankSwap(columns=["income"], percent=10)], homes())
+    out, found = told(asked(done), 0), told(asked(done), 1)
+    assert "Renumbered: hh." in out and "As in the original: age." in out
+    assert done.facts()["households_alone"] == 2 / 80
+    assert "Nobody stands alone" not in asked(done).answers[1].short
+    assert "Whoever knows all members of a family finds it for 25 of 1,000 records." in found
+    hidden = release([dc.DropIdentifiers(columns=["hh"]), dc.RankSwap(columns=["income"], percent=10)], homes())
+    assert hidden.facts()["households_alone"] is None and "household" not in told(asked(hidden), 1)
+
+
+def test_sets_are_told_on_the_first_screen_whatever_their_role() -> None:
+    sets = [["a"], ["a"], ["b", "c"], ["c", "b"], ["a", "d"], ["d"], ["a"], ["a"], [], None]
+    for role in ("sensitive", "other"):
+        data = Dataset(pl.DataFrame({"x": ["u", "v"] * 5, "ills": sets}), roles={"x": "quasi", "ills": role})
+        done = release([], data)
+        words = told(asked(done), 1)
+        assert done.facts()["sets_alone"] == {"ills": 0.4}, "two sets, the empty one and the missing one"
+        assert "By all items of ills together, 40 of 100 records stand alone. No requirement limits what a few" in words
+    kept = release([], data, [Requirement(dc.KmAnonymity(k=1, m=1, columns=["ills"]))])
+    assert "40 of 100 records stand alone." in told(asked(kept), 1)
+    assert "No requirement limits what a few items tell" not in told(asked(kept), 1)
+
+
+def test_dropped_records_that_are_unlike_the_others_are_told() -> None:
+    frame = pl.DataFrame({"x": ["u", "v"] * 100, "ill": ["yes"] * 40 + ["no"] * 160})
+    done = release([], Dataset(frame, roles={"x": "quasi", "ill": "sensitive"}))
+    kept = replace(done, data=done.study.original.take(np.arange(200) >= 20, suppressed=True))
+    words = told(summary_of(kept, (), ()), 2)
+    assert "unlike the others, most in ill: one of its values had 20% of all records, and has 11%." in words
+    assert "As in the original, in the records that are left: x and ill." in told(summary_of(kept, (), ()), 0)
+    few = replace(done, data=done.study.original.take(np.arange(200) >= 5, suppressed=True))
+    assert "unlike" not in told(summary_of(few, (), ()), 2), "fewer than ten people are behind it"
+    alike = replace(done, data=done.study.original.take(np.arange(200) % 5 > 0, suppressed=True))
+    assert "unlike" not in told(summary_of(alike, (), ()), 2)
+
+
+def test_only_columns_that_moved_are_said_to_have_moved() -> None:
+    done = release([dc.RankSwap(columns=["income"], percent=20)], measures=[dc.Il1s(columns=["income", "savings"])])
+    both = told(asked(done), 2)
+    alone = told(asked(replace(done, measured=release(measures=[dc.Il1s(columns=["income"])]).measured)), 2)
+    assert "a value of income moved by about" in both and "savings" not in both
+    (row,) = scores_of(done, "utility", internal=False)
+    values = int((~done.data.frame["income"].is_null()).sum())
+    assert row.values is not None
+    moved = wording.percent(float(f"{math.sqrt(2) * row.values[1] / values:.0e}"))
+    assert f"moved by about {moved} of" in both and "a value of income moved" in alone
+
+
+def test_a_column_that_tells_only_who_had_a_value_is_among_those_of_which_nothing_is_left() -> None:
+    frame = pl.DataFrame({"x": ["a", "b", None, "a"] * 5, "y": ["u", "v"] * 10})
+    data = Dataset(frame, roles={"x": "quasi", "y": "quasi"}, hierarchies={"x": [("a", "*"), ("b", "*")]})
+    words = told(asked(release([dc.Generalize(levels={"x": 1})], data)), 0)
+    assert "Nothing is left of: x (but who had a value is still told)." in words and "With less detail" not in words
+
+
+def test_the_short_answer_does_not_say_what_the_next_lines_deny() -> None:
+    done = release(
+        [dc.DropIdentifiers(), dc.Generalize(levels={"age": 3, "town": 1})],
+        measures=[dc.DistanceLinkage(columns=["income"])],
+    )
+    answer = asked(done).answers[1]
+    assert re.fullmatch(r"Yes: an attack that was tried finds [\w ,]+\.", answer.short)
+    assert "by somebody who knows income of everybody," in answer.more[0]
+    assert "Nobody stands alone" not in told(asked(done), 1)
+    assert "Whoever knows age and town and nothing else of somebody has a chance of 1 in 600 at best" in answer.more[1]
+    assert len(answer.more) <= 6
+
+
+def test_the_report_says_which_file_how_many_records_and_which_day() -> None:
+    done = release()
+    named = replace(done, plan=replace(done.plan, data={"path": "folder/census_2020.csv"}))
+    summary = summary_of(named, (), ())
+    assert summary.title == "Census 2020: release report"
+    assert re.fullmatch(r"data\.csv \(made from census_2020\.csv\) · 600 records · \d+ \w+ \d{4}", summary.about)
+    secret = replace(done, plan=replace(done.plan, data={"path": "postgresql://me:hunter2@host/base"}))
+    assert "hunter2" not in render(secret, internal=False) and summary_of(secret, (), ()).title == "Release report"
+
+
+def test_attacks_no_better_than_guessing_are_no_items_of_the_first_screen() -> None:
+    frame = pl.DataFrame({"sex": ["m", "f"] * 50, "w": [1.0, 2.0] * 50})
+    data = Dataset(frame, roles={"sex": "quasi", "w": "weight"})
+    done = release([], data, measures=[dc.WeightDisclosure()])
+    assert "Learning a value" not in told(asked(done), 1)
+    assert done.measured[0].after.meaning == "The published weight tells no column better than guessing does."
+
+
+def test_hierarchies_among_the_settings_are_named() -> None:
+    assert wording.setting_text(dc.Hierarchy.intervals(width=5, levels=2), reveal=False) == "hierarchy (intervals)"
+    table = [["a", "*"], ["b", "*"]]
+    assert wording.setting_text(dc.Hierarchy.of(table), reveal=False) == "hierarchy (table)"

@@ -17,6 +17,9 @@ from discretion.online.query import Query
 
 _NOTE = "figures are changed a little, without any guarantee; groups need not add up to their total"
 
+MOST_ANSWERS = 24
+"""figures of a column, however many people there are: with all of them on one person the error is 2·√(3/24) = .7"""
+
 
 class PerturbedMode:
     """Perturbed answers about one table."""
@@ -61,7 +64,7 @@ class PerturbedMode:
     def _charge(self, question: Query, user: str, cells: int) -> int:
         """Write a question into the ledger, unless all users together would be told too much about a column."""
         table, people = self._desk.table, self._desk.backend.people(self._desk.table.name)
-        most = max(1, people // 2) if self._policy.max_answers is None else self._policy.max_answers
+        most = min(MOST_ANSWERS, max(1, people // 2)) if self._policy.max_answers is None else self._policy.max_answers
         asked, name = self._sensitive(question), question.digest()
         with self._lock, self._desk.ledger.page() as page:
             for entry in page.entries_after(self._seen, table.name):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from discretion.data.conditions import And, Condition
 from discretion.errors import QueryRefused
 from discretion.online.answering.mode import Desk, Told, Wish
-from discretion.online.answering.protection import Cells, Protection
+from discretion.online.answering.protection import CONFIRMED, Cells, Protection
 from discretion.online.answers import Figures, Value
 from discretion.online.audit.base_groups import OTHERS, Reach
 from discretion.online.audit.interval import Response
@@ -29,12 +29,13 @@ from discretion.online.query import Aggregate, Query
 Ints = NDArray[np.int64]
 _EXTRA = "discretion: sum "
 _NOTE = "true figures; a question that with earlier ones would determine somebody's value is refused"
-_GROUPED = (
-    "sums of whole and bounded numbers are over whole base groups of at least ten people; the answer says how many"
-)
+_GROUPED = "sums are over whole base groups of at least ten people; the answer says how many"
+_AUDITED = f"sums under the linear audit, by the owner's confirmation `whole: false`: {CONFIRMED}"
 _LARGEST = 2**63
 _NOTHING = (
-    "no base group lies in the question as a whole; ask about more people, or by the columns that made the groups"
+    "no base group lies in the question as a whole; ask about more people, or by the columns that made the groups. "
+    "Sums of other sets are told only of numbers of which the owner confirms with `whole: false` that nobody knows a "
+    "unit in which they are whole, or two people with the same value"
 )
 _FEW = "counts of too few people, inside or outside, are not told"
 _BOUNDED = "some figures are told as a bound or not at all, because they would narrow somebody's value too much"
@@ -70,7 +71,7 @@ class ExactMode:
             return self._by_groups(question, user, cells, told)
         admission = self._history.admit(user, question, sets, self._policy, everybody=everybody)
         found, sums = self._compute(question, admission.columns)
-        notes = (_FEW,) if len(found) > len(sets) else ()
+        notes = (*((_AUDITED,) if admission.columns else ()), *((_FEW,) if len(found) > len(sets) else ()))
         found = {key: found[key] for key in found if key in sets}
         totals = {c: [sums.get(key, {}).get(c, 0.0) for key in admission.keys] for c in admission.columns}
         figures = Figures(tuple(found), tuple(found.values()), notes=notes)
@@ -82,7 +83,9 @@ class ExactMode:
         """True answers cost nothing and have no error; whom base groups leave out is not known beforehand."""
         cached = self._history.find_answer(query, user=user) is not None
         grouped = {a.label: a.column is not None and self._protection.is_grouped(a.column) for a in query.aggregates}
-        notes = (_NOTE, *((_GROUPED,) if any(grouped.values()) else ()))
+        rulings, measured = self._protection.rulings(), {a.column for a in query.aggregates}
+        audited = any(column in measured and found.rule == "audit" for column, found in rulings.items())
+        notes = (_NOTE, *((_GROUPED,) if any(grouped.values()) else ()), *((_AUDITED,) if audited else ()))
         errors = {label: None if partial else 0.0 for label, partial in grouped.items()}
         return Estimate(self.name, cached=cached, errors=errors, notes=notes)
 
@@ -95,7 +98,7 @@ class ExactMode:
 
     def _whole_groups(self, query: Query) -> tuple[Cells, dict[str, Reach]]:
         """Say which base groups each cell can be told for; by public columns only, whatever the values are."""
-        cells = self._protection.cells(query)
+        cells = self._large_cells(query)
         found = {c: self._large_enough(c, self._protection.told(c, cells)) for c in moments_of(query, self._desk.table)}
         if not any(told.covered.any() for told in found.values()):
             raise QueryRefused(_NOTHING)
@@ -103,6 +106,11 @@ class ExactMode:
         if self._policy.interval_audit and any(not np.array_equal(first.whole, told.whole) for told in others):
             raise QueryRefused("these columns have different base groups; ask for one of them at a time")
         return cells, found
+
+    def _large_cells(self, query: Query) -> Cells:
+        """Find the cells of a question; groups of too few people are left out, as they are of counts."""
+        cells = self._protection.cells(query)
+        return cells.only(self._protection.people_of(cells) >= self._policy.min_query_size) if query.group_by else cells
 
     def _large_enough(self, column: str, told: Reach) -> Reach:
         """Leave out cells of fewer people than the policy wants, inside or outside."""
@@ -162,14 +170,15 @@ class ExactMode:
             lines = {row[:width]: row[width:] for row in self._desk.backend.exact(asked).rows()}
             public = self._large_bins(asked, lines)
         large = [problem is None for problem in self._problems(self._protection.people_of(cells))]
-        few = (_FEW,) if not all(large) and any(a.column not in told for a in query.aggregates) else ()
+        few = (_FEW,) if cells.left_out or not all(large) else ()
         parts: tuple[list[tuple[Value, ...]], ...] = ([], [], [], [], [])
         for i, key in enumerate(cells.keys):
             line: list[tuple[Value, ...]] = []
             for aggregate in query.aggregates:
                 column = aggregate.column or ""
                 if column in told:
-                    size, asked_about = int(told[column].covered[i]), int(told[column].asked[i])
+                    size = int(told[column].covered[i])
+                    asked_about = int(told[column].asked[i]) if large[i] else None  # else their share would be a count
                     total = totals[column][i] if abs(totals[column][i]) < _LARGEST else float(totals[column][i])
                     value: Value = None if size == 0 else total / size if aggregate.function == "mean" else total
                     response = responses[column][i] if column in responses and size else Response("exact", 0.0)
@@ -189,7 +198,11 @@ class ExactMode:
             low if bounded else None,
             high if bounded else None,
             1.0 if bounded else None,
-            (*(_extent(column, found) for column, found in told.items()), *((_BOUNDED,) if bounded else ()), *few),
+            (
+                *(_extent(column, found, large) for column, found in told.items()),
+                *((_BOUNDED,) if bounded else ()),
+                *few,
+            ),
             covered=covered,
             asked=asked_records,
         )
@@ -280,16 +293,15 @@ class ExactMode:
         return found
 
 
-def _extent(column: str, told: Reach) -> str:
-    """Say how much of what was asked about the figures of a column are over."""
-    asked = told.asked[told.asked > 0]
-    shares = 100 * told.covered[told.asked > 0] / asked
-    ends = [f"{math.floor(10 * share) / 10:g}" for share in (shares.min(), shares.max())]  # 99.96 % is not all
-    about = " to ".join(dict.fromkeys(ends))
-    return (
-        f"figures of {column!r} are over whole base groups only: {about} % of the records asked about; cells need not "
-        "add up across tables"
-    )
+def _extent(column: str, told: Reach, large: Sequence[bool]) -> str:
+    """Say how much of what was asked about the figures of a column are over, where the count may be told."""
+    shown = np.array(large, np.bool_) & (told.asked > 0)
+    about = ""
+    if shown.any():
+        shares = 100 * told.covered[shown] / told.asked[shown]
+        ends = [f"{math.floor(10 * share) / 10:g}" for share in (shares.min(), shares.max())]  # 99.96 % is not all
+        about = f": {' to '.join(dict.fromkeys(ends))} % of the records asked about"
+    return f"figures of {column!r} are over whole base groups only{about}; cells need not add up across tables"
 
 
 def _told(aggregate: Aggregate, value: Any, response: Response, size: int) -> tuple[Value, Value, Value]:

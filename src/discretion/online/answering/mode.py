@@ -27,6 +27,10 @@ class Wish:
     error: float | None = None
     records: int | None = None
 
+    def __post_init__(self) -> None:
+        if any(isinstance(wish, bool) for wish in (self.epsilon, self.error, self.records)):
+            raise QueryRefused("`epsilon`, `error` and `records` are numbers, not true or false")
+
 
 @dataclass(frozen=True)
 class Told:

@@ -7,7 +7,7 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,8 +40,13 @@ if TYPE_CHECKING:
 
 Ints = NDArray[np.int64]
 Rule = Literal["groups", "audit", "none"]
-MOST_AT_A_BOUND = 0.3
-"""columns with a larger share of values at a bound have no true sums: a group entirely at it would be told"""
+MOST_ALIKE = 0.3
+"""columns of which a larger share of people have one value have no true sums: a group with only it would be told"""
+CONFIRMED = (
+    "whoever knows a unit in which the values are whole, or that two people have the same value, can compute "
+    "everybody's value from sums that the linear audit lets out"
+)
+"""what the confirmation `whole: false` means"""
 _SMALL = 20_000
 _COARSE = 8
 _SERVICE = "service"
@@ -49,39 +54,46 @@ _ROW = "\n"
 """a name that no column has"""
 
 
-def rule_of(spec: ColumnSpec, values: pl.Series) -> Rule:
+class Ruling(NamedTuple):
+    """How true sums of a column are protected, and why so."""
+
+    rule: Rule
+    why: str
+
+
+def rule_of(spec: ColumnSpec, values: pl.Series) -> Ruling:
     """Say how true sums of a column are protected, from its declaration and its values when the service starts.
 
     none: yes or no, few different values (fewer than 12; in a table of fewer than 24 people fewer than half as many as
-    people), or more than .3 of the values at one bound (declared, or the smallest and the largest in the data).
-    groups: values within bounds, and whole numbers: integers, and numbers that have at most six decimals in the data
-    (whole numbers of a smaller unit, such as cents) unless the owner confirms `whole: false`. audit: everything else,
-    numbers that could be any.
+    people), or one value (values beyond a declared bound count as the bound) that more than .3 of the people have.
+    groups: every other column. audit: numbers without bounds of which the owner confirms `whole: false`. The audit
+    leaves one direction free, which any unit in which values are whole, and any two equal values, fix.
 
     Examples
     --------
     >>> import polars as pl
-    >>> ages = pl.Series(range(40))
-    >>> rule_of(ColumnSpec(role="sensitive", type="integer", bounds=(0, 100)), ages)
+    >>> thirds = pl.Series(range(40)) / 3
+    >>> rule_of(ColumnSpec(role="sensitive", type="number"), thirds).rule
     'groups'
-    >>> rule_of(ColumnSpec(role="sensitive", type="number", whole=False), ages), rule_of(
-    ...     ColumnSpec(role="sensitive", type="number", bounds=(0, 1)), ages % 2
-    ... )
+    >>> rule_of(ColumnSpec(role="sensitive", type="number", whole=False), thirds).rule, rule_of(
+    ...     ColumnSpec(role="sensitive", type="number"), thirds // 4
+    ... ).rule
     ('audit', 'none')
     """
-    if not spec.is_numeric or spec.has_few_values(values):
-        return "none"
-    found = values.drop_nulls().to_numpy()
-    if _at_a_bound(spec, found) > max(MOST_AT_A_BOUND * len(found), 2):
-        return "none"
-    return "groups" if spec.bounds is not None or spec.has_few_decimals(values) else "audit"
-
-
-def _at_a_bound(spec: ColumnSpec, values: NDArray[np.float64]) -> int:
-    if len(values) == 0:
-        return 0
-    lower, upper = spec.bounds or (values.min(), values.max())
-    return max(int((values <= lower).sum()), int((values >= upper).sum()))
+    if spec.is_yes_or_no:
+        return Ruling("none", "yes or no")
+    if spec.has_few_values(values):
+        return Ruling("none", "few different values")
+    found = values.drop_nulls()
+    clipped = found if spec.bounds is None else found.clip(*spec.bounds)
+    alike = 0 if found.is_empty() else int(clipped.unique_counts().to_numpy().max())
+    if alike > max(MOST_ALIKE * len(found), 2):
+        return Ruling("none", f"more than {MOST_ALIKE:g} of the people have the same value")
+    if spec.type == "number" and spec.whole is False:
+        if spec.bounds is None:
+            return Ruling("audit", f"the owner confirms `whole: false`: {CONFIRMED}")
+        return Ruling("groups", "`bounds` are declared, so `whole: false` confirms nothing")
+    return Ruling("groups", "the rule for every number without the confirmation `whole: false`")
 
 
 @dataclass(frozen=True)
@@ -94,6 +106,14 @@ class Cells:
     rows: Ints
     """records of each cell"""
     by_profile: bool
+    left_out: bool = False
+    """whether there are more cells, of few people"""
+
+    def only(self, kept: NDArray[np.bool_]) -> Cells:
+        """Leave cells out."""
+        number = np.append(np.where(kept, np.cumsum(kept) - 1, NOWHERE), NOWHERE)  # the last is that of no cell, -1
+        keys = tuple(key for key, good in zip(self.keys, kept, strict=True) if good)
+        return Cells(keys, number[self.label], self.rows[kept], self.by_profile, left_out=not kept.all())
 
 
 class Protection:
@@ -110,6 +130,7 @@ class Protection:
         self._known = tuple(known)
         """people whom somebody knows anyway, and in which columns (none: in all)"""
         self._rules: dict[str, Rule] = {}
+        self._why: dict[str, str] = {}
         self._sums: dict[str, _Sums] = {}
         self._groups: dict[str, BaseGroups] = {}
         self._profiles: _Profiles | None = None
@@ -121,9 +142,8 @@ class Protection:
         named = [name for name in table.visible if table.columns[name].role == "sensitive"]
         values = {name: desk.backend.column(table.name, name) for name in named if table.columns[name].is_numeric}
         for name in named:
-            rule: Rule = rule_of(table.columns[name], values[name]) if name in values else "none"
-            kept = self._rules.get(name) == "groups" and rule == "audit"
-            self._rules[name] = "groups" if kept else rule
+            ruling = rule_of(table.columns[name], values[name]) if name in values else Ruling("none", "no number")
+            self._rules[name], self._why[name] = ruling
         grouped = {name: series for name, series in values.items() if self._rules[name] == "groups"}
         self.owner = desk.backend.person_of_rows(table.name)
         self._is_still = desk.backend.version(table.name) == ""
@@ -189,12 +209,16 @@ class Protection:
         for entry in self._desk.ledger.history(self._desk.table.name, kinds=("exact",)):
             for name, powers in told_moments(Query.from_json(json.loads(entry.query)), self._desk.table).items():
                 rule = self._rules.get(name, "none")
-                if rule == "audit" and entry.sets is None:
-                    self._rules[name] = "none"
+                fits = rule != "audit" or entry.sets is not None
                 if rule == "groups" and entry.sets is not None:
                     group = self._groups[name].group
                     fits = powers == (SUM,) and all(_is_union(m, group) for m in unpack_sets(entry.sets)[0])
-                    self._rules[name] = "groups" if fits else "none"
+                if not fits:
+                    self._rules[name], self._why[name] = "none", "true sums were told by another rule before"
+
+    def rulings(self) -> dict[str, Ruling]:
+        """Give the rule of every sensitive column, and why it has it."""
+        return {name: Ruling(rule, self._why[name]) for name, rule in self._rules.items()}
 
     def rule(self, moments: Moments) -> Rule:
         """Give the rule of the columns that a question adds up, or refuse; without columns it is the audit."""

@@ -10,6 +10,7 @@ from typing import Any
 from discretion.errors import DataError, PlanError
 from discretion.online.answering.changed import PerturbedMode
 from discretion.online.answering.exact import ExactMode
+from discretion.online.answering.likeness import alike, signs
 from discretion.online.answering.locks import Growth
 from discretion.online.answering.mode import Desk, Mode
 from discretion.online.answering.private import PrivateMode
@@ -24,6 +25,7 @@ from discretion.online.policy import DpPolicy, ExactPolicy, Policy
 from discretion.privacy.accounting import PrivacyFilter
 
 _SERVICE = "service"
+_RULES = {"none": "dp only", "groups": "base groups", "audit": "linear audit"}
 
 
 class TableDesk:
@@ -68,6 +70,13 @@ class TableDesk:
         """Give the way in which a user is answered."""
         self._spec.table_for(user, self.table.name)
         return self._modes[user]
+
+    def rules(self) -> dict[str, tuple[str, str]]:
+        """Say for each sensitive column by which rule it is answered, and why."""
+        if self._protection is None:
+            named = [name for name in self.table.visible if self.table.columns[name].role == "sensitive"]
+            return dict.fromkeys(named, (_RULES["none"], "nobody has true answers about this table"))
+        return {name: (_RULES[found.rule], found.why) for name, found in self._protection.rulings().items()}
 
     def watch(self, mode: Mode) -> None:
         """Raise DataError when known rows were written to so that values changed of which figures were told.
@@ -158,7 +167,9 @@ def check_people(spec: ServiceSpec, backend: Backend, ledger: Ledger) -> None:
     those that the ledger knows among them, only one has such answers, for ever.
     """
     names = list(spec.tables)
-    signs = {name: backend.signatures(name) for name in names} if len(names) > 1 else {}
+    key, several = secrets.token_bytes(32), names if len(names) > 1 else []
+    equal_signs = {name: backend.signatures(name) for name in several}
+    known = {name: signs(backend, name, key) for name in several}
     problems = [
         f"table {name!r} is a join: only policies of mode dp can answer about it"
         for name, table in spec.tables.items()
@@ -175,11 +186,10 @@ def check_people(spec: ServiceSpec, backend: Backend, ledger: Ledger) -> None:
                     "exactly or perturbed, since each knows its own history only; give the other a policy of mode dp"
                 )
         elif first.people is None or second.people is None:
-            equal = [
-                (a, b) for a, sign in signs[one].items() for b, known in signs[other].items() if sign == known != ""
-            ]
-            if equal:
-                a, b = (name or "the people" for name in equal[0])
+            first_signs, second_signs = equal_signs[one], equal_signs[other]
+            equal = [(a, b) for a, sign in first_signs.items() for b in second_signs if sign == second_signs[b] != ""]
+            if found := equal[0] if equal else alike(known[one], known[other]):
+                a, b = (name or "the people" for name in found)
                 problems.append(
                     f"tables {one!r} and {other!r} hold the same values ({a}, {b}): if they are about the same people, "
                     "give both the same `people: NAME`, so that they share one budget; if not, give each its own"

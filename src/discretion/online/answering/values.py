@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from discretion.errors import DataError, PlanError
+from discretion.online.answering.likeness import Sign, alike, signs
 from discretion.online.answering.mode import Desk
 from discretion.online.ledger import Kind, Ledger
 from discretion.online.query import Query
@@ -62,33 +63,57 @@ class Values:
         same = self._check(kept)
         people = {"people": self.desk.table.people} if self.desk.table.people else {}
         noted = people == {key: value for key, value in (last or {}).items() if key == "people"}
-        if known == rows and (self.secret is None or same) and noted:
+        signed = set(self.desk.table.visible) <= set((last or {}).get("signs", {}))
+        if known == rows and (self.secret is None or (same and signed)) and noted:
             return
         found = {column: [rows, digest] for column, digest in self._digests(self._columns(), rows).items()}
         about = {"start": rows, "records": 0, **people, **({"values": {**kept, **found}} if found else {})}
+        if self.secret is not None:
+            about["signs"] = signs(self.desk.backend, name, self._likeness)
         self.desk.ledger.charge(_SERVICE, name, "", kind="update", query=json.dumps(about, sort_keys=True))
 
     def require_new(self) -> None:
-        """Raise PlanError when a table that the ledger does not know holds the columns of one that it does.
+        """Raise PlanError when a table that the ledger does not know holds a column of one that it does.
 
-        Under another name the same data would have its whole budget again. Data in another order are not recognized;
-        a declared `people` says whose budget it is.
+        Under another name the same data would have its whole budget again. A column is recognized under any name by its
+        values in the same order, also with rows appended; one of many different values also in another order and with
+        up to half of the rows exchanged. A declared `people` says whose budget it is.
         """
         table, ledger = self.desk.table, self.desk.ledger
         if self.secret is None or table.people or self._last() is not None:
             return
-        known = {entry.table: json.loads(entry.query).get("values") for entry in ledger.history(kinds=("update",))}
+        updates = [(entry.table, json.loads(entry.query)) for entry in ledger.history(kinds=("update",))]
+        known = {name: about.get("values") for name, about in updates}
+        signed = {name: {c: Sign(*s) for c, s in about["signs"].items()} for name, about in updates if "signs" in about}
+        for earlier, signs_of in signed.items():
+            self._require_unlike(earlier, signs_of)
         telling = {column for column, sign in self.desk.backend.signatures(table.name).items() if sign}
         for earlier, values in known.items():
             shared = [column for column in values or {} if column in telling]
             for rows in {values[column][0] for column in shared}:
                 found = self._digests(shared, rows, earlier) if rows <= self.desk.backend.rows(table.name) else {}
                 if same := [column for column, digest in found.items() if values[column] == [rows, digest]]:
-                    raise PlanError(
-                        f"table {table.name!r} holds the values ({same[0] or 'the people'}) of the table {earlier!r}, "
-                        "which this ledger knows: give it that name again, so that budget and history go on, or say "
-                        "with `people: NAME` whom it is about"
-                    )
+                    raise self._known_already(same[0] or "the people", earlier)
+
+    def _require_unlike(self, earlier: str, known: dict[str, Sign]) -> None:
+        """Raise PlanError when a column holds the values of one that the ledger knows."""
+        backend, name = self.desk.backend, self.desk.table.name
+        whole = backend.rows(name)
+        for rows in {whole, *(sign.rows for sign in known.values() if sign.rows < whole)}:
+            if (found := alike(signs(backend, name, self._likeness, rows), known)) is not None:
+                raise self._known_already(", ".join(dict.fromkeys(found)), earlier)
+
+    def _known_already(self, columns: str, earlier: str) -> PlanError:
+        return PlanError(
+            f"table {self.desk.table.name!r} holds the values ({columns}) of the table {earlier!r}, which this ledger "
+            "knows: give it that name again, so that budget and history go on, or say with `people: NAME` whom it is "
+            "about"
+        )
+
+    @property
+    def _likeness(self) -> bytes:
+        """The key of the signs, the same for all tables."""
+        return hmac.digest(self.secret or b"", b"likeness", "sha256")
 
     def check(self) -> None:
         """Raise DataError when values have changed of which true or perturbed figures were told."""
@@ -139,7 +164,7 @@ class Values:
             about = json.loads(entry.query)
             found = found or about
             if "values" in about or self.secret is None:
-                return {**found, "values": about.get("values", {})}
+                return {**found, "values": about.get("values", {}), "signs": about.get("signs", {})}
         return found
 
     def _columns(self) -> tuple[str, ...]:

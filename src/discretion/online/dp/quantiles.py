@@ -113,7 +113,10 @@ class Quantile:
             for choice, target in zip(self._choices, targets, strict=True)
         )
         found = value_of_step(self.column, value)
-        return Found(found, min(borders[low], found), max(borders[high + 1], found))
+        lower, upper = borders[low], borders[high + 1]
+        if _tells_whole(self.column):
+            lower, upper = float(math.floor(lower)), float(math.ceil(upper))
+        return Found(found, min(lower, found), max(upper, found))
 
 
 @dataclass(frozen=True)
@@ -204,9 +207,14 @@ class Mode:
 
 
 def value_of_step(column: ColumnSpec, step: int) -> float:
-    """Give the value that stands for a step: its middle, of integers the first one in it."""
+    """Give the value that stands for a step: its middle; of whole numbers the first one in it, or the last before."""
     borders = column.candidates()
     low, high = borders[step], borders[step + 1]
-    if column.type == "integer" and math.ceil(low) < high:
-        return float(math.ceil(low))
+    if _tells_whole(column):
+        first, is_last = math.ceil(low), step == len(borders) - 2
+        return float(first if first < high or (is_last and first == high) else math.floor(low))
     return (low + high) / 2
+
+
+def _tells_whole(column: ColumnSpec) -> bool:
+    return column.type == "integer" or column.whole is True

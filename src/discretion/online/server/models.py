@@ -58,7 +58,7 @@ class Question(BaseModel):
     """SELECT aggregates FROM table [WHERE …] [GROUP BY …]"""
     query: Annotated[dict[str, Any] | None, WithJsonSchema({"anyOf": [_QUERY, {"type": "null"}]})] = None
     """the same as an object"""
-    epsilon: float | None = Field(None, gt=0, le=1000)
+    epsilon: float | None = Field(None, gt=0, le=1000, strict=True)
     """what to spend on the answer (differential privacy); without it, what the owner set"""
 
     @model_validator(mode="after")
@@ -80,7 +80,7 @@ class FileWish(BaseModel):
 
     table: str = Field(max_length=63)
     """the table"""
-    epsilon: float | None = Field(None, gt=0, le=100)
+    epsilon: float | None = Field(None, gt=0, le=100, strict=True)
     """what to spend on the file; without it, what the owner set"""
 
 

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from discretion.part import find
-from discretion.release.facts import one_digit, smallest_class
+from discretion.release.facts import households_alone, one_digit, sets_alone, smallest_class
 from discretion.release.order import order_words
+from discretion.release.plan import OUTPUT_FORMATS
 from discretion.release.published import together
 from discretion.release.ranking import MANY_FOUND, attackers_by
 from discretion.release.report.scores import ScoreRow
-from discretion.release.report.wording import counted, listed, of_people, percent
+from discretion.release.report.wording import counted, file_name, listed, of_people, percent
 
 if TYPE_CHECKING:
+    from discretion.data.dataset import Dataset
     from discretion.release.release import Release
 
 _SENTENCES = 2
+_WORTH_SAYING = 0.05
+"""Part of the way from guessing to certainty that an attack on values must come to stand on the first screen."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +42,8 @@ class Summary:
     """The summary: what must be said first, and three questions with their answers."""
 
     title: str
+    about: str
+    """the file, its records and the day"""
     sentences: tuple[str, ...]
     answers: tuple[Answer, ...]
     may_publish: bool
@@ -58,7 +67,8 @@ def summary_of(
         *(f"{found.explain(len(release.plan.previous))}." for found in release.averaging if internal),
     ]
     return Summary(
-        title=release.plan.title.strip() or "Release report",
+        title=release.plan.title.strip() or _file_title(release) or "Release report",
+        about=_about_file(release),
         sentences=tuple(sentences),
         answers=(_goes_out(release), _found(release, risk), _lost(release, utility)),
         may_publish=met == len(release.findings),
@@ -94,17 +104,42 @@ def _requirements(met: int, total: int) -> list[str]:
 # --- what goes out ---------------------------------------------------------------------------------------------------
 
 
+def _file_name(release: Release) -> str:
+    """Give the name of the file that was read; empty for databases and frames."""
+    path = str(release.plan.data.get("path") or "")
+    return "" if "://" in path else file_name(path)
+
+
+def _file_title(release: Release) -> str:
+    stem = _file_name(release).partition(".")[0].replace("_", " ").strip()
+    return f"{stem[:1].upper()}{stem[1:]}: release report" if stem else ""
+
+
+def _about_file(release: Release) -> str:
+    source = _file_name(release)
+    made = f" (made from {source})" if source else ""
+    extension = OUTPUT_FORMATS.get(release.plan.output.format, release.plan.output.format)
+    day = dt.datetime.now(dt.UTC)
+    return f"data.{extension}{made} · {counted(len(release.data), 'record')} · {day.day} {day:%B %Y}"
+
+
 def _goes_out(release: Release) -> Answer:
     data, original = release.data, release.study.original
     inside = [name for name in original.columns if name not in data.columns]
     coarser, changed = _touched(release)
-    same = [name for name in data.columns if name not in coarser and name not in changed]
+    empty = emptied(release)
+    coarser, changed = ([name for name in names if name not in empty] for names in (coarser, changed))
+    renumbered = [name for name in data.having("household") if release.plan.order == "permute"]
+    touched = {*coarser, *changed, *empty, *renumbered}
+    same = [name for name in data.columns if name not in touched]
+    left = ", in the records that are left" if data.lost_records else ""
     lists = (
-        ("As in the original: ", same),
-        ("With less detail, or values taken out: ", coarser),
-        ("With changed values, which may be true for one person and wrong for another: ", changed),
-        ("Nothing is left of: ", emptied(release)),
-        ("Left out: ", inside),
+        (f"As in the original{left}: ", same, ""),
+        ("Renumbered: ", renumbered, ""),
+        ("With less detail, or values taken out: ", coarser, ""),
+        ("With changed values, which may be true for one person and wrong for another: ", changed, ""),
+        ("Nothing is left of: ", empty, _still_told(release, empty)),
+        ("Left out: ", inside, ""),
     )
     return Answer(
         "What goes out?",
@@ -114,17 +149,30 @@ def _goes_out(release: Release) -> Answer:
             if inside
             else f"all {len(data.columns)} columns."
         ),
-        (*(f"{words}{listed(names)}." for words, names in lists if names), order_words(release.plan.order, data)),
+        (
+            *(f"{words}{listed(names)}{more}." for words, names, more in lists if names),
+            order_words(release.plan.order, data),
+        ),
     )
 
 
+def _still_told(release: Release, names: Sequence[str]) -> str:
+    partly = [name for name in names if 0 < release.data.frame[name].null_count() < len(release.data)]
+    return " (but who had a value is still told)" if partly else ""
+
+
 def emptied(release: Release) -> list[str]:
-    """Name the published columns that have one value left, and had several."""
+    """Name the published columns that have one value left at most (beside missing), and had several."""
     original, data = release.study.original, release.data
     if release.is_private:
         return []
     both = [name for name in data.columns if name in original.columns]
-    return [name for name in both if data.frame[name].n_unique() <= 1 < original.frame[name].n_unique()]
+    return [name for name in both if _values(data, name) <= 1 < _values(original, name)]
+
+
+def _values(data: Dataset, name: str) -> int:
+    """Count the different values of a column, missing apart."""
+    return int(data.frame[name].drop_nulls().n_unique())
 
 
 def _touched(release: Release) -> tuple[list[str], list[str]]:
@@ -141,27 +189,73 @@ def _touched(release: Release) -> tuple[list[str], list[str]]:
 
 
 def _found(release: Release, rows: tuple[ScoreRow, ...]) -> Answer:
-    """Say how many records fit a known person, what the strongest attacks reach, and who was assumed to attack."""
-    candidates, attacks = _candidates(release), _attacks(rows)
-    found = smallest_class(release)
-    worse = _strongest(rows) > (1.0 if found is None else 1 / max(found.size, 1)) or not candidates
-    said = [*attacks, *candidates] if worse and attacks else [*candidates, *attacks]
+    """Say in one short sentence whether people can be found; then why, how they were looked for, and what was not."""
+    people, values = _attacks(rows)
+    found, homes = smallest_class(release), households_alone(release) or 0.0
+    most = _strongest(rows)
+    worse = most > (0.0 if found is None else 1 / max(found.size, 1))
+    candidates = _candidates(release, " and nothing else" if worse or homes else "")
+    if worse:
+        short = f"{'Yes' if most > MANY_FOUND else 'A few'}: an attack that was tried finds {_most_found(rows)}."
+        said = [*people, *candidates[1:]]
+    elif homes and found is not None and found.size > 1:
+        short = f"Some families could: {of_people(homes, 'records')} live in a household like no other."
+        said = [*candidates[1:], *people]
+    else:
+        short, *said = [*candidates, *people] or [""]
+    said += _households(homes)
+    said += _sets(release)
+    said += values
     if not rows:
         said.append("No risk was measured.")
     elif all(row.withheld for row in rows):
         said.append("The risk figures are withheld.")
     elif not _comparable(rows):
         said.append("No attack whose success is a share of the people was tried.")
-    beyond = together(release.data).replace("the quasi-identifiers", "what others may know")
-    more = (*said[1:], *([f"{beyond[0].upper()}{beyond[1:]}."] if beyond else []), *_untried(release))
-    return Answer("Could anyone be found?", said[0], (*more, *_assumed(release, rows)))
+    beyond = together(release.data).replace("the quasi-identifiers", "what others may know").partition(";")[0]
+    said += [f"{beyond[0].upper()}{beyond[1:]}."] if beyond else []
+    if not short:
+        short, *said = said
+    last = " ".join([*_assumed(release, rows), *_untried(release)])
+    return Answer("Could anyone be found?", short, (*said, *([last] if last else [])))
+
+
+def _most_found(rows: Sequence[ScoreRow]) -> str:
+    return _right_for(max((row for row in _people_rows(rows) if _gain(row) > 0), key=_after))
+
+
+def _households(alone: float) -> list[str]:
+    return (
+        [
+            "The number of the household is published: it tells how many live together and who. "
+            f"Whoever knows all members of a family finds it for {of_people(alone, 'records')}."
+        ]
+        if alone
+        else []
+    )
+
+
+def _sets(release: Release) -> list[str]:
+    """Say what whole sets tell, and of which of them nothing was required."""
+    from discretion.privacy.km_anonymity import KmAnonymity
+
+    required: set[str] = set()
+    for one in release.findings:
+        if isinstance(one.requirement.part, KmAnonymity):
+            required.update(one.requirement.part.columns or release.data.having("quasi", "sensitive"))
+    said = []
+    for name, alone in sets_alone(release).items():
+        free = "" if name in required else " No requirement limits what a few items tell."
+        if alone or free:
+            said.append(f"By all items of {name} together, {of_people(alone, 'records')} stand alone.{free}")
+    return said
 
 
 def _untried(release: Release) -> list[str]:
-    """Name the kinds of attackers whom nobody played."""
+    """Count the kinds of attackers whom nobody played."""
     cards = release.attackers()
-    left = [card.attacker for card in cards if card.success is None]
-    return [f"Not tried: {len(left)} of {len(cards)} kinds of attackers ({'; '.join(left)})."] if left else []
+    left = sum(card.success is None for card in cards)
+    return [f"Not tried: {left} of {len(cards)} kinds of attackers."] if left else []
 
 
 def _people_rows(rows: Sequence[ScoreRow]) -> list[ScoreRow]:
@@ -174,23 +268,25 @@ def _strongest(rows: Sequence[ScoreRow]) -> float:
     return max((_after(row) for row in _people_rows(rows) if _gain(row) > 0), default=0.0)
 
 
-def _candidates(release: Release) -> list[str]:
+def _candidates(release: Release, only: str) -> list[str]:
     """Say how many records share what others may know about a person: anybody can count it in the published file."""
     found = smallest_class(release)
     if found is None:
         return []
     known = listed(found.columns)
     if found.size > 1:
+        one_of = (
+            f"has a chance of 1 in {found.size:,} at best to pick the right record: anybody can count it in the file."
+        )
         return [
-            f"Nobody stands alone: by what others may know of a person, at least {found.size:,} records fit.",
-            f"Whoever knows {known} of somebody has a chance of 1 in {found.size:,} at best to pick the right record: "
-            "anybody can count it in the file.",
+            f"Nobody stands alone by what others may know of a person: at least {found.size:,} records fit.",
+            f"Whoever knows {known}{only} of somebody {one_of}",
         ]
     alone = found.alone / max(len(release.data), 1)
     _, changed = _touched(release)
     doubt = " if these values are true; some were changed" if set(changed) & set(found.columns) else ""
     return [
-        f"Some could: {of_people(alone, 'records')} look like no other, by what others may know of a person.",
+        f"Some could: {of_people(alone, 'records')} look like no other, by what others may know.",
         f"Whoever knows {known} of such a person has the record{doubt}: anybody can count it in the file.",
     ]
 
@@ -200,19 +296,19 @@ def _comparable(rows: Sequence[ScoreRow]) -> list[ScoreRow]:
     return [row for row in known if not row.doubtful] or known
 
 
-def _attacks(rows: tuple[ScoreRow, ...]) -> list[str]:
+def _attacks(rows: tuple[ScoreRow, ...]) -> tuple[list[str], list[str]]:
     """Say what the strongest attack that looks for people reaches, and the strongest one that looks for values."""
     known = _comparable(rows)
     people = _people_rows(rows)
-    values = [row for row in known if row not in people]
-    said = []
+    values = [row for row in known if row not in people and _gain(row) > _WORTH_SAYING]
+    found, learnt = [], []
     if people:
         row = max(people, key=_gain)
         before = row.values[0] if row.values else None
         earlier = "" if before is None else f" With the unprotected data it would be {of_people(before)}."
-        of = f" (it compared {listed(row.columns)})" if row.columns else ""
-        by = f", by somebody who knows {who}{of}," if (who := _knows(row)) else ""
-        said.append(
+        who = f"{listed(row.columns)} of everybody" if row.columns else _knows(row)
+        by = f", by somebody who knows {who}," if who else ""
+        found.append(
             f"No attack that looked for people found more than guessing does ({_guess(row)}).{earlier}"
             if _gain(row) <= 0
             else f"The strongest attack that was tried{by} finds {_right_for(row)}{_surely(row)} "
@@ -221,11 +317,11 @@ def _attacks(rows: tuple[ScoreRow, ...]) -> list[str]:
     if values:
         row = max(values, key=_gain)
         unprotected = "" if row.values is None or row.values[0] is None else f"; unprotected data: {row.before}"
-        said.append(
+        learnt.append(
             f"Learning a value instead of finding a person: the {_words(row)} is {row.after} (guessing: {row.chance}"
             f"{unprotected})."
         )
-    return said
+    return found, learnt
 
 
 def _assumed(release: Release, rows: Sequence[ScoreRow]) -> list[str]:
@@ -269,7 +365,9 @@ def _guess(row: ScoreRow) -> str:
 def _gain(row: ScoreRow) -> float:
     """Give the part of the way from guessing to certainty that an attack comes."""
     chance = row.guessing
-    return _after(row) if chance is None or chance >= 1 else (_after(row) - chance) / (1 - chance)
+    if chance is None:
+        return _after(row)
+    return 0.0 if chance >= 1 else (_after(row) - chance) / (1 - chance)
 
 
 def _words(row: ScoreRow) -> str:
@@ -295,15 +393,52 @@ def _lost(release: Release, rows: tuple[ScoreRow, ...]) -> Answer:
 
 
 def _suppressed(release: Release) -> list[str]:
-    cells = sum(release.data.suppressed_cells.values())
-    every = len(release.data) * len(release.data.columns)
+    data = release.data
+    per_column = data.suppressed_cells
+    cells = sum(per_column.values())
+    every = len(data) * len(data.columns)
     lost = []
-    if release.data.lost_records:
-        lost.append(counted(release.data.lost_records, "record"))
+    if data.lost_records:
+        lost.append(counted(data.lost_records, "record"))
     if cells:
         lost.append(f"{counted(cells, 'single value')} ({percent(one_digit(cells / max(every, 1)))} of all)")
-    verb = "was" if release.data.lost_records + cells == 1 else "were"
-    return [f"{' and '.join(lost)} {verb} taken out."] if lost else []
+    verb = "was" if data.lost_records + cells == 1 else "were"
+    said = f"{' and '.join(lost)} {verb} taken out" if lost else ""
+    if cells:
+        worst = max(per_column, key=lambda name: per_column[name])
+        said += f"; most of {worst}: {percent(float(f'{per_column[worst] / max(len(data), 1):.1e}'))} of its values"
+    return [f"{said}.", *_tilted(release)] if said else []
+
+
+_TILTED = 0.1
+"""Part of its share by which a category may grow or shrink when records are dropped before it is said."""
+_FEWEST = 10
+"""People behind a figure that is published."""
+
+
+def _tilted(release: Release) -> list[str]:
+    """Say which sensitive column changed most because the records taken out are not like the others."""
+    original, data = release.study.original, release.data
+    if not data.lost_records or release.is_private or data.has_new_rows:
+        return []
+    taken = ~np.isin(original.row_ids, data.row_ids)
+    told: list[tuple[bool, float, str]] = []
+    empty = emptied(release)
+    for name in data.columns:
+        if name not in original.columns or name in empty or original.type_of(name) == "set":
+            continue
+        if original.is_quantity(name) and not original.is_category(name):
+            continue
+        coded = original.codes(name)
+        every, gone = (np.bincount(codes, minlength=coded.size) for codes in (coded.codes, coded.codes[taken]))
+        before, after = every / len(original), (every - gone) / max(len(data), 1)
+        moved = np.where(gone >= _FEWEST, np.abs(after - before) / np.maximum(before, 1e-12), 0.0)
+        worst = int(np.argmax(moved))
+        if moved[worst] >= _TILTED:
+            words = " of all records, and has ".join(percent(float(f"{one[worst]:.1e}")) for one in (before, after))
+            sensitive = name in original.having("sensitive")
+            told.append((sensitive, float(moved[worst]), f"{name}: one of its values had {words}"))
+    return [f"The records taken out are unlike the others, most in {max(told)[-1]}."] if told else []
 
 
 def _plainly(release: Release, row: ScoreRow) -> str:
@@ -313,9 +448,13 @@ def _plainly(release: Release, row: ScoreRow) -> str:
         return f"Of the detail of {names}, {row.after} is left."
     if row.kind == "il1s" and row.values is not None:
         # from public figures only: the figure as it is shown, and the values that are published
-        published = [name for name in row.columns if name in release.data.columns]
+        moving = set().union(*release.changes)
+        published = [name for name in row.columns if name in release.data.columns and name in moving]
+        if not published:
+            return ""
         values = sum(len(release.data) - release.data.count_missing(name) for name in published)
         moved = one_digit(math.sqrt(2) * row.values[1] / max(values, 1))
+        names = listed(published)
         return f"On average a value of {names} moved by about {percent(moved)} of the usual spread of its column."
     if row.kind == "mae" and any(one.name == "on" and one.value == "correlation" for one in row.settings):
         return f"How strongly {names} go together (their correlations, from −1 to 1) changed by {row.after} on average."

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
+from discretion.data.hierarchy import Hierarchy
 from discretion.part import Part, is_confidential, is_path
 
 WITHHELD = "withheld"
@@ -98,6 +99,8 @@ def setting_text(value: Any, *, reveal: bool) -> str:
         return ", ".join(setting_text(item, reveal=reveal) for item in value) or "not set"
     if isinstance(value, set | frozenset):
         return ", ".join(sorted(setting_text(item, reveal=reveal) for item in value)) or "not set"
+    if isinstance(value, Hierarchy):
+        return f"hierarchy ({file_name(getattr(value, 'source', '')) or value.rule})"
     return f"({type(value).__name__})"
 
 

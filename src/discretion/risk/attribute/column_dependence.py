@@ -139,10 +139,15 @@ class ColumnDependence(Measure, kind="column-dependence"):
         best, without = found[worst]
         hit = np.full(n, np.nan)
         hit[rows] = best.hit
+        meaning = (
+            f"The published column {best.source!r} tells {worst!r} of {as_percent(best.success)} of the people "
+            f"({as_percent(without)} without it)."
+            if best.success > without
+            else "No published column tells a protected one better than guessing does."
+        )
         return self.score(
             best.success,
-            f"The published column {best.source!r} tells {worst!r} of {as_percent(best.success)} of the people "
-            f"({as_percent(without)} without it).{_said(derived)}",
+            meaning + _said(derived),
             per_record=hit,
             chance=without,
             column=worst,

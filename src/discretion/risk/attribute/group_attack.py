@@ -36,7 +36,7 @@ class _Learnt(NamedTuple):
     learnt: Bools
     counted: Bools
     by_chance: Bools
-    """learnt with the whole table as the only group"""
+    """learnt with the whole table as the only group, or right by naming the most frequent value for everybody"""
     detail: dict[str, Any]
 
 
@@ -61,13 +61,13 @@ class GroupAttack(Measure, kind="group-attack"):
     exactly, when nobody else is left. With a coalition of one and `lower=0` this is the p percent rule, for every
     contributor.
 
-    The detail has the share for each column, what an intruder would learn with the whole table as the only group
-    (`chance`), the share of the most frequent value (`majority`), the number of groups and of those in which everybody
-    is learnt, and for totals the number of records that nobody else is left beside and the mean width of the intervals.
-    `per_record` tells who is learnt in any column. Values missing in the original are left out; a value missing in the
-    release, or generalized, is never near another, and a record without it takes no part in totals. A sensitive column
-    of which no value is left as it was, or that has no values, is not attacked and named (`left_out`); where there is
-    no other, the attack is refused.
+    The detail has the share for each column, what guessing reaches (`chance`: the most frequent value named for
+    everybody, and what the whole table as the only group tells), the share of the most frequent value (`majority`), the
+    number of groups and of those in which everybody is learnt, and for totals the number of records that nobody else is
+    left beside and the mean width of the intervals. `per_record` tells who is learnt in any column. Values missing in
+    the original are left out; a value missing in the release, or generalized, is never near another, and a record
+    without it takes no part in totals. A sensitive column of which no value is left as it was, or that has no values,
+    is not attacked and named (`left_out`); where there is no other, the attack is refused.
 
     Where a step that searched for classes dropped those that break a model of the sensitive column (l-diversity,
     t-closeness), the gap tells: a class of k people or more (or as many as the smallest published one), whom a register
@@ -157,11 +157,12 @@ class GroupAttack(Measure, kind="group-attack"):
         counted = np.logical_or.reduce([one.counted for one in found.values()])
         value = float(learnt[counted].mean())
         chance = float(np.logical_or.reduce([one.by_chance & one.counted for one in found.values()])[counted].mean())
-        who = "a stranger learns" if self.coalition == 0 else f"{self.coalition} other members can learn"
+        members = "one other member" if self.coalition == 1 else f"{self.coalition} other members"
+        who = "a stranger learns" if self.coalition == 0 else f"{members} can learn"
         warned = warning(original, released, columns) if self.published == "values" else {}
         meaning = (
             f"For {as_percent(value)} of the records {who} a sensitive value from the group "
-            f"({as_percent(chance)} without the groups)."
+            f"(guessing the most frequent value is right for {as_percent(chance)})."
         )
         if left_out:
             meaning += f" Not attacked: {'; '.join(left_out.values())}."
@@ -238,10 +239,11 @@ class GroupAttack(Measure, kind="group-attack"):
         result[kept] = learnt(inside)
         by_chance = np.zeros(len(original), np.bool_)
         by_chance[kept] = learnt(np.zeros_like(inside))
+        by_chance |= _is_most_frequent(original, name, counted)
         codes = np.where(shown, released.codes(name).codes.astype(np.int64), -1)
         detail = {
             "chance": _mean(by_chance[counted]),
-            "majority": _most_frequent(original, name, counted),
+            "majority": _mean(_is_most_frequent(original, name, counted)[counted]),
             "homogeneous_groups": _homogeneous(inside, codes[kept]),
         }
         return _Learnt(result & counted, counted, by_chance, detail)
@@ -272,9 +274,10 @@ class GroupAttack(Measure, kind="group-attack"):
         result[counted] = found
         by_chance = np.zeros(len(original), np.bool_)
         by_chance[counted] = learnt(np.zeros_like(groups[counted]))[0]
+        by_chance |= _is_most_frequent(original, name, counted)
         detail = {
             "chance": _mean(by_chance[counted]),
-            "majority": _most_frequent(original, name, counted),
+            "majority": _mean(_is_most_frequent(original, name, counted)[counted]),
             "nobody_else_left": int((rest == 0).sum()),
             "mean_interval_share": _mean_share(width, w * x),
         }
@@ -311,9 +314,10 @@ def _mean_share(width: Floats, contributions: Floats) -> float | None:
     return float(np.maximum(width, 0.0).mean() / span)
 
 
-def _most_frequent(original: Dataset, name: str, counted: Bools) -> float:
-    """Give the share of the most frequent true value."""
-    return float(np.bincount(original.codes(name).codes[counted]).max() / counted.sum()) if counted.any() else 0.0
+def _is_most_frequent(original: Dataset, name: str, counted: Bools) -> Bools:
+    """Tell which records that count have the most frequent true value."""
+    codes = original.codes(name).codes
+    return np.asarray(counted & (codes == np.bincount(codes[counted]).argmax())) if counted.any() else counted
 
 
 def _homogeneous(groups: Ints, published: Ints) -> int:

@@ -86,10 +86,15 @@ class WeightDisclosure(Measure, kind="weight-disclosure"):
                 name: {"share": float(one.mean()), "chance": guessed} for name, (one, guessed) in found.items()
             },
         }
+        meaning = (
+            f"The published weight tells {best!r} of {as_percent(value)} of the records (guessing: "
+            f"{as_percent(chance)})."
+            if value > chance
+            else "The published weight tells no column better than guessing does."
+        )
         return self.score(
             value,
-            f"The published weight tells {best!r} of {as_percent(value)} of the records (guessing: "
-            f"{as_percent(chance)}).",
+            meaning,
             per_record=right if matched else None,
             **detail,
         )

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
-from discretion.errors import PlanError
 from discretion.measure import Better, Measure, Score, as_percent
 from discretion.part import Columns, Family, confidential
 from discretion.risk.identity.truthful import said, warning
@@ -26,10 +25,11 @@ class RareValues(Measure, kind="rare-values"):
 
     A category is rare when fewer than `k` records have it. A number is extreme when fewer than `k` records are at it or
     beyond, and it lies more than three interquartile ranges outside the quartiles (where half the values are equal, of
-    those that differ from the median): the one large income, the one man of 104. Columns count whatever their role,
-    because everybody may read every published column; identifiers, weights, units and sets are left out. Few-valued
-    whole numbers are categories. `per_record` is 1/(records that share the rarest such value), 0 for the others; the
-    detail has the counts of each column, without the values.
+    those that differ from the median): the one large income, the one man of 104. A set counts as a whole: who knows all
+    the diagnoses of somebody finds the record that has just these. Columns count whatever their role, because everybody
+    may read every published column; identifiers, weights, households and units are left out. Few-valued whole numbers
+    are categories. `per_record` is 1/(records that share the rarest such value), 0 for the others; the detail has the
+    counts of each column, without the values (of sets also `alone`: records whose set nobody else has).
 
     Does not see combinations of columns (`SampleUniqueness`, `Suda`). Missing values do not count as rare. Assumes
     unperturbed values, and warns where they were perturbed. Time O(n log n) for each column, memory linear.
@@ -48,7 +48,7 @@ class RareValues(Measure, kind="rare-values"):
     """
 
     columns: Columns = ()
-    """columns to look at; without it, all but identifiers, weights, units and sets"""
+    """columns to look at; without it, all but identifiers, weights, households and units"""
     k: int = confidential(3, ge=2)
     """a value is rare when fewer records have it"""
 
@@ -59,11 +59,7 @@ class RareValues(Measure, kind="rare-values"):
 
     def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:
         """Count the records of each rare value."""
-        columns = self.columns or tuple(
-            name for name in released.choose((), "compare") if not released.frame.schema[name].is_nested()
-        )
-        if not columns:
-            raise PlanError(f"{self.kind}: no published column to look at; name `columns`")
+        columns = self.columns or released.choose((), "compare")
         released.require(columns)
         risk = np.zeros(len(released))
         per_column: dict[str, dict[str, Any]] = {}
@@ -74,8 +70,11 @@ class RareValues(Measure, kind="rare-values"):
             found = sharing > 0
             np.maximum(risk, np.where(found, 1.0 / np.maximum(sharing, 1), 0.0), out=risk)
             if found.any():
-                what = "extremes" if is_number else "rare_categories"
+                is_set = released.type_of(name) == "set"
+                what = "extremes" if is_number else "rare_sets" if is_set else "rare_categories"
                 per_column[name] = {what: int(found.sum()), "fewest": int(sharing[found].min())}
+                if is_set:
+                    per_column[name]["alone"] = int((sharing == 1).sum())
         value = float((risk > 0).mean())
         warned = warning(original, released, tuple(per_column))
         worst = sorted(per_column, key=lambda name: per_column[name]["fewest"])[:3]

@@ -42,7 +42,7 @@ class Elimination(Engine, kind="elimination"):
         """Go through the cells, the most costly first."""
         from discretion.tables.elimination import eliminate
 
-        chosen = eliminate(cells, cost=cost, singletons=self.singletons, coalition=self.coalition, ctx=ctx)
+        chosen = eliminate(cells, cost=cost, singletons=self.singletons, coalition=self.together(cells), ctx=ctx)
         return Choice(chosen)
 
 
@@ -79,11 +79,11 @@ class Levels(Engine, kind="levels"):
         from discretion.tables.levels import levels
         from discretion.tables.respondents import knows_respondents, protect_respondents
 
-        start = eliminate(cells, cost=cost, singletons=self.singletons, coalition=self.coalition, ctx=ctx)
+        start = eliminate(cells, cost=cost, singletons=self.singletons, coalition=self.together(cells), ctx=ctx)
         found = levels(cells, start=start, cost=cost, clean=self.clean, ctx=ctx)
         if not self.respondents or not knows_respondents(cells):
             return Choice(found)
-        found, audit = protect_respondents(cells, found, cost=cost, coalition=self.coalition, ctx=ctx)
+        found, audit = protect_respondents(cells, found, cost=cost, coalition=self.together(cells), ctx=ctx)
         return Choice(found, audit=audit)
 
 
@@ -127,7 +127,7 @@ class Optimal(Engine, kind="optimal"):
         end = np.inf if self.seconds is None else time.monotonic() + self.seconds
 
         def cheapest(cells: Cells) -> Optimum:
-            coalition = self.coalition if self.respondents and knows_respondents(cells) else 0
+            coalition = self.together(cells) if self.respondents and knows_respondents(cells) else 0
             left = max(end - time.monotonic(), 0.01) / (1 if self.budget is None else 2)
             seconds = None if self.seconds is None else left
             return optimal(cells, cost=cost, seconds=seconds, largest=self.largest, coalition=coalition, ctx=ctx)

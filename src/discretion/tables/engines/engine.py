@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from discretion.context import Context
+from discretion.errors import PlanError
 from discretion.kernels.arrays import Bools
 from discretion.part import Family, Part, confidential
 
@@ -28,6 +29,20 @@ class Choice:
     """what the algorithm's own audit of this choice found, where it made one that decides"""
 
 
+def at_least_ruled(cells: Cells, coalition: int | None) -> int:
+    """Give the size of coalitions that attack: that of the rules applied, or a given one that is not smaller."""
+    if coalition is None:
+        return cells.coalition
+    if coalition < 1:
+        raise PlanError("coalition: at least 1 respondent")
+    if coalition < cells.coalition:
+        raise PlanError(
+            "coalition: a rule of this table looks at more respondents together than that, and the table would be "
+            "called protected against fewer; leave `coalition` out, or give the rule's own"
+        )
+    return coalition
+
+
 class Engine(Part):
     """An algorithm for complementary suppression: `choose(cells, cost, ctx) -> Choice`."""
 
@@ -36,8 +51,12 @@ class Engine(Part):
     cost: Cost = "value"
     """what suppressing a cell costs: its value, its respondents, or 1; costs in the table's status come first"""
 
-    coalition: int = confidential(1, ge=1)
-    """respondents who put together what they know"""
+    coalition: int | None = confidential(None, ge=1)
+    """respondents who put together what they know; none given: as many as the rules of the table say"""
+
+    def together(self, cells: Cells) -> int:
+        """Give how many respondents attack together: as given, but not fewer than the rules of the table say."""
+        return at_least_ruled(cells, self.coalition)
 
     @abstractmethod
     def choose(self, cells: Cells, cost: Any, ctx: Context) -> Choice:

@@ -49,6 +49,10 @@ class Rule(Part):
         """Tell how many of the largest contributions of each cell the rule looks at."""
         return 0
 
+    def together(self) -> int:
+        """Tell how many respondents the rule lets put together what they know; engines and audits do likewise."""
+        return max(int(getattr(self, "coalition", 1)), 1)
+
     def few(self) -> int:
         """Tell below how many respondents a difference of published cells is looked at (0: never).
 
@@ -137,7 +141,7 @@ def apply(
         lower_required=np.where(primary, lower, 0.0),
         upper_required=np.where(primary, upper, 0.0),
     )
-    return with_differences(decided, made, sums)
+    return with_differences(replace(decided, rules=tuple(made)), made, sums)
 
 
 def parsed(rules: Sequence[Rule | Mapping[str, Any]]) -> list[Rule]:

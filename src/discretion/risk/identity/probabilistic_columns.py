@@ -127,7 +127,10 @@ def _pair(known: Dataset, released: Dataset, name: str, who: str) -> Pair:
         data.require([name])
         if data.count_missing(name) == len(data):
             raise DataError(f"{who}: column {name!r} has no values")
-    if known.frame.schema[name].is_nested() and released.frame.schema[name].is_nested():
+    nested = [data.frame.schema[name].is_nested() for data in (known, released)]
+    if any(nested) and not all(nested):
+        raise DataError(f"{who}: column {name!r} holds sets on one side and single values on the other")
+    if all(nested):
         return _categories(name, set_keys(known.frame[name]), set_keys(released.frame[name]))
     if _is_generalized(known, released, name):
         return _generalized(known, released, name)

@@ -29,9 +29,11 @@ def test_the_demo_publishes_a_checked_release(tmp_path: Path, cli: Cli) -> None:
     assert done.code == 0
 
 
-def test_too_few_people_publish_nothing_and_give_one_json_document(tmp_path: Path, cli: Cli) -> None:
+def test_a_demo_that_fails_publishes_nothing_and_gives_one_json_document(tmp_path: Path, cli: Cli) -> None:
     assert cli("demo", "--out", tmp_path / "demo", "--rows", 1000).code == 2
-    done = cli("run", write_example(tmp_path / "demo", 1000), "--json")
+    plan = write_example(tmp_path / "demo", 1000)
+    plan.write_text(plan.read_text(encoding="utf-8").replace("at_most: 0.1}", "at_most: 0.0001}"), encoding="utf-8")
+    done = cli("run", plan, "--json")
     assert done.code == 4 and done.json()["error"]["kind"] == "RequirementNotMet"
     assert not (tmp_path / "demo" / "release").exists() and not (tmp_path / "demo" / "private").exists()
 

@@ -86,7 +86,7 @@ requirements:
 output: {folder: release, journal: private}
 """
 PEOPLE = 30_000
-"""How many people the demo invents; with fewer its requirements do not hold."""
+"""How many people the demo invents, at least; with fewer its requirements need not hold."""
 _HIERARCHIES = ("region", "education", "marital_status", "occupation")
 
 

@@ -162,7 +162,8 @@ def show(described: dict[str, Any]) -> None:
     """Print an agreement for people."""
     people, rules = described["people"], described["rules"]
     rows = [("parties", ", ".join(f"{name} ({address})" for name, address in described["parties"].items()))]
-    rows += [(f"fingerprint of {name}", shown) for name, shown in described["fingerprints"].items()]
+    for name, shown in described["fingerprints"].items():  # in groups, as it is read over the telephone
+        rows += [(f"fingerprint of {name}", " ".join(shown[i : i + 8] for i in range(0, len(shown), 8)))]
     rows += [("everybody will see", text) for text in described["revealed"]]
     rows += [("can disclose", text) for text in described["warnings"]]
     if not described["two"]:

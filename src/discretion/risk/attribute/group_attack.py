@@ -377,7 +377,8 @@ def _coded_alike(original: Dataset, part: Dataset, released: Dataset, name: str)
     before, after = original.codes(name), released.codes(name)
     index = {value if not isinstance(value, list) else tuple(value): code for code, value in enumerate(before.values)}
     own = part.codes(name)
-    of_value = np.array([index[tuple(value) if isinstance(value, list) else value] for value in own.values])
+    keys = [tuple(value) if isinstance(value, list) else value for value in own.values]
+    of_value = np.array([index.get(key, -1) for key in keys])  # a code that does not occur stands for nothing
     label = np.full(before.size, -1, np.int64)
     pairs = np.unique(np.column_stack([of_value[own.codes], after.codes]), axis=0)
     if len(np.unique(pairs[:, 0])) < len(pairs):

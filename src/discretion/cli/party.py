@@ -158,12 +158,16 @@ def agree(
     say(f"signed as {name}; digest {found.digest[:16]}…", quiet)
 
 
+def _in_groups(digits: str) -> str:
+    """Write digits as they are read over the telephone; a long word would not fit into a narrow terminal."""
+    return " ".join(digits[start : start + 8] for start in range(0, len(digits), 8))
+
+
 def show(described: dict[str, Any]) -> None:
     """Print an agreement for people."""
     people, rules = described["people"], described["rules"]
     rows = [("parties", ", ".join(f"{name} ({address})" for name, address in described["parties"].items()))]
-    for name, shown in described["fingerprints"].items():  # in groups, as it is read over the telephone
-        rows += [(f"fingerprint of {name}", " ".join(shown[i : i + 8] for i in range(0, len(shown), 8)))]
+    rows += [(f"fingerprint of {name}", _in_groups(shown)) for name, shown in described["fingerprints"].items()]
     rows += [("everybody will see", text) for text in described["revealed"]]
     rows += [("can disclose", text) for text in described["warnings"]]
     if not described["two"]:
@@ -181,7 +185,7 @@ def show(described: dict[str, Any]) -> None:
         ("noise", described["noise"]),
         ("computed at most", "once" if described["runs"] == 1 else f"{described['runs']} times"),
     ]
-    rows += [("digest", described["digest"])]
+    rows += [("digest", _in_groups(described["digest"]))]
     print_table(described["title"] or "Agreement", ("what", "agreed"), rows)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from discretion.data.yaml_lines import Faults
-from discretion.errors import RequirementNotMet, did_you_mean, unknown
+from discretion.errors import PlanError, RequirementNotMet, did_you_mean, unknown
 
 if TYPE_CHECKING:
     from discretion.parties.agreement import Agreement, ColumnSpec
@@ -136,13 +137,13 @@ class Statistic(BaseModel):
             if name not in agreement.columns:
                 yield unknown("column", name, agreement.columns)
 
+    @abstractmethod
     def reveals(self, agreement: Agreement) -> list[str]:
         """Say what everybody will see."""
-        raise NotImplementedError
 
-    async def compute(self, run: Run) -> dict[str, Any]:
-        """Carry out the protocol."""
-        raise NotImplementedError
+    async def compute(self, run: Run) -> dict[str, Any]:  # noqa: ARG002
+        """Carry out the protocol among all parties."""
+        raise PlanError(f"{self.kind}: is computed between two parties, not by all of them together")
 
 
 def _numeric(names: Iterable[str], agreement: Agreement) -> Iterator[str]:
@@ -356,13 +357,13 @@ class _OfCells(Statistic):
     at_least: int = Field(10, ge=1)
     """cells where fewer people are left when a coalition subtracts its own are shown empty, as if nobody were there"""
 
+    @abstractmethod
     def labels(self, agreement: Agreement) -> list[tuple[Any, ...]]:
         """Name the cells, in order."""
-        raise NotImplementedError
 
+    @abstractmethod
     def cells(self, run: Run) -> NDArray[np.int64]:
         """Give the cell of each own row."""
-        raise NotImplementedError
 
     def reveals(self, agreement: Agreement) -> list[str]:
         """Say what everybody will see."""

@@ -67,10 +67,17 @@ def test_the_same_file_again_costs_nothing_and_another_one_is_paid_until_the_bud
         assert spent == first.cost
 
 
-def test_a_number_without_measure_is_bounded_and_an_infinite_one_is_named_when_the_service_starts(tmp_path: Path) -> None:
+def test_a_number_without_measure_is_bounded_and_an_infinite_one_is_named_when_the_service_starts(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "incomes.parquet"
     columns: Any = {"income": {"role": "sensitive", "type": "number", "bounds": (0, 100)}}
-    given: Any = {"table": "people", "columns": columns, "policy": NOISE, "synthetic": {"private-marginals": {"epsilon": 0.5}}}
+    given: Any = {
+        "table": "people",
+        "columns": columns,
+        "policy": NOISE,
+        "synthetic": {"private-marginals": {"epsilon": 0.5}},
+    }
     pl.DataFrame({"income": [1e200] + [50.0] * 999}).write_parquet(path)
     with dc.StatisticalDatabase(path, **given) as database:
         assert database.synthetic("people").frame["income"].drop_nulls().is_between(0, 100).all()

@@ -322,7 +322,7 @@ def test_the_ledger_remembers_the_limit_and_a_larger_one_must_be_meant(tmp_path:
     step = dc.PrivateMarginals(epsilon=0.5, domain=DOMAIN)
     state(1).apply(step)
     for larger in ({"epsilon": 4}, {"epsilon": 1, "delta": 1e-4}):
-        with pytest.raises(dc.PlanError, match="'people'.*raised"):
+        with pytest.raises(dc.PlanError, match=r"'people'.*raised"):
             state(**larger).apply(step)
     with pytest.raises(dc.BudgetExhausted):
         state(0.4).apply(step)  # less than the limit: held to that

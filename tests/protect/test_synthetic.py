@@ -67,7 +67,7 @@ def test_pruning_is_cost_complexity_pruning_at_a_multiple_of_a_noise_split(class
 @pytest.mark.parametrize("size", [0, 2])
 @pytest.mark.parametrize("rows_each", [1, 4])
 def test_no_split_is_kept_for_one_person(size: int, rows_each: int) -> None:
-    """All answer alike but one, who stands at an end of the predictor, where a split of the smallest leaf finds them."""
+    """All answer alike but one, who stands at an end of the predictor: a split of the smallest leaf finds them."""
     n = 400 * rows_each
     place = np.arange(n) / n
     answer = np.zeros(n)

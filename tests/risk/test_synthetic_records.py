@@ -57,7 +57,9 @@ def test_closest_record_counts_people_and_sees_a_copy_of_any_of_their_rows() -> 
 
     def panel(n: int, seed: int, waves: int = 4) -> dc.Dataset:
         rng = np.random.default_rng(seed)
-        frame = pl.DataFrame({"id": np.repeat(np.arange(n), waves), "x": rng.random(n * waves), "y": rng.random(n * waves)})
+        frame = pl.DataFrame(
+            {"id": np.repeat(np.arange(n), waves), "x": rng.random(n * waves), "y": rng.random(n * waves)}
+        )
         return dc.Dataset(frame, roles={"id": "unit"})
 
     original, others = panel(300, 1), panel(100, 2)

@@ -21,7 +21,9 @@ _FAMILIES = (("risk", "Risk: what an attacker can do"), ("utility", "Utility: wh
 
 def comparison_page(found: Comparison, title: str) -> str:
     """Give the page as one HTML file that needs nothing else: pictures first, then the tables."""
-    return template("comparison.html").render(title=title, internal=True, charts=_charts(found), groups=_pictures(found), **_content(found))
+    return template("comparison.html").render(
+        title=title, internal=True, charts=_charts(found), groups=_pictures(found), **_content(found)
+    )
 
 
 def _charts(found: Comparison) -> list[dict[str, Any]]:
@@ -78,8 +80,8 @@ def _pictures(found: Comparison) -> list[FigureGroup]:
     ]
     left = f" {len(shown) - MOST_DRAWN} more columns are not drawn." if len(shown) > MOST_DRAWN else ""
     words = (
-        "The original and each release: bars and outline of numbers, shares of categories. A histogram has at least ten "
-        f"original records behind each bar.{left}"
+        "The original and each release: bars and outline of numbers, shares of categories. A histogram has at least "
+        f"ten original records behind each bar.{left}"
     )
     pairs = [pair_figure(one, f"All pairs: {name}") for name, one in sides.items()]
     moved = (

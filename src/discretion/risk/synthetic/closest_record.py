@@ -22,12 +22,14 @@ class ClosestRecord(UnalignedRisk, kind="closest-record"):
     """Share of released records that are closer to a record of the data than to one of a control group.
 
     A release that learned the population is as close to people it was not made from as to those it was: the value is
-    then 1/2 (`chance`). A copy has 1. The larger group is reduced at random to as many people as the smaller one has,
-    with all their rows (a copy of any of them counts), and a released record that is as close to both counts one half. The distance is the mean over the columns of
-    |x − y|/range (numbers) and 0 or 1 (categories); missing against a value counts 1. The detail has Wilson's interval,
-    the median and 5th percentile of the distance to the closest record (DCR) of the data and of the control group, of
-    the ratio between the nearest and the second nearest (NNDR; near 0: one record sticks out as the source), and the
-    share of exact copies. `per_record` follows the rows of the release.
+    then 1/2 (`chance`). A copy has 1. Every released record is judged. The larger group is reduced at random to as many
+    people as the smaller one has, with all their rows: a copy of any of them counts, and people who are told by a unit,
+    household or repeated identifier stay whole in both groups. A released record that is as close to both counts one
+    half. The distance is the mean over the columns of |x − y|/range (numbers) and 0 or 1 (categories); missing against
+    a value counts 1. The detail has Wilson's interval, the median and 5th percentile of the distance to the closest
+    record (DCR) of the data and of the control group, of the ratio between the nearest and the second nearest (NNDR;
+    near 0: one record sticks out as the source), and the share of exact copies. `per_record` follows the rows of the
+    release.
 
     A small distance is not a disclosure by itself, and a large one no protection where single columns are secret: it
     looks at whole records only. Released records made from the same person are not independent, which the interval

@@ -106,6 +106,16 @@ def test_numbers_explained_by_others_are_pruned_by_the_noise_that_is_left() -> N
     assert leaves[1][1] == leaves[1][0]  # noise stays noise
 
 
+def test_amounts_in_cents_hit_those_of_people_no_more_often_than_those_of_others() -> None:
+    rng = np.random.default_rng(6)
+    inside, outside = (np.round(np.exp(rng.normal(9, 0.7, 3000)), 2) for _ in range(2))
+    made = dc.SequentialTrees(rows=200_000)(pl.DataFrame({"amount": inside}), seed=1)["amount"].to_numpy()
+    assert np.array_equal(made, np.round(made, 2))
+    hits = [np.isin(made, amounts).sum() for amounts in (inside, outside)]
+    assert hits[1] > 200
+    assert hits[0] <= 1.5 * hits[1]  # interpolated between neighbors alone: six times as often
+
+
 def test_donors_of_a_row_are_the_people_of_its_leaf() -> None:
     rng = np.random.default_rng(2)
     group = rng.integers(0, 4, 400).astype(float)

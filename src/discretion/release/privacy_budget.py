@@ -84,8 +84,8 @@ class PrivacyBudget:
         more = [name for name in ("epsilon", "delta") if exact(getattr(self, name)) > exact(known[name])]
         if more and not self.raised:
             raise PlanError(
-                f"the ledger knows ε {known['epsilon']:g} and δ {known['delta']:g} as the limit for {self.table!r}, "
-                f"and the budget states a larger {' and '.join(more)}; keep to the limit, or say `raised: true`, which the "
+                f"the ledger knows ε {known['epsilon']:g} , δ {known['delta']:g} as the limit for {self.table!r}, and "
+                f"here a larger {' and '.join(more)} is stated; keep to the limit, or say `raised: true`, which the "
                 "ledger remembers"
             )
         return bool(more)

@@ -113,7 +113,7 @@ class NumberMargin:
         beyond the mean of the `width` people at an end is drawn evenly from there to the first of them instead, unless
         extremes are kept.
         """
-        at, values = self._line
+        at, _ = self._line
         if not len(at) or at[0] == at[-1]:
             return self.grid[places]
         people = self.people[places]

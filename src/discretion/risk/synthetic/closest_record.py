@@ -57,14 +57,14 @@ class ClosestRecord(UnalignedRisk, kind="closest-record"):
         columns = common_columns(self.columns, "compare", tables, self.kind)
         records = encode_together(tables, columns, self.kind)
         people, published, control = records.tables
-        units = [find_units(original), find_units(others)]
-        if units[0] is None or units[1] is None:
-            units = [np.arange(len(people)), np.arange(len(control))]
-        size = min(len(np.unique(unit)) for unit in units)
+        who, whom = find_units(original), find_units(others)
+        if who is None or whom is None:
+            who, whom = np.arange(len(people)), np.arange(len(control))
+        size = min(len(np.unique(who)), len(np.unique(whom)))
         if size < 2:
             raise DataError(f"{self.kind}: both the original and the holdout need at least two records")
         found = []
-        for table, unit, step in ((people, units[0], "people"), (control, units[1], "control")):
+        for table, unit, step in ((people, who, "people"), (control, whom, "control")):
             group = table[draw_people(table, unit, size, ctx.within(step).rng)]
             found.append(_nearest_two(group, published, records.nominal, records.weights, ctx))
         closer = np.where(found[0][:, 0] < found[1][:, 0], 1.0, np.where(found[0][:, 0] == found[1][:, 0], 0.5, 0.0))

@@ -42,7 +42,7 @@ def naive_costs(q: np.ndarray, p: np.ndarray, terms: Terms) -> np.ndarray:
     seed=st.integers(0, 2**32),
     n=st.integers(1, 120),
     m=st.integers(1, 30),
-    gaps=st.sampled_from([0.0, 0.2]),
+    gaps=st.sampled_from([0.0, 0.2, 0.9]),
     bounded=st.booleans(),
     gap=st.sampled_from([0.0, 0.7, INF]),
 )
@@ -67,6 +67,17 @@ def test_tree_against_all_pairs(seed: int, n: int, m: int, gaps: float, bounded:
     assert got.size.tolist() == tied.sum(axis=1).tolist()
     assert got.has_own.tolist() == tied[np.arange(m), own].tolist()
     assert got.lowest.tolist() == [int(row.argmax()) if row.any() else -1 for row in tied]
+
+
+def test_a_tree_is_not_cut_by_values_that_are_all_missing() -> None:
+    """Most of a column suppressed: the records without it are told apart by the other column, down to the leaves."""
+    rng = np.random.default_rng(1)
+    p = np.column_stack([np.where(rng.random(4000) < 0.94, np.nan, rng.integers(0, 20, 4000)), np.arange(4000.0)])
+    boxes = build_tree(p, np.array([NOMINAL, ABSOLUTE]), np.array([1.0, 1 / 4000])).boxes
+    leaves = np.arange(len(boxes.start) // 2, len(boxes.start))
+    empty = leaves[boxes.low[leaves, 0] == np.inf]
+    assert len(empty) > 0.8 * len(leaves)
+    assert (boxes.high[empty, 1] - boxes.low[empty, 1]).mean() < 4000 / len(leaves) * 2
 
 
 @settings(max_examples=40, deadline=None)

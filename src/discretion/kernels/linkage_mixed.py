@@ -185,7 +185,8 @@ def _measure(points: Floats, kinds: Ints, boxes: Boxes, nodes: Ints) -> None:
 def _widest(boxes: Boxes, nodes: Ints, kinds: Ints, scale: Floats) -> Ints:
     """Choose for each node the column in which its points differ most."""
     width = np.maximum(boxes.high[nodes] - boxes.low[nodes], 0.0)
-    differs = (width > 0) | boxes.gaps[nodes]
+    some = boxes.high[nodes] >= boxes.low[nodes]  # where all values are missing, a cut would tell nothing apart
+    differs = (width > 0) | (boxes.gaps[nodes] & some)
     spread = np.where(kinds == NOMINAL, np.where(differs, scale, 0.0), width * scale)
     return np.asarray(np.where(kinds == SQUARED, spread * spread, spread).argmax(axis=1))
 

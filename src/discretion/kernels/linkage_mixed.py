@@ -47,12 +47,11 @@ class Terms(NamedTuple):
     """how the columns that were swapped moved"""
 
     def arrays(self) -> Arrays:
-        """Give the arrays as kernels take them: no laws where there are neither laws nor bounds."""
-        given = (self.kinds, self.scale, self.gap, self.alike, self.offsets)
-        if not len(self.low) and not len(self.laws.ranks):
-            return (*given, self.scale, self.scale, None)
+        """Give the arrays as kernels take them: bounds always, laws only where there are some."""
         free = np.full((1, len(self.kinds)), np.inf)
-        return (*given, *((self.low, self.high) if len(self.low) else (-free, free)), self.laws)
+        low, high = (self.low, self.high) if len(self.low) else (-free, free)
+        laws = self.laws if len(self.laws.ranks) else None
+        return self.kinds, self.scale, self.gap, self.alike, self.offsets, low, high, laws
 
 
 class Boxes(NamedTuple):
@@ -229,7 +228,7 @@ def pair_cost(
     q: Floats, p: Floats, kinds: Ints, scale: Floats, gap: Floats, alike: Ints, offsets: Ints,
     low: Floats, high: Floats, laws: Laws | None, limit: float,
 ) -> float:  # fmt: skip
-    """Add the terms up; stop when the sum is over the limit. Without `laws` there are no bounds either."""
+    """Add the terms up; stop when the sum is over the limit. Without swapped columns `laws` is None."""
     total = 0.0
     for j in range(q.size):
         if np.isnan(q[j]):
@@ -245,11 +244,10 @@ def pair_cost(
             term = abs(q[j] - p[j]) * scale[j]
             if kinds[j] == SQUARED:
                 term *= term
-            if laws is not None:
-                if p[j] < low[j] or p[j] > high[j]:
-                    return np.inf
-                if kinds[j] == SWAPPED:
-                    term = swap_cost(j, q[j], p[j], laws)
+            if p[j] < low[j] or p[j] > high[j]:
+                return np.inf
+            if laws is not None and kinds[j] == SWAPPED:
+                term = swap_cost(j, q[j], p[j], laws)
             total += term
         if total > limit:
             return total
@@ -266,9 +264,7 @@ def _bound(
     for j in range(q.size):
         if np.isnan(q[j]):
             continue
-        least, largest = node_low[v, j], node_high[v, j]
-        if laws is not None:
-            least, largest = max(least, low[j]), min(largest, high[j])
+        least, largest = max(node_low[v, j], low[j]), min(node_high[v, j], high[j])
         if kinds[j] == NOMINAL:
             term = 0.0 if masks[v, j] & bits[offsets[j] + np.int64(q[j])] else scale[j]
         elif least > largest:

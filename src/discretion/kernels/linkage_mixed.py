@@ -92,6 +92,8 @@ def nearest_mixed(
     exceeds the least by a factor of up to 1 + 1e-9 are tied. A query for which no point is allowed has
     distance infinity, size 0 and `lowest` −1. The distance is the sum of the columns' terms.
     """
+    if np.isneginf(terms.low).all() and np.isposinf(terms.high).all():
+        terms = terms._replace(low=terms.low[:0], high=terms.high[:0])
     once = terms.scale.shape[0] == 1 and terms.low.shape[0] == 0
     classes = distinct_rows(fill(queries)) if once else None
     asked = np.ascontiguousarray(queries if classes is None else queries[classes.first_row])
@@ -152,7 +154,7 @@ def _build(points: Floats, kinds: Ints, scale: Floats, depth: int) -> tuple[Ints
     order = np.arange(n)
     for level in range(depth + 1):
         here = np.arange(2**level - 1, 2 ** (level + 1) - 1)
-        _measure(points[order], kinds, boxes, here[boxes.stop[here] > boxes.start[here]])
+        _measure(points[order], boxes, here[boxes.stop[here] > boxes.start[here]])
         if level == depth:
             break
         node = np.repeat(np.arange(len(here)), boxes.stop[here] - boxes.start[here])
@@ -163,11 +165,12 @@ def _build(points: Floats, kinds: Ints, scale: Floats, depth: int) -> tuple[Ints
         left = 2 * here + 1
         boxes.start[left], boxes.stop[left] = boxes.start[here], middle
         boxes.start[left + 1], boxes.stop[left + 1] = middle, boxes.stop[here]
+    _mark(points[order], kinds, boxes, depth)
     return order, boxes
 
 
-def _measure(points: Floats, kinds: Ints, boxes: Boxes, nodes: Ints) -> None:
-    """Find the box around the points of each node, its categories, and where values are missing."""
+def _measure(points: Floats, boxes: Boxes, nodes: Ints) -> None:
+    """Find the box around the points of each node, and where values are missing."""
     starts = boxes.start[nodes]
     if not len(nodes):
         return
@@ -175,10 +178,21 @@ def _measure(points: Floats, kinds: Ints, boxes: Boxes, nodes: Ints) -> None:
     there = ~np.isnan(low)
     boxes.low[nodes], boxes.high[nodes] = np.where(there, low, np.inf), np.where(there, high, -np.inf)
     boxes.gaps[nodes] = np.logical_or.reduceat(np.isnan(points), starts)
+
+
+def _mark(points: Floats, kinds: Ints, boxes: Boxes, depth: int) -> None:
+    """Find the categories of each node: those of the leaves from their points, of the others from their children."""
+    leaves = np.arange(2**depth - 1, 2 ** (depth + 1) - 1)
+    leaves = leaves[boxes.stop[leaves] > boxes.start[leaves]]
+    if not len(leaves):
+        return
     for j in np.flatnonzero(kinds == NOMINAL):
         codes = (np.nan_to_num(points[:, j]).astype(np.int64) & 63).astype(np.uint64)
         bits = np.where(np.isnan(points[:, j]), np.uint64(0), np.left_shift(np.uint64(1), codes))
-        boxes.masks[nodes, j] = np.bitwise_or.reduceat(bits, starts)
+        boxes.masks[leaves, j] = np.bitwise_or.reduceat(bits, boxes.start[leaves])
+    for level in range(depth - 1, -1, -1):
+        here = np.arange(2**level - 1, 2 ** (level + 1) - 1)
+        boxes.masks[here] = boxes.masks[2 * here + 1] | boxes.masks[2 * here + 2]
 
 
 def _widest(boxes: Boxes, nodes: Ints, kinds: Ints, scale: Floats) -> Ints:

@@ -202,10 +202,12 @@ def _most_frequent(values: Floats, wide: int) -> Floats:
 
     Occurrences are counted value by value where the values are few, else by looking for runs among the sorted.
     """
+    if wide == 1:
+        return values
     windows = np.lib.stride_tricks.sliding_window_view(values, wide)
     middle = windows[:, wide // 2]
     different, ids = np.unique(values, return_inverse=True)
-    if len(different) <= _CATEGORIES:
+    if len(different) <= 8 * wide:
         so_far = np.zeros((len(different), len(values) + 1), np.int32)
         np.cumsum(ids == np.arange(len(different))[:, None], axis=1, out=so_far[:, 1:])
         counts = so_far[:, wide:] - so_far[:, :-wide]

@@ -94,6 +94,21 @@ def test_counts_inside_bounds(seed: int, n: int, d: int) -> None:
     assert count_allowed(q, build_tree(p, kinds, np.ones(d)), terms).tolist() == inside.sum(axis=1).tolist()
 
 
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 2**32), n=st.integers(1, 120), size=st.sampled_from([3, 100]))
+def test_counts_of_categories_that_must_agree(seed: int, n: int, size: int) -> None:
+    """Where a difference costs all or nothing, those allowed are those at distance zero."""
+    rng = np.random.default_rng(seed)
+    q, p = (rng.integers(0, size, (rows, 2)).astype(float) for rows in (15, n))
+    q[rng.random(q.shape) < 0.1], p[rng.random(p.shape) < 0.5] = np.nan, np.nan
+    kinds = np.array([NOMINAL, SQUARED])
+    alike = np.column_stack([np.arange(size), rng.integers(-1, size, size)])
+    low, high = q - 2, q + 2
+    terms = Terms(kinds, np.array([[INF, 0.0]]), np.zeros(2), alike, np.zeros(2, int), low, high)
+    allowed = count_allowed(q, build_tree(p, kinds, np.ones(2)), terms)
+    assert allowed.tolist() == (naive_costs(q, p, terms) == 0).sum(axis=1).tolist()
+
+
 def naive_gower(x: pl.DataFrame, y: pl.DataFrame, numbers: list[str], words: list[str]) -> float:
     total = np.zeros((len(x), len(y)))
     for name in numbers:

@@ -176,7 +176,7 @@ def _by_neighbors(width: int, tolerance: float | None) -> _Guesser:
         wide = min(width, len(places))
         at = np.clip(nearest - wide // 2, 0, len(values) - wide)
         if tolerance is None:
-            return _most_frequent(values, wide)[at]
+            return np.asarray(_most_frequent(values, wide)[at])
         return np.asarray(np.median(np.lib.stride_tricks.sliding_window_view(values, wide), axis=1)[at])
 
     return guess

@@ -386,7 +386,7 @@ def _alone(space: Space, rows: NDArray[np.int64], tree: Tree) -> NDArray[np.bool
     from discretion.kernels.linkage_windows import count_allowed
 
     possible = pair_costs(space.known, space.published[np.maximum(rows, 0)], space.terms) < np.inf
-    return (rows >= 0) & possible & (count_allowed(space.known, tree, space.terms) == 1)
+    return np.asarray((rows >= 0) & possible & (count_allowed(space.known, tree, space.terms) == 1))
 
 
 def _compared(detail: dict[str, Any]) -> str:

@@ -279,10 +279,13 @@ def server(
     "--owner", "owners", metavar="NAME", multiple=True, default=("owner-1", "owner-2", "owner-3"), show_default=True,
     help="an owner of data, who can send one part",
 )  # fmt: skip
+@click.option(
+    "--least-people", default=10, show_default=True, type=click.IntRange(1), help="an owner with fewer sends nothing"
+)
 @common_options
 def job(
     folder: str, url: str, columns: tuple[tuple[str, float, float], ...], step: float, moments: bool,
-    owners: tuple[str, ...], as_json: bool, quiet: bool,
+    owners: tuple[str, ...], least_people: int, as_json: bool, quiet: bool,
 ) -> None:  # fmt: skip
     """Make keys in FOLDER and open a job on a server; FOLDER/owners/NAME is for that owner of data."""
     from discretion.parties.encrypted.client import begin
@@ -291,7 +294,7 @@ def job(
     declared = {
         name: {"lower": low, "upper": high} | ({} if moments else {"step": step}) for name, low, high in columns
     }
-    made = begin(url, Keys.make(folder, declared, "ckks" if moments else "paillier", owners))
+    made = begin(url, Keys.make(folder, declared, "ckks" if moments else "paillier", owners, least_people))
     if as_json:
         print_json({"job": made, "folder": folder, "owners": list(owners)})
     say(

@@ -134,11 +134,16 @@ def test_what_does_not_determine_a_result_is_not_opened(sharing: Sharing, agreem
         with pytest.raises(RequirementNotMet, match="nothing was opened"):
             found(sharing, agreement, flat, statistic)
         assert [one.label for one in sharing.opened] == ["sizes and rules hold", last]
-    separated = frame.with_columns(
-        pl.when(pl.col("sex") == "m").then(pl.lit("yes")).otherwise(pl.lit("no")).alias("ill")
+    cells = np.array(list(itertools.product([0, 1], repeat=3)) * 10)  # who has two of three is ill: separated
+    three = {name: {"categories": [0, 1]} for name in "abc"}
+    separated = pl.DataFrame(cells, schema=list("abc")).with_columns(
+        pl.Series("ill", np.where(cells.sum(1) >= 2, "yes", "no"))
     )
     with pytest.raises(RequirementNotMet, match="did not converge"):
-        found(sharing, agreement, separated, {"logistic-regression": {"target": "ill", "on": ["sex"]}})
+        found(
+            sharing, agreement, separated, {"logistic-regression": {"target": "ill", "on": list("abc")}},
+            columns={**three, "ill": COLUMNS["ill"]},
+        )  # fmt: skip
 
 
 def test_noise_enters_every_statistic(sharing: Sharing, agreement: Any) -> None:
@@ -288,6 +293,17 @@ def test_a_logistic_regression_needs_both_outcomes(sharing: Sharing, agreement: 
     assert refused(sharing, agreement, frame, {"logistic-regression": {"target": "ill", "on": ["sex"]}})
 
 
+@pytest.mark.parametrize("few", [9, 10])
+def test_a_logistic_regression_needs_every_category_with_each_outcome(
+    sharing: Sharing, agreement: Any, few: int
+) -> None:
+    """Its coefficients are made of these numbers: with one healthy man, he would know of all others that they are ill."""
+    ill = ["no"] * few + ["yes"] * (40 - few) + ["no"] * 30 + ["yes"] * 30
+    frame = people(100, 4).with_columns(pl.Series("sex", ["m"] * 40 + ["f"] * 60), pl.Series("ill", ill))
+    statistic = {"logistic-regression": {"target": "ill", "on": ["sex"]}}
+    assert refused(sharing, agreement, frame, statistic) is (few < 10)
+
+
 @pytest.mark.parametrize(
     ("share", "rows", "opens"), [(0.9, 100, True), (0.9, 99, False), (0.1, 99, False), (0.9995, 1200, False)]
 )
@@ -296,3 +312,21 @@ def test_a_quantile_has_people_on_both_sides(
 ) -> None:
     statistic = {"quantile": {"column": "income", "share": share}}
     assert refused(sharing, agreement, people(rows, 4), statistic) is not opens
+
+
+@pytest.mark.parametrize(("rows", "opens"), [(99, False), (100, True)])
+def test_quantiles_of_a_column_have_people_between_them(
+    sharing: Sharing, agreement: Any, rows: int, opens: bool
+) -> None:
+    """Quantiles at all shares would tell everybody's value in order."""
+    near = [{"quantile": {"column": "income", "share": share}} for share in (0.4, 0.5)]
+    made = type(agreement).model_validate(agreement.model_dump() | {"statistics": near})
+    sharing.opened.clear()
+    try:
+        sharing.runtime._loop.run_until_complete(compute(made, load_local(made, people(rows, 4)), sharing))
+    except RequirementNotMet:
+        assert not opens and [one.label for one in sharing.opened] == ["sizes and rules hold"]
+    else:
+        assert opens
+    with pytest.raises(ValueError, match="asked for twice"):
+        type(agreement).model_validate(agreement.model_dump() | {"statistics": [near[0], near[0]]})

@@ -247,6 +247,9 @@ def test_data_that_does_not_fit_is_counted_not_shown(agreement: Any) -> None:
     assert "zz7" not in text and "777" not in text
     with pytest.raises(DataError, match="no column 'ill'"):
         load_local(agreement, frame.drop("ill"))
+    with pytest.raises(DataError, match=r"'age': 2 values are not numbers.*'income' has no numbers"):
+        texts = pl.Series("age", ["12", " 30", None, "NA", "zz7"] * 10).head(5)
+        load_local(agreement, frame.head(5).with_columns(texts, pl.lit(True).alias("income")))
     with pytest.raises(DataError, match="not multiples of the agreed step"):
         load_local(agreement, frame.with_columns(pl.col("age") + 0.5))
     assert set(COLUMNS) == {"age", "income", "sex", "grade", "ill"}

@@ -333,3 +333,23 @@ def test_quantiles_of_a_column_have_people_between_them(
         assert opens
     with pytest.raises(ValueError, match="asked for twice"):
         type(agreement).model_validate(agreement.model_dump() | {"statistics": [near[0], near[0]]})
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_moments_and_linear_regression_are_right_to_ten_decimals(sharing: Sharing, agreement: Any, seed: int) -> None:
+    """Five coefficients of numbers between −1 and 1, where as many decimals can be asked for."""
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-1, 1, (500, 4))
+    y = np.clip(x @ [0.2, -0.1, 0.3, 0.05] + rng.normal(0, 0.1, 500), -1, 1)
+    names = list("abcd")
+    frame = pl.DataFrame(np.c_[x, y], schema=[*names, "y"])
+    unit = {"columns": {name: {"lower": -1, "upper": 1} for name in frame.columns}}
+    linear = {"linear-regression": {"target": "y", "on": names, "decimals": 10}}
+    shown = list(found(sharing, agreement, frame, linear, **unit)["coefficients"].values())
+    fitted = np.linalg.lstsq(np.c_[np.ones(500), x], y, rcond=None)[0]
+    assert np.abs(shown - fitted).max() < 1e-10
+    every = {"columns": frame.columns, "decimals": 10}
+    means = list(found(sharing, agreement, frame, {"mean": every}, **unit)["mean"].values())
+    assert np.abs(means - frame.to_numpy().mean(0)).max() < 1e-10
+    cov = found(sharing, agreement, frame, {"covariance": every}, **unit)["covariance"]
+    assert np.abs(cov - np.cov(frame.to_numpy(), rowvar=False)).max() < 1e-10

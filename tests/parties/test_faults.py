@@ -80,9 +80,7 @@ def lose_one_of_two(folder: Path, seed: int) -> None:
     """Kill one of two at a random moment of an intersection and look at the other one."""
     rng = random.Random(seed)
     sets = [pl.DataFrame({"id": [f"{i:06d}" for i in range(start, start + 3000)]}) for start in (0, 1000)]
-    parties = Parties(
-        folder, [{"intersection": {"column": "id"}}], sets, sign=False, columns={}, time_out=300, wait=12
-    )
+    parties = Parties(folder, [{"intersection": {"column": "id"}}], sets, sign=False, columns={}, time_out=300, wait=12)
     agreement = Agreement.load(parties.path)
     for name in parties.names:
         made = commit(parties.path, name, agreement, folder / f"{name}.csv")

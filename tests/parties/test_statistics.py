@@ -300,7 +300,7 @@ def test_a_logistic_regression_needs_both_outcomes(sharing: Sharing, agreement: 
 def test_a_logistic_regression_needs_every_category_with_each_outcome(
     sharing: Sharing, agreement: Any, few: int
 ) -> None:
-    """Its coefficients are made of these numbers: with one healthy man, he would know of all others that they are ill."""
+    """Its coefficients are made of these numbers: one healthy man would know that all others are ill."""
     ill = ["no"] * few + ["yes"] * (40 - few) + ["no"] * 30 + ["yes"] * 30
     frame = people(100, 4).with_columns(pl.Series("sex", ["m"] * 40 + ["f"] * 60), pl.Series("ill", ill))
     statistic = {"logistic-regression": {"target": "ill", "on": ["sex"]}}

@@ -129,6 +129,7 @@ def agree(
     """Show what will be computed and revealed, and sign it."""
     from discretion.errors import PlanError
     from discretion.parties.agreement import Agreement, sign_agreement
+    from discretion.parties.session import RunCount
 
     path = Path(agreement)
     found = Agreement.load(path)
@@ -141,6 +142,10 @@ def agree(
         return
     found.party(name)
     key_file = Path(key) if key else path.with_name(f"{name}.key")
+    if others := RunCount(key_file, found).others():
+        say(
+            f"this key was used under {others} other agreements: results about the same people can be subtracted", quiet
+        )
     if not yes:
         click.confirm(f"sign as {name}?", abort=True, err=True)
     commitment = ""

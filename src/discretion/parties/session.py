@@ -312,6 +312,10 @@ class RunCount:
                 " one with another `id`"
             )
 
+    def others(self) -> int:
+        """Return under how many other agreements this key took part in a computation."""
+        return len(self._read().keys() - {self.agreement.digest})
+
     def add(self) -> None:
         """Count a run, before its first value is opened (whether it is allowed is such a value)."""
         from discretion.data.atomic import alone_beside, write_text

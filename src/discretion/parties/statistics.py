@@ -180,9 +180,7 @@ class Count(Statistic, kind="count"):
         return {"people": int((await run.sharing.reveal("count", run.sharing.counts([own])))[0])}
 
 
-class Sum(Statistic, kind="sum"):
-    """The total of a column over the people of all parties."""
-
+class _OfSteps(Statistic):
     column: str
     """column with bounds and a step"""
 
@@ -190,15 +188,19 @@ class Sum(Statistic, kind="sum"):
         """Name the columns that it reads."""
         return (self.column,)
 
-    def judged(self) -> tuple[str, ...]:
-        """Name the columns whose totals the rules judge."""
-        return (self.column,)
-
     def faults(self, agreement: Agreement) -> Iterator[str]:
         """Say what is wrong with it under an agreement."""
         yield from super().faults(agreement)
         yield from _numeric([self.column], agreement)
         yield from _stepped(self.column, agreement)
+
+
+class Sum(_OfSteps, kind="sum"):
+    """The total of a column over the people of all parties."""
+
+    def judged(self) -> tuple[str, ...]:
+        """Name the columns whose totals the rules judge."""
+        return (self.column,)
 
     def reveals(self, agreement: Agreement) -> list[str]:
         """Say what everybody will see."""
@@ -452,25 +454,17 @@ class Table(_OfCells, kind="table"):
         return _combined(run, self.by)
 
 
-class Quantile(Statistic, kind="quantile"):
+class Quantile(_OfSteps, kind="quantile"):
     """The smallest number that at least a share of all people do not exceed; found by halving, digit by digit."""
 
-    column: str
-    """column with bounds and a step"""
     share: float = Field(0.5, gt=0, lt=1)
     """0.5 is the median; neither 0 nor 1, which would be one person's value"""
     at_least: int = Field(10, ge=1)
     """so many people are on either side of it, not counting those of any coalition; otherwise nothing is opened"""
 
-    def used(self) -> tuple[str, ...]:
-        """Name the columns that it reads."""
-        return (self.column,)
-
     def faults(self, agreement: Agreement) -> Iterator[str]:
         """Say what is wrong with it under an agreement."""
         yield from super().faults(agreement)
-        yield from _numeric([self.column], agreement)
-        yield from _stepped(self.column, agreement)
         if self.share in self._others(agreement):
             yield f"the {self.share:g} quantile of {self.column!r} is asked for twice"
 

@@ -195,7 +195,7 @@ def test_columns_of_a_job(tmp_path: Path) -> None:
         Keys.make(tmp_path / "b", {})
     with pytest.raises(PlanError, match="categories"):
         Keys.make(tmp_path / "c", {"sex": {"categories": ["f", "m"]}})
-    with pytest.raises(PlanError, match="at least 1"):
+    with pytest.raises(PlanError, match="one person of each owner"):
         Keys.make(tmp_path / "d", AGE, least_people=0)
 
 

@@ -143,9 +143,7 @@ def agree(
     found.party(name)
     key_file = Path(key) if key else path.with_name(f"{name}.key")
     if others := RunCount(key_file, found).others():
-        say(
-            f"this key was used under {others} other agreements: results about the same people can be subtracted", quiet
-        )
+        say(f"this key was used under {others} other agreements; results about the same people can be subtracted")
     if not yes:
         click.confirm(f"sign as {name}?", abort=True, err=True)
     commitment = ""

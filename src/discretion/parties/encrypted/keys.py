@@ -106,12 +106,10 @@ class Keys:
                 raise PlanError(f"{name!r} has categories; `lower` and `upper` are needed")
             if scheme == "paillier" and column.step is None:
                 raise PlanError(f"{name!r} needs a `step`, such as 1 for whole numbers")
-        if not declared:
-            raise PlanError("name at least one column")
+        if not declared or least_people < 1:
+            raise PlanError("at least one column and one person of each owner are needed")
         if not owners or len({checked_party(name) for name in owners}) < len(owners):
             raise PlanError("name every owner once")
-        if least_people < 1:
-            raise PlanError("`least_people` is at least 1")
         if place.is_dir():
             check_target(place / "secret", overwrite=False)
         (place / "job").mkdir(parents=True, exist_ok=True)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from discretion.context import Context
 from discretion.kernels.arrays import Bools
 from discretion.tables.attacker_system import Prior, spread
-from discretion.tables.audit_certify import EXACT
+from discretion.tables.audit_certify import EXACT, Clock
 from discretion.tables.audit_contributors import Group, Knowledge, Secrets
+from discretion.tables.audit_insiders import Proof, without_room
 from discretion.tables.levels import TAKEN, costs, empty
 from discretion.tables.levels_inner import InnerModel
 from discretion.tables.levels_model import frame_of
@@ -26,9 +27,6 @@ TURNS = 50
 """Audits after which a repair is given up; each adds cells, so that few are needed."""
 _FAILING = ("under-protected", "disclosed")
 
-Against = Literal["bounds", "exact"]
-"""Whether respondents must be kept from narrow bounds, or from exact values only."""
-
 
 def knows_respondents(cells: Cells) -> bool:
     """Tell whether it is known who contributes to inner cells, or how many."""
@@ -41,36 +39,33 @@ def protect_respondents(
     *,
     cost: Any = "value",
     coalition: int = 1,
-    against: Against = "bounds",
     ctx: Context | None = None,
-) -> tuple[Bools, Audit]:
-    """Suppress more cells until no respondent comes too close to another's cell; give them and the last audit.
+) -> tuple[Bools, list[Proof]]:
+    """Suppress more cells until no respondent comes too close to another's cell; give them, and tables that show it.
 
     Every respondent (with `coalition`: every group of so many) is an attacker who knows the inner cells that are all
     its own and that the others are not smaller than its own part. For each sensitive cell that fails against one, the
     cheapest table is found in which the cell deviates as far as it must while what that respondent knows stands still;
-    what differs in it and is published becomes suppressed. Then everybody is asked again. Cells that cannot be given
-    room (they would need cells that must be published, or empty ones) stay as they are, and the audit says so.
+    what differs in it and is published becomes suppressed. Then those cells are asked for again. Cells that cannot be
+    given room (they would need cells that must be published, or empty ones) stay as they are, and the audit says so.
 
-    The pattern is good, not proven least. Each turn is one audit and one linear program for each cell that fails.
+    The pattern is good, not proven least. All cells are looked at once, those that failed again in each turn, with one
+    linear program more for each of them.
     """
     repair = _Repair(cells, secondary, cost, coalition, ctx or Context(seed=0, step="respondents"))
-    return repair.run(against)
+    return repair.run()
 
 
-def failing_pairs(
-    cells: Cells, hidden: Bools, coalition: int, ctx: Context, against: Against = "bounds"
-) -> list[tuple[int, Group]]:
-    """Give the sensitive cells that fail, each with one of those it fails against; those that need most first."""
-    return _pairs(_audited(cells, hidden, coalition, ctx), Knowledge.of(cells, coalition), against)
-
-
-def _audited(cells: Cells, hidden: Bools, coalition: int, ctx: Context) -> Audit:
+def audited(cells: Cells, hidden: Bools, coalition: int, ctx: Context, proofs: Sequence[Proof] = ()) -> Audit:
+    """Audit a pattern against respondents, with no sums."""
     done = cells.with_status(secondary=hidden & ~cells.primary)
-    return done.audit(attacker="contributors", coalition=coalition, rules=(), exact=False, ctx=ctx.within("audit"))
+    options = {"attacker": "contributors", "coalition": coalition, "rules": (), "exact": False, "proofs": proofs}
+    return done.audit(**options, ctx=ctx.within("audit"))
 
 
-def _pairs(found: Audit, knowledge: Knowledge, against: Against) -> list[tuple[int, Group]]:
+def failing_pairs(cells: Cells, hidden: Bools, coalition: int, ctx: Context) -> list[tuple[int, Group]]:
+    """Give the sensitive cells that fail, each with one of those it fails against; those that need most first."""
+    found, knowledge = audited(cells, hidden, coalition, ctx), Knowledge.of(cells, coalition)
     numbers: dict[Any, list[int]] = {}
     for who in np.unique(knowledge.who).tolist():
         numbers.setdefault(knowledge.label(who), []).append(who)
@@ -82,9 +77,8 @@ def _pairs(found: Audit, knowledge: Knowledge, against: Against) -> list[tuple[i
             taken.append(next(who for who in numbers[label] if who not in taken))
         return frozenset(taken)
 
-    states = _FAILING if against == "bounds" else _FAILING[1:]
     failing = zip(found.cell.tolist(), found.worst, found.status.tolist(), strict=True)
-    pairs = [(cell, group(worst)) for cell, worst, state in failing if state in states]
+    pairs = [(cell, group(worst)) for cell, worst, state in failing if state in _FAILING]
     most = np.maximum(found.cells.upper_required, found.cells.lower_required)
     return sorted(pairs, key=lambda pair: -most[pair[0]])
 
@@ -106,36 +100,35 @@ class _Repair:
         self._taken = self.frame.of_columns(TAKEN * self.cost, usable)[0]
         self.model = InnerModel(self.frame, price, allowed, np.zeros(self.frame.shown, np.bool_))
 
-    def run(self, against: Against) -> tuple[Bools, Audit]:
-        """Audit and repair in turn."""
-        impossible: set[tuple[int, Group]] = set()
+    def run(self) -> tuple[Bools, list[Proof]]:
+        """Look for cells without room, and make some, in turn."""
+        wanted, proofs = self.cells.primary, []
+        most = np.maximum(self.cells.upper_required, self.cells.lower_required)
         for turn in range(TURNS):
-            found = _audited(self.cells, self.hidden, self.coalition, self.ctx)
-            failing = [pair for pair in _pairs(found, self.knowledge, against) if pair not in impossible]
-            if not failing:
-                break
-            for number, (cell, group) in enumerate(failing):
+            done = self.cells.with_status(secondary=self.hidden & ~self.cells.primary)
+            clock = Clock(None, self.ctx.within("audit"), "room against respondents")
+            failing, found = without_room(done, self.coalition, wanted, clock, proofs)
+            proofs += found
+            wanted = np.zeros(len(self.cells), np.bool_)
+            for number, (cell, group) in enumerate(sorted(failing, key=lambda pair: -most[pair[0]])):
                 self.ctx.progress(number, len(failing), f"room against respondents, turn {turn + 1}")
-                if not self._make_room(cell, group, against):
-                    impossible.add((cell, group))
-        else:
-            found = _audited(self.cells, self.hidden, self.coalition, self.ctx)
-        return self.hidden & ~self.cells.primary, found
+                wanted[cell] |= self._make_room(cell, group)
+            if not wanted.any():
+                break
+        return self.hidden & ~self.cells.primary, proofs
 
-    def _make_room(self, cell: int, group: Group, against: Against) -> bool:
+    def _make_room(self, cell: int, group: Group) -> bool:
         """Suppress what a cell needs against a group (none: an outsider); tell whether there was a way."""
-        known, partly, low = self.secrets.of_group(group)
-        self.model.hold(known, partly, low)
-        ways = [self._suppressed(cell, sides) for sides in self._wanted(cell, group, against)]
+        self.model.hold(*self.secrets.of_group(group))
+        ways = [self._suppressed(cell, sides) for sides in self._wanted(cell, group)]
         self.model.release()
         return all(ways)
 
-    def _wanted(self, cell: int, group: Group, against: Against) -> Iterator[list[tuple[float, bool]]]:
+    def _wanted(self, cell: int, group: Group) -> Iterator[list[tuple[float, bool]]]:
         """Give what a cell needs: each an amount and a direction, or two of which one is enough."""
         cells = self.cells
         value, more = float(cells.value[cell]), 1 + MARGIN
-        above = float(cells.upper_required[cell]) if against == "bounds" else 0.0
-        below = float(cells.lower_required[cell]) if against == "bounds" else 0.0
+        above, below = float(cells.upper_required[cell]), float(cells.lower_required[cell])
         rest = max(value - self.secrets.amount(group, cell), 0.0) if group else max(value, 0.0)
         below = min(below * more, rest) if self.frame.down[self.frame.column[cell]] < np.inf else below * more
         yield from ([(need, up)] for need, up in ((above * more, True), (below, False)) if need > 0)

@@ -90,7 +90,7 @@ def suppress(
     done = cells.with_status(secondary=choice.secondary[: len(cells)])
     default: dict[str, Any] = {"ctx": ctx.within("audit")}
     if knows_respondents(cells):
-        default |= {"attacker": "contributors", "coalition": together}
+        default |= {"attacker": "contributors", "coalition": together, "proofs": choice.proofs}
     return Protected(done, done.audit(**{**default, **(audit or {})}), made, choice.facts)
 
 

@@ -83,8 +83,8 @@ class Levels(Engine, kind="levels"):
         found = levels(cells, start=start, cost=cost, clean=self.clean, ctx=ctx)
         if not self.respondents or not knows_respondents(cells):
             return Choice(found)
-        found, audit = protect_respondents(cells, found, cost=cost, coalition=self.together(cells), ctx=ctx)
-        return Choice(found, audit=audit)
+        found, proofs = protect_respondents(cells, found, cost=cost, coalition=self.together(cells), ctx=ctx)
+        return Choice(found, proofs=proofs)
 
 
 class Optimal(Engine, kind="optimal"):

@@ -61,3 +61,7 @@ class Engine(Part):
     @abstractmethod
     def choose(self, cells: Cells, cost: Any, ctx: Context) -> Choice:
         """Choose complementary cells; `cost` is one of the words, or a number per cell."""
+
+    def again(self, cells: Cells, cost: Any, ctx: Context, last: Choice) -> Choice:  # noqa: ARG002 - for those who go on
+        """Choose again, for a table with more sensitive sums beside it (the last cells) than at the last choice."""
+        return self.choose(cells, cost, ctx)

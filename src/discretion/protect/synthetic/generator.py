@@ -100,6 +100,7 @@ class Generator(StratifiedMethod):
     copies: int = Field(1, ge=1, le=100)
     """synthetic copies, numbered in a new column `copy`; a release writes each to a file of its own"""
 
+    random: ClassVar[bool] = True
     makes_values: ClassVar[bool] = True
     keeps_households: ClassVar[bool] = False
 

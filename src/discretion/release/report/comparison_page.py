@@ -10,7 +10,7 @@ from discretion.release.report.wording import NOTHING, count, figure, percent, t
 from discretion.release.tune_scales import gain_of
 
 if TYPE_CHECKING:
-    from discretion.release.comparison import Compared, Comparison
+    from discretion.release.comparison import ComparedRelease, Comparison
 
 _FAMILIES = (("risk", "Risk: what an attacker can do"), ("utility", "Utility: what was lost"))
 
@@ -60,11 +60,11 @@ def _charts(found: Comparison) -> list[dict[str, Any]]:
     return charts
 
 
-def _doubtful(row: Compared) -> bool:
+def _doubtful(row: ComparedRelease) -> bool:
     return any(one.doubtful for one in row.figures.values())
 
 
-def _title(row: Compared) -> str:
+def _title(row: ComparedRelease) -> str:
     return title_of(row.kind) + row.title.removeprefix(row.kind)
 
 
@@ -110,7 +110,7 @@ def _overall(found: Comparison, name: str) -> dict[str, Any]:
     }
 
 
-def _row(found: Comparison, row: Compared) -> dict[str, Any]:
+def _row(found: Comparison, row: ComparedRelease) -> dict[str, Any]:
     limits = row.measure.limits
     cells = []
     for name in found.names:

@@ -135,11 +135,23 @@ def test_pages_show_all_and_escape(people: dc.Dataset) -> None:
     assert found.to_dict()["overall"]["B"]["attack"] == "rank-interval"
 
 
+def test_the_page_draws_every_column_and_all_pairs_of_every_release(people: dc.Dataset) -> None:
+    trees, margins = dc.SequentialTrees(copies=2)(people, seed=1), dc.IndependentMargins()(people, seed=1)
+    page = dc.compare(people, {"trees": trees, "margins": margins}, measures=[dc.Marginals()]).page()
+    titles = re.findall(r"<h3>(.*?)</h3>", page)
+    columns = [name for name in people.columns if name != "person_id"]
+    wanted = [f"{column}: {name}" for column in columns for name in ("trees", "margins")]
+    assert titles == [*wanted, "All pairs: trees", "All pairs: margins"]
+    assert page.count('<svg class="plot"') >= len(titles)
+    only = dc.compare(people, {"A": people.drop(["age"]), "B": people}, measures=[dc.Marginals(columns=["sex"])]).page()
+    assert "<h3>age: B</h3>" in only and "<h3>age: A</h3>" not in only
+
+
 def test_the_page_draws_attacks_and_losses_of_every_release(people: dc.Dataset) -> None:
     found = dc.compare(people, {"A": swapped(people, 3), "B": swapped(people, 40)}, measures=[RISK, LOSS])
     page = found.page()
     assert page.index("<svg") < page.index("<table")
-    (risk, loss) = re.findall(r"<desc>(.*?)</desc>", page)[::2]  # each picture is drawn wide and narrow
+    (risk, loss) = re.findall(r"<desc>(.*?)</desc>", page)[:4:2]  # each picture is drawn wide and narrow
     attack, lost = found.rows
     for name in ("A", "B"):
         one = attack.figures[name]

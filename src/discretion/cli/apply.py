@@ -296,6 +296,7 @@ def _run(kind: str, options: dict[str, Any]) -> None:
         budget = Plan.from_dict({"ledger": structured(options["ledger"], "--ledger")}).budget
         if budget is not None:
             budget.charge(method, data)
+            say(budget.account(), options["quiet"])
     with progress_bar(quiet) as progress:
         ran = method.run(data, Context(seed, kind, progress))
     released, drawn = ran.data, {} if ran.drawn is None else {kind: ran.drawn}

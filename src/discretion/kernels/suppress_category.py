@@ -9,13 +9,14 @@ import numpy as np
 from discretion.kernels.arrays import Codes, Floats, Ints
 from discretion.kernels.classes import Classes, class_ids
 from discretion.kernels.suppress_family import column_sets
-from discretion.kernels.suppress_merge import Assignment, Gifts, Groups, Round, Scratch, improve, merge, settle
+from discretion.kernels.suppress_merge import Assignment, Gifts, Groups, Scratch, improve, merge, settle
 from discretion.kernels.suppress_table import Units, make_units
 from discretion.kernels.suppress_wildcard import hidden, missing_bits
 
 Tick = Callable[[int, int], None]
 _STEP, _LARGE_STEP = 1.15, 1.5
 _MANY = 4_000_000
+_BETWEEN = 2_000_000  # classes looked at between two reports of progress
 
 
 def suppress_category(
@@ -63,13 +64,16 @@ def _search(
     work = _scratch(small, count)
     waiting = np.arange(small)
     step = _STEP if small * len(sets) < _MANY else _LARGE_STEP
+    together = max(1, _BETWEEN // small)
     at_most, last = float(set_costs.min()), float(set_costs.max()) * k
     while len(waiting):
         for most in (2 * k, len(units.missing) * k):
-            for target in sets[set_costs <= at_most]:
-                if merge(units, waiting, Round(int(target), at_most, most, k), costs, groups, to, gifts, work):
-                    waiting = waiting[to.targets[waiting] < 0]
-                tick(small - len(waiting), small)
+            tried = sets[set_costs <= at_most]
+            for first in range(0, len(tried), together):
+                some = tried[first : first + together]
+                left = merge(units, waiting, some, at_most, most, k, costs, groups, to, gifts, work)
+                waiting = waiting[:left]
+                tick(small - left, small)
         if at_most > last:
             break
         at_most *= step

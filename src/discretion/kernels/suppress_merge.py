@@ -86,6 +86,29 @@ def cost_of(columns: int, costs: Floats) -> float:
 
 @lean_kernel
 def merge(
+    units: Units, waiting: Ints, sets: Ints, at_most: float, most_records: int, k: int, costs: Floats, groups: Groups,
+    to: Assignment, gifts: Gifts, work: Scratch,
+) -> int:  # fmt: skip
+    """Form groups with one set of columns missing after the other; bring the classes that still wait to the front.
+
+    Gives their number.
+    """
+    left = waiting.size
+    for s in range(sets.size):
+        one = Round(sets[s], at_most, most_records, k)
+        if not _merge_one(units, waiting[:left], one, costs, groups, to, gifts, work):
+            continue
+        kept = 0
+        for i in range(left):
+            if to.targets[waiting[i]] < 0:
+                waiting[kept] = waiting[i]
+                kept += 1
+        left = kept
+    return left
+
+
+@lean_helper
+def _merge_one(
     units: Units, waiting: Ints, one: Round, costs: Floats, groups: Groups, to: Assignment, gifts: Gifts, work: Scratch
 ) -> int:
     """Form groups with one set of columns missing; give the number of small classes that found a place."""

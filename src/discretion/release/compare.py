@@ -77,6 +77,8 @@ def compare(
         tuple(matched),
         {name: len(data) for name, data in matched.items()},
         {name: tuple(c for c in wanted if c not in data.columns) for name, data in matched.items()},
+        before,
+        matched,
     )
 
 

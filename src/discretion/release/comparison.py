@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from discretion.measure import Better, Measure, as_percent
 from discretion.part import Family
 from discretion.release.tune_cache import Figure
 from discretion.release.tune_scales import gain_of, loss_of
+
+if TYPE_CHECKING:
+    from discretion.data.dataset import Dataset
 
 _ALIKE = 1e-9
 
@@ -119,6 +122,9 @@ class Comparison:
     records: Mapping[str, int]
     lacking: Mapping[str, tuple[str, ...]]
     """columns of the original (identifiers aside) that a release does not have"""
+    original: Dataset | None = field(default=None, repr=False, compare=False)
+    data: Mapping[str, Dataset] = field(default_factory=dict, repr=False, compare=False)
+    """the releases, for the pictures of the page"""
 
     def __repr__(self) -> str:
         return f"Comparison({' · '.join(self.names)}: {self.verdict})"

@@ -318,8 +318,8 @@ class PlanParser:
         given = self.text.content.get("ledger")
         if given is None:
             return None
-        known = ("path", "table", "epsilon", "delta", "user")
-        lacking = [key for key in known[:-1] if key not in given] if isinstance(given, Mapping) else known
+        known = ("path", "table", "epsilon", "delta", "user", "raised")
+        lacking = [key for key in known[:4] if key not in given] if isinstance(given, Mapping) else known
         if lacking:
             self._fault(("ledger",), "expected a mapping with `path`, `table`, `epsilon`, `delta` and perhaps `user`")
             return None

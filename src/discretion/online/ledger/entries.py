@@ -21,7 +21,7 @@ class NoLedger(DataError):
     """There is no ledger where one was to be read."""
 
 
-Kind = Literal["exact", "dp", "perturbed", "refused", "insider", "update", "groups", "answer"]
+Kind = Literal["exact", "dp", "perturbed", "refused", "insider", "update", "groups", "limit", "answer"]
 ANSWERED: tuple[Kind, ...] = ("exact", "dp", "perturbed")
 """Kinds of entries that an answer may follow."""
 _THIN = 32

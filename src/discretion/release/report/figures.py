@@ -169,22 +169,36 @@ def _pairs(release: Release, sides: Sides) -> FigureGroup:
         "For every pair of columns the share of records that lie in another cell of their table than in the original "
         "(numbers in fifths): 0 means that the table was kept. Chance alone moves tables of many cells."
     )
-    empty = FigureGroup("pairs", "Relations between all columns", intro, ())
+    drawn = pair_figure(sides) if release.data.has_new_rows else None
+    return FigureGroup("pairs", "Relations between all columns", intro, () if drawn is None else (drawn,))
+
+
+def pair_figure(sides: Sides, title: str = "Difference of the tables of pairs") -> Chart | None:
+    """Draw how far the table of each pair of columns moved; None for few columns or records."""
     columns = [name for name in plain_columns(sides) if not sides.original.frame.schema[name].is_nested()]
     columns = columns[: correlation.MOST_COLUMNS]
     fewest = min(len(sides.original), len(sides.released))
-    if (
-        not release.data.has_new_rows
-        or len(columns) < correlation.FEWEST_COLUMNS
-        or fewest < correlation.FEWEST_RECORDS
-    ):
-        return empty
+    if len(columns) < correlation.FEWEST_COLUMNS or fewest < correlation.FEWEST_RECORDS:
+        return None
     found = pair_differences(sides.original, sides.released, columns)
     rows = tuple(tuple(round(value, 2) for value in row) for row in found)
-    words = ("Difference of the tables of pairs", "kept ← → moved")
-    drawn = correlation.draw(correlation.Correlations(tuple(columns), rows), words)
+    drawn = correlation.draw(correlation.Correlations(tuple(columns), rows), (title, "kept ← → moved"))
     caption = "½Σ|p − q| over the cells of each table, rounded to two decimals. Columns are numbered as the rows are."
-    return FigureGroup(empty.key, empty.title, intro, (Chart(words[0], drawn, caption, wide=len(columns) > 6),))
+    return Chart(title, drawn, caption, wide=len(columns) > 6)
+
+
+def column_figure(sides: Sides, name: str, title: str) -> Chart | None:
+    """Draw the original and the released distribution of a column; None where too few records stand behind it. Not
+    for the public."""
+    if sides.is_numeric(name):
+        bars = histogram.histogram_of(name, *sides.numbers(name))
+        return None if bars is None else Chart(title, histogram.draw(bars), f"{title}: original and released values.")
+    found = categories.categories_of(sides.released, name)
+    if found is None:
+        return None
+    original = categories.beside(sides.original, found)
+    drawn = categories.draw(found, original if any(original) else ())
+    return Chart(title, drawn, f"{title}: shares of the released records{' and of the original' * any(original)}.")
 
 
 def _correlations(release: Release, sides: Sides, changed: list[str], internal: bool) -> FigureGroup:

@@ -120,18 +120,30 @@ def _about_file(release: Release) -> str:
     made = f" (made from {source})" if source else ""
     extension = OUTPUT_FORMATS.get(release.plan.output.format, release.plan.output.format)
     day = dt.datetime.now(dt.UTC)
-    return f"data.{extension}{made} · {counted(len(release.data), 'record')} · {day.day} {day:%B %Y}"
+    copies = len(release.data.copies())
+    files = f"data.{extension}" if copies == 1 else f"data-1.{extension} … data-{copies}.{extension}"
+    return f"{files}{made} · {_records(release)} · {day.day} {day:%B %Y}"
+
+
+def _records(release: Release) -> str:
+    """Say how many records there are, in each of several copies."""
+    copies = release.data.copies()
+    sizes = sorted({len(copy) for copy in copies})
+    if len(copies) == 1:
+        return counted(sizes[0], "record")
+    return f"{len(copies)} copies of {'about ' if len(sizes) > 1 else ''}{counted(sizes[0], 'record')}"
 
 
 def _goes_out(release: Release) -> PlainAnswer:
     data, original = release.data, release.study.original
     inside = [name for name in original.columns if name not in data.columns]
+    published = [name for name in data.columns if name != data.copy_column]
     coarser, changed = _touched(release)
     empty = emptied(release)
     coarser, changed = ([name for name in names if name not in empty] for names in (coarser, changed))
     renumbered = [name for name in data.having("household") if release.plan.order == "permute"]
     touched = {*coarser, *changed, *empty, *renumbered}
-    same = [name for name in data.columns if name not in touched]
+    same = [name for name in published if name not in touched]
     left = ", in the records that are left" if data.lost_records else ""
     lists = (
         (f"As in the original{left}: ", same, ""),
@@ -143,12 +155,8 @@ def _goes_out(release: Release) -> PlainAnswer:
     )
     return PlainAnswer(
         "What goes out?",
-        f"{counted(len(data), 'record')} with "
-        + (
-            f"{len(data.columns)} of {len(original.columns)} columns."
-            if inside
-            else f"all {len(data.columns)} columns."
-        ),
+        f"{_records(release)} with "
+        + (f"{len(published)} of {len(original.columns)} columns." if inside else f"all {len(published)} columns."),
         (
             *(f"{words}{listed(names)}{more}." for words, names, more in lists if names),
             order_words(release.plan.order, data),

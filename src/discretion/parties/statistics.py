@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from discretion.data.yaml_lines import Faults
+from discretion.data.documents import Faults
 from discretion.errors import PlanError, RequirementNotMet, did_you_mean, unknown
 
 if TYPE_CHECKING:

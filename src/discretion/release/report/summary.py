@@ -29,7 +29,7 @@ _WORTH_SAYING = 0.05
 
 
 @dataclass(frozen=True)
-class Answer:
+class PlainAnswer:
     """A question that everybody asks, its answer in a sentence, and what there is to add."""
 
     question: str
@@ -45,7 +45,7 @@ class Summary:
     about: str
     """the file, its records and the day"""
     sentences: tuple[str, ...]
-    answers: tuple[Answer, ...]
+    answers: tuple[PlainAnswer, ...]
     may_publish: bool
     verdict: str
     caution: bool = False
@@ -134,7 +134,7 @@ def _records(release: Release) -> str:
     return f"{len(copies)} copies of {'about ' if len(sizes) > 1 else ''}{counted(sizes[0], 'record')}"
 
 
-def _goes_out(release: Release) -> Answer:
+def _goes_out(release: Release) -> PlainAnswer:
     data, original = release.data, release.study.original
     inside = [name for name in original.columns if name not in data.columns]
     published = [name for name in data.columns if name != data.copy_column]
@@ -153,7 +153,7 @@ def _goes_out(release: Release) -> Answer:
         ("Nothing is left of: ", empty, _still_told(release, empty)),
         ("Left out: ", inside, ""),
     )
-    return Answer(
+    return PlainAnswer(
         "What goes out?",
         f"{_records(release)} with "
         + (f"{len(published)} of {len(original.columns)} columns." if inside else f"all {len(published)} columns."),
@@ -196,7 +196,7 @@ def _touched(release: Release) -> tuple[list[str], list[str]]:
 # --- could anyone be found -------------------------------------------------------------------------------------------
 
 
-def _found(release: Release, rows: tuple[ScoreRow, ...]) -> Answer:
+def _found(release: Release, rows: tuple[ScoreRow, ...]) -> PlainAnswer:
     """Say in one short sentence whether people can be found; then why, how they were looked for, and what was not."""
     people, values = _attacks(rows)
     found, homes = smallest_class(release), households_alone(release) or 0.0
@@ -225,7 +225,7 @@ def _found(release: Release, rows: tuple[ScoreRow, ...]) -> Answer:
     if not short:
         short, *said = said
     last = " ".join([*_assumed(release, rows), *_untried(release)])
-    return Answer("Could anyone be found?", short, (*said, *([last] if last else [])))
+    return PlainAnswer("Could anyone be found?", short, (*said, *([last] if last else [])))
 
 
 def _most_found(rows: Sequence[ScoreRow]) -> str:
@@ -386,14 +386,14 @@ def _words(row: ScoreRow) -> str:
 # --- what was lost ---------------------------------------------------------------------------------------------------
 
 
-def _lost(release: Release, rows: tuple[ScoreRow, ...]) -> Answer:
+def _lost(release: Release, rows: tuple[ScoreRow, ...]) -> PlainAnswer:
     told = [row for row in rows if not row.withheld and row.meaning]
     detail_first = sorted(told, key=lambda row: row.kind != "precision")
     said = [words for row in detail_first if (words := _plainly(release, row))] or [
         f"{row.what.rstrip('.')}: {row.after}." for row in told[:_SENTENCES]
     ]
     said += _suppressed(release)
-    return Answer(
+    return PlainAnswer(
         "What was lost?",
         said[0] if said else "This was not measured." if not rows else "The figures are withheld.",
         (*said[1:], *(["All figures stand under Utility."] if len(told) > len(said) else [])),

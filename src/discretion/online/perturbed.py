@@ -200,10 +200,11 @@ def perturb(
 ) -> pl.DataFrame:
     """Answer counts, sums, means and histograms with perturbed figures; small cells are refused or left out.
 
-    A group of fewer people than `min_query_size`, or of all but so few, is left out with its name, which would tell that
-    somebody has it; a question about no other is refused. A mean is the told sum over the told count, so that it tells nothing beside them; sums stay between the
-    bounds times the told count. Refusals depend on public columns and declarations, and on whether a column has few
-    different values. Figures are not additive: groups need not add up to the total.
+    A group of fewer people than `min_query_size`, or of all but so few, is left out with its name, which would tell
+    that somebody has it; a question about no other is refused. A mean is the told sum over the told count, so that it
+    tells nothing beside them; sums stay between the bounds times the told count. Refusals depend on public columns and
+    declarations, and on whether a column has few different values. Figures are not additive: groups need not add up to
+    the total.
 
     Guarantees nothing: who may ask enough questions finds any value, with an error that falls with the root of their
     number (the documentation states the figures). Not offered for yes or no and for few different values.

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discretion.kernels.order import sorted_with_order, stable_order
+from discretion.kernels.order import rows_by_label, sorted_with_order, stable_order
 from tests.kernels.reference import examples
 
 SIZES = (0, 1, 2, 100, 2999, 3000, 20_000)
@@ -58,3 +58,11 @@ def test_input_is_untouched_and_may_be_read_only_or_strided() -> None:
 def test_a_matrix_is_refused() -> None:
     with pytest.raises(ValueError, match="one dimension"):
         stable_order(np.zeros((2, 2)))
+
+
+@given(st.lists(st.integers(0, 5), max_size=60), st.lists(st.integers(-1, 3), min_size=6, max_size=6))
+def test_rows_of_each_label(codes: list[int], label_of: list[int]) -> None:
+    labels = np.array([label_of[code] for code in codes], np.int64)
+    counts = np.array([np.sum(labels == label) for label in range(4)])
+    found = rows_by_label(np.array(label_of), np.array(codes, np.int64), counts)
+    assert [rows.tolist() for rows in found] == [np.flatnonzero(labels == label).tolist() for label in range(4)]

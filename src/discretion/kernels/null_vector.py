@@ -61,15 +61,15 @@ def weighted_sum(x: Words, owner: Ints, weight: Words, ready: Words, elements: I
 
 @kernel
 def block_sums(
-    y: Words, owner: Ints, weight: Words, ready: Words, elements: Ints, block: int, sums: Words, p: np.uint64
+    y: Words, owner: Ints, weight: Words, ready: Words, elements: Ints, bits: int, sums: Words, p: np.uint64
 ) -> None:
-    """Put Σ weight·y per block of columns into `sums`; without owners as in `weighted_sum`."""
+    """Put Σ weight·y per block of 2^bits columns into `sums`; without owners as in `weighted_sum`."""
     low, high = np.zeros_like(sums), np.zeros_like(sums)
     for e in elements if len(owner) == 0 else elements[:0]:
-        low[e // block] += low_half(y[e])
-        high[e // block] += high_half(y[e])
+        low[e >> bits] += low_half(y[e])
+        high[e >> bits] += high_half(y[e])
     for e in elements[:0] if len(owner) == 0 else elements:
-        w, value, place = weight[e], y[owner[e]], owner[e] // block
+        w, value, place = weight[e], y[owner[e]], owner[e] >> bits
         if w != ONE:
             value = times(value, w, ready[e], p)
         low[place] += low_half(value)
@@ -162,15 +162,31 @@ def combine_columns(inverse_matrix: Words, size: int, entries: Words, p: np.uint
 
 
 @kernel
-def inner(a: Words, b: Words, p: np.uint64) -> np.uint64:
-    """Give the inner product of two vectors."""
-    total = ZERO
-    for place in range(len(a)):
-        if b[place] == ONE:
-            total = plus(total, a[place], p)
-        elif a[place] != ZERO and b[place] != ZERO:
-            total = plus(total, product(a[place], b[place], p), p)
-    return total
+def made_at_columns(
+    bits: Bytes,
+    stored: Ints,
+    powers: Ints,
+    weights: Words,
+    first: Ints,
+    order: Ints,
+    columns: Ints,
+    made_of: Words,
+    p: np.uint64,
+) -> Words:
+    """Give what the kept rows, each `made_of` times, add up to in some columns."""
+    found = np.zeros(len(columns), dtype=np.uint64)
+    for place in range(len(stored)):
+        factor, row = made_of[place], stored[place]
+        if factor == ZERO:
+            continue
+        ready, weight = quotient(factor, p), weights[powers[row]]
+        for c in range(len(columns)):
+            entry = _coefficient(bits, row, weight, first, order, columns[c], p)
+            if entry == ONE:
+                found[c] = plus(found[c], factor, p)
+            elif entry != ZERO:
+                found[c] = plus(found[c], times(entry, factor, ready, p), p)
+    return found
 
 
 @kernel

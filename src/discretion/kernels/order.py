@@ -43,6 +43,26 @@ def key_order(keys: Keys) -> Order:
     return _radix_keys(keys.copy())[1] if _fits_radix(len(keys)) else np.argsort(keys, kind="stable")
 
 
+def rows_by_label(label_of: Ints, codes: Ints, counts: Ints) -> list[Ints]:
+    """List the rows of each label, ascending: row i has `label_of[codes[i]]`, or none where that is −1.
+
+    `counts` says how many rows each label has. Time O(n), one pass.
+    """
+    ends = np.cumsum(counts)
+    listed = np.empty(int(counts.sum()), np.int64)
+    _put_by_label(label_of, codes, ends - counts, listed)
+    return np.split(listed, ends[:-1])
+
+
+@lean_kernel
+def _put_by_label(label_of: Ints, codes: Ints, places: Ints, listed: Ints) -> None:
+    for row in range(codes.size):
+        label = label_of[codes[row]]
+        if label >= 0:
+            listed[places[label]] = row
+            places[label] += 1
+
+
 def break_ties(values: Floats, order: Order, key: bytes) -> Order:
     """Return an order in which rows of equal values stand by the keyed mix of their row number, not by the number.
 

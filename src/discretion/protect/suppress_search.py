@@ -100,8 +100,7 @@ class SuppressionSearch:
 
     def _apply(self, rule: SuppressionRule, cells: Ints) -> Ints:
         """Find the further cells that one rule needs."""
-        from discretion.kernels.suppress_category import suppress_category
-        from discretion.kernels.suppress_discounted import suppress_discounted
+        from discretion.kernels.suppress_category import suppress_category, suppress_discounted
         from discretion.kernels.suppress_wildcard import hidden, suppress_wildcard
 
         places = self._places(rule)
@@ -162,7 +161,7 @@ class _ModelSearch:
 
     def run(self) -> Ints:
         """Try the sets of columns from the cheapest on: first on failing records alone, then with their neighbors."""
-        from discretion.kernels.suppress_family import column_sets
+        from discretion.kernels.suppress_table import column_sets
         from discretion.kernels.suppress_wildcard import missing_bits
 
         n = len(self.data)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from discretion.errors import PlanError
+from discretion.kernels.arrays import Bools, Floats, Ints
 
 if TYPE_CHECKING:
     import numpy as np
     import polars as pl
-    from numpy.typing import NDArray
 
     from discretion.data.dataset import Dataset
     from discretion.data.hierarchy import Hierarchy
@@ -157,8 +157,8 @@ def _work_columns(
     rng: np.random.Generator,
     missing_rng: np.random.Generator,
     who: People,
-    education: NDArray[np.int64],
-    region_effect: NDArray[np.float64],
+    education: Ints,
+    region_effect: Floats,
 ) -> list[pl.Series]:
     """Draw education, occupation, hours, income and savings, then lose a few answers."""
     import polars as pl
@@ -179,23 +179,21 @@ def _work_columns(
     ]
 
 
-def _labels(
-    name: str, labels: tuple[str, ...], codes: NDArray[np.int64], lost: NDArray[np.bool_] | None = None
-) -> pl.Series:
+def _labels(name: str, labels: tuple[str, ...], codes: Ints, lost: Bools | None = None) -> pl.Series:
     import polars as pl
 
     series = pl.Series(name, labels).gather(codes)
     return series if lost is None else _without(series, lost)
 
 
-def _without(series: pl.Series, lost: NDArray[np.bool_]) -> pl.Series:
+def _without(series: pl.Series, lost: Bools) -> pl.Series:
     """Make some values missing."""
     import polars as pl
 
     return pl.select(pl.when(pl.Series(~lost)).then(series).alias(series.name)).to_series()
 
 
-def _birth_dates(rng: np.random.Generator, age: NDArray[np.int64]) -> pl.Series:
+def _birth_dates(rng: np.random.Generator, age: Ints) -> pl.Series:
     """Draw a day of the year of birth; on the last day of the census year everybody has had that birthday."""
     import numpy as np
     import polars as pl

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+
+from discretion.kernels.arrays import Floats, Ints
 
 if TYPE_CHECKING:
     import polars as pl
@@ -17,14 +18,14 @@ DIAGNOSES: tuple[str, ...] = tuple(f"{chapter}X{number}" for chapter in "ABCDEFG
 """Invented codes: a chapter letter, an X, a number. Early chapters are those of the young."""
 
 
-def _cumulative(order: NDArray[np.int64]) -> NDArray[np.float64]:
+def _cumulative(order: Ints) -> Floats:
     """Give the codes Zipf-like frequencies in some order."""
     share = np.empty(len(order))
     share[order] = 1 / np.arange(2, len(order) + 2)
     return np.cumsum(share / share.sum())[:-1]
 
 
-def draw_diagnoses(rng: np.random.Generator, age: NDArray[np.int64]) -> pl.Series:
+def draw_diagnoses(rng: np.random.Generator, age: Ints) -> pl.Series:
     """Draw none to five different diagnoses for each person, more for the old, as a column of lists."""
     import polars as pl
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+
+from discretion.kernels.arrays import Ints
 
 if TYPE_CHECKING:
     import polars as pl
@@ -22,7 +23,7 @@ GIVEN: tuple[str, ...] = tuple(a + b + c for a in _HEADS for b in _MIDDLES for c
 FAMILY: tuple[str, ...] = tuple(a + b + c for a in _HEADS for b in _MIDDLES for c in _FAMILY_TAILS)
 
 
-def draw_names(rng: np.random.Generator, home: NDArray[np.int64], homes: int) -> pl.Series:
+def draw_names(rng: np.random.Generator, home: Ints, homes: int) -> pl.Series:
     """Draw names; most members of a household share the family name."""
     import polars as pl
 

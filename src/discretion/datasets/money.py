@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discretion.datasets.work import CHILD, HOMEMAKER, JOBS, PAY, RETIRED, STUDENT, UNABLE, UNEMPLOYED
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from discretion.kernels.arrays import Bools, Floats, Ints
 
 _IDLE_LOG_INCOME = {STUDENT: 7.6, HOMEMAKER: 7.2, UNEMPLOYED: 9.2, UNABLE: 9.3, RETIRED: 9.55}
 _IDLE_ZERO_SHARE = {STUDENT: 0.5, HOMEMAKER: 0.6, UNEMPLOYED: 0.1, UNABLE: 0.02, RETIRED: 0.01}
@@ -51,7 +48,7 @@ def draw_savings(rng: np.random.Generator, age: Ints, income: Floats) -> Floats:
     return np.where(age < 18, 0.0, np.round(saved - debt))
 
 
-def draw_refusals(rng: np.random.Generator, income: Floats) -> NDArray[np.bool_]:
+def draw_refusals(rng: np.random.Generator, income: Floats) -> Bools:
     """Choose who does not tell the income: seldom the poor, often the rich."""
     chance = np.select([income <= 0, income < 30_000, income < 70_000], [0.005, 0.013, 0.035], 0.12)
     return np.asarray(rng.random(len(income)) < chance)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+from discretion.kernels.arrays import Bools, Floats, Ints
+
+Flags = Bools
 
 SEXES = ("female", "male")
 MARITAL = ("single", "married", "registered partnership", "separated", "divorced", "widowed")
@@ -102,7 +102,7 @@ def _draw_first_ages(rng: np.random.Generator, homes: Homes, eldest: Ints) -> In
     couple = np.where(young < 0.25, 29 + 5 * noise, 60 + 13 * noise)
     parent = eldest + np.clip(28.5 + 5 * noise, 18, 42)
     sharer = 18 + rng.exponential(8.0, number)
-    drawn: NDArray[np.float64] = np.choose(homes.kind, [alone, couple, parent, parent, sharer])
+    drawn: Floats = np.choose(homes.kind, [alone, couple, parent, parent, sharer])
     return np.clip(np.floor(drawn), 18, OLDEST).astype(np.int64)
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from itertools import accumulate
 
 import numpy as np
-from numpy.typing import NDArray
+
+from discretion.kernels.arrays import Floats, Ints
 
 PARTS = ("north", "east", "south", "west")
 
@@ -35,7 +36,7 @@ PART_OF: tuple[str, ...] = tuple(row[1] for row in _ROWS)
 _COUNTS = [int(row[2]) for row in _ROWS]
 _SHARES = [float(row[3]) for row in _ROWS]
 _WEIGHTS = np.array([float(row[4]) for row in _ROWS])
-PAY_EFFECT: NDArray[np.float64] = np.array([float(row[5]) for row in _ROWS])
+PAY_EFFECT: Floats = np.array([float(row[5]) for row in _ROWS])
 
 _SYLLABLES = """
 Alb Bran Cold Dray Ern Fal Glen Hurst Ist Kel Marl Nor Ost Pell Rav
@@ -44,10 +45,10 @@ bury combe dale ford ham ley mouth stead ton wick
 _STEMS, _ENDINGS = (line.split() for line in _SYLLABLES.strip().splitlines())
 _NAMES = [stem + ending for ending in _ENDINGS for stem in _STEMS]
 MUNICIPALITIES: tuple[str, ...] = tuple(_NAMES[(7 * place) % len(_NAMES)] for place in range(len(_NAMES)))
-REGION_OF: NDArray[np.int64] = np.repeat(np.arange(len(REGIONS)), _COUNTS)
+REGION_OF: Ints = np.repeat(np.arange(len(REGIONS)), _COUNTS)
 
 
-def _household_shares() -> NDArray[np.float64]:
+def _household_shares() -> Floats:
     """Share the households out: inside a region the r-th largest municipality has 1/r of the largest."""
     starts = [0, *accumulate(_COUNTS)]
     shares = np.empty(len(MUNICIPALITIES))
@@ -57,13 +58,13 @@ def _household_shares() -> NDArray[np.float64]:
     return np.asarray(shares / shares.sum())
 
 
-def draw_municipalities(rng: np.random.Generator, households: int) -> NDArray[np.int64]:
+def draw_municipalities(rng: np.random.Generator, households: int) -> Ints:
     """Draw where each household lives."""
     bounds = np.cumsum(_household_shares())[:-1]
     return np.searchsorted(bounds, rng.random(households), side="right")
 
 
-def draw_weights(rng: np.random.Generator, regions: NDArray[np.int64]) -> NDArray[np.float64]:
+def draw_weights(rng: np.random.Generator, regions: Ints) -> Floats:
     """Draw the sampling weight of each household: that of its region, adjusted a little for nonresponse."""
     return np.round(_WEIGHTS[regions] * rng.lognormal(0.0, 0.08, len(regions)), 2)
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from discretion.kernels.arrays import Bools, Floats, Ints
 
 EDUCATION_GROUPS = {
     "basic": ("no schooling", "primary", "lower secondary"),
@@ -94,7 +92,7 @@ def draw_occupations(rng: np.random.Generator, age: Ints, sex: Ints, education: 
     return _draw_idle(rng, age, woman, job)
 
 
-def _draw_idle(rng: np.random.Generator, age: Ints, woman: NDArray[np.bool_], job: Ints) -> Ints:
+def _draw_idle(rng: np.random.Generator, age: Ints, woman: Bools, job: Ints) -> Ints:
     studying = np.select([age < 19, age < 25, age < 30], [0.85, 0.40, 0.08], 0.0)
     retired = np.select([age >= 70, age >= 65, age >= 60], [0.97, 0.85, 0.35], 0.0)
     draw, other = rng.random(len(age)), rng.random(len(age))

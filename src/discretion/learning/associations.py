@@ -20,9 +20,7 @@ from discretion.data.codes import Missing
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
 from discretion.errors import DataError, PlanError
-
-Bools = NDArray[np.bool_]
-Ints = NDArray[np.int64]
+from discretion.kernels.arrays import Bools, Ints
 
 MOST_SETS = 200_000
 """Frequent sets of items of one size; with more the thresholds are too low to say anything."""

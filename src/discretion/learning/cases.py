@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError
+from discretion.kernels.arrays import Bools
 from discretion.learning.designs import Design, encode, weights_of
 from discretion.learning.estimators import Task
 from discretion.learning.values import (
@@ -24,8 +25,6 @@ from discretion.learning.values import (
     read_column,
 )
 from discretion.measure import align
-
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError, PlanError
+from discretion.kernels.arrays import Bools
 from discretion.learning.values import Floats, Labels, Numbers, Values, merge
 
 MOST_LEVELS = 64
@@ -28,7 +29,7 @@ class Design:
     x: Floats
     names: tuple[str, ...]
     sources: tuple[str, ...]
-    indicators: NDArray[np.bool_]
+    indicators: Bools
 
     def __len__(self) -> int:
         return len(self.x)

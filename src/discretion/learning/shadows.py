@@ -12,9 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discretion.context import Context
+from discretion.kernels.arrays import Bools
 from discretion.learning.designs import Design
 from discretion.learning.estimators import Model, Task
 from discretion.learning.fitting import Fitted, fit, seeds, target_array
@@ -58,7 +58,7 @@ def _right(fitted: Fitted, pool: Pool) -> Floats:
 class Shadows:
     """What the shadow models say of every record, and which had seen it."""
 
-    seen: NDArray[np.bool_]
+    seen: Bools
     confidence: Floats
     right: Floats
     weights: Floats
@@ -72,7 +72,7 @@ class Shadows:
         return np.asarray((signals - self.center) / self.scale @ self.weights[:-1] + self.weights[-1])
 
 
-def _unseen_mean(seen: NDArray[np.bool_], confidence: Floats, leave_out: int = -1) -> Floats:
+def _unseen_mean(seen: Bools, confidence: Floats, leave_out: int = -1) -> Floats:
     """Give the mean confidence in each record of the shadows that have not seen it (of all, where each has)."""
     use = ~seen
     if leave_out >= 0:
@@ -115,7 +115,7 @@ def attack(shadows: Shadows, pool: Pool, fitted: Fitted) -> Floats:
     return shadows.score(confidence(fitted, pool), _right(fitted, pool))
 
 
-def _learn(signals: Floats, seen: NDArray[np.bool_]) -> Floats:
+def _learn(signals: Floats, seen: Bools) -> Floats:
     """Fit the attack's classifier: a logistic regression of "seen" on the signals."""
     from sklearn.linear_model import LogisticRegression
 

@@ -15,9 +15,7 @@ from numpy.typing import NDArray
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import Levels, canonical
 from discretion.errors import DataError
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from discretion.kernels.arrays import Bools, Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -31,7 +29,7 @@ class Numbers:
         return Numbers(self.values[rows])
 
     @property
-    def missing(self) -> NDArray[np.bool_]:
+    def missing(self) -> Bools:
         """Tell which values are missing."""
         return np.isnan(self.values)
 
@@ -49,7 +47,7 @@ class Labels:
         return Labels(self.codes[rows], self.names, self.ordered)
 
     @property
-    def missing(self) -> NDArray[np.bool_]:
+    def missing(self) -> Bools:
         """Tell which values are missing."""
         return self.codes < 0
 

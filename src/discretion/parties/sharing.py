@@ -14,9 +14,9 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discretion.errors import need
+from discretion.kernels.arrays import Floats
 
 SECURITY = 40
 """bits of statistical security of every masked opening inside MPyC"""
@@ -146,7 +146,7 @@ class Sharing:
         """Share whole numbers and add those of all parties."""
         return _added(self.each(values))
 
-    def total(self, values: Sequence[float] | NDArray[np.float64], kind: Any = None) -> Any:
+    def total(self, values: Sequence[float] | Floats, kind: Any = None) -> Any:
         """Share sums, divided by SCALE, and add those of all parties."""
         array = (kind or self.real).array(np.asarray(values, dtype=np.float64) / SCALE, integral=False)
         return _added(list(self.runtime.input(array)))

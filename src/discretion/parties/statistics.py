@@ -11,18 +11,18 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from discretion.data.documents import Faults
 from discretion.errors import PlanError, RequirementNotMet, did_you_mean, unknown
+from discretion.kernels.arrays import Floats, Ints
 
 if TYPE_CHECKING:
     from discretion.parties.agreement import Agreement, ColumnSpec
     from discretion.parties.noise import Noise
     from discretion.parties.sharing import Sharing
 
-Reals = NDArray[np.float64]
+Reals = Floats
 KINDS: dict[str, type[Statistic]] = {}
 _GRID = 4096
 """with noise, numbers scaled to −1…1 are rounded to this part before they are added"""
@@ -37,7 +37,7 @@ class Local:
 
     people: int
     numbers: Mapping[str, Reals]
-    codes: Mapping[str, NDArray[np.int64]]
+    codes: Mapping[str, Ints]
 
 
 @dataclass(frozen=True)
@@ -364,7 +364,7 @@ class _OfCells(Statistic):
         """Name the cells, in order."""
 
     @abstractmethod
-    def cells(self, run: Run) -> NDArray[np.int64]:
+    def cells(self, run: Run) -> Ints:
         """Give the cell of each own row."""
 
     def reveals(self, agreement: Agreement) -> list[str]:
@@ -422,7 +422,7 @@ class Histogram(_OfCells, kind="histogram"):
         """Name the cells, in order."""
         return list(itertools.pairwise(self.breaks))
 
-    def cells(self, run: Run) -> NDArray[np.int64]:
+    def cells(self, run: Run) -> Ints:
         """Give the cell of each own row."""
         found = np.searchsorted(self.breaks, run.local.numbers[self.column], side="right") - 1
         return np.minimum(found, len(self.breaks) - 2).astype(np.int64)
@@ -449,7 +449,7 @@ class Table(_OfCells, kind="table"):
         """Name the cells, in order."""
         return list(itertools.product(*(agreement.columns[name].categories for name in self.by)))
 
-    def cells(self, run: Run) -> NDArray[np.int64]:
+    def cells(self, run: Run) -> Ints:
         """Give the cell of each own row."""
         return _combined(run, self.by)
 
@@ -787,7 +787,7 @@ def _square(pairs: list[tuple[int, int]], values: Reals) -> list[list[float]]:
     return [[float(value) for value in row] for row in found]
 
 
-def _combined(run: Run, names: Iterable[str]) -> NDArray[np.int64]:
+def _combined(run: Run, names: Iterable[str]) -> Ints:
     found = np.zeros(run.local.people, dtype=np.int64)
     for name in names:
         found = found * len(run.column(name).categories) + run.local.codes[name]

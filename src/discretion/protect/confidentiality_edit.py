@@ -6,13 +6,13 @@ from types import MappingProxyType
 from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import model_validator
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.data.households import Households, find_households
 from discretion.errors import DataError, PlanError
+from discretion.kernels.arrays import Floats
 from discretion.method import Decision, Method
 from discretion.part import Columns, confidential
 from discretion.protect.household import as_pairs, geography_of
@@ -107,7 +107,7 @@ class ConfidentialityEdit(Method, kind="confidentiality-edit"):
         counts = {"drawn": len(drawn), "swapped": int((partner >= 0).sum()), "unmatched": unmatched}
         return Decision(MappingProxyType({"geography": list(geography), **counts, "pairs": as_pairs(partner)}))
 
-    def _shares(self, data: Dataset, homes: Households, geography: tuple[str, ...]) -> NDArray[np.float64]:
+    def _shares(self, data: Dataset, homes: Households, geography: tuple[str, ...]) -> Floats:
         """Give each household the probability of being drawn."""
         shares = np.full(len(homes), self.share)
         if self.small_block is not None and self.small_block_share is not None and len(homes):

@@ -10,18 +10,16 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
 from discretion.errors import Infeasible, PlanError
+from discretion.kernels.arrays import Ints
 from discretion.learning.associations import Items, Rule, RuleField, Thresholds, as_lists, items_of, mine
 from discretion.method import Decision, Method
 from discretion.part import Columns, confidential
-
-Ints = NDArray[np.int64]
 
 MOST_ITEMS = 12
 """Items of hidden rules in one record; with more, the ways to take some out are not all listed."""

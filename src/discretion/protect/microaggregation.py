@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, model_validator
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.errors import PlanError
+from discretion.kernels.arrays import Floats
 from discretion.method import Decision
 from discretion.part import Columns
 from discretion.protect.microaggregation_columns import Encoded, encode, kind_of
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
     from discretion.kernels.groups import Members
 
-Floats = NDArray[np.float64]
 Distance = Literal["euclidean", "gower", "cosine", "jaccard", "edit"]
 
 

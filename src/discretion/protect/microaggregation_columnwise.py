@@ -6,18 +6,15 @@ from abc import abstractmethod
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
+from discretion.kernels.arrays import Floats, Ints
 from discretion.method import Decision
 from discretion.part import Columns
 from discretion.protect.microaggregation_columns import Encoded
 from discretion.protect.microaggregation_groups import AggregatesGroups, publish, require_k, values_of
 from discretion.protect.ordered import mixed_order
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class _ColumnByColumn(AggregatesGroups):

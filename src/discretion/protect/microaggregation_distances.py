@@ -8,11 +8,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError
+from discretion.kernels.arrays import Bools, Floats, Ints, Ints32
 from discretion.protect.microaggregation_columns import Encoded, encode
 from discretion.protect.microaggregation_groups import Replace, labels_by_pattern, require_k
 
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     import polars as pl
 
     from discretion.kernels.groups import Members
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 def mixed_members(columns: Sequence[Encoded], k: int, ctx: Context) -> Members:
@@ -136,7 +133,7 @@ class Texts:
     column: Encoded
     thing: Ints
     starts: Ints
-    letters: NDArray[np.int32]
+    letters: Ints32
 
     @classmethod
     def of(cls, data: Dataset, name: str) -> Texts:
@@ -176,7 +173,7 @@ class Texts:
         return self.column.decode(np.where(lost, np.nan, found), series)
 
 
-def _without_missing(series: pl.Series, members: Members, replace: Replace) -> tuple[Members, NDArray[np.bool_]]:
+def _without_missing(series: pl.Series, members: Members, replace: Replace) -> tuple[Members, Bools]:
     """Leave out the records that miss the value, and tell which groups have no value because of them."""
     from discretion.kernels.groups import group_members
 

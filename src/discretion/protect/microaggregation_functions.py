@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import PrivateAttr
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError, PlanError
+from discretion.kernels.arrays import Floats, Ints
 from discretion.protect.microaggregation import Distance, Mdav
 from discretion.protect.microaggregation_groups import require_k
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from discretion.kernels.groups import Members
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Record = tuple[Any, ...]
 DistanceFunction = Callable[[Record, Record], float]
 AggregateFunction = Callable[[list[Record]], Sequence[Any]]

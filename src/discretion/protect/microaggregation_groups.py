@@ -13,6 +13,7 @@ from pydantic import Field
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError
+from discretion.kernels.arrays import Bools, Floats
 from discretion.method import Decision, StratifiedMethod
 from discretion.part import Columns
 from discretion.protect.microaggregation_columns import Encoded
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
 
     from discretion.kernels.groups import How, Members
 
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
-Ints = NDArray[np.int64]
 Aggregate = Literal["mean", "median", "mode"]
 Replace = Literal["all", "one"]
 Grouping = Callable[[Floats], NDArray[np.signedinteger]]

@@ -7,18 +7,17 @@ from types import MappingProxyType
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError
+from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.method import Decision
 from discretion.part import Columns, confidential
 from discretion.protect.noise_keep import NoiseMethod, Precision, factor_of, normals
 
-Floats = NDArray[np.float64]
-Rows = NDArray[np.int64]
+Rows = Ints
 
 _TRIPLES = 65_536
 """Triples of records that are rotated at a time."""
@@ -204,7 +203,7 @@ def _turn(x: Floats, thirds: list[Rows], angles: Floats) -> None:
         x[rows] = mean + cos * (own - mean) + sin * difference
 
 
-def _alone(x: Floats, rows: NDArray[np.bool_], variance_share: float, rng: np.random.Generator) -> Floats:
+def _alone(x: Floats, rows: Bools, variance_share: float, rng: np.random.Generator) -> Floats:
     """Change records that cannot be rotated, value by value, keeping mean and variance in expectation."""
     mean, sd = np.nanmean(x, axis=0), np.nanstd(x, axis=0, ddof=1)
     kept = 1 - variance_share / 2

@@ -7,17 +7,15 @@ from types import MappingProxyType
 from typing import ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import model_validator
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.data.persons import PersonDraws
+from discretion.kernels.arrays import Floats
 from discretion.method import Decision
 from discretion.part import Columns, confidential
 from discretion.protect.noise_keep import NoiseMethod, PersonalNoise, factor_of, normals
-
-Floats = NDArray[np.float64]
 
 
 class AdditiveNoise(PersonalNoise, kind="additive-noise"):

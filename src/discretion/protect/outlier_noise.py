@@ -7,16 +7,14 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
+from discretion.kernels.arrays import Floats
 from discretion.method import Decision
 from discretion.part import confidential
 from discretion.protect.noise_keep import NoiseMethod, factor_of, normals
 from discretion.protect.robust import Ellipse, fit_ellipse, robust_scale
-
-Floats = NDArray[np.float64]
 
 
 class OutlierNoise(NoiseMethod, kind="outlier-noise"):

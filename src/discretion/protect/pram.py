@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, model_validator
 
 from discretion.context import Context
@@ -16,10 +16,10 @@ from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
 from discretion.data.persons import PersonDraws
 from discretion.errors import DataError, PlanError
+from discretion.kernels.arrays import Floats, Ints32
 from discretion.method import Decision, StratifiedMethod
 from discretion.part import Columns, confidential
 
-Floats = NDArray[np.float64]
 Rows = Mapping[str, Mapping[str, float]]
 
 MOST_CATEGORIES = 1000
@@ -296,7 +296,7 @@ def move_categories(
     )
 
 
-def _lookup(data: Dataset, column: str, categories: Sequence[str]) -> NDArray[np.int32]:
+def _lookup(data: Dataset, column: str, categories: Sequence[str]) -> Ints32:
     """Give the place of each code among the categories; missing comes after them."""
     places = {name: place for place, name in enumerate(categories)}
     known = categories_of(data, column)

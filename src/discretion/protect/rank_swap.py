@@ -13,6 +13,7 @@ from pydantic import model_validator
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError
+from discretion.kernels.arrays import Floats
 from discretion.method import Decision, StratifiedMethod
 from discretion.part import Columns, confidential
 from discretion.protect.ordered import mixed_order, ordered
@@ -20,7 +21,7 @@ from discretion.protect.ordered import mixed_order, ordered
 if TYPE_CHECKING:
     import polars as pl
 
-Permute = Callable[[int, int, NDArray[np.float64]], NDArray[Any]]
+Permute = Callable[[int, int, Floats], NDArray[Any]]
 """From (number of ranks, ranks in reach, uniforms) to the rank whose value each rank takes."""
 
 

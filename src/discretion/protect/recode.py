@@ -9,13 +9,13 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import TOP, canonical, interval_label
 from discretion.errors import DataError, PlanError
+from discretion.kernels.arrays import Floats
 from discretion.method import Decision, Method
 from discretion.part import FrozenMapping
 
@@ -127,7 +127,7 @@ def _generalized(data: Dataset, column: str, level: int) -> Any:
     return labels.gather(codes.codes.astype(np.uint32))
 
 
-def _rounded(cuts: NDArray[np.float64], x: NDArray[np.float64]) -> NDArray[np.float64]:
+def _rounded(cuts: Floats, x: Floats) -> Floats:
     """Round cuts to the fewest significant digits, at least three, that leave each interval nearly its records."""
     order = np.sort(x)
     sizes = np.diff(np.searchsorted(order, cuts), prepend=0, append=len(x))
@@ -268,7 +268,7 @@ class Recode(Method, kind="recode"):
         labels = pl.Series(self.column, [*names, None], dtype=pl.String)
         return data.with_columns({self.column: labels.gather(place.astype(np.uint32))})
 
-    def _for(self, x: NDArray[np.float64], decision: Decision) -> tuple[list[float], list[str]]:
+    def _for(self, x: Floats, decision: Decision) -> tuple[list[float], list[str]]:
         """Give cuts and labels for these values: intervals of a width go on beyond the data they were fitted on."""
         cuts, names = list(decision["cuts"]), decision["labels"]
         cuts[0], cuts[-1] = (

@@ -10,18 +10,16 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import model_validator
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.data.households import Households, find_households
 from discretion.errors import PlanError
+from discretion.kernels.arrays import Bools, Ints
 from discretion.method import Decision, Method
 from discretion.part import Columns, confidential
 from discretion.protect.household import as_pairs, geography_of
-
-Ints = NDArray[np.int64]
 
 
 class TargetedRecordSwap(Method, kind="targeted-record-swap"):
@@ -114,7 +112,7 @@ class TargetedRecordSwap(Method, kind="targeted-record-swap"):
         moving = [*geography, *self.carry_along]
         return Decision(MappingProxyType({"columns": moving, **counts, "pairs": as_pairs(search.partner)}))
 
-    def _risky(self, data: Dataset, homes: Households, columns: Sequence[str]) -> NDArray[np.bool_]:
+    def _risky(self, data: Dataset, homes: Households, columns: Sequence[str]) -> Bools:
         """Tell which households have a member whose class is smaller than k."""
         small = data.classes(columns).sizes < self.k
         risky = np.zeros(len(homes), dtype=np.bool_)
@@ -138,7 +136,7 @@ class _Search:
     similar: Columns
     ctx: Context
     partner: Ints = field(init=False)
-    free: NDArray[np.bool_] = field(init=False)
+    free: Bools = field(init=False)
     rng: np.random.Generator = field(init=False)
 
     def __post_init__(self) -> None:

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discretion.context import Context
 from discretion.errors import DataError
-
-Floats = NDArray[np.float64]
+from discretion.kernels.arrays import Bools, Floats, Ints
 
 _SEARCH_ROWS = 20_000
 """Above this many records the search starts on a random sample and ends on all of them."""
@@ -55,7 +53,7 @@ class Ellipse:
         return result
 
 
-def _patterns(missing: NDArray[np.bool_]) -> Iterator[tuple[Any, NDArray[np.int64]]]:
+def _patterns(missing: Bools) -> Iterator[tuple[Any, Ints]]:
     """Yield the rows that have the same columns present, and those columns; rows without any are left out."""
     if not missing.any():
         yield slice(None), np.arange(missing.shape[1])

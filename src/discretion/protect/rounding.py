@@ -7,21 +7,18 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError
+from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.method import Decision, Method
 from discretion.part import Columns
 
 if TYPE_CHECKING:
     import polars as pl
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 _ROUNDING = 1e-9
 """Share of the base by which division may miss a multiple: 0.3 / 0.1 is a little less than 3."""

@@ -6,12 +6,12 @@ import math
 from typing import Annotated, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, model_validator
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError, PlanError
+from discretion.kernels.arrays import Ints
 from discretion.method import Decision, StratifiedMethod
 
 _WORDS = {"true": True, "false": False}
@@ -134,7 +134,7 @@ def _only(data: Dataset, role: str) -> str:
     return found[0]
 
 
-def _units(data: Dataset, home: str | None) -> tuple[NDArray[np.int64] | None, int]:
+def _units(data: Dataset, home: str | None) -> tuple[Ints | None, int]:
     """Number the units to draw: records, or households (a record without a household is one of its own)."""
     if home is None:
         return None, len(data)

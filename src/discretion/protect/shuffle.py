@@ -12,10 +12,10 @@ from discretion.context import BATCH_ROWS, Context
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
 from discretion.errors import DataError, PlanError
+from discretion.kernels.arrays import Floats
 from discretion.method import Decision, StratifiedMethod
 from discretion.part import Columns
 
-Floats = NDArray[np.float64]
 Block = Callable[[slice], Floats]
 """From a run of rows to their part of the design matrix."""
 

@@ -7,13 +7,13 @@ from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BeforeValidator, model_validator
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
 from discretion.errors import DataError
+from discretion.kernels.arrays import Bools, Floats
 from discretion.method import Decision, StratifiedMethod
 from discretion.part import confidential
 from discretion.protect.ordered import Ordered, ordered
@@ -48,7 +48,7 @@ class _TailCode(StratifiedMethod):
             raise ValueError("`label` goes with `replace: flag`")
         return self
 
-    def _beyond(self, x: NDArray[np.float64], bound: float) -> NDArray[np.bool_]:
+    def _beyond(self, x: Floats, bound: float) -> Bools:
         return x > bound if self._sign == ">" else x < bound
 
     def fit(self, data: Dataset, ctx: Context) -> Decision:

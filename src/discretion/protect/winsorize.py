@@ -6,16 +6,14 @@ from types import MappingProxyType
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
+from discretion.kernels.arrays import Floats
 from discretion.method import Decision, StratifiedMethod
 from discretion.part import Columns, confidential
 from discretion.protect.noise_keep import Precision, decimals_of, round_columns
 from discretion.protect.robust import Ellipse, fit_ellipse
-
-Floats = NDArray[np.float64]
 
 
 class WinsorizeOutliers(StratifiedMethod, kind="winsorize-outliers"):

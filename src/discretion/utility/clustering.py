@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError
+from discretion.kernels.arrays import Ints
 from discretion.learning.designs import Design, choose_features, encode, weights_of
 from discretion.learning.estimators import Model, ModelField
 from discretion.learning.fitting import run_quietly, seeds, weight_keyword
@@ -125,7 +125,7 @@ class ClusteringUtility(Measure, kind="clustering-utility"):
             theirs,
         )
 
-    def _cluster(self, x: Floats, weights: Floats | None, seed: int) -> NDArray[np.int64]:
+    def _cluster(self, x: Floats, weights: Floats | None, seed: int) -> Ints:
         """Give the group of each row."""
         estimator = self.model.build("clustering", seed)
         for name in ("n_clusters", "n_components"):
@@ -141,5 +141,5 @@ class ClusteringUtility(Measure, kind="clustering-utility"):
         return np.asarray(found["groups"], dtype=np.int64)
 
 
-def _sizes(groups: NDArray[np.int64]) -> list[int]:
+def _sizes(groups: Ints) -> list[int]:
     return sorted((int(n) for n in np.unique(groups, return_counts=True)[1]), reverse=True)

@@ -7,16 +7,14 @@ from abc import abstractmethod
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError
+from discretion.kernels.arrays import Bools, Floats
 from discretion.measure import Better, Measure, Score, as_percent
 from discretion.part import Columns
 from discretion.utility.comparable import numeric_columns, unseen
-
-Floats = NDArray[np.float64]
 
 
 class _Comparison(Measure):
@@ -32,7 +30,7 @@ class _Comparison(Measure):
         return original.numbers(columns), released.numbers(columns), columns
 
 
-def _left_out(present: NDArray[np.bool_]) -> dict[str, Any]:
+def _left_out(present: Bools) -> dict[str, Any]:
     return {"values_compared": int(present.sum()), "values_missing": int((~present).sum())}
 
 

@@ -6,17 +6,15 @@ from types import MappingProxyType
 from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
 from discretion.errors import DataError
+from discretion.kernels.arrays import Floats, Ints
 from discretion.measure import Better, Measure, Score
 from discretion.part import Columns, ColumnWeights
-
-Floats = NDArray[np.float64]
 
 
 class _LevelLoss(Measure):
@@ -42,7 +40,7 @@ class _LevelLoss(Measure):
         return found
 
 
-def _levels(data: Dataset, column: str) -> NDArray[np.int64]:
+def _levels(data: Dataset, column: str) -> Ints:
     """Give each record's level; a suppressed cell stands at the top."""
     levels = np.broadcast_to(np.asarray(data.cell_levels(column)), len(data)).astype(np.int64)
     return np.where(data.suppressed(column), data.hierarchy(column).height, levels)

@@ -14,9 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discretion.errors import DataError
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from discretion.kernels.arrays import Floats, Ints
 
 
 @dataclass(frozen=True)

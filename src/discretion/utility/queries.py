@@ -5,18 +5,16 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError
+from discretion.kernels.arrays import Bools
 from discretion.learning.values import Floats, Labels, Numbers, Values
 from discretion.measure import Better, Measure, Score
 from discretion.part import Columns
 from discretion.utility.comparable import Pair, choose_columns, read_pair, shares_of
-
-Bools = NDArray[np.bool_]
 
 
 class RangeQueries(Measure, kind="range-queries"):

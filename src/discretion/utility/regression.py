@@ -5,19 +5,17 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError
+from discretion.kernels.arrays import Floats
 from discretion.learning.estimators import Model, ModelField
 from discretion.learning.fitting import target_array
 from discretion.learning.trials import run_trial
 from discretion.measure import Better, Measure, Score
 from discretion.part import Columns
-
-Floats = NDArray[np.float64]
 
 
 class RegressionUtility(Measure, kind="regression-utility"):

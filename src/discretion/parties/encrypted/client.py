@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discretion.errors import DataError, DiscretionError, PlanError, need, unknown
+from discretion.kernels.arrays import Floats
 from discretion.parties.encrypted.keys import SLOTS, Job, Keys, tenseal, token_id
 from discretion.parties.encrypted.paillier import VALUE_BITS
 from discretion.parties.encrypted.server import framed, unframed
@@ -31,7 +31,7 @@ class Totals:
     people: float
     sums: dict[str, float]
     exact: bool
-    products: NDArray[np.float64] | None = None
+    products: Floats | None = None
     """sums of products of columns, in units"""
 
     @property
@@ -40,7 +40,7 @@ class Totals:
         return {name: total / self.people for name, total in self.sums.items()}
 
     @property
-    def covariances(self) -> NDArray[np.float64]:
+    def covariances(self) -> Floats:
         """Give the covariances (over n − 1) of the columns, in their order."""
         if self.products is None:
             raise PlanError("exact totals have no products; take the scheme ckks")

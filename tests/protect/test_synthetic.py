@@ -13,10 +13,8 @@ from polars.testing import assert_frame_equal
 import discretion as dc
 from discretion.method import Decision
 from discretion.protect.synthetic.generator import told_apart
-from discretion.protect.synthetic.margins import NumberMargin
-from discretion.protect.synthetic.packing import pack, unpack
-from discretion.protect.synthetic.trees import Growth, _fit, _pruned, grow
-from discretion.protect.synthetic.variables import Variable
+from discretion.protect.synthetic.sequence import Growth, _fit, _pruned, grow
+from discretion.protect.synthetic.variables import NumberMargin, Variable, pack, unpack
 
 GENERATORS = (dc.SequentialTrees, dc.GaussianCopula, dc.IndependentMargins, dc.MomentPreserving)
 MODELS = {part.kind: part for part in GENERATORS[:3]}

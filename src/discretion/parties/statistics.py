@@ -19,8 +19,7 @@ from discretion.kernels.arrays import Floats, Ints
 
 if TYPE_CHECKING:
     from discretion.parties.agreement import Agreement, ColumnSpec
-    from discretion.parties.noise import Noise
-    from discretion.parties.sharing import Sharing
+    from discretion.parties.sharing import Noise, Sharing
 
 Reals = Floats
 KINDS: dict[str, type[Statistic]] = {}

@@ -19,8 +19,7 @@ from discretion.method import Decision, Method
 from discretion.part import HOLDS_PARTS, Columns, confidential, parse
 from discretion.privacy.class_table import ClassModel
 from discretion.privacy.k_anonymity import KAnonymity
-from discretion.protect.class_models import ReachesModels
-from discretion.protect.suppress_search import has_value
+from discretion.protect.suppress_search import ReachesModels, has_value
 
 
 def _risk(given: object) -> Measure:

@@ -12,8 +12,8 @@ from pydantic import Field
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError
-from discretion.learning.designs import encode, filled, medians_of
-from discretion.learning.values import Floats
+from discretion.kernels.arrays import Floats
+from discretion.learning.values import encode, filled, medians_of
 from discretion.measure import Better, Measure, Score
 from discretion.method import Method
 from discretion.part import Columns

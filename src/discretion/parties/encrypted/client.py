@@ -13,8 +13,7 @@ import numpy as np
 
 from discretion.errors import DataError, DiscretionError, PlanError, need, unknown
 from discretion.kernels.arrays import Floats
-from discretion.parties.encrypted.keys import SLOTS, Job, Keys, tenseal, token_id
-from discretion.parties.encrypted.paillier import VALUE_BITS
+from discretion.parties.encrypted.keys import SLOTS, VALUE_BITS, Job, Keys, tenseal, token_id
 from discretion.parties.encrypted.server import framed, unframed
 
 _IMPLAUSIBLE = (

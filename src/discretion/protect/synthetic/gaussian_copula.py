@@ -14,9 +14,7 @@ from discretion.data.dataset import Dataset
 from discretion.errors import DataError
 from discretion.kernels.arrays import Floats, Ints
 from discretion.protect.synthetic.generator import ModelGenerator, Rules, Sampler, Values
-from discretion.protect.synthetic.margins import NumberMargin
-from discretion.protect.synthetic.packing import pack, unpack
-from discretion.protect.synthetic.variables import ColumnKind, Variable
+from discretion.protect.synthetic.variables import ColumnKind, NumberMargin, Variable, pack, unpack
 
 _TERMS = 24
 """Terms of the series by which correlations of scores become correlations of the normal variables behind them."""

@@ -22,8 +22,16 @@ from discretion.measure import Measure
 from discretion.method import Decision, StratifiedMethod
 from discretion.part import Columns, confidential
 from discretion.protect.suppress_records import RecordRisk
-from discretion.protect.synthetic.margins import not_drawn, without_few
-from discretion.protect.synthetic.variables import ColumnKind, Variable, by_key, describe, reread, too_many_levels
+from discretion.protect.synthetic.variables import (
+    ColumnKind,
+    Variable,
+    by_key,
+    describe,
+    not_drawn,
+    reread,
+    too_many_levels,
+    without_few,
+)
 
 if TYPE_CHECKING:
     import polars as pl

@@ -9,7 +9,7 @@ from discretion.release.facts import strength_withheld
 from discretion.release.report import categories, class_sizes, correlation, error_curve, histogram, record_risk
 from discretion.release.report.pairs import Sides, plain_columns, sides_of
 from discretion.release.report.wording import count, counted, title_of
-from discretion.utility.contingency import pair_differences
+from discretion.utility.marginals import pair_differences
 
 if TYPE_CHECKING:
     from discretion.release.release import Release

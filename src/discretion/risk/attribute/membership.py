@@ -14,8 +14,8 @@ from discretion.data.dataset import Dataset
 from discretion.data.population import Population, load_population
 from discretion.errors import DataError, PlanError
 from discretion.learning.cases import match_rows
-from discretion.learning.designs import choose_features, choose_target
 from discretion.learning.estimators import Model, ModelField
+from discretion.learning.values import choose_features, choose_target
 from discretion.measure import Better, Measure, Score, as_percent
 from discretion.part import Columns, Family, path_field
 from discretion.risk.attribute.membership_file import nearest_distances

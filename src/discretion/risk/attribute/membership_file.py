@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
-from discretion.learning.designs import encode
-from discretion.learning.values import outside_view
+from discretion.learning.values import encode, outside_view
 
 Floats = NDArray[np.float64]
 

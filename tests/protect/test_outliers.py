@@ -7,7 +7,7 @@ from scipy.stats import chi2
 
 import discretion as dc
 from discretion.method import Decision
-from discretion.protect.robust import Ellipse, fit_ellipse
+from discretion.protect.outliers import Ellipse, fit_ellipse
 from tests.shared import reference
 
 NAMES = ["a", "b", "c"]

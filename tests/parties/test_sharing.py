@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from discretion.parties import noise
-from discretion.parties.noise import Noise, geometric, polya
+from discretion.parties import sharing
+from discretion.parties.sharing import Noise, geometric, polya
 
 
 def fits(drawn: list[int], law: dict[int, float]) -> bool:
@@ -47,8 +47,8 @@ def test_floats_that_do_not_decide_leave_it_to_fractions(monkeypatch: pytest.Mon
     edge = (5 << 53) // 16
     for drawn, expected in ((edge - 1, True), (edge, False)):
         bits = iter([drawn])
-        monkeypatch.setattr(noise.secrets, "randbits", lambda _, bits=bits: next(bits))
-        assert noise._below_binomial(3, Fraction(1, 2)) is expected
+        monkeypatch.setattr(sharing.secrets, "randbits", lambda _, bits=bits: next(bits))
+        assert sharing._below_binomial(3, Fraction(1, 2)) is expected
 
 
 def test_sensitivity_scales_the_noise() -> None:

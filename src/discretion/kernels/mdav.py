@@ -17,9 +17,9 @@ from numpy.typing import ArrayLike
 
 from discretion.kernels.arrays import Floats, Index, Ints, Ints32, Progress, as_finite_matrix, as_integers, as_matrix
 from discretion.kernels.jit import helper, kernel
-from discretion.kernels.kdtree import LEAF, Search, Tree, build, farthest, nearest, new_search, remove
+from discretion.kernels.microaggregate import add_exactly
 from discretion.kernels.order import sorted_with_order
-from discretion.kernels.sums import add_exactly
+from discretion.kernels.trees import LEAF, Search, Tree, build, farthest, nearest, new_search, remove
 
 # Multivariate microaggregation with variable group sizes (V-MDAV): a group takes in records that lie close to it.
 

@@ -35,16 +35,14 @@ from discretion.protect.ordered import mix_ties
 if TYPE_CHECKING:
     import polars as pl
 
-    from discretion.kernels.groups import Members
+    from discretion.kernels.microaggregate import Members
 
 # Groups of records that are more than numbers: mixed columns, binary columns, sets and texts.
 
 
 def mixed_members(columns: Sequence[Encoded], k: int, ctx: Context) -> Members:
     """Group records of numbers, ranks and categories by Gower's distance."""
-    from discretion.kernels.gower_tree import CATEGORY, NUMBER, RANK, MixedSpace
-    from discretion.kernels.groups import group_members
-    from discretion.kernels.groups_mdav import groups_in
+    from discretion.kernels.microaggregate import CATEGORY, NUMBER, RANK, MixedSpace, group_members, groups_in
 
     kinds = {"number": NUMBER, "ordinal": RANK, "nominal": CATEGORY}
     rows = len(columns[0].values)
@@ -118,8 +116,7 @@ class Sets:
 
     def members(self, k: int, ctx: Context) -> Members:
         """Group the records by Jaccard's distance."""
-        from discretion.kernels.groups import group_members
-        from discretion.kernels.groups_mdav import SetSpace, groups_in
+        from discretion.kernels.microaggregate import SetSpace, group_members, groups_in
 
         rows = len(self.starts) - 1
         require_k(rows, k, [self.name])
@@ -131,7 +128,7 @@ class Sets:
         import polars as pl
         import pyarrow as pa
 
-        from discretion.kernels.groups_mdav import most_have
+        from discretion.kernels.microaggregate import most_have
 
         members, lost = _without_missing(series, members, replace)
         bounds, items = most_have(self.starts, self.items, len(self.values) + 1, members.order, members.starts)
@@ -173,8 +170,7 @@ class Texts:
 
     def members(self, k: int, ctx: Context) -> Members:
         """Group the records by edit distance."""
-        from discretion.kernels.groups import group_members
-        from discretion.kernels.groups_mdav import TextSpace, groups_in
+        from discretion.kernels.microaggregate import TextSpace, group_members, groups_in
 
         rows = len(self.thing)
         require_k(rows, k, [self.column.name])
@@ -184,7 +180,7 @@ class Texts:
 
     def of_groups(self, series: pl.Series, members: Members, replace: Replace) -> pl.Series:
         """Give for each group the text of it with the least sum of distances to the others."""
-        from discretion.kernels.groups_mdav import medoids
+        from discretion.kernels.microaggregate import medoids
 
         members, lost = _without_missing(series, members, replace)
         found = medoids(self.thing, self.starts, self.letters, members.order, members.starts)
@@ -193,7 +189,7 @@ class Texts:
 
 def _without_missing(series: pl.Series, members: Members, replace: Replace) -> tuple[Members, Bools]:
     """Leave out the records that miss the value, and tell which groups have no value because of them."""
-    from discretion.kernels.groups import group_members
+    from discretion.kernels.microaggregate import group_members
 
     absent = series.is_null().to_numpy()
     lost = np.zeros(members.n_groups, dtype=np.bool_)
@@ -377,10 +373,9 @@ class Mdav(Microaggregation, kind="mdav"):
 
     def _groups(self, x: Floats, ctx: Context) -> NDArray[np.signedinteger]:
         """Group complete records of numbers by MDAV."""
-        from discretion.kernels.groups import cut_labels
         from discretion.kernels.mdav import mdav_groups
+        from discretion.kernels.microaggregate import cut_labels, mdav_bounds
         from discretion.kernels.order import sorted_with_order
-        from discretion.kernels.univariate import mdav_bounds
 
         if x.shape[1] == 1:
             ranked, order = sorted_with_order(x[:, 0])
@@ -390,8 +385,8 @@ class Mdav(Microaggregation, kind="mdav"):
 
 def _means_of_one(x: Floats, k: int, columns: Sequence[str], ctx: Context) -> Floats:
     """Give the means of groups on one complete column, without listing the groups."""
+    from discretion.kernels.microaggregate import mdav_bounds, replace_by_mean
     from discretion.kernels.order import sorted_with_order
-    from discretion.kernels.univariate import mdav_bounds, replace_by_mean
 
     require_k(len(x), k, columns)
     ranked, order = sorted_with_order(x)
@@ -431,8 +426,7 @@ class MdavWithFunctions(Mdav):
         return publish(data, values, members, self.replace, self.integers, ctx)
 
     def _members(self, data: Dataset, block: tuple[str, ...], distance: Distance, ctx: Context) -> Members:
-        from discretion.kernels.groups import group_members
-        from discretion.kernels.groups_mdav import groups_in
+        from discretion.kernels.microaggregate import group_members, groups_in
 
         if self._user_distance is None:
             return super()._members(data, block, distance, ctx)
@@ -472,7 +466,7 @@ class _FunctionSpace:
     """A `Space` whose distances are calls of a Python function."""
 
     def __init__(self, records: list[Record], distance: DistanceFunction, ctx: Context) -> None:
-        from discretion.kernels.groups_mdav import Medoid, spread_out
+        from discretion.kernels.microaggregate import Medoid, spread_out
 
         self._records, self._distance = records, distance
         in_order = sorted(range(len(records)), key=lambda row: repr(records[row]))

@@ -113,7 +113,7 @@ class ProjectionMicroaggregation(Microaggregation, kind="projection-microaggrega
 
 
 def _cut(score: Floats, k: int, ctx: Context) -> NDArray[np.signedinteger]:
-    from discretion.kernels.groups import cut_labels, fixed_bounds
+    from discretion.kernels.microaggregate import cut_labels, fixed_bounds
 
     return cut_labels(fixed_bounds(len(score), k), mixed_order(score, None, ctx)[1])
 
@@ -181,7 +181,7 @@ class _ColumnByColumn(AggregatesGroups):
 
     def _means(self, x: Floats, present: Ints | None, ctx: Context) -> Floats:
         """Give each value the mean of its group, without listing the groups."""
-        from discretion.kernels.univariate import replace_by_mean
+        from discretion.kernels.microaggregate import replace_by_mean
 
         ranked, rows = mixed_order(x, present, ctx)
         if present is None:
@@ -192,7 +192,7 @@ class _ColumnByColumn(AggregatesGroups):
 
     def _aggregated(self, data: Dataset, name: str, present: Ints | None, ctx: Context) -> Dataset:
         """Replace the values of one column by what stands for their groups."""
-        from discretion.kernels.groups import cut_labels, group_members
+        from discretion.kernels.microaggregate import cut_labels, group_members
 
         x = data.number(name)
         ranked, rows = mixed_order(x, present, ctx.within(name))
@@ -239,7 +239,7 @@ class IndividualRanking(_ColumnByColumn, kind="individual-ranking"):
     )
 
     def _bounds(self, ranked: Floats) -> Ints:
-        from discretion.kernels.groups import fixed_bounds
+        from discretion.kernels.microaggregate import fixed_bounds
 
         return fixed_bounds(len(ranked), self.k)
 
@@ -272,6 +272,6 @@ class OptimalMicroaggregation(_ColumnByColumn, kind="optimal-microaggregation"):
     )
 
     def _bounds(self, ranked: Floats) -> Ints:
-        from discretion.kernels.univariate import optimal_bounds
+        from discretion.kernels.microaggregate import optimal_bounds
 
         return optimal_bounds(ranked, self.k)

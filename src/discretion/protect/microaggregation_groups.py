@@ -22,7 +22,7 @@ from discretion.part import Columns
 if TYPE_CHECKING:
     import polars as pl
 
-    from discretion.kernels.groups import How, Members
+    from discretion.kernels.microaggregate import How, Members
 
 # The columns that microaggregation works on: as numbers, ranks or categories, and back again.
 
@@ -164,7 +164,7 @@ def require_k(rows: int, k: int, columns: Sequence[str]) -> None:
 def labels_by_pattern(x: Floats, columns: Sequence[str], k: int, group: Grouping) -> Members:
     """Group records with those that miss the same values; those with a rare pattern, or without values, are in none."""
     from discretion.kernels.classes import patterns
-    from discretion.kernels.groups import group_members
+    from discretion.kernels.microaggregate import group_members
 
     require_k(len(x), k, columns)
     missing = np.isnan(x)
@@ -213,7 +213,7 @@ def values_of(
 
     A group in which somebody misses the value has none where all values are replaced, else the value of the others.
     """
-    from discretion.kernels.groups import group_values
+    from discretion.kernels.microaggregate import group_values
 
     how: Mapping[str, How] = {"number": aggregate, "ordinal": "low-median", "nominal": "mode"}
     found = {}
@@ -229,7 +229,7 @@ def publish(
     """Give the data with the values of groups; what is lost where nobody misses a value is marked as suppressed."""
     import polars as pl
 
-    from discretion.kernels.groups import choose_one
+    from discretion.kernels.microaggregate import choose_one
 
     new, hidden = {}, {}
     for name, of_groups in values.items():

@@ -129,7 +129,7 @@ class RankSwap(_Swap, kind="rank-swap"):
 
     def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:  # noqa: ARG002
         """Sort, find partners, exchange."""
-        from discretion.kernels.rank_swap import swap_partners
+        from discretion.kernels.swap import swap_partners
 
         return self._swap(data, swap_partners, ctx)
 
@@ -169,6 +169,6 @@ class BlockRankSwap(_Swap, kind="block-rank-swap"):
 
     def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:  # noqa: ARG002
         """Sort, shuffle inside blocks, put back."""
-        from discretion.kernels.rank_swap import block_shuffle
+        from discretion.kernels.swap import block_shuffle
 
         return self._swap(data, block_shuffle, ctx)

@@ -87,7 +87,7 @@ class ConfidentialityEdit(Method, kind="confidentiality-edit"):
 
     def fit(self, data: Dataset, ctx: Context) -> Decision:
         """Draw households and find their partners; the decision says how many were drawn, moved and not matched."""
-        from discretion.kernels.record_swap import swap_places
+        from discretion.kernels.swap import swap_places
 
         geography = geography_of(data, self.geography, self.kind)
         data.require(self.match_on)
@@ -266,7 +266,7 @@ class _Search:
     def serve(self, units: Ints, level: int) -> None:
         """Find partners in another area of a level: the most alike first, in the same area of the level above."""
         from discretion.kernels.classes import class_ids
-        from discretion.kernels.record_swap import swap_places
+        from discretion.kernels.swap import swap_places
 
         areas = self.homes.codes(self.data, self.geography[: level + 1])
         above = self.homes.codes(self.data, self.geography[:level]) if level else None

@@ -156,8 +156,7 @@ class SuppressionSearch:
 
     def _apply(self, rule: SuppressionRule, cells: Ints) -> Ints:
         """Find the further cells that one rule needs."""
-        from discretion.kernels.suppress_category import suppress_category, suppress_discounted
-        from discretion.kernels.suppress_wildcard import hidden, suppress_wildcard
+        from discretion.kernels.suppress import hidden, suppress_category, suppress_discounted, suppress_wildcard
 
         places = self._places(rule)
         sizes = [self.sizes[j] for j in places]
@@ -217,8 +216,7 @@ class _ModelSearch:
 
     def run(self) -> Ints:
         """Try the sets of columns from the cheapest on: first on failing records alone, then with their neighbors."""
-        from discretion.kernels.suppress_table import column_sets
-        from discretion.kernels.suppress_wildcard import missing_bits
+        from discretion.kernels.suppress import column_sets, missing_bits
 
         n = len(self.data)
         everyone = np.arange(n)
@@ -244,7 +242,7 @@ class _ModelSearch:
 
     def _classes(self, cells: Ints, left_out: int = 0) -> Classes:
         from discretion.kernels.classes import class_ids
-        from discretion.kernels.suppress_wildcard import hidden
+        from discretion.kernels.suppress import hidden
 
         found = class_ids(hidden(self.codes, self.sizes, cells | left_out), self.sizes)
         return Classes(found.ids.astype(np.int64), found.counts, found.first_row)

@@ -14,7 +14,7 @@ from pydantic import Field
 from discretion.context import Context
 from discretion.errors import DataError
 from discretion.kernels.arrays import Bools, Floats, Ints
-from discretion.kernels.tree_descent import descend
+from discretion.kernels.trees import descend
 from discretion.protect.synthetic.generator import ModelGenerator, Sampler
 from discretion.protect.synthetic.variables import NumberMargin, Variable, codes_of, pack, unpack
 

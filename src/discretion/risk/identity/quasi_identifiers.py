@@ -114,8 +114,7 @@ class QuasiIdentifiers(Measure, kind="quasi-identifiers"):
 
     def subsets(self, data: Dataset, ctx: Context | None = None) -> list[ColumnSubset]:
         """Give distinction and separation of every subset, small ones first, columns in their order."""
-        from discretion.kernels.separations import separations
-        from discretion.kernels.subsets import Column
+        from discretion.kernels.subsets import Column, separations
 
         ctx = ctx or Context(0, self.kind)
         columns = data.choose(self.columns, "classes")

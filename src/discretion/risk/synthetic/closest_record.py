@@ -90,7 +90,7 @@ class ClosestRecord(UnalignedRisk, kind="closest-record"):
 
 
 def _nearest_two(group: Floats, published: Floats, nominal: Any, weights: Floats, ctx: Context) -> Floats:
-    from discretion.kernels.gower_tree import GowerTree
+    from discretion.kernels.trees import GowerTree
 
     total, _ = GowerTree(group, nominal, weights).nearest(published, 2, ctx.progress)
     return np.asarray(total / group.shape[1])

@@ -108,7 +108,7 @@ class InferenceRisk(ControlledAttack, kind="inference-risk"):
         self, records: Records, known: tuple[str, ...], target: str, tables: tuple[Dataset, ...], ctx: Context
     ) -> _Outcome:
         """Guess one target from the nearest distinct released record."""
-        from discretion.kernels.gower_tree import GowerTree
+        from discretion.kernels.trees import GowerTree
 
         at = [records.columns.index(name) for name in known]
         own = records.columns.index(target)

@@ -107,7 +107,7 @@ class Linkability(ControlledAttack, kind="linkability"):
 
 def _linked(published: Floats, targets: Floats, sides: list[_Side], k: int, ctx: Context) -> Bools:
     """Tell for which targets the nearest released records from both sides have one in common."""
-    from discretion.kernels.gower_tree import GowerTree
+    from discretion.kernels.trees import GowerTree
 
     found = []
     for side in sides:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from discretion.kernels.universal_hash import MORE_KEYS, hash_floats
+from discretion.kernels.hashing import MORE_KEYS, hash_floats
 
 
 def naive(values: np.ndarray, keys: np.ndarray) -> list[int]:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from discretion.kernels.microaggregate import mdav_bounds, optimal_bounds, replace_by_mean
 from discretion.kernels.order import sorted_with_order
-from discretion.kernels.univariate import mdav_bounds, optimal_bounds, replace_by_mean
 from tests.kernels import reference
 from tests.kernels.reference import examples
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from discretion.kernels.gower_tree import GowerTree
+from discretion.kernels.trees import GowerTree
 
 
 def naive(

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from discretion.kernels.rank_swap import block_shuffle, swap_partners
+from discretion.kernels.swap import block_shuffle, swap_partners
 from tests.kernels.reference import examples
 
 

@@ -1,4 +1,4 @@
-"""Groups of records: how they are formed, who is in each, and what stands for it (mean, median, most frequent value)."""
+"""Groups of records: how they are formed, who is in each, what stands for it (mean, median, most frequent value)."""
 
 from __future__ import annotations
 

@@ -205,7 +205,7 @@ class _TailCode(StratifiedMethod):
         if self.replace == "mean" and len(beyond):
             value = found.name(float(beyond.mean()))
         elif self.replace == "flag":
-            shown = _shown(bound) if isinstance(bound, float) else bound
+            shown = (canonical(bound) if bound.is_integer() else f"{bound:.12g}") if isinstance(bound, float) else bound
             value = self.label if self.label is not None else f"{self._sign} {shown}"
         return Decision(MappingProxyType({"bound": bound, "value": value}))
 
@@ -246,11 +246,6 @@ class _TailCode(StratifiedMethod):
         if self._sign == ">":
             return (*found.levels[: place + 1], decision["value"])
         return (decision["value"], *found.levels[place:])
-
-
-def _shown(bound: float) -> str:
-    """Write a bound in a label: whole numbers in full, others with twelve digits."""
-    return canonical(bound) if bound.is_integer() else f"{bound:.12g}"
 
 
 def _room_for(series: Any, value: float, rounded: bool) -> tuple[Any, Any]:

@@ -109,7 +109,7 @@ PIVOTS, USED, SLOTS = 0, 1, 2
 _BITS = 32
 
 
-class Work(NamedTuple):
+class EliminationArrays(NamedTuple):
     """Arrays of one elimination: n rows, m candidate columns, t targets, v random vectors."""
 
     column_start: Ints
@@ -181,7 +181,7 @@ class Work(NamedTuple):
 
 
 @helper
-def reduce(w: Work, rows: Ints32, start: int, stop: int) -> int:
+def reduce(w: EliminationArrays, rows: Ints32, start: int, stop: int) -> int:
     """Write a 0/1 column, free of pivot rows, to `value`; give how many rows of `listed` it touched."""
     n, first, last = 0, w.counts[PIVOTS], -1
     for i in range(start, stop):
@@ -225,7 +225,7 @@ def reduce(w: Work, rows: Ints32, start: int, stop: int) -> int:
 
 
 @helper
-def clear(w: Work, n: int) -> None:
+def clear(w: EliminationArrays, n: int) -> None:
     """Forget the column in `value`."""
     for i in range(n):
         row = w.listed[i]
@@ -234,7 +234,7 @@ def clear(w: Work, n: int) -> None:
 
 
 @helper
-def spread(w: Work, row: int, vectors: int) -> int:
+def spread(w: EliminationArrays, row: int, vectors: int) -> int:
     """Carry a change of u in a row without pivot (in `du`) on to the pivots; give how many rows change."""
     w.moved[0] = row
     w.in_moved[row] = True
@@ -250,7 +250,7 @@ def spread(w: Work, row: int, vectors: int) -> int:
 
 
 @helper
-def _changes(w: Work, row: int, vectors: int) -> bool:
+def _changes(w: EliminationArrays, row: int, vectors: int) -> bool:
     """Tell whether u changes in a row: in most rows that were reached the changes cancel out."""
     changed = False
     for v in range(vectors):
@@ -259,7 +259,7 @@ def _changes(w: Work, row: int, vectors: int) -> bool:
 
 
 @helper
-def _pass_on(w: Work, row: int, vectors: int, n: int) -> int:
+def _pass_on(w: EliminationArrays, row: int, vectors: int, n: int) -> int:
     """Change u in the rows of the pivots that have an entry in this row."""
     e = w.row_head[row]
     while e >= 0:
@@ -277,7 +277,7 @@ def _pass_on(w: Work, row: int, vectors: int, n: int) -> int:
 
 
 @helper
-def tally(w: Work, moved: int, vectors: int) -> int:
+def tally(w: EliminationArrays, moved: int, vectors: int) -> int:
     """Add up how the sums of the targets change; give how many do."""
     n = 0
     for i in range(moved):
@@ -296,7 +296,7 @@ def tally(w: Work, moved: int, vectors: int) -> int:
 
 
 @helper
-def settle(w: Work, moved: int, hit: int, vectors: int, keep: bool) -> None:
+def settle(w: EliminationArrays, moved: int, hit: int, vectors: int, keep: bool) -> None:
     """Make the changes of u and sums count, or forget them."""
     for i in range(moved):
         row = w.moved[i]
@@ -321,7 +321,7 @@ _ENDLESS = PRIME
 
 
 @helper
-def _slot(w: Work, key: int) -> int:
+def _slot(w: EliminationArrays, key: int) -> int:
     mask = len(w.slot_key) - 1
     place = ((key * _MIX) >> 20) & mask
     while w.slot_key[place] != key and w.slot_key[place] != EMPTY:
@@ -330,7 +330,7 @@ def _slot(w: Work, key: int) -> int:
 
 
 @helper
-def _count(w: Work, key: int, target: int, kin: int, step: int) -> bool:
+def _count(w: EliminationArrays, key: int, target: int, kin: int, step: int) -> bool:
     """Add a target to a ratio (step 1) or take it away (−1); tell whether somebody then knows another's cell."""
     place = _slot(w, key)
     if w.slot_key[place] == EMPTY:
@@ -346,7 +346,7 @@ def _count(w: Work, key: int, target: int, kin: int, step: int) -> bool:
 
 
 @helper
-def shares_ratio(w: Work, first: int, second: int) -> bool:
+def shares_ratio(w: EliminationArrays, first: int, second: int) -> bool:
     """Tell whether a primary target has the ratio of two products: what has them, once published, gives it away."""
     key = times(first, inverse(second)) if second != 0 else _ENDLESS
     place = _slot(w, key)
@@ -355,7 +355,7 @@ def shares_ratio(w: Work, first: int, second: int) -> bool:
 
 
 @helper
-def new_ratios(w: Work, hit: int) -> None:
+def new_ratios(w: EliminationArrays, hit: int) -> None:
     """Compute the ratios that the targets in `hit` are about to have."""
     n = 0
     for i in range(hit):
@@ -381,7 +381,7 @@ def new_ratios(w: Work, hit: int) -> None:
 
 
 @helper
-def exchange(w: Work, hit: int) -> bool:
+def exchange(w: EliminationArrays, hit: int) -> bool:
     """Put the new ratios in the place of the old ones; tell whether somebody would know another's cell.
 
     Then the old ones are back.
@@ -412,7 +412,7 @@ def exchange(w: Work, hit: int) -> bool:
 
 
 @helper
-def rebuild(w: Work) -> None:
+def rebuild(w: EliminationArrays) -> None:
     """Fill the table of ratios anew, without the ratios nobody has any more."""
     w.slot_key[:] = EMPTY
     w.counts[SLOTS] = 0
@@ -508,14 +508,14 @@ def _singles_inside(targets: Columns, primary: Bools, single: Bools) -> Columns:
     return begin, rows[kept]
 
 
-def _new_work(columns: Columns, n_rows: int, targets: Columns, primary: Bools, single: Bools) -> Work:
+def _new_work(columns: Columns, n_rows: int, targets: Columns, primary: Bools, single: Bools) -> EliminationArrays:
     t = len(primary)
     vectors = 2
     target_start, row_targets = transposed(targets, n_rows)
     inside_start, inside = _singles_inside(targets, primary, single)
     room = 4 * len(columns[1]) + 2 * n_rows
     slots = 1 << max(int(8 * t).bit_length(), 4)
-    work = Work(
+    work = EliminationArrays(
         column_start=columns[0],
         column_rows=columns[1],
         target_start=target_start,
@@ -559,7 +559,7 @@ def _new_work(columns: Columns, n_rows: int, targets: Columns, primary: Bools, s
     return work
 
 
-def _grown(work: Work) -> Work:
+def _grown(work: EliminationArrays) -> EliminationArrays:
     """Give the state with twice the room for entries."""
     room = 2 * len(work.entry_row) + len(work.u)
     larger = {}
@@ -570,7 +570,7 @@ def _grown(work: Work) -> Work:
     return work._replace(**larger)
 
 
-def _renewed(work: Work, columns: Ints) -> Work:
+def _renewed(work: EliminationArrays, columns: Ints) -> EliminationArrays:
     """Give the same span by other pivots: those of short columns first, which leave little of the long ones.
 
     Totals come first in most orders, and their pivots have entries in nearly all rows. What lies in the span, and the
@@ -583,7 +583,7 @@ def _renewed(work: Work, columns: Ints) -> Work:
 
 
 @kernel
-def _pivots_of(w: Work, columns: Ints) -> bool:
+def _pivots_of(w: EliminationArrays, columns: Ints) -> bool:
     """Make pivots of columns in the order given, instead of those there are; tell whether there was room."""
     w.pivot_of[:] = -1
     w.row_head[:] = -1
@@ -601,7 +601,7 @@ def _pivots_of(w: Work, columns: Ints) -> bool:
 
 
 @kernel
-def _begin(w: Work, target_start: Ints, target_rows: Ints32, vectors: int) -> None:
+def _begin(w: EliminationArrays, target_start: Ints, target_rows: Ints32, vectors: int) -> None:
     """Compute the products of the targets with the random vectors, and their ratios."""
     t = len(w.primary)
     for target in range(t):
@@ -616,7 +616,7 @@ def _begin(w: Work, target_start: Ints, target_rows: Ints32, vectors: int) -> No
 
 
 @kernel
-def _offer_all(w: Work, order: Ints, start: int, stop: int, accepted: Bools, vectors: int) -> int:
+def _offer_all(w: EliminationArrays, order: Ints, start: int, stop: int, accepted: Bools, vectors: int) -> int:
     """Offer candidates one after the other, as long as there is room; give how far it came."""
     n = len(w.u)
     for place in range(start, stop):
@@ -627,7 +627,7 @@ def _offer_all(w: Work, order: Ints, start: int, stop: int, accepted: Bools, vec
 
 
 @helper
-def _offer(w: Work, column: int, vectors: int) -> bool:
+def _offer(w: EliminationArrays, column: int, vectors: int) -> bool:
     start, stop = w.column_start[column], w.column_start[column + 1]
     first, second = 0, 0
     for i in range(start, stop):
@@ -655,7 +655,7 @@ def _offer(w: Work, column: int, vectors: int) -> bool:
 
 
 @helper
-def _best_row(w: Work, listed: int) -> int:
+def _best_row(w: EliminationArrays, listed: int) -> int:
     """Choose the pivot row of a reduced column: the one on which fewest targets and pivots depend."""
     best, least = -1, -1
     for i in range(listed):
@@ -669,7 +669,7 @@ def _best_row(w: Work, listed: int) -> int:
 
 
 @helper
-def _none_computable(w: Work, hit: int, vectors: int) -> bool:
+def _none_computable(w: EliminationArrays, hit: int, vectors: int) -> bool:
     for i in range(hit):
         target = w.hit[i]
         if not w.primary[target]:
@@ -683,7 +683,7 @@ def _none_computable(w: Work, hit: int, vectors: int) -> bool:
 
 
 @helper
-def _add_pivot(w: Work, row: int, scale: int, listed: int) -> None:
+def _add_pivot(w: EliminationArrays, row: int, scale: int, listed: int) -> None:
     k, used = w.counts[PIVOTS], w.counts[USED]
     w.pivot_of[row] = k
     w.pivot_row[k] = row

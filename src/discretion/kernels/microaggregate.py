@@ -377,7 +377,7 @@ _REPORT_SECONDS = 0.2
 _CANDIDATES = 64
 
 
-class Space(Protocol):
+class RecordSpace(Protocol):
     """Records and their distances. The records left stand in places 0 … left−1, which change as records leave."""
 
     def to_center(self, rows: Ints) -> Floats:
@@ -390,7 +390,7 @@ class Space(Protocol):
         """Forget the records at some places (descending): the last record left moves to each place in turn."""
 
 
-def groups_in(space: Space, n: int, k: int, progress: Progress | None = None) -> Ints32:
+def groups_in(space: RecordSpace, n: int, k: int, progress: Progress | None = None) -> Ints32:
     """Group n records by MDAV so that every group has k to 2k−1; return the group of each row.
 
     While 3k or more records are left: the record farthest from their center and the k−1 nearest to it are a group; of
@@ -428,7 +428,7 @@ def groups_in(space: Space, n: int, k: int, progress: Progress | None = None) ->
 class _Work:
     """The records left and the groups formed."""
 
-    def __init__(self, space: Space, n: int, k: int) -> None:
+    def __init__(self, space: RecordSpace, n: int, k: int) -> None:
         self.space, self.k, self.left, self.group = space, k, n, 0
         self.labels = np.full(n, -1, np.int32)
         self._rows = np.arange(n)

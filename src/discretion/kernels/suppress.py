@@ -93,7 +93,7 @@ class Units(NamedTuple):
     weights: Ints
 
 
-class Table(NamedTuple):
+class Tally(NamedTuple):
     """An open hash table: key (0 is free), records, failing records, first node of the list of failing records."""
 
     keys: Keys
@@ -110,10 +110,10 @@ def make_units(codes: NDArray[np.int64], missing: Ints, weights: Ints) -> Units:
     return Units(hashes, totals, missing.copy(), weights)
 
 
-def make_table(entries: int) -> Table:
+def make_table(entries: int) -> Tally:
     """Make an empty table with room for some entries."""
     size = 1 << max(6, int(entries * 3 // 2).bit_length())
-    return Table(
+    return Tally(
         np.zeros(size, np.uint64), np.zeros(size, np.int64), np.zeros(size, np.int32), np.full(size, -1, np.int32)
     )
 
@@ -208,7 +208,7 @@ def make_patterns(missing: Ints, watched: Ints, queries: Ints, future: Ints) -> 
     return Patterns(masks, starts, np.concatenate(removed), present, listed)
 
 
-def make_tables(units: Units, watched: int, patterns: Patterns, queries: Ints) -> tuple[Table, Nodes]:
+def make_tables(units: Units, watched: int, patterns: Patterns, queries: Ints) -> tuple[Tally, Nodes]:
     """Count all units; the first `watched` of them are also put into lists. Twice their nodes find room."""
     sizes = np.diff(patterns.starts)
     own = sizes[np.searchsorted(patterns.masks, units.missing[:watched])]
@@ -232,7 +232,7 @@ def place_of(masks: Ints, mask: int) -> int:
 
 
 @kernel
-def _fill(units: Units, watched: int, patterns: Patterns, queries: Ints, table: Table, nodes: Nodes) -> None:
+def _fill(units: Units, watched: int, patterns: Patterns, queries: Ints, table: Tally, nodes: Nodes) -> None:
     for unit in range(watched):
         missing = units.missing[unit]
         p = place_of(patterns.masks, missing)
@@ -255,7 +255,7 @@ def _fill(units: Units, watched: int, patterns: Patterns, queries: Ints, table: 
 
 
 @helper
-def add_node(units: Units, unit: int, removed: int, table: Table, nodes: Nodes, node: int) -> None:
+def add_node(units: Units, unit: int, removed: int, table: Tally, nodes: Nodes, node: int) -> None:
     """Count a unit in one table and put it into the list there."""
     slot = find_or_add(table.keys, key_of(units, unit, removed, units.missing[unit]))
     table.counts[slot] += units.weights[unit]
@@ -267,7 +267,7 @@ def add_node(units: Units, unit: int, removed: int, table: Table, nodes: Nodes, 
 
 
 @helper
-def matches(units: Units, unit: int, removed: int, patterns: Patterns, table: Table, enough: int) -> int:
+def matches(units: Units, unit: int, removed: int, patterns: Patterns, table: Tally, enough: int) -> int:
     """Count the records that a unit matches when the removed columns are missing in it; stop at `enough`."""
     total = 0
     for p in range(patterns.masks.size):
@@ -301,7 +301,7 @@ _MOST_KEYS = 2e8
 _MOST_PATTERNS = 300
 
 
-class Records(NamedTuple):
+class Failing(NamedTuple):
     """The records that failed at first: how many each matches now, and what was missing in it before the search."""
 
     found: Ints
@@ -311,7 +311,7 @@ class Records(NamedTuple):
     k: int
 
 
-def restore(units: Units, records: Records, turn: Ints, tick: Callable[[int, int], None]) -> None:
+def restore(units: Units, records: Failing, turn: Ints, tick: Callable[[int, int], None]) -> None:
     """Put back suppressed cells of the first units while all of these still match k records; changes `units.missing`.
 
     Records with many suppressed cells come first, then those that were suppressed early. Afterwards no single
@@ -332,7 +332,7 @@ def restore(units: Units, records: Records, turn: Ints, tick: Callable[[int, int
             tick(number, len(groups))
 
 
-def _restore_group(units: Units, records: Records, missing: int, chosen: Ints) -> None:
+def _restore_group(units: Units, records: Failing, missing: int, chosen: Ints) -> None:
     n = len(records.found)
     before = np.unique(records.before[chosen])
     bits = 1 << np.arange(62, dtype=np.int64)
@@ -348,7 +348,7 @@ def _restore_group(units: Units, records: Records, missing: int, chosen: Ints) -
 
 @kernel
 def _restore_units(
-    units: Units, records: Records, chosen: Ints, queries: Ints, patterns: Patterns, table: Table, nodes: Nodes
+    units: Units, records: Failing, chosen: Ints, queries: Ints, patterns: Patterns, table: Tally, nodes: Nodes
 ) -> None:
     free = nodes.starts[nodes.starts.size - 1]
     for i in range(chosen.size):
@@ -370,7 +370,7 @@ def _restore_units(
 
 @helper
 def _can_restore(
-    units: Units, records: Records, unit: int, target: int, patterns: Patterns, table: Table, nodes: Nodes
+    units: Units, records: Failing, unit: int, target: int, patterns: Patterns, table: Tally, nodes: Nodes
 ) -> bool:
     """Tell whether a unit, and all that would lose it as a match, still match k records."""
     if matches(units, unit, target, patterns, table, records.k) < records.k:
@@ -397,7 +397,7 @@ def _can_restore(
 
 @helper
 def _move(
-    units: Units, records: Records, unit: int, target: int, patterns: Patterns, table: Table, nodes: Nodes, free: int
+    units: Units, records: Failing, unit: int, target: int, patterns: Patterns, table: Tally, nodes: Nodes, free: int
 ) -> int:
     """Put cells of a unit back; gives the next free node."""
     missing = units.missing[unit]
@@ -440,7 +440,7 @@ _MOST_LOOKUPS = 3e7
 _PASSES = 3
 
 
-class Work(NamedTuple):
+class Queue(NamedTuple):
     """What is known of the failing units: matches, cells suppressed, order of suppression, place in the queue."""
 
     found: Ints
@@ -452,7 +452,7 @@ class Work(NamedTuple):
     """top bucket, units suppressed so far"""
 
 
-class Choice(NamedTuple):
+class Columns(NamedTuple):
     """The sets of columns up to a stage and their costs; those from `fresh` on are new in the stage."""
 
     sets: Ints
@@ -462,7 +462,7 @@ class Choice(NamedTuple):
 
 
 def suppress_stage(
-    units: Units, failing: int, found: Ints, turn: Ints, choice: Choice, spread: Ints, tick: Callable[[int, int], None]
+    units: Units, failing: int, found: Ints, turn: Ints, choice: Columns, spread: Ints, tick: Callable[[int, int], None]
 ) -> Ints:
     """Suppress cells in failing units by sets of the stage where one suffices; give the cells chosen (0: none).
 
@@ -470,12 +470,12 @@ def suppress_stage(
     Where many units fail, only the more promising sets are tried (`spread`: the number of values of each column).
     """
     few = promising(choice.sets, choice.costs, spread, choice.fresh, max(16, int((_MOST_LOOKUPS / failing) ** 0.5)))
-    choice = Choice(choice.sets[few], choice.costs[few], choice.fresh, choice.k)
+    choice = Columns(choice.sets[few], choice.costs[few], choice.fresh, choice.k)
     own = np.unique(units.missing[:failing])
     queries = np.unique(np.concatenate([own[:, None] | choice.sets[None, :], own[:, None]], axis=1))
     patterns = make_patterns(units.missing, units.missing[:failing], queries, queries)
     table, nodes = make_tables(units, failing, patterns, queries)
-    work = Work(
+    work = Queue(
         found,
         np.zeros(failing, np.int64),
         turn,
@@ -498,7 +498,9 @@ def suppress_stage(
 
 
 @kernel
-def _enqueue(units: Units, first: int, end: int, patterns: Patterns, table: Table, choice: Choice, work: Work) -> None:
+def _enqueue(
+    units: Units, first: int, end: int, patterns: Patterns, table: Tally, choice: Columns, work: Queue
+) -> None:
     for unit in range(first, end):
         if work.found[unit] < choice.k and work.next[unit] == -1:
             score, _ = _best(units, unit, patterns, table, choice, work)
@@ -507,7 +509,7 @@ def _enqueue(units: Units, first: int, end: int, patterns: Patterns, table: Tabl
 
 
 @helper
-def _push(unit: int, score: float, work: Work) -> None:
+def _push(unit: int, score: float, work: Queue) -> None:
     bucket = min(int(score * _SCALE) + 1, _BUCKETS - 1)
     work.next[unit] = work.heads[bucket] if work.heads[bucket] >= 0 else -2  # −2 ends a list, −1 is in none
     work.heads[bucket] = unit
@@ -515,7 +517,7 @@ def _push(unit: int, score: float, work: Work) -> None:
 
 
 @helper
-def _best(units: Units, unit: int, patterns: Patterns, table: Table, choice: Choice, work: Work) -> tuple[float, int]:
+def _best(units: Units, unit: int, patterns: Patterns, table: Tally, choice: Columns, work: Queue) -> tuple[float, int]:
     """Give the best score of a sufficient set of which no part suffices, and the set; 0 where there is none."""
     missing = units.missing[unit]
     known = _failing_matches(units, unit, missing, patterns, table)
@@ -543,7 +545,7 @@ def _best(units: Units, unit: int, patterns: Patterns, table: Table, choice: Cho
 
 
 @helper
-def _failing_matches(units: Units, unit: int, removed: int, patterns: Patterns, table: Table) -> int:
+def _failing_matches(units: Units, unit: int, removed: int, patterns: Patterns, table: Tally) -> int:
     total = 0
     for p in range(patterns.masks.size):
         if patterns.watched[p] > 0:
@@ -556,7 +558,7 @@ def _failing_matches(units: Units, unit: int, removed: int, patterns: Patterns, 
 
 @kernel
 def _advance(
-    units: Units, patterns: Patterns, table: Table, nodes: Nodes, choice: Choice, work: Work, steps: int
+    units: Units, patterns: Patterns, table: Tally, nodes: Nodes, choice: Columns, work: Queue, steps: int
 ) -> bool:
     """Take some units from the queue, best first; say whether any are left."""
     for _ in range(steps):
@@ -582,7 +584,7 @@ def _advance(
 
 @helper
 def _suppress(
-    units: Units, unit: int, columns: int, patterns: Patterns, table: Table, nodes: Nodes, k: int, work: Work
+    units: Units, unit: int, columns: int, patterns: Patterns, table: Tally, nodes: Nodes, k: int, work: Queue
 ) -> None:
     """Make cells of a unit missing, move it between the tables, and tell the failing units that now match it."""
     before = units.missing[unit]
@@ -607,7 +609,7 @@ def _suppress(
 
 @helper
 def _tell(
-    units: Units, unit: int, columns: int, p: int, patterns: Patterns, table: Table, nodes: Nodes, k: int, work: Work
+    units: Units, unit: int, columns: int, p: int, patterns: Patterns, table: Tally, nodes: Nodes, k: int, work: Queue
 ) -> None:
     """Count the new match for the failing units of one pattern; those that have enough leave the lists."""
     mask = patterns.masks[p]
@@ -632,7 +634,7 @@ def _tell(
 
 
 @helper
-def _leave(unit: int, patterns: Patterns, table: Table, nodes: Nodes, missing: int) -> None:
+def _leave(unit: int, patterns: Patterns, table: Tally, nodes: Nodes, missing: int) -> None:
     for node in range(nodes.starts[unit], nodes.starts[unit + 1]):
         table.failing[nodes.slots[node]] -= 1
     patterns.watched[place_of(patterns.masks, missing)] -= 1
@@ -665,11 +667,11 @@ def suppress_wildcard(
         place = place[matched[place] < k]
         if not len(place):
             break
-        _run_stage(units, place, matched, turn, Choice(sets[:end], set_costs[:end], first, k), spread, tick)
+        _run_stage(units, place, matched, turn, Columns(sets[:end], set_costs[:end], first, k), spread, tick)
     cells = result.copy()
     cells[rows] = units.missing[: len(rows)] & ~before
     now = _matched(hidden(columns, cardinalities, cells), cardinalities)[rows].astype(np.int64)
-    restore(units, Records(now, before, np.argsort(-costs, kind="stable"), k), turn, tick)
+    restore(units, Failing(now, before, np.argsort(-costs, kind="stable"), k), turn, tick)
     result[rows] = units.missing[: len(rows)] & ~before
     return result
 
@@ -704,7 +706,7 @@ def _units(columns: Sequence[Codes], cardinalities: Sequence[int], rows: Ints, f
     return make_units(codes, missing_bits(columns, cardinalities, everyone), weights)
 
 
-def _run_stage(units: Units, place: Ints, matched: Ints, turn: Ints, choice: Choice, spread: Ints, tick: Tick) -> None:
+def _run_stage(units: Units, place: Ints, matched: Ints, turn: Ints, choice: Columns, spread: Ints, tick: Tick) -> None:
     """Run a stage with the units that still fail in front."""
     others = np.ones(len(units.missing), np.bool_)
     others[place] = False
@@ -841,7 +843,7 @@ def _matches(
 GROUPED = -1  # key of the tables here: no pattern, the set of removed columns says all
 
 
-class Groups(NamedTuple):
+class Merged(NamedTuple):
     """Classes after the search, by their final form: an open hash table of keys and numbers of records."""
 
     keys: Keys
@@ -868,7 +870,7 @@ class Gifts(NamedTuple):
     total: Ints
 
 
-class Scratch(NamedTuple):
+class Destinations(NamedTuple):
     """The candidate groups of one set of columns, and that of each waiting class (−1 for none)."""
 
     keys: Keys
@@ -881,7 +883,7 @@ class Scratch(NamedTuple):
     slots: Ints
 
 
-class Round(NamedTuple):
+class SuppressionRound(NamedTuple):
     """One set of columns in one round: at most this cost per helped record, groups of at most this many records."""
 
     target: int
@@ -891,7 +893,7 @@ class Round(NamedTuple):
 
 
 @lean_kernel
-def settle(units: Units, small: int, groups: Groups, homes: Ints) -> None:
+def settle(units: Units, small: int, groups: Merged, homes: Ints) -> None:
     """Count the large classes as groups that exist, and note where."""
     for unit in range(small, units.missing.size):
         slot = find_or_add(groups.keys, key_of(units, unit, units.missing[unit], GROUPED))
@@ -911,8 +913,8 @@ def cost_of(columns: int, costs: Floats) -> float:
 
 @lean_kernel
 def merge(
-    units: Units, waiting: Ints, sets: Ints, at_most: float, most_records: int, k: int, costs: Floats, groups: Groups,
-    to: Assignment, gifts: Gifts, work: Scratch,
+    units: Units, waiting: Ints, sets: Ints, at_most: float, most_records: int, k: int, costs: Floats, groups: Merged,
+    to: Assignment, gifts: Gifts, work: Destinations,
 ) -> int:  # fmt: skip
     """Form groups with one set of columns missing after the other; bring the classes that still wait to the front.
 
@@ -920,7 +922,7 @@ def merge(
     """
     left = waiting.size
     for s in range(sets.size):
-        one = Round(sets[s], at_most, most_records, k)
+        one = SuppressionRound(sets[s], at_most, most_records, k)
         if not _merge_one(units, waiting[:left], one, costs, groups, to, gifts, work):
             continue
         kept = 0
@@ -934,7 +936,14 @@ def merge(
 
 @lean_helper
 def _merge_one(
-    units: Units, waiting: Ints, one: Round, costs: Floats, groups: Groups, to: Assignment, gifts: Gifts, work: Scratch
+    units: Units,
+    waiting: Ints,
+    one: SuppressionRound,
+    costs: Floats,
+    groups: Merged,
+    to: Assignment,
+    gifts: Gifts,
+    work: Destinations,
 ) -> int:
     """Form groups with one set of columns missing; give the number of small classes that found a place."""
     _gather(units, waiting, one.target, costs, to, work)
@@ -974,7 +983,7 @@ def _merge_one(
 
 
 @lean_helper
-def _gather(units: Units, waiting: Ints, target: int, costs: Floats, to: Assignment, work: Scratch) -> None:
+def _gather(units: Units, waiting: Ints, target: int, costs: Floats, to: Assignment, work: Destinations) -> None:
     """Form the candidate groups."""
     for i in range(waiting.size):
         unit = waiting[i]
@@ -990,7 +999,7 @@ def _gather(units: Units, waiting: Ints, target: int, costs: Floats, to: Assignm
 
 
 @lean_helper
-def _offer(units: Units, target: int, to: Assignment, work: Scratch) -> None:
+def _offer(units: Units, target: int, to: Assignment, work: Destinations) -> None:
     """Let the large classes offer what they can spare to the groups that lack records."""
     small = to.targets.size
     for i in range(to.surplus.size):
@@ -1004,7 +1013,9 @@ def _offer(units: Units, target: int, to: Assignment, work: Scratch) -> None:
 
 
 @lean_helper
-def _commit(slot: int, one: Round, weights: Ints, groups: Groups, to: Assignment, gifts: Gifts, work: Scratch) -> int:
+def _commit(
+    slot: int, one: SuppressionRound, weights: Ints, groups: Merged, to: Assignment, gifts: Gifts, work: Destinations
+) -> int:
     """Make a candidate group one that exists, filled up to k with records of large classes where they are offered."""
     small = to.targets.size
     there = find_or_add(groups.keys, work.keys[slot])
@@ -1034,7 +1045,7 @@ def _commit(slot: int, one: Round, weights: Ints, groups: Groups, to: Assignment
 
 
 @lean_kernel
-def improve(units: Units, sets: Ints, costs: Floats, k: int, groups: Groups, to: Assignment, gifts: Gifts) -> None:
+def improve(units: Units, sets: Ints, costs: Floats, k: int, groups: Merged, to: Assignment, gifts: Gifts) -> None:
     """Move small classes to cheaper groups that exist, and send back given records that are not needed any more."""
     for unit in range(to.targets.size):
         target, weight = to.targets[unit], units.weights[unit]
@@ -1097,7 +1108,7 @@ def _search(
 ) -> tuple[Assignment, Gifts]:
     count = len(units.missing)
     size = 1 << int(3 * count // 2 + 64).bit_length()
-    groups = Groups(np.zeros(size, np.uint64), np.zeros(size, np.int64))
+    groups = Merged(np.zeros(size, np.uint64), np.zeros(size, np.int64))
     to = Assignment(
         np.full(small, -1, np.int64), np.full(small, -1, np.int64), units.weights[small:] - k,
         np.empty(count - small, np.int64),
@@ -1125,9 +1136,9 @@ def _search(
     return to, gifts
 
 
-def _scratch(small: int, count: int) -> Scratch:
+def _scratch(small: int, count: int) -> Destinations:
     size = 1 << int(2 * small + 64).bit_length()
-    return Scratch(
+    return Destinations(
         np.zeros(size, np.uint64),
         np.zeros(size, np.int64),
         np.zeros(size, np.float64),

@@ -23,7 +23,7 @@ _LEAF = 16  # records; equal records share a leaf however many they are
 _QUERIES = 4096  # searched between two reports of progress
 
 
-class Boxes(NamedTuple):
+class GowerBoxes(NamedTuple):
     """Records in the order of the leaves, and the boxes around them."""
 
     points: Floats  # (n, d)
@@ -68,7 +68,7 @@ class GowerTree:
         return best, rows
 
 
-def _build(x: Floats, nominal: Bools, weights: Floats) -> tuple[Boxes, int]:
+def _build(x: Floats, nominal: Bools, weights: Floats) -> tuple[GowerBoxes, int]:
     n, d = x.shape
     order = np.arange(n)
     children: list[list[int]] = []
@@ -94,7 +94,7 @@ def _build(x: Floats, nominal: Bools, weights: Floats) -> tuple[Boxes, int]:
         waiting += [(middle, stop, node, 1, level + 1), (start, middle, node, 0, level + 1)]
     low, high, holes, equal, lowest = (np.array(part) for part in zip(*sides, strict=True))
     shape = (len(spans), d)
-    return Boxes(
+    return GowerBoxes(
         x[order], order, nominal, weights, np.array(children, np.int64), np.array(spans, np.int64),
         low.reshape(shape), high.reshape(shape), holes.reshape(shape), equal, lowest,
     ), depth  # fmt: skip
@@ -121,7 +121,7 @@ def _cut_at_change(x: Floats, rows: Ints, column: int) -> int:
 
 
 @helper
-def _bound(boxes: Boxes, v: int, q: Floats) -> float:
+def _bound(boxes: GowerBoxes, v: int, q: Floats) -> float:
     """Bound from below the distance of a query to the records of a node."""
     total = 0.0
     for j in range(q.size):
@@ -138,7 +138,7 @@ def _bound(boxes: Boxes, v: int, q: Floats) -> float:
 
 
 @helper
-def _distance(boxes: Boxes, place: int, q: Floats, worst: float) -> float:
+def _distance(boxes: GowerBoxes, place: int, q: Floats, worst: float) -> float:
     """Give the distance of a query to a record, or more than `worst` as soon as it exceeds that."""
     total = 0.0
     for j in range(q.size):
@@ -164,7 +164,7 @@ def _insert(best: Floats, rows: Ints, distance: float, row: int) -> None:
 
 
 @kernel
-def _search(boxes: Boxes, queries: Floats, best: Floats, found: Ints, room: int) -> None:
+def _search(boxes: GowerBoxes, queries: Floats, best: Floats, found: Ints, room: int) -> None:
     k = best.shape[1]
     nodes, bounds = np.empty(room, np.int64), np.empty(room)
     for i in range(queries.shape[0]):
@@ -292,7 +292,7 @@ def _leaf_distances(points: Floats, first: int, size: int, left: int, q: Floats,
 
 @helper
 def farthest(
-    tree: Tree, search: Search, q: Floats, center: Floats, reach: float, best: float, best_row: Index
+    tree: KdTree, search: Search, q: Floats, center: Floats, reach: float, best: float, best_row: Index
 ) -> tuple[float, Index, int]:
     """Find the point farthest from q, or keep the one given if none is farther (or as far with a lower row).
 
@@ -343,7 +343,7 @@ def _push(nodes: Ints32, bounds: Floats, waiting: int, v: int, bound: float, has
 
 
 @helper
-def nearest(tree: Tree, search: Search, q: Floats) -> None:
+def nearest(tree: KdTree, search: Search, q: Floats) -> None:
     """Find the k points nearest to q and leave their rows in `search.rows`; k or more must be left."""
     start, lowest_row, nodes, bounds = tree.start, tree.lowest_row, search.nodes, search.bounds
     best, rows = search.best, search.rows
@@ -401,7 +401,7 @@ LEAF = 24  # points; a leaf is compared column by column, several points in one 
 LOW, HIGH = 0, 1  # sides of a box
 
 
-class Tree(NamedTuple):
+class KdTree(NamedTuple):
     """Points in the order of the leaves, and the boxes around them."""
 
     points: Floats  # leaf by leaf, and inside a leaf column by column: a leaf is read in one go
@@ -414,7 +414,7 @@ class Tree(NamedTuple):
     lowest_row: Ints32  # among the points left below each node; n when there are none
 
 
-def build(x: Floats, report: Callable[[], object] | None = None) -> Tree:
+def build(x: Floats, report: Callable[[], object] | None = None) -> KdTree:
     """Build a tree on the rows of a matrix by median cuts of the widest side. Time O(n·log n).
 
     `report` is called after every level.
@@ -432,7 +432,7 @@ def build(x: Floats, report: Callable[[], object] | None = None) -> Tree:
         _cut(x, rows, start, stop, boxes, lowest_row, (1 << level) - 1)
         if report is not None:
             report()
-    tree = Tree(np.empty(n * d), rows, np.empty_like(rows), start, stop, stop.copy(), boxes, lowest_row)
+    tree = KdTree(np.empty(n * d), rows, np.empty_like(rows), start, stop, stop.copy(), boxes, lowest_row)
     _fill_leaves(x, tree.points, rows, tree.place, start, stop)
     return tree
 
@@ -517,7 +517,7 @@ def _fill_leaves(x: Floats, points: Floats, rows: Ints32, place: Ints32, start: 
 
 
 @helper
-def remove(tree: Tree, row: int, point: Floats) -> None:
+def remove(tree: KdTree, row: int, point: Floats) -> None:
     """Take a row out of the tree; `point` is what it holds. Time O(depth·d + leaf)."""
     start, place = tree.start, tree.place[row]
     v = 0
@@ -538,7 +538,7 @@ def remove(tree: Tree, row: int, point: Floats) -> None:
 
 
 @helper
-def _touches(tree: Tree, v: int, row: int, point: Floats) -> bool:
+def _touches(tree: KdTree, v: int, row: int, point: Floats) -> bool:
     """Does the removed point lie on the box of the node, or is it its lowest row?"""
     if tree.lowest_row[v] == row:
         return True
@@ -549,7 +549,7 @@ def _touches(tree: Tree, v: int, row: int, point: Floats) -> bool:
 
 
 @helper
-def _tighten_leaf(tree: Tree, v: int) -> bool:
+def _tighten_leaf(tree: KdTree, v: int) -> bool:
     """Recompute what a leaf knows of its points; True when it changed."""
     d = tree.boxes.shape[2]
     start, left = tree.start[v], tree.end[v] - tree.start[v]
@@ -570,7 +570,7 @@ def _tighten_leaf(tree: Tree, v: int) -> bool:
 
 
 @helper
-def _tighten(tree: Tree, v: int) -> bool:
+def _tighten(tree: KdTree, v: int) -> bool:
     """Recompute what a node knows from its children; True when it changed."""
     a, b, boxes = 2 * v + 1, 2 * v + 2, tree.boxes
     lowest = min(tree.lowest_row[a], tree.lowest_row[b])

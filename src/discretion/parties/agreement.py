@@ -165,7 +165,7 @@ class PartySpec(_Declared):
         return int(self.address.rpartition(":")[2])
 
 
-class ColumnSpec(_Declared):
+class AgreedColumn(_Declared):
     """What every party's file has under this name: numbers between bounds, or one of the categories."""
 
     lower: float | None = None
@@ -180,7 +180,7 @@ class ColumnSpec(_Declared):
     """all categories, in the order in which tables show them"""
 
     @model_validator(mode="after")
-    def _one_kind(self) -> ColumnSpec:
+    def _one_kind(self) -> AgreedColumn:
         if self.categories:
             if self.lower is not None or self.upper is not None or self.step is not None:
                 raise ValueError("a column has bounds or categories, not both")
@@ -246,7 +246,7 @@ class Agreement(_Declared):
     """a random number, so that a signature is good for this agreement only"""
     parties: dict[str, PartySpec]
     """name of each party → address and certificate"""
-    columns: dict[str, ColumnSpec] = Field(default_factory=dict)
+    columns: dict[str, AgreedColumn] = Field(default_factory=dict)
     """columns that every file has, with bounds or categories"""
     statistics: tuple[Annotated[Statistic, BeforeValidator(parse_statistic)], ...] = Field(min_length=1)
     """what is computed and shown, and nothing else"""
@@ -412,7 +412,7 @@ def _siblings(place: Place) -> tuple[str, ...]:
         fields = [name for kind in KINDS.values() if kind.kind in place for name in kind.model_fields]
         return tuple(fields or KINDS)
     parts: dict[str, type[BaseModel]] = {
-        "parties": PartySpec, "columns": ColumnSpec, "people": PeopleSpec, "rules": RulesSpec, "noise": NoiseSpec,
+        "parties": PartySpec, "columns": AgreedColumn, "people": PeopleSpec, "rules": RulesSpec, "noise": NoiseSpec,
     }  # fmt: skip
     if "dominance" in place[:-1]:
         return tuple(DominanceSpec.model_fields)

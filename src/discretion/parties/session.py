@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from discretion.errors import DataError, DiscretionError, PartyLost, PlanError, RequirementNotMet, need
-from discretion.parties.agreement import Agreement, ColumnSpec, Signature, fingerprint, read_signature, tls
+from discretion.parties.agreement import AgreedColumn, Agreement, Signature, fingerprint, read_signature, tls
 from discretion.parties.sharing import Noise, Opened, Sharing, load_mpyc, make_runtime
 from discretion.parties.statistics import Intersection, Local, Run
 
@@ -545,7 +545,7 @@ def load_local(agreement: Agreement, data: str | Path | Any) -> Local:
     return Local(ready.height, numbers, codes)
 
 
-def prepared(columns: Mapping[str, ColumnSpec], data: str | Path | Any, *, skip: bool = False) -> Any:
+def prepared(columns: Mapping[str, AgreedColumn], data: str | Path | Any, *, skip: bool = False) -> Any:
     """Give declared columns as numbers within bounds and codes of categories; errors name columns and counts only.
 
     `skip`: rows with a missing value are left out; otherwise they are an error.
@@ -570,7 +570,7 @@ def prepared(columns: Mapping[str, ColumnSpec], data: str | Path | Any, *, skip:
     return ready.drop_nulls()
 
 
-def _prepared(values: Any, column: ColumnSpec, problems: list[str]) -> Any:
+def _prepared(values: Any, column: AgreedColumn, problems: list[str]) -> Any:
     import polars as pl
 
     name = values.name

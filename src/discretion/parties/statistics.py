@@ -18,7 +18,7 @@ from discretion.errors import PlanError, RequirementNotMet, did_you_mean, unknow
 from discretion.kernels.arrays import Floats, Ints
 
 if TYPE_CHECKING:
-    from discretion.parties.agreement import Agreement, ColumnSpec
+    from discretion.parties.agreement import AgreedColumn, Agreement
     from discretion.parties.sharing import Noise, Sharing
 
 Reals = Floats
@@ -48,7 +48,7 @@ class Run:
     sharing: Sharing
     noise: Noise | None = None
 
-    def column(self, name: str) -> ColumnSpec:
+    def column(self, name: str) -> AgreedColumn:
         """Give the declaration of a column."""
         return self.agreement.columns[name]
 
@@ -250,10 +250,10 @@ class _OfColumns(Statistic):
                     " tell how many there are; add `count`, which tells it openly, or ask for more people"
                 )
 
-    def _unit(self, column: ColumnSpec) -> float:
+    def _unit(self, column: AgreedColumn) -> float:
         return column.half + abs(column.middle)
 
-    def _grain(self, column: ColumnSpec, people: int) -> float:
+    def _grain(self, column: AgreedColumn, people: int) -> float:
         """Give the distance between figures that are possible for so many people, by which they could be told."""
         return _step(column) / people
 
@@ -277,10 +277,10 @@ class Mean(_OfColumns, kind="mean"):
 
 
 class _SecondMoments(_OfColumns):
-    def _unit(self, column: ColumnSpec) -> float:
+    def _unit(self, column: AgreedColumn) -> float:
         return column.half**2
 
-    def _grain(self, column: ColumnSpec, people: int) -> float:
+    def _grain(self, column: AgreedColumn, people: int) -> float:
         return _step(column) ** 2 / (people * max(1, people - 1))
 
     def _covariances(self, run: Run) -> tuple[list[tuple[int, int]], Any]:
@@ -330,10 +330,10 @@ class Correlation(_SecondMoments, kind="correlation"):
     decimals: int = Field(3, ge=0, le=6)
     """the result is rounded to so many decimals before it is opened"""
 
-    def _unit(self, column: ColumnSpec) -> float:  # noqa: ARG002 - correlations have no unit
+    def _unit(self, column: AgreedColumn) -> float:  # noqa: ARG002 - correlations have no unit
         return 1.0
 
-    def _grain(self, column: ColumnSpec, people: int) -> float:  # noqa: ARG002
+    def _grain(self, column: AgreedColumn, people: int) -> float:  # noqa: ARG002
         return 1e-6  # roots of fractions: no even grid
 
     async def compute(self, run: Run) -> dict[str, Any]:
@@ -427,7 +427,7 @@ class Histogram(_OfCells, kind="histogram"):
         return np.minimum(found, len(self.breaks) - 2).astype(np.int64)
 
 
-class Table(_OfCells, kind="table"):
+class CategoryTable(_OfCells, kind="table"):
     """How many people are in each combination of categories; no totals beside it."""
 
     by: tuple[str, ...] = Field(min_length=1, max_length=6)
@@ -453,7 +453,7 @@ class Table(_OfCells, kind="table"):
         return _combined(run, self.by)
 
 
-class Quantile(_OfSteps, kind="quantile"):
+class NumberQuantile(_OfSteps, kind="quantile"):
     """The smallest number that at least a share of all people do not exceed; found by halving, digit by digit."""
 
     share: float = Field(0.5, gt=0, lt=1)
@@ -473,7 +473,7 @@ class Quantile(_OfSteps, kind="quantile"):
 
     def _others(self, agreement: Agreement) -> list[float]:
         """Return the shares of the other quantiles of the column."""
-        every = [one for one in agreement.statistics if isinstance(one, Quantile) and one.column == self.column]
+        every = [one for one in agreement.statistics if isinstance(one, NumberQuantile) and one.column == self.column]
         return [one.share for one in every if one is not self]
 
     def guards(self, agreement: Agreement, local: Local) -> Iterator[tuple[int, int]]:
@@ -826,7 +826,7 @@ def completed(statistics: Sequence[Statistic]) -> Iterator[tuple[int, int, str]]
                     yield place, cells[0], "the sum divided by the mean is the number of all people, which fills cells"
 
 
-def _step(column: ColumnSpec) -> float:
+def _step(column: AgreedColumn) -> float:
     """Give the step of a column; numbers without one are taken as whole."""
     return column.step if column.step is not None else min(1.0, 2 * column.half)
 

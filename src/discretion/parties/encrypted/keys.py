@@ -14,7 +14,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from discretion.errors import DataError, PlanError, need
-from discretion.parties.agreement import ColumnSpec, check_private, checked_party
+from discretion.parties.agreement import AgreedColumn, check_private, checked_party
 
 # Paillier's scheme on gmpy2: whole numbers that can be added while encrypted. All randomness is from `secrets`.
 
@@ -158,7 +158,7 @@ class Job:
             content = json.loads(file.read_text(encoding="utf-8"))
             self.id, self.scheme = str(content["id"]), content["scheme"]
             self.least_people = int(content["least_people"])
-            self.columns = {name: ColumnSpec.model_validate(given) for name, given in content["columns"].items()}
+            self.columns = {name: AgreedColumn.model_validate(given) for name, given in content["columns"].items()}
             self.paillier = PublicKey(int(content["n"])) if self.scheme == "paillier" else None
             self.digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
             encrypt = self.folder / "ckks.encrypt"
@@ -206,7 +206,7 @@ class Keys:
 
         place = Path(folder)
         try:
-            declared = {name: ColumnSpec.model_validate(dict(given)) for name, given in columns.items()}
+            declared = {name: AgreedColumn.model_validate(dict(given)) for name, given in columns.items()}
         except ValidationError as error:
             raise PlanError(
                 [f"column {'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors()]

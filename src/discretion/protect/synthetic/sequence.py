@@ -54,7 +54,7 @@ class IndependentMargins(ModelGenerator, kind="independent-margins"):
 
     def learn(self, targets: Sequence[Variable], given: Sequence[Variable], ctx: Context) -> dict[str, Any]:
         """Learn each column's distribution."""
-        how = Learning(Growth(1, 0.0), self.smoothing, self.min_support, self.kind, self.extremes == "keep")
+        how = Learning(TreeGrowth(1, 0.0), self.smoothing, self.min_support, self.kind, self.extremes == "keep")
         return {"models": [model.to_plain() for model in learn(targets, given, False, how, ctx)]}
 
     def sampler(self, model: Mapping[str, Any]) -> Sampler:
@@ -81,7 +81,7 @@ _FOLLOWED = 3.0
 
 
 @dataclass(frozen=True)
-class Growth:
+class TreeGrowth:
     """How trees grow: smallest leaf, pruning in units of one noise split, most rows to fit on."""
 
     min_leaf: int
@@ -90,9 +90,9 @@ class Growth:
     rows_each: float = 1.0
     """rows of a person"""
 
-    def of_units(self, rows: float) -> Growth:
+    def of_units(self, rows: float) -> TreeGrowth:
         """Count people instead of rows, where each has so many: a split that follows one of them gains that much."""
-        return Growth(math.ceil(self.min_leaf * rows), self.pruning * rows, self.fit_rows, rows)
+        return TreeGrowth(math.ceil(self.min_leaf * rows), self.pruning * rows, self.fit_rows, rows)
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class Encoder:
 
 
 @dataclass(frozen=True)
-class Tree:
+class DonorTree:
     """A pruned tree with its donors: those of node v are `donors[low[v]:high[v]]`."""
 
     encoders: tuple[Encoder, ...]
@@ -161,15 +161,21 @@ class Tree:
         }
 
     @classmethod
-    def from_plain(cls, known: Mapping[str, Any]) -> Tree:
+    def from_plain(cls, known: Mapping[str, Any]) -> DonorTree:
         """Read a tree that was saved."""
         arrays = ("feature", "threshold", "left", "right", "low", "high", "donors")
         return cls(tuple(map(Encoder.from_plain, known["encoders"])), *(unpack(known[name]) for name in arrays))
 
 
 def grow(
-    predictors: Sequence[Variable], response: Floats, size: int, donors: Ints, usable: Bools, growth: Growth, rows: Ints
-) -> Tree:
+    predictors: Sequence[Variable],
+    response: Floats,
+    size: int,
+    donors: Ints,
+    usable: Bools,
+    growth: TreeGrowth,
+    rows: Ints,
+) -> DonorTree:
     """Fit a tree to the response (codes below `size`, or numbers where it is 0) and put every row into its leaf.
 
     `rows` are those to fit on (a sample of large data); the donors come from all rows that are `usable`.
@@ -180,7 +186,7 @@ def grow(
         order = np.argsort(donors[usable], kind="stable")
         kept = donors[usable][order]
         leaf = np.zeros(1, np.int64)
-        return Tree((), leaf, np.zeros(1), leaf - 1, leaf - 1, leaf, leaf + len(kept), kept)
+        return DonorTree((), leaf, np.zeros(1), leaf - 1, leaf - 1, leaf, leaf + len(kept), kept)
     encoders = [_encoder(variable, fitted, size) for variable in vary]
     matrix = np.column_stack([e.encode(v.values) for e, v in zip(encoders, vary, strict=True)])
     feature, threshold, left, right = _pruned(
@@ -193,7 +199,9 @@ def grow(
     matrix = matrix[:, used]
     leaf = descend(matrix, feature, threshold, left, right)[usable]
     low, high, order = _ranges(leaf, donors[usable], left, right)
-    return Tree(tuple(encoders[j] for j in used), feature, threshold, left, right, low, high, donors[usable][order])
+    return DonorTree(
+        tuple(encoders[j] for j in used), feature, threshold, left, right, low, high, donors[usable][order]
+    )
 
 
 def _varies(values: Floats) -> bool:
@@ -208,7 +216,7 @@ def _impurity(response: Floats, size: int, rows: Ints) -> float:
     return float(chosen.var(axis=0).mean())
 
 
-def _alone(response: Floats, size: int, growth: Growth) -> float:
+def _alone(response: Floats, size: int, growth: TreeGrowth) -> float:
     """Give what one person gains at most, times the size of the part: 2 for Gini's index, the squared range else."""
     gained = 2.0 if size and response.ndim == 1 else float((np.ptp(response, axis=0) ** 2).mean())
     return gained * growth.rows_each**2 if growth.pruning else 0.0
@@ -279,7 +287,7 @@ def _order_levels(variable: Variable, response: Floats, size: int) -> Ints:
     return ranks
 
 
-def _fit(x: NDArray[np.float32], y: Floats, size: int, growth: Growth) -> Any:
+def _fit(x: NDArray[np.float32], y: Floats, size: int, growth: TreeGrowth) -> Any:
     from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
     classes = size and y.ndim == 1
@@ -289,7 +297,7 @@ def _fit(x: NDArray[np.float32], y: Floats, size: int, growth: Growth) -> Any:
     return model.fit(x, y).tree_
 
 
-def _pruned(tree: Any, growth: Growth, alone: float, numbers: bool) -> tuple[Ints, Floats, Ints, Ints]:
+def _pruned(tree: Any, growth: TreeGrowth, alone: float, numbers: bool) -> tuple[Ints, Floats, Ints, Ints]:
     """Give the smallest subtree with the least loss + cost of its splits, nodes in pre-order.
 
     A split costs pruning · (root impurity / n), and as much as one person could gain alone in its smaller part:
@@ -378,7 +386,7 @@ class LevelModel:
     """A column of levels: a tree whose donors are codes."""
 
     key: str
-    tree: Tree
+    tree: DonorTree
 
     def draw(self, values: Mapping[str, Floats], rows: int, rng: np.random.Generator) -> Floats:
         """Draw codes."""
@@ -396,9 +404,9 @@ class NumberModel:
     key: str
     margin: NumberMargin
     smoothing: float
-    state: Tree | None
+    state: DonorTree | None
     """donors: 0 for a value, 1 … for the spikes, then missing"""
-    rest: Tree | None
+    rest: DonorTree | None
     """donors: places among the different values"""
     keep_extremes: bool = False
 
@@ -421,7 +429,7 @@ class NumberModel:
         return {"key": self.key, "margin": self.margin.to_plain(), **how, **trees}
 
     @property
-    def _trees(self) -> tuple[tuple[str, Tree | None], ...]:
+    def _trees(self) -> tuple[tuple[str, DonorTree | None], ...]:
         return ("state", self.state), ("rest", self.rest)
 
 
@@ -431,8 +439,8 @@ Model = LevelModel | NumberModel
 def read_model(known: Mapping[str, Any]) -> Model:
     """Read a model of one column that was saved."""
     if "tree" in known:
-        return LevelModel(known["key"], Tree.from_plain(known["tree"]))
-    state, rest = (None if known[name] is None else Tree.from_plain(known[name]) for name in ("state", "rest"))
+        return LevelModel(known["key"], DonorTree.from_plain(known["tree"]))
+    state, rest = (None if known[name] is None else DonorTree.from_plain(known[name]) for name in ("state", "rest"))
     margin, smoothing = NumberMargin.from_plain(known["margin"]), float(known["smoothing"])
     return NumberModel(known["key"], margin, smoothing, state, rest, bool(known["keep_extremes"]))
 
@@ -441,7 +449,7 @@ def read_model(known: Mapping[str, Any]) -> Model:
 class Learning:
     """What decides how columns are learned."""
 
-    growth: Growth
+    growth: TreeGrowth
     smoothing: float
     min_support: int
     who: str

@@ -18,13 +18,13 @@ from discretion.kernels.arrays import Floats, Ints
 from discretion.method import Decision
 from discretion.part import Columns
 from discretion.protect.synthetic.generator import ModelGenerator, Sampler
-from discretion.protect.synthetic.sequence import Growth, InTurn, Learning, Model, learn
+from discretion.protect.synthetic.sequence import InTurn, Learning, Model, TreeGrowth, learn
 from discretion.protect.synthetic.variables import ColumnKind, Variable, not_drawn
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from discretion.protect.synthetic.generator import Rules
+    from discretion.protect.synthetic.generator import DrawnRules
 
 # Households by trees: heads first, then the members given the head; sizes as in the data, numbers new.
 
@@ -117,7 +117,7 @@ class _Households:
         self.shared: list[str] = list(model["shared"])
         self.keys = [key for kind in kinds for key in kind.keys]
 
-    def draw(self, count: int, rng: np.random.Generator, rules: Rules) -> tuple[dict[str, Floats], Ints]:
+    def draw(self, count: int, rng: np.random.Generator, rules: DrawnRules) -> tuple[dict[str, Floats], Ints]:
         """Draw households: the rows, and the household of each, numbered from 0."""
         values: dict[str, Floats] = {}
         self.heads.draw(values, count, rng, rules)
@@ -133,7 +133,7 @@ class _Households:
         return rows, everybody[order]
 
     def fulfilling(
-        self, count: int, rng: np.random.Generator, rules: Rules, who: str
+        self, count: int, rng: np.random.Generator, rules: DrawnRules, who: str
     ) -> tuple[dict[str, Floats], Ints]:
         """Draw households until so many have no member that breaks a rule; the others are dropped whole."""
         if not rules.rules:
@@ -235,7 +235,11 @@ class SequentialTrees(ModelGenerator, kind="sequential-trees"):
     def how(self) -> Learning:
         """How columns are learned."""
         return Learning(
-            Growth(self.min_leaf, self.pruning), self.smoothing, self.min_support, self.kind, self.extremes == "keep"
+            TreeGrowth(self.min_leaf, self.pruning),
+            self.smoothing,
+            self.min_support,
+            self.kind,
+            self.extremes == "keep",
         )
 
     def in_order(self, targets: Sequence[Variable]) -> list[Variable]:

@@ -272,24 +272,7 @@ def draw_people(rng: np.random.Generator, homes: Homes) -> People:
     """Draw ages, sexes and marital statuses that fit the household."""
     partner = (homes.place == 1) & homes.members(_COUPLE, _FAMILY)
     eldest = _draw_eldest_child(rng, len(homes))
-    first = _draw_first_ages(rng, homes, eldest)
-    woman_first = _draw_first_women(rng, homes, first)
-    child = (homes.place >= np.where(homes.kind == _LONE_PARENT, 1, 2)[homes.of]) & homes.members(_FAMILY, _LONE_PARENT)
-    grandparent = _draw_grandparents(rng, homes, first)
-    child &= ~grandparent
-    age = _fill_ages(rng, homes, (first, eldest, woman_first), partner, child, grandparent)
-    sex = _draw_sexes(rng, homes, woman_first, partner, grandparent)
-    return People(age, sex, _draw_marital(rng, homes, age, child))
-
-
-def _draw_eldest_child(rng: np.random.Generator, homes: int) -> Ints:
-    """Draw the age of the eldest child at home; now and then a grown-up lives with old parents."""
-    usual = np.floor(29 * rng.beta(1.2, 1.4, homes))
-    return np.where(rng.random(homes) < 0.92, usual, rng.integers(25, 59, homes)).astype(np.int64)
-
-
-def _draw_first_ages(rng: np.random.Generator, homes: Homes, eldest: Ints) -> Ints:
-    """Draw the age of the first person; a parent is 18 to 42 years older than the eldest child."""
+    # draw the age of the first person; a parent is 18 to 42 years older than the eldest child
     number, young = len(homes), rng.random(len(homes))
     noise = rng.standard_normal(number)
     alone = np.where(young < 0.35, 31 + 8 * noise, 64 + 15 * noise)
@@ -297,18 +280,28 @@ def _draw_first_ages(rng: np.random.Generator, homes: Homes, eldest: Ints) -> In
     parent = eldest + np.clip(28.5 + 5 * noise, 18, 42)
     sharer = 18 + rng.exponential(8.0, number)
     drawn: Floats = np.choose(homes.kind, [alone, couple, parent, parent, sharer])
-    return np.clip(np.floor(drawn), 18, OLDEST).astype(np.int64)
-
-
-def _draw_first_women(rng: np.random.Generator, homes: Homes, first: Ints) -> Flags:
+    first = np.clip(np.floor(drawn), 18, OLDEST).astype(np.int64)
     share = np.select([homes.kind == _LONE_PARENT, (homes.kind == _ALONE) & (first >= 60)], [0.82, 0.66], 0.5)
-    return np.asarray(rng.random(len(homes)) < share)
-
-
-def _draw_grandparents(rng: np.random.Generator, homes: Homes, first: Ints) -> Flags:
-    """Choose the families of four and more whose last member is a grandparent."""
+    woman_first = np.asarray(rng.random(len(homes)) < share)
+    child = (homes.place >= np.where(homes.kind == _LONE_PARENT, 1, 2)[homes.of]) & homes.members(_FAMILY, _LONE_PARENT)
+    # choose the families of four and more whose last member is a grandparent
     chosen = (rng.random(len(homes)) < 0.12) & (homes.kind == _FAMILY) & (homes.size >= 4) & (first <= 75)
-    return np.asarray(chosen[homes.of] & (homes.place == homes.size[homes.of] - 1))
+    grandparent = np.asarray(chosen[homes.of] & (homes.place == homes.size[homes.of] - 1))
+    child &= ~grandparent
+    age = _fill_ages(rng, homes, (first, eldest, woman_first), partner, child, grandparent)
+    woman = rng.random(homes.persons) < np.where(grandparent, 0.7, 0.49)
+    head = homes.place == 0
+    woman[head] = woman_first
+    of = homes.of[partner]
+    woman[partner] = woman_first[of] ^ (rng.random(len(of)) < 0.97)
+    sex = np.where(woman, 0, 1)
+    return People(age, sex, _draw_marital(rng, homes, age, child))
+
+
+def _draw_eldest_child(rng: np.random.Generator, homes: int) -> Ints:
+    """Draw the age of the eldest child at home; now and then a grown-up lives with old parents."""
+    usual = np.floor(29 * rng.beta(1.2, 1.4, homes))
+    return np.where(rng.random(homes) < 0.92, usual, rng.integers(25, 59, homes)).astype(np.int64)
 
 
 def _fill_ages(
@@ -333,15 +326,6 @@ def _fill_ages(
     sharer = homes.members(_SHARERS) & (homes.place > 0)
     age[sharer] = np.clip(18 + np.floor(rng.exponential(8.0, int(sharer.sum()))), 18, OLDEST)
     return age
-
-
-def _draw_sexes(rng: np.random.Generator, homes: Homes, woman_first: Flags, partner: Flags, grandparent: Flags) -> Ints:
-    woman = rng.random(homes.persons) < np.where(grandparent, 0.7, 0.49)
-    head = homes.place == 0
-    woman[head] = woman_first
-    of = homes.of[partner]
-    woman[partner] = woman_first[of] ^ (rng.random(len(of)) < 0.97)
-    return np.where(woman, 0, 1)
 
 
 def _draw_marital(rng: np.random.Generator, homes: Homes, age: Ints, child: Flags) -> Ints:

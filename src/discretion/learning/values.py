@@ -103,19 +103,15 @@ def _encode_column(column: str, parts: Sequence[Values]) -> tuple[list[Floats], 
     if labels:
         labels = merge(labels)
         if not labels[0].ordered and len(labels[0].names) <= MOST_LEVELS:
-            return _one_hot(column, labels)
+            levels = [*range(len(labels[0].names)), *([-1] if any((part.codes < 0).any() for part in labels) else [])]
+            titles = [f"{column} = {'(missing)' if level < 0 else labels[0].names[level]}" for level in levels]
+            return (
+                [np.asarray(part.codes[:, None] == np.array(levels)[None, :], dtype=np.float64) for part in labels],
+                titles,
+                [True] * len(levels),
+            )
         return _ranks(column, [np.where(part.codes < 0, np.nan, part.codes.astype(np.float64)) for part in labels])
     return _ranks(column, [part.values for part in parts if isinstance(part, Numbers)])
-
-
-def _one_hot(column: str, parts: Sequence[Labels]) -> tuple[list[Floats], list[str], list[bool]]:
-    levels = [*range(len(parts[0].names)), *([-1] if any((part.codes < 0).any() for part in parts) else [])]
-    titles = [f"{column} = {'(missing)' if level < 0 else parts[0].names[level]}" for level in levels]
-    return (
-        [np.asarray(part.codes[:, None] == np.array(levels)[None, :], dtype=np.float64) for part in parts],
-        titles,
-        [True] * len(levels),
-    )
 
 
 def _ranks(column: str, parts: Sequence[Floats]) -> tuple[list[Floats], list[str], list[bool]]:

@@ -184,7 +184,11 @@ def fit_ellipse(x: Floats, quantile: float, columns: Sequence[str], ctx: Context
     median, spread = (np.array(part) for part in zip(*scales, strict=True))
     z = (x - median) / spread
     try:
-        center, covariance = _search(z, ctx)
+        # center and covariance of the half with the smallest determinant
+        sample = z if len(z) <= _SEARCH_ROWS else z[ctx.rng.choice(len(z), _SEARCH_ROWS, replace=False)]
+        found = [_concentrate(sample, *start, ctx) for start in _starts(sample)]
+        best = min(found, key=lambda item: float(np.linalg.slogdet(item[1])[1]))
+        center, covariance = best if sample is z else _concentrate(z, *best, ctx)
         center, covariance = _reweighted(z, center, covariance)
     except np.linalg.LinAlgError:
         raise DataError(
@@ -192,14 +196,6 @@ def fit_ellipse(x: Floats, quantile: float, columns: Sequence[str], ctx: Context
             "columns that determine each other), so that no ellipse fits; leave a column out"
         ) from None
     return Ellipse(center * spread + median, covariance * np.outer(spread, spread), quantile)
-
-
-def _search(z: Floats, ctx: Context) -> tuple[Floats, Floats]:
-    """Give center and covariance of the half with the smallest determinant."""
-    sample = z if len(z) <= _SEARCH_ROWS else z[ctx.rng.choice(len(z), _SEARCH_ROWS, replace=False)]
-    found = [_concentrate(sample, *start, ctx) for start in _starts(sample)]
-    best = min(found, key=lambda item: float(np.linalg.slogdet(item[1])[1]))
-    return best if sample is z else _concentrate(z, *best, ctx)
 
 
 def _starts(z: Floats) -> Iterator[tuple[Floats, Floats]]:

@@ -70,7 +70,11 @@ class Shuffle(StratifiedMethod, kind="shuffle"):
         values = [_ordered(data, name) for name in columns]
         scores = np.column_stack([normal_scores(x) for x in values])
         for name, x in zip(columns, values, strict=True):
-            _require_spread(name, x)
+            present = x[~np.isnan(x)]
+            if not len(present):
+                raise DataError(f"column {name!r} has no values")
+            if present.min() == present.max():
+                raise DataError(f"column {name!r} is constant: all {len(x)} values are equal or missing")
         drawn = _draw(scores, _design(data, predictors), ctx)
         new = {
             name: data.frame[name].gather(_dealt(x, drawn[:, number]))
@@ -87,14 +91,6 @@ class Shuffle(StratifiedMethod, kind="shuffle"):
         if not chosen:
             raise PlanError(f"{self.kind}: there are no quasi-identifiers besides the columns; give `predictors`")
         return data.choose(chosen, "classes")
-
-
-def _require_spread(column: str, x: Floats) -> None:
-    present = x[~np.isnan(x)]
-    if not len(present):
-        raise DataError(f"column {column!r} has no values")
-    if present.min() == present.max():
-        raise DataError(f"column {column!r} is constant: all {len(x)} values are equal or missing")
 
 
 def _ordered(data: Dataset, column: str) -> Floats:

@@ -158,6 +158,12 @@ class _ColumnByColumn(AggregatesGroups):
     columns: Columns = ()
     """numeric columns, each aggregated on its own; without it, the numeric quasi-identifiers and sensitive columns"""
 
+    guarantee: ClassVar[str] = (
+        "Each value was replaced by what stands for a small group of neighboring values, column by column (unless the "
+        "settings say that one value per group was replaced); over several columns together, records can still be told "
+        "apart."
+    )
+
     def reads(self, data: Dataset) -> tuple[str, ...]:
         """Name the columns to aggregate and those that form groups."""
         return self._reads_also(data, data.choose(self.columns, "perturb"))
@@ -232,12 +238,6 @@ class IndividualRanking(_ColumnByColumn, kind="individual-ranking"):
     [39.333333333333336, 21.0, 58.5, 21.0, 21.0, 58.5, 39.333333333333336, 39.333333333333336, 58.5, 58.5]
     """
 
-    guarantee: ClassVar[str] = (
-        "Each value was replaced by what stands for a small group of neighboring values, column by column (unless the "
-        "settings say that one value per group was replaced); over several columns together, records can still be told "
-        "apart."
-    )
-
     def _bounds(self, ranked: Floats) -> Ints:
         from discretion.kernels.microaggregate import fixed_bounds
 
@@ -264,12 +264,6 @@ class OptimalMicroaggregation(_ColumnByColumn, kind="optimal-microaggregation"):
     >>> dc.OptimalMicroaggregation(columns=["age"], k=3)(ages)["age"].to_list()
     [46.0, 23.25, 46.0, 23.25, 23.25, 61.333333333333336, 23.25, 46.0, 61.333333333333336, 61.333333333333336]
     """
-
-    guarantee: ClassVar[str] = (
-        "Each value was replaced by what stands for a small group of neighboring values, column by column (unless the "
-        "settings say that one value per group was replaced); over several columns together, records can still be told "
-        "apart."
-    )
 
     def _bounds(self, ranked: Floats) -> Ints:
         from discretion.kernels.microaggregate import optimal_bounds

@@ -11,7 +11,7 @@ from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError
 from discretion.kernels.arrays import Floats
-from discretion.learning.cases import Trial, run_trial
+from discretion.learning.cases import run_trial
 from discretion.learning.estimators import Model, ModelField
 from discretion.learning.fitting import agreement, precision_recall, target_array
 from discretion.measure import Better, Measure, Score, as_percent
@@ -148,7 +148,7 @@ class ClassificationUtility(Measure, kind="classification-utility"):
         )
         truth, w = target_array(trial.case.truth)[trial.tested], trial.weights
         value, ours = agreement(trial.theirs, truth, w), agreement(trial.ours, truth, w)
-        names = trial.case.names
+        counts, names = np.bincount(truth, weights=w), trial.case.names
         return self.score(
             value,
             f"A classifier trained on the release is right for {as_percent(value)} of people it has not seen, one "
@@ -157,7 +157,7 @@ class ClassificationUtility(Measure, kind="classification-utility"):
             original=ours,
             difference=ours - value,
             agreement=agreement(trial.ours, trial.theirs, w),
-            majority=_majority(trial),
+            majority=float(counts.max() / counts.sum()),
             per_class={
                 "original": precision_recall(truth, trial.ours, names, w),
                 "released": precision_recall(truth, trial.theirs, names, w),
@@ -165,10 +165,3 @@ class ClassificationUtility(Measure, kind="classification-utility"):
             structure=trial.structure,
             **trial.facts(),
         )
-
-
-def _majority(trial: Trial) -> float:
-    """Give the accuracy of always saying the most frequent class of the tested people."""
-    truth = target_array(trial.case.truth)[trial.tested]
-    counts = np.bincount(truth, weights=trial.weights)
-    return float(counts.max() / counts.sum())

@@ -238,8 +238,9 @@ _LOOKED_AT = 10_000
 def write_released(
     released: Dataset, original: Dataset, seed: int, target: str, options: dict[str, Any], quiet: bool
 ) -> None:
-    """Write protected data in a random order of rows, or as it is with `--keep-order`; say which."""
+    """Write protected data in a random order of rows, or in its own with `--keep-order`; say which."""
     from discretion.data.atomic import replacing
+    from discretion.data.households import renumbered
     from discretion.data.write import write
     from discretion.release.journal import write_order
     from discretion.release.order import order_words, permuted
@@ -247,7 +248,7 @@ def write_released(
     if options["dry_run"]:
         return
     keep = options["keep_order"]
-    data = released if keep else permuted(released, seed)
+    data = renumbered(released) if keep else permuted(released, seed)
     write(data, target, overwrite=options["force"])
     if options["order_file"]:
         with replacing(Path(options["order_file"]), overwrite=options["force"], private=True) as temporary:

@@ -257,6 +257,9 @@ def write_released(
     _name_telling(data, quiet)
 
 
+_WHO = ("identifier", "unit", "household")
+
+
 def _name_telling(data: Dataset, quiet: bool) -> None:
     """Name identifiers, and columns that nobody gave a role and that look as if they told who somebody is."""
     from discretion.data.detect import propose
@@ -264,7 +267,7 @@ def _name_telling(data: Dataset, quiet: bool) -> None:
     if known := data.having("identifier"):
         say(f"note: the file holds identifiers ({', '.join(known)}); `apply drop-identifiers` takes them out", quiet)
     looks = propose(data.frame.head(_LOOKED_AT))
-    telling = [one for one in looks if one.role in ("identifier", "household") and not data.schema[one.column].has_role]
+    telling = [one for one in looks if one.role in _WHO and not data.schema[one.column].has_role]
     if telling:
         names = ", ".join(f"{one.column} ({one.role})" for one in telling)
         say(

@@ -240,20 +240,23 @@ def write_released(
 ) -> None:
     """Write protected data in a random order of rows, or in its own with `--keep-order`; say which."""
     from discretion.data.atomic import replacing
-    from discretion.data.households import renumbered
+    from discretion.data.publishable import codes_lost, codes_without_definition, publishable
     from discretion.data.write import write
     from discretion.release.journal import write_order
-    from discretion.release.order import order_words, permuted
+    from discretion.release.order import missing_words, order_words, permuted
 
     if options["dry_run"]:
         return
     keep = options["keep_order"]
-    data = renumbered(released) if keep else permuted(released, seed)
+    data = publishable(released) if keep else permuted(released, seed)
     write(data, target, overwrite=options["force"])
     if options["order_file"]:
         with replacing(Path(options["order_file"]), overwrite=options["force"], private=True) as temporary:
             write_order(temporary, original, data)
     say(order_words("keep" if keep else "permute", data), quiet)
+    spss = target.lower().endswith((".sav", ".zsav"))
+    for words in missing_words(codes_lost(data), codes_without_definition(data, spss)):
+        say(words, quiet)
     _name_telling(data, quiet)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +41,7 @@ def roles(source: str, out: str | None, force: bool, as_json: bool, quiet: bool,
     proposals = propose(data)
     found = {p.column: p.missing_codes for p in proposals if p.missing_codes}
     if out is not None:
-        _write_plan(source, with_missing(data, found), proposals, Path(out), options)
+        _write_plan(source, with_missing(data, found), proposals, Path(out), options, {**given, **found})
         say(f"proposals written to {out}; read them, then set `confirmed: true`", quiet)
     if as_json:
         fields = ("column", "role", "roles", "type", "reason", "confidence", "distinct", "missing", "missing_codes")
@@ -57,7 +57,14 @@ def roles(source: str, out: str | None, force: bool, as_json: bool, quiet: bool,
         say(f"{len(known)} {_TOO_MANY}", quiet)
 
 
-def _write_plan(source: str, data: Dataset, proposals: Sequence[Proposal], path: Path, options: dict[str, Any]) -> None:
+def _write_plan(
+    source: str,
+    data: Dataset,
+    proposals: Sequence[Proposal],
+    path: Path,
+    options: dict[str, Any],
+    codes: Mapping[str, Sequence[object]],
+) -> None:
     from discretion.data.atomic import write_text
     from discretion.data.detect import propose_hierarchy
 
@@ -85,14 +92,13 @@ def _write_plan(source: str, data: Dataset, proposals: Sequence[Proposal], path:
         *(f"  {quoted(p.column)}: {_listed(p.roles)}  # {p.confidence} confidence: {p.reason}" for p in proposals),
     ]
     lines += ["", "types:", *(f"  {quoted(p.column)}: {p.type}" for p in proposals)]
-    codes = {name: list(data.schema[name].missing_codes) for name in data.columns if data.schema[name].missing_codes}
     if codes:
         lines += [
             "",
             "# Numbers that stand for missing values. Take out what is a value: listed here, it is no value to any step",
             "# or attack; a column that no step changes goes out as it came in, codes and all.",
             "missing_codes:",
-            *(f"  {quoted(name)}: {json.dumps(listed, ensure_ascii=False)}" for name, listed in codes.items()),
+            *(f"  {quoted(name)}: {json.dumps(list(listed), ensure_ascii=False)}" for name, listed in codes.items()),
         ]
     quasi = [p for p in proposals if "quasi" in p.roles]
     found = {p.column: rule for p in quasi if (rule := propose_hierarchy(data, p)) is not None}

@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discretion.data.dataset import Dataset
-from discretion.data.hierarchy import canonical
 from discretion.data.schema import Schema
 from discretion.errors import DataError, PlanError
-
-if TYPE_CHECKING:
-    import polars as pl
 
 Ints = NDArray[np.int64]
 
@@ -243,32 +239,3 @@ def _numbered(data: Dataset, column: str) -> Ints:
     if coded.missing >= 0:
         units = np.where(units == coded.missing, coded.size + np.arange(len(units)), units)
     return np.unique(units, return_inverse=True)[1].astype(np.int64)
-
-
-def renumbered(data: Dataset) -> Dataset:
-    """Number households and people (roles `household` and `unit`) anew, 1, 2, … in the order in which they appear.
-
-    The old numbers stand in other files, and could tell the old order; which records belong together stays.
-    """
-    names = data.having("household", "unit")
-    return data.with_columns({name: _renumbered(data, name) for name in names}) if names else data
-
-
-def _renumbered(data: Dataset, column: str) -> pl.Series:
-    """Number households or people 1, 2, … as they appear, in the type of the old ids where it can hold them."""
-    import polars as pl
-
-    coded, before = data.codes(column), data.frame.schema[column]
-    codes, first = np.unique(coded.codes, return_index=True)
-    present = codes != coded.missing
-    codes, first = codes[present], first[present]
-    taken = {canonical(code) for code in data.schema[column].missing_codes}
-    free = [number for number in range(1, len(codes) + len(taken) + 1) if str(number) not in taken]
-    numbers = np.zeros(coded.size, dtype=np.int64)
-    numbers[codes[np.argsort(first)]] = free[: len(codes)]
-    new = pl.Series(column, numbers[coded.codes])
-    new = new.set(pl.Series(coded.codes == coded.missing), None)
-    if before.is_numeric():
-        fits = new.cast(before, strict=False)
-        return fits if fits.null_count() == new.null_count() else new
-    return new.cast(pl.String)

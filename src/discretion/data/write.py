@@ -39,8 +39,8 @@ def write(
     cells (and an empty text is read back as missing); set-valued columns are joined with `|` where the format
     has no lists. The delimiter and the decimal sign are those of the text file that the data was read from; for data
     from elsewhere a comma and a point (a tab in `.tsv` files). Labels of variables and values stay in
-    Stata and SPSS files (in SAS transport files those of variables); value labels of a column whose values are
-    of another type by now are left out. The same data gives the same bytes in every file format: times of
+    Stata and SPSS files (in SAS transport files those of variables), and in SPSS files which values a column that
+    no step changed has for missing ones; value labels of a column whose values are of another type by now are left out. The same data gives the same bytes in every file format: times of
     writing in headers are replaced by a fixed one. Database files are not stable in this sense.
 
     Examples
@@ -52,7 +52,7 @@ def write(
     41
     """
     Given(delimiter, decimal, encoding).check()
-    frame, schema = _take(data)
+    frame, schema, changed = _take(data)
     text = str(path)
     read_as = (data.dialect if isinstance(data, Dataset) else None) or Dialect()
     if delimiter is None:
@@ -69,7 +69,7 @@ def write(
         write_database(plain, place, overwrite=overwrite)
     else:
         with replacing(Path(path), overwrite=overwrite) as temporary:
-            _to_file(frame, place, temporary, schema, style, sheet)
+            _to_file(frame, place, temporary, schema, changed, style, sheet)
 
 
 def check_output(path: str | Path, *, overwrite: bool = False) -> None:
@@ -99,12 +99,13 @@ def _place(path: str | Path, format: str | None, sheet: str | None, table: str |
     return kind
 
 
-def _take(data: Any) -> tuple[pl.DataFrame, Schema]:
-    """Give the frame to write: untouched columns as they came in, if they came in as polars."""
+def _take(data: Any) -> tuple[pl.DataFrame, Schema, frozenset[str]]:
+    """Give the frame to write (untouched columns as they came in, if they came in as polars) and what was changed."""
     import polars as pl
 
+    changed: frozenset[str] = frozenset()
     if isinstance(data, Dataset):
-        native = data.to_native()
+        native, changed = data.to_native(), data.changed
         frame, schema = (native if isinstance(native, pl.DataFrame) else data.frame), data.schema
     else:
         from discretion.data.native import take_in
@@ -112,7 +113,7 @@ def _take(data: Any) -> tuple[pl.DataFrame, Schema]:
         frame, schema = take_in(data)[0], Schema()
     if not frame.width:
         raise DataError("the data has no columns; there is nothing to write")
-    return frame, schema
+    return frame, schema, changed
 
 
 def _check_options(kind: Format, target: Path, sheet: str | None, table: str | None) -> None:
@@ -132,7 +133,13 @@ def _check_options(kind: Format, target: Path, sheet: str | None, table: str | N
 
 
 def _to_file(
-    frame: pl.DataFrame, kind: Format, temporary: Path, schema: Schema, style: Dialect, sheet: str | None
+    frame: pl.DataFrame,
+    kind: Format,
+    temporary: Path,
+    schema: Schema,
+    changed: frozenset[str],
+    style: Dialect,
+    sheet: str | None,
 ) -> None:
     import polars as pl
 
@@ -147,7 +154,7 @@ def _to_file(
         elif kind in ("stata", "spss", "xpt"):
             from discretion.data.labels import Labels, write_labelled
 
-            write_labelled(_simple(_plain(frame, lists=False)), kind, temporary, Labels.of(schema, frame))
+            write_labelled(_simple(_plain(frame, lists=False)), kind, temporary, Labels.of(schema, frame, changed))
         else:
             from discretion.data.files import write_binary
 

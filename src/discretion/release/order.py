@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from discretion.context import Context, keyed_hash
 from discretion.data.dataset import Dataset
-from discretion.data.households import renumbered
+from discretion.data.publishable import publishable
 from discretion.kernels.arrays import Ints
 from discretion.kernels.keyed_order import keyed_mix
 
@@ -45,6 +46,17 @@ def order_words(order: str, data: Dataset) -> str:
     return " ".join(said)
 
 
+def missing_words(lost: Sequence[str], undefined: Sequence[str]) -> Iterator[str]:
+    """Say of which columns codes for missing values are gone, or go out without what defines them."""
+    if lost:
+        yield f"Codes for missing values in {', '.join(lost)} became plain missing values: why one is missing is not told."
+    if undefined:
+        yield (
+            f"Codes for missing values in {', '.join(undefined)} are written as they are; which numbers are such codes only "
+            "an SPSS file can tell."
+        )
+
+
 def permuted(data: Dataset, seed: int) -> Dataset:
     """Put the rows in an order that only the holder of the seed can tell; row ids keep where each row came from."""
     return reordered(data, secret_order(data, seed))
@@ -71,8 +83,8 @@ def secret_order(data: Dataset, seed: int) -> Ints:
 
 
 def reordered(data: Dataset, order: Ints) -> Dataset:
-    """Put the rows in an order, and number households and people anew as they appear."""
-    return renumbered(data.take(order))
+    """Put the rows in an order, and number households and people anew as they appear (see `publishable`)."""
+    return publishable(data.take(order))
 
 
 def in_order_of(score: Score, order: Ints) -> Score:

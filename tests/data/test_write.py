@@ -333,3 +333,13 @@ def test_a_quasi_identifier_goes_out_with_one_kind_of_missing() -> None:
     single = dc.Dataset(frame, roles=roles, missing_codes={"school": [-9]}, types={"school": "nominal"})
     kept = dc.Study(single, 2**127 + 1).release().to_native()["school"]
     assert sorted(kept) == sorted(frame["school"])  # one kind of missing: as it came in
+
+
+@pytest.mark.parametrize(("yes", "no"), [("True", "False"), ("TRUE", "FALSE"), ("true", "false")])
+def test_true_and_false_stay_as_they_were_written(tmp_path: Path, yes: str, no: str) -> None:
+    text = f"who,alone\nann,{yes}\nbob,{no}\ncyd,\n"
+    (tmp_path / "in.csv").write_text(text)
+    data = dc.read(tmp_path / "in.csv")
+    assert data.frame["alone"].to_list() == [True, False, None]
+    dc.write(data, tmp_path / "out.csv")
+    assert (tmp_path / "out.csv").read_text() == text

@@ -37,8 +37,8 @@ def write(
 
     The file appears whole or not at all. An existing one is kept unless `overwrite`. Missing values are empty
     cells (and an empty text is read back as missing); set-valued columns are joined with `|` where the format
-    has no lists. The delimiter and the decimal sign are those of the text file that the data was read from; for data
-    from elsewhere a comma and a point (a tab in `.tsv` files). Labels of variables and values stay in
+    has no lists. The delimiter, the decimal sign and the writing of true and false are those of the text file that the
+    data was read from; for data from elsewhere a comma, a point and small letters (a tab in `.tsv` files). Labels of variables and values stay in
     Stata and SPSS files (in SAS transport files those of variables), and in SPSS files which values a column that
     no step changed has for missing ones; value labels of a column whose values are of another type by now are left out. The same data gives the same bytes in every file format: times of
     writing in headers are replaced by a fixed one. Database files are not stable in this sense.
@@ -58,7 +58,7 @@ def write(
     if delimiter is None:
         delimiter = "\t" if text.lower().removesuffix(".gz").endswith((".tsv", ".tab")) else read_as.delimiter
         decimal = decimal or (read_as.decimal if delimiter != "," else ".")
-    style = Dialect(delimiter, decimal or ".", encoding)  # type: ignore[arg-type]
+    style = Dialect(delimiter, decimal or ".", encoding, truth=read_as.truth)  # type: ignore[arg-type]
     place = _place(path, format, sheet, table)
     if text == "-":
         _to_stdout(frame, style)
@@ -181,6 +181,12 @@ def _to_stdout(frame: pl.DataFrame, style: Dialect) -> None:
 def _to_text(frame: pl.DataFrame, handle: IO[bytes], style: Dialect) -> None:
     """Write delimited text, some rows at a time."""
     from codecs import lookup
+
+    import polars as pl
+
+    if style.truth != "true":
+        word = pl.col(pl.Boolean).cast(pl.String)
+        frame = frame.with_columns(word.str.to_uppercase() if style.truth == "TRUE" else word.str.to_titlecase())
 
     is_utf8 = lookup(style.encoding).name == "utf-8"
     if style.encoding == "utf-8-sig":

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from discretion.data.atomic import replacing, write_text
+from discretion.data.dialect import Dialect
 from discretion.errors import PlanError, RequirementNotMet, unknown
 from discretion.kernels.arrays import Floats
 
@@ -129,8 +130,13 @@ def write_table(
     table: int | None = None,
     internal: bool = False,
     overwrite: bool = False,
+    dialect: Dialect | None = None,
 ) -> None:
-    """Write a table as `publish` does, for callers who have judged it."""
+    """Write a table as `publish` does, for callers who have judged it.
+
+    `dialect`: the delimiter and the decimal sign of text files (SDMX has its own), instead of comma and point.
+    """
+    dialect = dialect or Dialect()
     kind = _format_of(path, layout, internal)
     from discretion.tables.pivot import chosen_cells, pivoted
 
@@ -141,9 +147,11 @@ def write_table(
         write_text(path, to_json(cells, picked, internal=internal), overwrite=overwrite, private=internal)
     elif kind == "csv":
         if layout == "pivot":
-            text = _csv_pivot(pivoted(cells, rows, table or 0))
+            text = _csv_pivot(pivoted(cells, rows, table or 0), dialect)
+        elif layout == "long":
+            text = _csv_long(cells, picked, internal, dialect)
         else:
-            text = (_csv_long if layout == "long" else _csv_sdmx)(cells, picked, internal)
+            text = _csv_sdmx(cells, picked, internal)
         write_text(path, text, overwrite=overwrite, private=internal)
     else:
         from discretion.tables.publish_excel import write_excel
@@ -184,14 +192,19 @@ def long_rows(cells: Cells, picked: Any, internal: bool) -> tuple[list[str], lis
 
 
 def numbers(values: Floats) -> list[int | float | None]:
-    """Write whole numbers without a decimal point, and missing ones as nothing."""
+    """Write whole numbers without a decimal point, others with 15 digits (more are rounding errors of sums).
+
+    Missing ones are nothing.
+    """
     found = np.asarray(values, np.float64)
-    return [None if np.isnan(v) else int(v) if v == np.round(v) and abs(v) < 2**53 else float(v) for v in found]
+    return [
+        None if np.isnan(v) else int(v) if v == np.round(v) and abs(v) < 2**53 else float(f"{v:.15g}") for v in found
+    ]
 
 
-def _csv_long(cells: Cells, picked: Any, internal: bool) -> str:
+def _csv_long(cells: Cells, picked: Any, internal: bool, dialect: Dialect) -> str:
     header, lines = long_rows(cells, picked, internal)
-    return _csv([header, *lines])
+    return _csv([header, *lines], dialect)
 
 
 def _csv_sdmx(cells: Cells, picked: Any, internal: bool) -> str:
@@ -216,17 +229,24 @@ def _csv_sdmx(cells: Cells, picked: Any, internal: bool) -> str:
     lines = zip(*columns, values, status, secret, strict=True)
     dims = [named(dim.name).upper() for dim in cells.dims]
     header = ["STRUCTURE", "STRUCTURE_ID", "ACTION", *dims, "OBS_VALUE", "OBS_STATUS", "CONF_STATUS"]
-    return _csv([header, *(["dataflow", flow, "I", *line] for line in lines)])
+    return _csv([header, *(["dataflow", flow, "I", *line] for line in lines)], Dialect())
 
 
-def _csv_pivot(found: Pivot) -> str:
-    return _csv([found.header, *([*labels, *found.texts(line)] for line, labels in enumerate(found.labels))])
+def _csv_pivot(found: Pivot, dialect: Dialect) -> str:
+    return _csv([found.header, *([*labels, *found.texts(line)] for line, labels in enumerate(found.labels))], dialect)
 
 
-def _csv(lines: list[list[Any]]) -> str:
+def _csv(lines: list[list[Any]], dialect: Dialect) -> str:
+    comma = dialect.decimal == "," and dialect.delimiter != ","
     buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="\n").writerows([list(map(_no_formula, line)) for line in lines])
+    written = [[_number(_no_formula(item)) if comma else _no_formula(item) for item in line] for line in lines]
+    csv.writer(buffer, delimiter=dialect.delimiter, lineterminator="\n").writerows(written)
     return buffer.getvalue()
+
+
+def _number(item: Any) -> Any:
+    """Write a number with a decimal comma."""
+    return str(item).replace(".", ",") if isinstance(item, float) else item
 
 
 def _no_formula(item: Any) -> Any:

@@ -74,8 +74,8 @@ class _TailCode(StratifiedMethod):
         """Write the mean with the decimals of the column: with more of them it would show which values were coded."""
         if found.scale != "number":
             return found.name(mean)
-        decimals = decimals_of(data, [self.column])
-        return round(mean, decimals[self.column]) if decimals else mean
+        decimals = decimals_of(data, [self.column]).get(self.column)
+        return round(mean, decimals) if decimals else mean
 
     def _bound(self, found: Ordered, data: Dataset, ctx: Context) -> float | str:
         if self.at is not None:

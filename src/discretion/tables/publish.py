@@ -183,7 +183,7 @@ def long_rows(cells: Cells, picked: Any, internal: bool) -> tuple[list[str], lis
     header = [*names, name, "status", *[c for c in frame.columns if c not in (*names, name, "suppressed", "status")]]
     flags = [SUPPRESSED if hidden else "" for hidden in frame["suppressed"].to_list()]
     columns = [frame[c].to_list() for c in names]
-    columns += [numbers(frame[name].to_numpy()), flags]
+    columns += [(numbers if internal else shown_numbers)(frame[name].to_numpy()), flags]
     columns += [frame[c].to_list() for c in header[len(names) + 2 :]]
     if internal:
         header.append("decision")
@@ -192,14 +192,14 @@ def long_rows(cells: Cells, picked: Any, internal: bool) -> tuple[list[str], lis
 
 
 def numbers(values: Floats) -> list[int | float | None]:
-    """Write whole numbers without a decimal point, others with 15 digits (more are rounding errors of sums).
-
-    Missing ones are nothing.
-    """
+    """Write whole numbers without a decimal point, and missing ones as nothing."""
     found = np.asarray(values, np.float64)
-    return [
-        None if np.isnan(v) else int(v) if v == np.round(v) and abs(v) < 2**53 else float(f"{v:.15g}") for v in found
-    ]
+    return [None if np.isnan(v) else int(v) if v == np.round(v) and abs(v) < 2**53 else float(v) for v in found]
+
+
+def shown_numbers(values: Floats) -> list[int | float | None]:
+    """Write numbers for readers: with 15 digits, because further ones are rounding errors of sums."""
+    return numbers(np.array([float(f"{value:.15g}") for value in np.asarray(values, np.float64)]))
 
 
 def _csv_long(cells: Cells, picked: Any, internal: bool, dialect: Dialect) -> str:
@@ -218,7 +218,7 @@ def _csv_sdmx(cells: Cells, picked: Any, internal: bool) -> str:
             raise PlanError(f"layout: {dim.name!r} has a code '_T', which is that of totals in SDMX; recode it")
     shown = cells.value if internal or cells.status.released is None else cells.status.released
     hidden, primary = cells.suppressed[picked], cells.primary[picked]
-    values = numbers(shown[picked] if internal else np.where(hidden, np.nan, shown[picked]))
+    values = numbers(shown[picked]) if internal else shown_numbers(np.where(hidden, np.nan, shown[picked]))
     secret = np.select([hidden & ~primary, hidden], ["D", "C"] if internal else ["C", "C"], "F").tolist()
     columns = [
         ["_T" if code == 0 else dim.codes[code] for code in cells.codes[picked, j].tolist()]

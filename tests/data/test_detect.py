@@ -309,8 +309,8 @@ def test_dates_with_a_time_are_dates() -> None:
 
 PERSON_NUMBERS = (
     "Patienten-ID", "PatientenID", "patient_id", "PatientID", "PatNr", "Pat.-Nr.", "Patientennummer", "pid",
-    "person_id", "Versichertennummer", "KVNR", "case_no", "Fallnummer", "customer_id", "pseudonym", "Pseudonym_ID", "id",
-    "ID_Person", "idnr", "respid", "numéro du patient", "código_paciente", "Personenkennung", "study_patient_id",
+    "person_id", "Versichertennummer", "KVNR", "case_no", "Fallnummer", "customer_id", "pseudonym", "Pseudonym_ID",
+    "id", "ID_Person", "idnr", "respid", "numéro du patient", "código_paciente", "Personenkennung", "study_patient_id",
 )  # fmt: skip
 
 

@@ -59,7 +59,7 @@ class Protection:
             elif "unit" in p.roles:
                 found[p.column] = (
                     "which records are of one person, and by which number; k counts people by it all the same. To "
-                    "publish it (numbered anew), take it off this list: who knows several records of a person finds more"
+                    "publish it (numbered anew), take it off this list: who knows several of a person finds more"
                 )
             elif p.type == "set" and p.role != "identifier" and not self._has_code_items(p):
                 found[p.column] = (

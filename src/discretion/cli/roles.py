@@ -95,8 +95,8 @@ def _write_plan(
     if codes:
         lines += [
             "",
-            "# Numbers that stand for missing values. Take out what is a value: listed here, it is no value to any step",
-            "# or attack; a column that no step changes goes out as it came in, codes and all.",
+            "# Numbers that stand for missing values. Take out what is a value: listed here, it is none to any step or",
+            "# attack; a column that no step changes goes out as it came in, codes and all.",
             "missing_codes:",
             *(f"  {quoted(name)}: {json.dumps(list(listed), ensure_ascii=False)}" for name, listed in codes.items()),
         ]

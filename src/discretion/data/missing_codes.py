@@ -16,8 +16,8 @@ MissingCodes = Mapping[str, tuple[int | float, ...]]
 
 _USUAL = re.compile(r"9*[6-9]|6{2,}|7{2,}|8{2,}")
 _SAID = re.compile(
-    r"refus|verweiger|don.?t know|do not know|wei(?:ss|ß) nicht|no answer|not answered|keine ang|\bk\. ?a\.|missing|fehlt|"
-    r"fehlend|not applicable|inapplicable|trifft nicht zu|entf[aä]llt|not stated|not available|unknown|unbekannt|"
+    r"refus|verweiger|don.?t know|do not know|wei(?:ss|ß) nicht|no answer|not answered|keine ang|\bk\. ?a\.|missing|"
+    r"fehlt|fehlend|not applicable|inapplicable|trifft nicht zu|entf[aä]llt|not stated|not available|unknown|unbekannt|"
     r"no sabe|no contesta|ns/nc|\bn[ao]o sabe|não (?:sabe|responde)|non risponde|non sa\b|ne sait pas|sans r[eé]ponse|"
     r"no ho sap|nicht erhoben|would not say|prefer not",
     re.IGNORECASE,
@@ -32,10 +32,11 @@ def find_missing_codes(data: Dataset) -> dict[str, tuple[int | float, ...]]:
     """Find the numbers of each column that seem to stand for missing values; columns with declared codes are passed.
 
     Negative numbers of the usual form (−1 … −9, −77, −99, −999, …) where nothing else is negative, or ten times as
-    common as anything else that is, and nines, eights and the like above everything else (9, 98, 99,
-    9999, 99999998), if they stand apart from the other values: by more than the range of these where there are few of
-    them, by three times the range where there are many (half of it for two or more codes in a row). Ages of 97 to 99 count if they are far commoner than the ages before. Where values have
-    labels, the label of a code must say so. A code that is an ordinary value elsewhere in its column cannot be found.
+    common as anything else that is, and nines, eights and the like above everything else (9, 98, 99, 9999, 99999998),
+    if they stand apart from the other values: by more than the range of these where there are few of them, by three
+    times the range where there are many (half of it for two or more codes in a row). Ages of 97 to 99 count if they are
+    far commoner than the ages before. Where values have labels, the label of a code must say so. A code in the middle
+    of the other values cannot be found.
     """
     found = {name: _codes(data, name) for name in data.columns if not data.schema[name].missing_codes}
     return {name: codes for name, codes in found.items() if codes}
@@ -112,4 +113,4 @@ def _is_usual(value: float, *, single: bool = False) -> bool:
     if not float(value).is_integer():
         return False
     text = str(int(value))
-    return bool(_USUAL.fullmatch(text)) and text != "6" or (single and len(text) == 1 and value > 0)
+    return (bool(_USUAL.fullmatch(text)) and text != "6") or (single and len(text) == 1 and value > 0)

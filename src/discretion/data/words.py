@@ -19,7 +19,8 @@ _IDENTIFIERS = """
     address street direccion domicilio adreca indirizzo endereco morada adresse anschrift strasse rue calle carrer via
     iban bic account accountnumber cuenta conto conta konto kontonummer compte creditcard cardnumber tarjeta
     ip ipaddress url website mac imei deviceid cookie
-    remark remarks comment comments notes freetext notiz notizen vermerk bemerkung bemerkungen anmerkung anmerkungen kommentar freitext
+    remark remarks comment comments notes freetext notiz notizen vermerk bemerkung bemerkungen anmerkung
+    anmerkungen kommentar freitext
     observaciones observacions comentario comentari commentaire remarque osservazioni observacoes
     policennummer aktenzeichen ausweisnummer telefonnummer handynummer mobilnummer kennzeichen policynumber
     hausarzt hausarztin behandler familydoctor physician
@@ -37,7 +38,8 @@ _PERSON_NUMBERS = """
 _ROLES: Mapping[Role, str] = {
     "weight": """
         weight weights w wgt wt sampleweight samplingweight pweight fweight designweight finalwt fnlwgt peso pesos pes
-        gewicht gew hhgew hgew pgew persgew pergew hochrechnungsfaktor poids ponderacion ponderation factorexpansion expansionfactor pondera
+        gewicht gew hhgew hgew pgew persgew pergew hochrechnungsfaktor poids ponderacion ponderation
+        factorexpansion expansionfactor pondera
     """,
     "household": """
         household householdid hh hhid hid hhnr hogar llar familia famiglia nucleo agregado haushalt haushaltid menage
@@ -213,16 +215,16 @@ def _compound(parts: list[str]) -> tuple[Role, str] | None:
     return None
 
 
-_MONEY = frozenset(
-    """income salary wage wages earnings ingresos renta salario sueldo ingressos reddito stipendio rendimento
-    einkommen eink gehalt lohn revenu salaire""".split()
-)
+_MONEY = """
+    income salary wage wages earnings ingresos renta salario sueldo ingressos reddito stipendio rendimento einkommen
+    eink gehalt lohn revenu salaire
+"""
 """Words beside which others tell the kind of income: `eink_erwerb` is no employment."""
 
 
 def _mixed(found: list[tuple[Role, str]]) -> tuple[Role, str]:
     """Prefer what the last word says (`patient age` is an age), and anything to an identifier; income is income."""
-    if money := [hit for hit in found if hit[1] in _MONEY]:
+    if money := [hit for hit in found if hit[1] in _MONEY.split()]:
         return money[0]
     return next((hit for hit in reversed(found) if hit[0] != "identifier"), found[-1])
 
@@ -243,8 +245,8 @@ _PEOPLE = """
     paciente pacient paziente client clients klient klienten cliente kunde kunden customer user usuario utente member
     mitglied mitglieds membre student students studierende studierenden schuler schueler alumno aluno etudiant proband
     probanden vp teilnehmer participant respondent resp subject subj befragte befragten befragter befragungs
-    encuestado entrevistado intervistato enquete interviewee versicherte versicherten assure employee mitarbeiter personal
-    empleado employe salarie individual individuo individu indiv case fall caso cas
+    encuestado entrevistado intervistato enquete interviewee versicherte versicherten assure employee mitarbeiter
+    personal empleado employe salarie individual individuo individu indiv case fall caso cas
 """
 _NUMBERS = """
     id nr no num number numero nummer code codigo codi codice key clave cle schlussel schluessel kennung kennziffer

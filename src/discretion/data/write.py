@@ -38,10 +38,11 @@ def write(
     The file appears whole or not at all. An existing one is kept unless `overwrite`. Missing values are empty
     cells (and an empty text is read back as missing); set-valued columns are joined with `|` where the format
     has no lists. The delimiter, the decimal sign and the writing of true and false are those of the text file that the
-    data was read from; for data from elsewhere a comma, a point and small letters (a tab in `.tsv` files). Labels of variables and values stay in
-    Stata and SPSS files (in SAS transport files those of variables), and in SPSS files which values a column that
-    no step changed has for missing ones; value labels of a column whose values are of another type by now are left out. The same data gives the same bytes in every file format: times of
-    writing in headers are replaced by a fixed one. Database files are not stable in this sense.
+    data was read from; for data from elsewhere a comma, a point and small letters (a tab in `.tsv` files). Labels of
+    variables and values stay in Stata and SPSS files (in SAS transport files those of variables), and in SPSS files
+    which values stand for missing ones in a column that no step changed; value labels of a column whose values are of
+    another type by now are left out. The same data gives the same bytes in every file format: times of writing in
+    headers are replaced by a fixed one. Database files are not stable in this sense.
 
     Examples
     --------

@@ -39,8 +39,8 @@ class GroupCategories(Method, kind="group-categories"):
     records than `smaller_than` is pooled under `label`. If the pool itself is too small, the next smallest category
     joins it: guarantees then that every category that is left has at least that many records. Nothing false is said,
     only less. Does not by itself give k-anonymity: *combinations* of categories may still be rare. A label that is
-    already a category (in small or large letters) is joined with it. Missing values stay missing and do not count as a category; the column becomes
-    text. On a column with an order the label takes the place of its lowest member.
+    already a category (in small or large letters) is joined with it. Missing values stay missing and do not count as a
+    category; the column becomes text. On a column with an order the label takes the place of its lowest member.
 
     The grouping can be re-used on the next delivery; there, a category that was not seen when it was fitted counts as
     small and is pooled. Time linear.

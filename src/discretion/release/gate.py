@@ -102,8 +102,8 @@ def _person_numbers(plan: Plan, original: Dataset, columns: Iterable[str]) -> li
         return []
     listed = _written([*plan.confirmed_telling, *found])
     return [
-        f"column {name!r} has the role {', '.join(given[name])} and looks like numbers of people ({reason}); give it the "
-        "role `unit`, or `identifier`"
+        f"column {name!r} has the role {', '.join(given[name])} and looks like numbers of people ({reason}); give it "
+        "the role `unit`, or `identifier`"
         for name, reason in found.items()
     ] + [f"columns that hold no numbers of people: confirm them by `confirmed_telling: {listed}`"]
 

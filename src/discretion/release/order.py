@@ -49,11 +49,11 @@ def order_words(order: str, data: Dataset) -> str:
 def missing_words(lost: Sequence[str], undefined: Sequence[str]) -> Iterator[str]:
     """Say of which columns codes for missing values are gone, or go out without what defines them."""
     if lost:
-        yield f"Codes for missing values in {', '.join(lost)} became plain missing values: why one is missing is not told."
+        yield f"Codes for missing values in {', '.join(lost)} became plain missing values: reasons are no longer told."
     if undefined:
         yield (
-            f"Codes for missing values in {', '.join(undefined)} are written as they are; which numbers are such codes only "
-            "an SPSS file can tell."
+            f"Codes for missing values in {', '.join(undefined)} are written as they are; which numbers are such codes "
+            "only an SPSS file can tell."
         )
 
 

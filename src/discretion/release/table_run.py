@@ -119,7 +119,8 @@ def run_table(
 
     loss = cells.loss(audit if isinstance(audit, Audit) else None)
     verdicts = (verdict, *(_judged(item, loss) for item in plan.requirements))
-    return TableRelease(plan, cells, verdicts, loss, seed, facts, audit, input_facts(plan.plan, records), records.dialect)
+    read = input_facts(plan.plan, records)
+    return TableRelease(plan, cells, verdicts, loss, seed, facts, audit, read, records.dialect)
 
 
 def _check_keys(plan: TablePlan) -> None:

@@ -111,8 +111,8 @@ class _Facts:
         """Whether the values could be ages in years, or bands of them."""
         if not self.kind.is_numeric() or self.labelled:
             return self.distinct <= _FEW_VALUES
-        low, high = self.sample.min(), self.sample.max()
-        return self.whole and low >= 0 and 25 < high <= 130  # type: ignore[operator]
+        low, high = (float(found) for found in (self.sample.min(), self.sample.max()))  # type: ignore[arg-type]
+        return self.whole and low >= 0 and 25 < high <= 130
 
     @property
     def says_person_number(self) -> bool:
@@ -421,7 +421,7 @@ def _recurs(facts: _Facts) -> bool:
     if count < _NEARLY_ALL * len(texts) or len(form) < 4 or not set(form) <= {*"9a-_./"}:
         return False
     if not facts.whole:
-        return form.count("9") > 2
+        return bool(form.count("9") > 2)
     last = texts.str.tail(1).value_counts()["count"]
     if int(last.max()) > 0.3 * len(texts):  # type: ignore[arg-type]
         return False
@@ -469,7 +469,7 @@ def _written_freely(texts: pl.Series) -> bool:
     """Tell texts of many words from the names of categories."""
     different = texts.drop_nulls().unique()
     words, length = different.str.count_matches(r"\S+").mean(), different.str.len_chars().mean()
-    return words >= _LONG_TEXT[0] and length >= _LONG_TEXT[1]  # type: ignore[operator]
+    return bool(words >= _LONG_TEXT[0] and length >= _LONG_TEXT[1])  # type: ignore[operator]
 
 
 def _names_rows(facts: _Facts) -> bool:

@@ -74,7 +74,7 @@ def _negative(values: Floats, counts: Ints) -> list[float]:
     usual = np.array([_is_usual(-value, single=True) for value in values[below]], dtype=np.bool_)
     if 0 < usual.sum() < len(usual):  # others are negative too: only far commoner ones are codes
         most = counts[below][~usual].max()
-        return values[below][usual & (counts[below] >= max(5, 10 * most))].tolist()
+        return list(values[below][usual & (counts[below] >= max(5, 10 * most))])
     codes, rest = values[below], values[~below]
     if not 1 <= len(codes) <= _MOST_CODES or len(rest) < 2 or not usual.all():
         return []
@@ -98,7 +98,7 @@ def _large(values: Floats, counts: Ints, age: bool) -> list[float]:
             row = size > 1 and bool((np.diff(codes) == 1).all())
             apart = gap >= (0.5 if row else 3) * span
         if apart or (age and codes[0] >= 97 and codes[-1] <= 99 and _is_spike(values, counts, size)):
-            return codes.tolist()
+            return list(codes)
     return []
 
 

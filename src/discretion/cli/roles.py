@@ -12,7 +12,7 @@ import click
 
 from discretion.cli.console import common_options, print_json, print_table, say
 from discretion.cli.output_checks import check_files
-from discretion.cli.proposed_steps import Protection, quoted
+from discretion.cli.proposed_steps import ProposedProtection, quoted
 from discretion.cli.schema_options import missing_codes_option, reading_options, take_missing_codes, take_reading
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def _write_plan(
         ]
     quasi = [p for p in proposals if "quasi" in p.roles]
     found = {p.column: rule for p in quasi if (rule := propose_hierarchy(data, p)) is not None}
-    protection = Protection(data, proposals)
+    protection = ProposedProtection(data, proposals)
     found |= protection.hierarchies
     if found:
         lines += [

@@ -13,7 +13,7 @@ from discretion.context import Context, keyed_hash
 from discretion.data.dataset import Dataset
 from discretion.data.publishable import publishable
 from discretion.kernels.arrays import Ints
-from discretion.kernels.keyed_order import keyed_mix
+from discretion.kernels.order import keyed_mix
 
 if TYPE_CHECKING:
     from discretion.measure import Score

@@ -15,7 +15,7 @@ from discretion.anonymize.losses import Loss
 from discretion.anonymize.records import NodeClasses, RollUp, SearchRecords, Steps
 from discretion.data.dataset import Dataset
 from discretion.data.households import count_units
-from discretion.data.population import load_population
+from discretion.data.population_classes import load_population
 from discretion.errors import PlanError
 from discretion.kernels.rollup import sensitive_triples
 from discretion.privacy.class_table import ClassModel, ClassTable, SensitiveCounts

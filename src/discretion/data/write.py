@@ -64,7 +64,7 @@ def write(
     if text == "-":
         _to_stdout(frame, style)
     elif isinstance(place, Address):
-        from discretion.data.database_write import write_database
+        from discretion.data.database import write_database
 
         plain = frame if place.engine == "duckdb" else _plain(frame, lists=False)
         write_database(plain, place, overwrite=overwrite)
@@ -77,7 +77,7 @@ def check_output(path: str | Path, *, overwrite: bool = False) -> None:
     """Raise what `write` would raise about the place and the format, before the work that makes the data."""
     place = _place(path, None, None, None)
     if isinstance(place, Address):
-        from discretion.data.database_write import check_address
+        from discretion.data.database import check_address
 
         check_address(place)
     elif str(path) != "-":

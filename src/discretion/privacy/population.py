@@ -10,8 +10,7 @@ from pydantic import Field, model_validator
 
 from discretion.data.codes import Classes
 from discretion.data.dataset import Dataset
-from discretion.data.population import Population, load_population
-from discretion.data.population_classes import PopulationCounts, count_population
+from discretion.data.population_classes import Population, PopulationCounts, count_population, load_population
 from discretion.errors import DataError
 from discretion.model import FailingClass
 from discretion.part import confidential, path_field

@@ -111,7 +111,7 @@ class Explorer:
         judged = self.judge.judge(steps, enough)
         classes, kept, smallest, largest, squares = figures(judged.classes.counts, judged.gone)
         suppressed = self.records.n - kept
-        exact = self.judge.by_size or judged.least <= enough
+        exact = judged.complete
         score, tie = math.nan, tuple[float, ...]()
         if exact:
             outcome = Outcome(steps, judged.classes, judged.gone, classes, suppressed, squares, self._roll)

@@ -14,15 +14,18 @@ from numpy.typing import NDArray
 from discretion.anonymize.lattice import Axis, Bounds, code_column
 from discretion.data.dataset import Dataset
 from discretion.kernels.classes import class_ids
-from discretion.kernels.rollup import merge
+from discretion.kernels.rollup import add_rows, merge
 from discretion.privacy.class_table import SensitiveDomain, sensitive_domain
 
 Ints = NDArray[np.int64]
 Keys = NDArray[np.uint64]
 Steps = tuple[int, ...]
 
-_KEPT = 4_000_000
-"""Classes of hubs that are kept for re-use (24 bytes each)."""
+_KEPT = 24_000_000
+"""Words of hubs that are kept for re-use: six for a class, one for each sensitive value."""
+_VALUES = 256
+_CELLS = 1 << 24
+"""Sensitive values, and values × combinations, up to which their counts are a dense table."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,8 @@ class Classes:
 
     keys: Keys
     counts: Ints
+    table: NDArray[np.int32] | None = None
+    """the records of each class with each sensitive value, where hubs have them"""
 
     def __len__(self) -> int:
         return len(self.counts)
@@ -170,14 +175,21 @@ class RollUp:
         self._tiers = [frozenset(order[:third].tolist()), frozenset(order[: 2 * third].tolist())]
         self._hubs: OrderedDict[Steps, Classes] = OrderedDict()
         self._kept = 0
-
-    @property
-    def base(self) -> Classes:
-        """The distinct combinations of the records themselves."""
-        return Classes(self._keys, self.records.counts)
+        self.base = Classes(self._keys, records.counts, _value_table(records))
+        """the distinct combinations of the records themselves"""
 
     def classes(self, steps: Steps) -> Classes:
         """Give the classes of a node."""
+        source, origin = self._source(steps)
+        return self._merged(source, origin, steps)
+
+    def from_hub(self, steps: Steps) -> tuple[Classes, Classes, NDArray[np.int32]]:
+        """Give the classes of a node, those of the hub they were made from, and the class of each of these."""
+        source, origin = self._source(steps)
+        numbers = np.empty(len(source), np.int32)
+        return self._merged(source, origin, steps, numbers), source, numbers
+
+    def _source(self, steps: Steps) -> tuple[Classes, Steps]:
         origin: Steps = (0,) * len(steps)
         source = self.base
         for tier in self._tiers:
@@ -186,7 +198,7 @@ class RollUp:
                 break
             if hub != origin:
                 source, origin = self._hub(hub, source, origin), hub
-        return self._merged(source, origin, steps)
+        return source, origin
 
     def numbered(self, steps: Steps) -> tuple[Classes, NDArray[np.int32]]:
         """Give the classes of a node, and the class of each combination."""
@@ -211,12 +223,18 @@ class RollUp:
         if hub in self._hubs:
             self._hubs.move_to_end(hub)
             return self._hubs[hub]
-        made = self._merged(source, origin, hub)
-        self._hubs[hub] = Classes(made.keys.copy(), made.counts.copy())
-        self._kept += len(made)
+        numbers = np.empty(len(source), np.int32)
+        made = self._merged(source, origin, hub, numbers)
+        table = None if source.table is None else add_rows(source.table, numbers, made.counts)
+        made = self._hubs[hub] = Classes(made.keys.copy(), made.counts.copy(), table)
+        self._kept += self._words(made)
         while self._kept > _KEPT and len(self._hubs) > 1:
-            self._kept -= len(self._hubs.popitem(last=False)[1])
+            self._kept -= self._words(self._hubs.popitem(last=False)[1])
         return made
+
+    @staticmethod
+    def _words(hub: Classes) -> int:
+        return 6 * len(hub) + (0 if hub.table is None else hub.table.size)
 
     def _merged(
         self, source: Classes, origin: Steps, steps: Steps, numbers: NDArray[np.int32] | None = None
@@ -229,6 +247,20 @@ class RollUp:
             word, shift, mask = moves[row, :3].tolist()
             keep[word] &= np.uint64(~(mask << shift) & (1 << 64) - 1)
         return Classes(*merge(source.keys, source.counts, keep, moves, self._tables, numbers))
+
+
+def _value_table(records: Records) -> NDArray[np.int32] | None:
+    """Count the sensitive values of each combination, column by column, where there are not too many."""
+    columns = list(records.sensitive.values())
+    width = sum(entries.domain.size for entries in columns)
+    if not 0 < width <= _VALUES or width * len(records.counts) > _CELLS:
+        return None
+    table = np.zeros((len(records.counts), width), np.int32)
+    first = 0
+    for entries in columns:
+        table[entries.combination, first + entries.values] = entries.counts
+        first += entries.domain.size
+    return table
 
 
 def _fields(axes: Sequence[Axis]) -> tuple[Ints, int]:

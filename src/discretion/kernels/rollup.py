@@ -122,6 +122,22 @@ def _merge_words(
     return found
 
 
+def add_rows(table: Ints32, numbers: Ints32, wanted: Ints) -> Ints32:
+    """Add up the rows of a table by their new numbers; rows for which 0 is wanted are not looked at."""
+    result = np.zeros((len(wanted), table.shape[1]), np.int32)
+    _add_rows(table, numbers, wanted, result)
+    return result
+
+
+@lean_kernel
+def _add_rows(table: Ints32, numbers: Ints32, wanted: Ints, result: Ints32) -> None:
+    for row in range(numbers.size):
+        number = numbers[row]
+        if wanted[number] > 0:
+            for place in range(table.shape[1]):
+                result[number, place] += table[row, place]
+
+
 @helper
 def _same(keys: Keys, one: Index, other: Index) -> bool:
     equal = True

@@ -15,7 +15,7 @@ from discretion.data.population_classes import PopulationCounts, count_populatio
 from discretion.errors import DataError
 from discretion.model import FailingClass
 from discretion.part import confidential, path_field
-from discretion.privacy.class_table import SHOWN, TOLERANCE, Bools, ClassModel, ClassTable, list_failing
+from discretion.privacy.class_table import SHOWN, TOLERANCE, Bools, ClassModel, ClassTable, Ints, list_failing
 
 
 def _name(population: Any) -> str:
@@ -219,6 +219,11 @@ class DeltaPresence(ClassModel, kind="delta-presence"):
         """Tell which classes have a share outside the bounds."""
         shares = self._shares(table)
         return np.asarray((shares < self.delta_min - TOLERANCE) | (shares > self.delta_max + TOLERANCE))
+
+    def kept_below(self, table: ClassTable) -> Ints:
+        """No more can be kept than the largest share of all the people who fit the class."""
+        most = np.floor(table.population[self.population_name] * (self.delta_max + TOLERANCE) + 1e-9)
+        return np.minimum(table.sizes, most.astype(np.int64))
 
     def reached(self, table: ClassTable) -> float:
         """Give the largest share."""

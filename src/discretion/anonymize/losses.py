@@ -39,7 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discretion.anonymize.records import Classes, Records, RollUp, Steps
-from discretion.kernels.rollup import histogram
+from discretion.kernels.rollup import histogram, sums_by_field
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -83,6 +83,11 @@ class Outcome:
         else:
             found = histogram(self.classes.keys, self.classes.counts, self.gone, fields, places)
         return np.split(found, fields[1:, 3])
+
+    def sums_of_suppressed(self, figures: Ints) -> Ints:
+        """For each column, add up a figure of the generalized values (column after column) over the suppressed."""
+        fields, _ = self.roll.fields(self.steps)
+        return sums_by_field(self.classes.keys, self.classes.counts, self.gone, fields, figures)
 
 
 class Loss(ABC):
@@ -233,16 +238,24 @@ class LeafLoss(ColumnLoss):
         ]
         return np.round(self.aggregate(own), 12)
 
+    @cached_property
+    def _domains(self) -> Floats:
+        return np.array([axis.domain for axis in self.records.axes], float)
+
     def exact(self, outcome: Outcome) -> Floats:
         """Count what the suppressed records really cost."""
-        values = np.empty(len(self.records.axes))
-        for place, (axis, counts) in enumerate(zip(self.records.axes, outcome.suppressed_values(), strict=True)):
-            step = outcome.steps[place]
-            gone = int(counts @ axis.leaves[step]) / axis.domain
-            kept = self._leaf_sums[place][step] / axis.domain - gone
-            lost = gone + self.suppression * (outcome.suppressed - gone)
-            values[place] = self._normalized(place, np.array(self.generalization * kept + lost))
-        return values
+        steps = outcome.steps
+        sums = np.array([sums[step] for sums, step in zip(self._leaf_sums, steps, strict=True)], float)
+        gone, sup = np.zeros(len(steps)), self.suppression
+        if outcome.suppressed:
+            leaves = [axis.leaves[step] for axis, step in zip(self.records.axes, steps, strict=True)]
+            gone = outcome.sums_of_suppressed(np.concatenate(leaves)) / self._domains
+        kept = sums / self._domains - gone
+        total = self.generalization * kept + (gone + sup * (outcome.suppressed - gone))
+        low = self.generalization * self.n / self._domains
+        with np.errstate(divide="ignore", invalid="ignore"):
+            shares = np.floor(np.maximum((total - low) / (self.n - low), 0.0) * _DIGITS) / _DIGITS
+        return np.where(self._domains == 1, 0.0, shares)
 
 
 class PrecisionLoss(ColumnLoss):

@@ -168,6 +168,8 @@ class RollUp:
     def __init__(self, records: Records) -> None:
         self.records = records
         self._fields, words = _fields(records.axes)
+        self._taken = [(word, mask << shift) for word, shift, mask, _ in self._fields.tolist()]
+        """the word of each column's field, and the bits it takes there"""
         self._keys = _packed(records.codes, self._fields, words)
         self._offsets, self._tables = _tables(records.axes, self._fields)
         order = np.argsort([-axis.sizes[0] for axis in records.axes], kind="stable")
@@ -240,13 +242,15 @@ class RollUp:
         self, source: Classes, origin: Steps, steps: Steps, numbers: NDArray[np.int32] | None = None
     ) -> Classes:
         changed = [place for place, (old, new) in enumerate(zip(origin, steps, strict=True)) if old != new]
-        keep = np.full(self._keys.shape[1], np.iinfo(np.uint64).max, np.uint64)
+        keep = [(1 << 64) - 1] * self._keys.shape[1]
         moves = self._fields[changed]
-        for row, place in enumerate(changed):
-            moves[row, 3] = self._offsets[place, origin[place], steps[place]]
-            word, shift, mask = moves[row, :3].tolist()
-            keep[word] &= np.uint64(~(mask << shift) & (1 << 64) - 1)
-        return Classes(*merge(source.keys, source.counts, keep, moves, self._tables, numbers))
+        offsets = []
+        for place in changed:
+            offsets.append(self._offsets[place, origin[place], steps[place]])
+            word, taken = self._taken[place]
+            keep[word] &= ~taken
+        moves[:, 3] = offsets
+        return Classes(*merge(source.keys, source.counts, np.array(keep, np.uint64), moves, self._tables, numbers))
 
 
 def _value_table(records: Records) -> NDArray[np.int32] | None:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from discretion.kernels.arrays import Bools, Floats, Index, Ints, Ints32
-from discretion.kernels.jit import lean_helper, lean_kernel
+from discretion.kernels.jit import helper, kernel
 
 TRANSPORT, ORDERED, SHARES, ENTROPY, RECURSIVE, DISTINCT = range(6)
 _STANDS = -1
@@ -33,7 +33,7 @@ class Test(NamedTuple):
     totals: Ints
     """records of everybody in each item; for ordered values, up to and including each value"""
     shares: Floats
-    """the share of each value in the table"""
+    """the share of each item (of each value, where items are values) in the table"""
     high: Floats
     """the largest allowed multiple of a value's share"""
     low: Floats
@@ -76,7 +76,7 @@ def make_work(test: Test) -> Work:
     return Work(*ints, np.zeros(test.groups.size + test.need + 1), np.zeros(test.groups.size + 1))
 
 
-@lean_kernel
+@kernel
 def keep_large(sizes: Ints, k: int, gone: Bools, keep: Ints) -> int:
     """Mark the classes of fewer than k records, and give their records; of the others everything can be kept."""
     lost = 0
@@ -88,7 +88,6 @@ def keep_large(sizes: Ints, k: int, gone: Bools, keep: Ints) -> int:
     return lost
 
 
-@lean_kernel
 def judge_classes(
     test: Test, found: Found, work: Work, sizes: Ints, k: int, enough: int, lost: int, gone: Bools, keep: Ints
 ) -> tuple[int, int]:
@@ -97,6 +96,43 @@ def judge_classes(
     Gives the records that are lost below, with those that were lost before, and the number of classes that fail. Stops
     when more than enough are lost.
     """
+    return _judge(*test, *found, *work, sizes, k, enough, lost, gone, keep)
+
+
+@kernel
+def _judge(
+    kind: int,
+    groups: Ints,
+    totals: Ints,
+    shares: Floats,
+    high: Floats,
+    low: Floats,
+    records: int,
+    bound: float,
+    part: float,
+    need: int,
+    table: Ints32,
+    first: int,
+    starts: Ints,
+    values: Ints,
+    counts: Ints,
+    own_values: Ints,
+    own_counts: Ints,
+    held: Ints,
+    items: Ints,
+    amounts: Floats,
+    caps: Floats,
+    sizes: Ints,
+    k: int,
+    enough: int,
+    lost: int,
+    gone: Bools,
+    keep: Ints,
+) -> tuple[int, int]:
+    """Judge: tuples are taken apart, because numba looks at arrays much faster."""
+    test = Test(kind, groups, totals, shares, high, low, records, bound, part, need)
+    found = Found(table, first, starts, values, counts)
+    work = Work(own_values, own_counts, held, items, amounts, caps)
     failed = 0
     for row in range(sizes.size):
         if keep[row] == 0:
@@ -116,7 +152,7 @@ def judge_classes(
     return lost, failed
 
 
-@lean_helper
+@helper
 def _read(found: Found, row: Index, work: Work) -> int:
     """Copy the values that occur in a class, in their order."""
     different = 0
@@ -134,7 +170,7 @@ def _read(found: Found, row: Index, work: Work) -> int:
     return different
 
 
-@lean_helper
+@helper
 def _most(test: Test, work: Work, different: int, size: int) -> int:
     """Give −1 where a class stands, else the most records that can be kept of it."""
     if test.kind == TRANSPORT:
@@ -150,7 +186,7 @@ def _most(test: Test, work: Work, different: int, size: int) -> int:
     return _STANDS if different >= test.need else 0
 
 
-@lean_helper
+@helper
 def _by_transport(test: Test, work: Work, different: int, size: int) -> int:
     """All labels of the levels below the top: what is above its share must be moved."""
     levels = test.groups.shape[0]
@@ -166,16 +202,15 @@ def _by_transport(test: Test, work: Work, different: int, size: int) -> int:
     for i in range(items):
         item = work.items[i]
         moved += max(work.held[item] * test.records - test.totals[item] * size, 0)
-    stands = moved / (size * float(test.records) * levels) <= test.bound
-    for i in range(items):
-        item = work.items[i]
         work.amounts[i] = work.held[item]
-        work.caps[i] = test.totals[item] / test.records
+        work.caps[i] = test.shares[item]
         work.held[item] = 0
-    return _STANDS if stands else _largest(work, items, test.part, float(size))
+    if moved / (size * float(test.records) * levels) <= test.bound:
+        return _STANDS
+    return _largest(work, items, test.part, float(size))
 
 
-@lean_helper
+@helper
 def _by_shares(test: Test, work: Work, different: int, size: int) -> int:
     """No value above or below a multiple of its share; `need` values must occur."""
     stands = different >= test.need
@@ -191,17 +226,16 @@ def _by_shares(test: Test, work: Work, different: int, size: int) -> int:
     return _STANDS if stands else _largest(work, different, test.part, start)
 
 
-@lean_helper
+@helper
 def _largest(work: Work, items: int, part: float, start: float) -> int:
     """Give the largest K up to a start with Σ min(amount, cap·K) ≥ part·K, by Newton from the right."""
     most = start
     for _ in range(64):
         fixed, slope = 0.0, 0.0
         for i in range(items):
-            if work.amounts[i] < work.caps[i] * most:
-                fixed += work.amounts[i]
-            else:
-                slope += work.caps[i]
+            full = work.amounts[i] < work.caps[i] * most
+            fixed += work.amounts[i] if full else 0.0
+            slope += 0.0 if full else work.caps[i]
         if fixed + slope * most >= part * most * (1 - 1e-12):
             break
         if fixed <= 0.0 or slope >= part:
@@ -211,7 +245,7 @@ def _largest(work: Work, items: int, part: float, start: float) -> int:
     return int(most + _SLACK)
 
 
-@lean_helper
+@helper
 def _by_order(test: Test, work: Work, different: int, size: int) -> int:
     """Both sides of every cut between neighboring values, from one value that occurs to the next at once."""
     cuts = test.totals.size - 1
@@ -237,7 +271,7 @@ def _by_order(test: Test, work: Work, different: int, size: int) -> int:
     return int(most + _SLACK)
 
 
-@lean_helper
+@helper
 def _cut_sums(test: Test, work: Work, different: int, size: int, most: float) -> tuple[float, float]:
     """Give the fixed part and the slope of Σ min(records below, c·K) + min(records above, (1 − c)·K) over the cuts."""
     cuts = test.totals.size - 1
@@ -254,14 +288,14 @@ def _cut_sums(test: Test, work: Work, different: int, size: int, most: float) ->
     return fixed, slope
 
 
-@lean_helper
+@helper
 def _area(test: Test, begin: int, end: int) -> int:
     """Add up the cumulated totals of the cuts from begin to before end."""
     upto = test.groups[0, end - 1] if end > 0 else np.int64(0)
     return upto - (test.groups[0, begin - 1] if begin > 0 else np.int64(0))
 
 
-@lean_helper
+@helper
 def _gap(work: Work, different: int, cuts: int, j: int) -> tuple[int, int]:
     """Give the cuts from a value that occurs (−1: from the first of all) up to before the next that occurs."""
     low = work.values[j] if j >= 0 else np.int64(0)
@@ -269,7 +303,7 @@ def _gap(work: Work, different: int, cuts: int, j: int) -> tuple[int, int]:
     return min(low, cuts), min(high, cuts)
 
 
-@lean_helper
+@helper
 def _first_above(totals: Ints, wanted: float, factor: float, low: int, high: int) -> int:
     """Find the first cut from low to high whose cumulated total times a factor is above what is wanted."""
     while low < high:
@@ -281,7 +315,7 @@ def _first_above(totals: Ints, wanted: float, factor: float, low: int, high: int
     return low
 
 
-@lean_helper
+@helper
 def _by_entropy(test: Test, work: Work, different: int, size: int) -> int:
     """The most mixed subset of a given size has every value cut off at one height."""
     top = 0.0
@@ -302,7 +336,7 @@ def _by_entropy(test: Test, work: Work, different: int, size: int) -> int:
     return int(_entropy_below(work, different, high)[1] + _SLACK)
 
 
-@lean_helper
+@helper
 def _entropy_below(work: Work, different: int, height: float) -> tuple[float, float]:
     """Give the entropy of amounts that are cut off at a height, and their sum."""
     total, weighed = 0.0, 0.0
@@ -313,7 +347,7 @@ def _entropy_below(work: Work, different: int, height: float) -> tuple[float, fl
     return math.log(total) - weighed / total, total
 
 
-@lean_helper
+@helper
 def _by_tail(test: Test, work: Work, different: int, size: int) -> int:
     """The most frequent value stays below `bound` times what is left without the need − 1 most frequent ones."""
     ranks = min(max(test.need - 1, 1), different)

@@ -42,9 +42,10 @@ def make_test(
         groups = [np.cumsum(records[0])]
     if n * n * max(len(groups), m if kind == ORDERED else 1) >= _EXACT:
         return None
-    of_values = domain.distribution if shares is None else shares
-    widths = [np.ascontiguousarray(np.broadcast_to(np.asarray(x, float), m)) for x in (of_values, high, low)]
-    return Test(kind, np.array(groups, np.int64), np.concatenate(records), *widths, n, bound, part, need)
+    everybody = np.concatenate(records)
+    of_items = everybody / n if shares is None else shares
+    bounds = [np.ascontiguousarray(np.broadcast_to(np.asarray(x, float), m)) for x in (high, low)]
+    return Test(kind, np.array(groups, np.int64), everybody, of_items, *bounds, n, bound, part, need)
 
 
 def smallest_standing(test: Test) -> int:

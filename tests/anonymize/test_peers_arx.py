@@ -174,3 +174,29 @@ def test_all_records_may_be_suppressed() -> None:
     got = anonymize(data, [dc.KAnonymity(k=5)], suppression_limit=0.99)
     assert got.score == pytest.approx(0.2204119284798, abs=1e-9)
     assert list(got.levels.values()) == want["levels"]
+
+
+USA = 317_238_626
+NINE = ["sex", "age", "race", "marital-status", "education", "native-country", "workclass", "occupation", "salary-class"]
+EIGHT = [name for name in NINE if name != "occupation"]
+SPARING: dict[str, tuple[list[str], float, list[dc.PrivacyModel], float, int]] = {
+    "hierarchical": (
+        EIGHT, 1.0, [dc.KAnonymity(k=5), dc.TCloseness(t=0.2, distance="hierarchical", **JOB)], 0.5049846167763922, 1800,
+    ),
+    "equal": (EIGHT, 1.0, [dc.KAnonymity(k=5), dc.TCloseness(t=0.2, distance="equal", **JOB)], 0.6041652321342552, 1200),
+    "beta": (EIGHT, 0.05, [dc.BetaLikeness(beta=2, enhanced=False, **JOB)], 0.5430107350775865, 1100),
+    "delta": (EIGHT, 0.05, [dc.DeltaDisclosure(delta=1, absent="ignore", **JOB)], 0.8965589577061656, 400),
+    "people": (NINE, 0.0, [dc.PopulationUniquenessBound(share=0.01, population_size=USA)], 0.019698705754820404, 8),
+    "fewer people": (
+        NINE, 0.0, [dc.PopulationUniquenessBound(share=0.0001, population_size=USA)], 0.18740123856341084, 1100,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SPARING)
+def test_few_nodes_are_evaluated(case: str) -> None:
+    """The optima are those of evaluating all nodes."""
+    quasi, limit, models, score, most = SPARING[case]
+    got = anonymize(data_of(case, quasi), models, suppression_limit=limit)
+    assert got.proven and got.score == pytest.approx(score, rel=1e-12)
+    assert len(got.space) <= most

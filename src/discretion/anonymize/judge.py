@@ -125,9 +125,12 @@ class Judge:
         return not self._tested and not self._others
 
     @cached_property
-    def never_worse(self) -> bool:
-        """Whether a node above one that satisfies the models without suppression does so too."""
-        return len(self._dooming) == len(self.models)
+    def teaches(self) -> bool:
+        """Whether every model that fails at a node says something about the less general ones."""
+        alike = (ClassModel.kept_below, ClassModel.lost_below)
+        return all(
+            model.monotone or (type(model).kept_below, type(model).lost_below) != alike for model in self._others
+        )
 
     @cached_property
     def _dooming(self) -> list[ClassModel]:

@@ -222,31 +222,28 @@ class PopulationUniquenessBound(ClassModel, kind="population-uniqueness-bound"):
         """Drop the smallest classes first, as many as are needed (found by halving)."""
         population = self._size(int(table.sizes.sum()))
         kept = np.flatnonzero(~gone)
-        order = kept[np.argsort(table.sizes[kept], kind="stable")]
-        sizes = table.sizes[order]
-        left = len(sizes) if enough is None else self._affordable(sizes, enough - int(table.sizes[gone].sum()))
 
-        def holds(dropped: int) -> bool:
+        def holds(sizes: Ints) -> bool:
             try:
-                return self._estimate(sizes[dropped:], population) <= self.share + TOLERANCE
+                return self._estimate(sizes, population) <= self.share + TOLERANCE
             except DataError:
                 return False
 
-        needed = 0
-        if not holds(0):
-            low, high = 0, len(sizes)
-            while high - low > 1 and low < left:
-                middle = (low + high) // 2
-                low, high = (low, middle) if holds(middle) else (middle, high)
-            needed = high
+        if holds(table.sizes[kept]):
+            return gone.copy()
+        most = int(table.sizes.sum()) if enough is None else enough - int(table.sizes[gone].sum())
+        if table.sizes[kept].min() > most:
+            return np.ones_like(gone)
+        order = kept[np.argsort(table.sizes[kept], kind="stable")]
+        sizes = table.sizes[order]
+        left = int(np.searchsorted(np.cumsum(sizes), most, side="right"))  # classes that may go
+        low, high = 0, len(sizes)
+        while high - low > 1 and low < left:
+            middle = (low + high) // 2
+            low, high = (low, middle) if holds(sizes[middle:]) else (middle, high)
         result = gone.copy()
-        result[order[:needed]] = True
+        result[order[:high]] = True
         return result
-
-    @staticmethod
-    def _affordable(sizes: Ints, records: int) -> int:
-        """Give the number of classes, the first ones first, that have no more than so many records."""
-        return int(np.searchsorted(np.cumsum(sizes), records, side="right"))
 
     def details(self, table: ClassTable) -> dict[str, Any]:
         """Add the size of the population and the uniques of the sample."""

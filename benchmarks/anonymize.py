@@ -80,12 +80,12 @@ def _models(frame: pl.DataFrame, hierarchies: Mapping[str, dc.Hierarchy]) -> Ite
     five = dc.KAnonymity(k=5)
     others = [name for name in frame.columns if name != "occupation"]
     cases: list[tuple[str, list[Any], float, float]] = [
-        ("t-closeness, hierarchical", [five, dc.TCloseness(t=0.2, distance="hierarchical", **job)], 1.0, 60.0),
+        ("t-closeness, hierarchical", [five, dc.TCloseness(t=0.2, distance="hierarchical", **job)], 1.0, 50.0),
         ("t-closeness, equal", [five, dc.TCloseness(t=0.2, distance="equal", **job)], 1.0, 50.0),
-        ("beta-likeness", [dc.BetaLikeness(beta=2, enhanced=False, **job)], 0.05, 25.0),
+        ("beta-likeness", [dc.BetaLikeness(beta=2, enhanced=False, **job)], 0.05, 20.0),
         ("delta-disclosure", [dc.DeltaDisclosure(delta=1, absent="ignore", **job)], 0.05, 20.0),
         ("population uniques 0.01", [dc.PopulationUniquenessBound(share=0.01, population_size=PEOPLE)], 0.0, 5.0),
-        ("population uniques 0.0001", [dc.PopulationUniquenessBound(share=0.0001, population_size=PEOPLE)], 0.0, 60.0),
+        ("population uniques 0.0001", [dc.PopulationUniquenessBound(share=0.0001, population_size=PEOPLE)], 0.0, 50.0),
     ]
     for name, models, limit, most in cases:
         quasi = frame.columns if name.startswith("population") else others

@@ -1308,7 +1308,7 @@ class OptimalGeneralization(_OptimalGeneralization):
         *,
         models: Sequence[Any],
         columns: Sequence[str] = (),
-        loss: Literal['loss', 'height', 'precision-loss', 'aecs', 'discernibility', 'discernibility-star', 'entropy', 'normalized-entropy', 'entropy-based', 'ambiguity', 'kl', 'kl-arx'] = 'loss',
+        loss: Literal['loss', 'height', 'precision-loss', 'aecs', 'discernibility', 'discernibility-star', 'entropy', 'normalized-entropy', 'entropy-based', 'ambiguity', 'kl', 'kl-arx', 'payout'] = 'loss',
         suppression_limit: float = 0.0,
         importance: Mapping[str, float] = ...,
         levels: Mapping[str, Any] = ...,
@@ -1512,6 +1512,25 @@ class ProbabilisticLinkage(_ProbabilisticLinkage):
         max_pairs: int = 1000000000,
         candidates: int = 50,
         intruder: Any = ...,
+    ) -> None: ...
+
+from discretion.privacy.profitability import Profitability as _Profitability
+
+class Profitability(_Profitability):
+    """Every record brings its publisher more than it costs, against an attacker who attacks where that pays."""
+
+    def __init__(
+        self,
+        *,
+        columns: Sequence[str] = (),
+        missing: Literal['category', 'ignore'] = 'category',
+        benefit: float,
+        loss: float,
+        gain: float,
+        cost: float,
+        attacks: Literal['allowed', 'none'] = 'none',
+        population: Any | None = None,
+        frequency: str = '',
     ) -> None: ...
 
 from discretion.protect.microaggregation_projection import ProjectionMicroaggregation as _ProjectionMicroaggregation

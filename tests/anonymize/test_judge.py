@@ -53,6 +53,9 @@ MODELS: dict[str, list[ClassModel]] = {
     "people": [dc.PopulationUniquenessBound(share=0.02, population_size=720, estimator="zayatz")],
     "map": [dc.KMap(k=9, population=population())],
     "presence": [dc.DeltaPresence(delta_max=0.2, population=population())],
+    "game": [dc.Profitability(benefit=10, loss=20, gain=20, cost=4)],
+    "game with attacks": [dc.Profitability(benefit=10, loss=20, gain=20, cost=4, attacks="allowed")],
+    "game and population": [dc.Profitability(benefit=10, loss=90, gain=90, cost=4, population=population())],
     "several": [
         dc.KAnonymity(k=2),
         dc.TCloseness(t=0.4, distance="ordered", **PAID),

@@ -53,6 +53,7 @@ OVERRIDES: dict[str, dict[str, object]] = {
     "entropy-l-diversity": {"l": 4.5, "columns": ["region"], "sensitive": ["income"]},
     "estimated-entropy-l-diversity": {"l": 4.5, "columns": ["region"], "sensitive": ["income"]},
     "sample-uniqueness-bound": {"share": 0.1, "columns": ["region", "hours"]},
+    "profitability": {"benefit": 10, "loss": 30, "gain": 30, "cost": 4, "columns": ["region", "sex"]},
     "recursive-l-diversity": {"c": 0.2, "l": 2, "columns": ["region", "sex"], "sensitive": ["income"]},
     "t-closeness": {"t": 0.2, "columns": ["region", "sex"], "sensitive": ["income", "hours"]},
     "alpha-k": {"alpha": 0.5, "k": 2, "columns": ["region"], "sensitive": ["sex"]},

@@ -281,9 +281,19 @@ class Judge:
         for combination, of in self.records.units:
             found = count_units([of], owners[combination], len(alive))
             units = found if units is None or found is None else np.minimum(units, found)
+        lost = self._lost(steps, classes)[alive] if any(model.looks_at_loss for model in self.models) else None
         return ClassTable(
-            classes.counts[alive], MappingProxyType(sensitive), MappingProxyType(population), units
+            classes.counts[alive], MappingProxyType(sensitive), MappingProxyType(population), units, lost
         ), alive
+
+    def _lost(self, steps: Steps, classes: Classes) -> NDArray[np.float64]:
+        """Give the entropy-based loss of each class, over the columns that have hierarchies."""
+        lost, most = np.zeros(len(classes)), 0.0
+        for axis, step, values in zip(self.records.axes, steps, self._roll.values(classes), strict=True):
+            if axis.height:
+                lost += np.log(axis.leaves[step])[values]
+                most += float(np.log(axis.domain))
+        return lost / most if most else lost
 
     def refuse_impossible(self) -> None:
         """Raise if a model could not hold however the data is generalized."""

@@ -17,12 +17,14 @@ suppression (both 1 unless the factor says otherwise):
   sums p·log2(p / q) over the records, as ARX does: frequent combinations count twice.
 - `aecs`: n / (s·classes kept + g if anything is suppressed).
 - `discernibility`: Σ_kept c² + n·sup. `discernibility-star`: Σ c² over all classes, suppressed ones too.
+- `payout`: what the publisher of `profitability` misses: Σ_kept (benefit·entropy-based loss + loss·π where an attack
+  pays) + benefit·sup. The amounts are those of that model, and columns without hierarchies do not count.
 - `ambiguity`: Σ_kept c·Π leaves + sup·Π all leaves, the products over the columns: how many records of the original
   domain a published record could stand for (Goldberger & Tassa 2010, as ARX computes it).
 
 A weight w of a column multiplies its loss inside the aggregate (in the geometric mean 1 + w·loss; in ARX the factor
 stands outside, where it changes nothing), the largest weight counting as 1. Classes do not know columns, so that
-`aecs`, `discernibility`, `ambiguity` and `kl` take no weights. A missing value stays missing: it counts as one leaf.
+`aecs`, `discernibility`, `ambiguity`, `kl` and `payout` take no weights. A missing value stays missing: it counts as one leaf.
 The aggregate `rank` compares the columns' losses in descending order, the first difference deciding; the score is the
 largest of them.
 """
@@ -57,6 +59,7 @@ LossName = Literal[
     "ambiguity",
     "kl",
     "kl-arx",
+    "payout",
 ]
 AggregateName = Literal["geometric-mean", "mean", "sum", "max", "rank"]
 

@@ -27,6 +27,7 @@ from discretion.data.households import unit_codes
 from discretion.errors import DataError, Infeasible, PlanError
 from discretion.measure import as_percent
 from discretion.privacy.class_table import ClassModel
+from discretion.privacy.profitability import Profitability
 
 _NOTHING: Mapping[str, Bounds] = MappingProxyType({})
 
@@ -87,6 +88,7 @@ class Problem:
             settings.suppression_factor,
             settings.aggregate,
             lambda: self.data.class_sizes(self.columns).astype(np.int64),
+            [model for model in self.models if isinstance(model, Profitability)],
         )
         made.allowed = self.allowed
         return made

@@ -116,6 +116,8 @@ class ClassTable:
     """records of each population (by its name, see `ClassModel.population_name`) in each class"""
     units: Ints | None = None
     """different households, persons or employers in each class; None where every record stands for itself"""
+    lost: Floats | None = None
+    """the entropy-based loss of each class, from 0 to 1, where a model asks for it (see `ClassModel.looks_at_loss`)"""
 
     def counted(self, what: Count) -> Ints:
         """Give what k counts in each class: different units where some are declared, or records."""
@@ -149,6 +151,8 @@ class ClassModel(PrivacyModel):
     """Where all classes satisfy the model, they do so after further generalization too."""
     by_sizes: ClassVar[bool] = False
     """Whether the sizes of the classes are all that the model looks at."""
+    looks_at_loss: ClassVar[bool] = False
+    """Whether the model asks what each class lost by generalization."""
 
     @abstractmethod
     def failing(self, table: ClassTable) -> Bools:

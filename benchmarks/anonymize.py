@@ -94,7 +94,9 @@ def _models(frame: pl.DataFrame, hierarchies: Mapping[str, dc.Hierarchy]) -> Ite
             data = dc.Dataset(frame, roles=dict.fromkeys(quasi, "quasi"), hierarchies=hierarchies)
             return dc.anonymize(data, models, suppression_limit=limit)
 
-        yield compare(f"anonymize, {name}, limit {limit:g}", work, BASE, lambda: frame.group_by(frame.columns).len(), most)
+        yield compare(
+            f"anonymize, {name}, limit {limit:g}", work, BASE, lambda: frame.group_by(frame.columns).len(), most
+        )
 
 
 def _million(rows: int) -> Iterator[Line]:

@@ -1314,6 +1314,8 @@ class OptimalGeneralization(_OptimalGeneralization):
         levels: Mapping[str, Any] = ...,
         suppression_factor: float = 0.5,
         aggregate: Literal['geometric-mean', 'mean', 'sum', 'max', 'rank'] | None = None,
+        summarize: Mapping[str, Literal['mean', 'geometric-mean', 'median', 'interval', 'set']] = ...,
+        cluster: Sequence[str] = (),
         seconds: float | None = None,
     ) -> None: ...
 

@@ -57,9 +57,7 @@ CASES: dict[str, Callable[[], list[dc.PrivacyModel]]] = {
     "adult8sa_k5_t02equal_s0.05_loss": lambda: [dc.KAnonymity(k=5), dc.TCloseness(t=0.2, distance="equal", **JOB)],
     "adult8sa_k5_t02hier_s0_loss": lambda: [dc.KAnonymity(k=5), dc.TCloseness(t=0.2, distance="hierarchical", **JOB)],
     "adult9_sampleuniq0_s0_loss": lambda: [dc.SampleUniquenessBound(share=0.01)],
-    "adult9_profit_s0_loss": lambda: [
-        dc.Profitability(benefit=1200, loss=300, gain=300, cost=4, attacks="allowed")
-    ],
+    "adult9_profit_s0_loss": lambda: [dc.Profitability(benefit=1200, loss=300, gain=300, cost=4, attacks="allowed")],
     "adult9_avgrisk02_s0.05_loss": lambda: [dc.AverageRisk(risk=0.2)],
     "adult9_dpresence_0_02_s0_loss": lambda: [dc.DeltaPresence(delta_min=0, delta_max=0.2, population=everybody())],
     "adult9_kmap5_subset_s0_loss": lambda: [dc.KMap(k=5, population=everybody())],
@@ -180,7 +178,17 @@ def test_all_records_may_be_suppressed() -> None:
 
 
 USA = 317_238_626
-NINE = ["sex", "age", "race", "marital-status", "education", "native-country", "workclass", "occupation", "salary-class"]
+NINE = [
+    "sex",
+    "age",
+    "race",
+    "marital-status",
+    "education",
+    "native-country",
+    "workclass",
+    "occupation",
+    "salary-class",
+]
 EIGHT = [name for name in NINE if name != "occupation"]
 SPARING: dict[str, tuple[list[str], float, list[dc.PrivacyModel], float, int]] = {
     "hierarchical": (

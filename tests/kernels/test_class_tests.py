@@ -99,7 +99,15 @@ def test_it_stops_when_enough_is_lost() -> None:
     table = np.array([[4, 0], [0, 3], [2, 2], [5, 0]], np.int32)
     gone, keep = np.zeros(4, np.bool_), np.array([4, 3, 4, 5])
     lost, failed = judge_classes(
-        test, Found(table, 0, NONE, NONE, NONE), make_work(test), table.sum(axis=1).astype(np.int64), 1, 6, 0, gone, keep
+        test,
+        Found(table, 0, NONE, NONE, NONE),
+        make_work(test),
+        table.sum(axis=1).astype(np.int64),
+        1,
+        6,
+        0,
+        gone,
+        keep,
     )
     assert (lost, failed, keep.tolist()) == (7, 2, [0, 0, 4, 5])
 

@@ -22,6 +22,7 @@ from discretion.anonymize.losses import (
     NormalizedEntropyLoss,
     Outcome,
     PrecisionLoss,
+    SummarizedLoss,
 )
 from discretion.anonymize.records import Classes, Records, RollUp, Steps
 from discretion.errors import PlanError
@@ -298,5 +299,8 @@ def make_loss(
         made = kind(records, np.ones(len(records.axes)), 0.5, "sum")
         made.game = games[0]
         return made
-    given = np.ones(len(records.axes)) if weights is None else weights / weights.max()
+    if kind is LeafLoss and records.summarized:
+        kind = SummarizedLoss
+    columns = len(records.axes) + (len(records.summarized) if kind is SummarizedLoss else 0)
+    given = np.ones(columns) if weights is None else weights[:columns] / weights.max()
     return kind(records, given, factor, aggregate or usual, alike)

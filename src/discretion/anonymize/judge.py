@@ -161,7 +161,9 @@ class Judge:
                     return Judgement(classes, gone, lost, dooms, complete=False)
         if not self._others:
             return Judgement(classes, gone, lost, dooms or lost > 0)
-        return self._judge_others(steps, classes, gone, keep, Judgement(classes, gone, lost, dooms or lost > 0), allowed)
+        return self._judge_others(
+            steps, classes, gone, keep, Judgement(classes, gone, lost, dooms or lost > 0), allowed
+        )
 
     def _found(
         self, steps: Steps, classes: Classes, hub: Classes, numbers: NDArray[np.int32], keep: Ints

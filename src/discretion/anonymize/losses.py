@@ -6,6 +6,8 @@ suppression (both 1 unless the factor says otherwise):
 
 - `loss`: per column (Σ_kept g·c·share + Σ_sup (share + s·(1 − share)) − g·n/leaves) / (n − g·n/leaves), cut to ten
   digits, not below 0; geometric mean of 1 + loss, minus 1.
+  A column that is summarized inside the classes loses, per kept record, the different values of its class over all that
+  occur, and s per suppressed one; other losses leave it out.
 - `precision-loss`: per column (g·(n − sup)·level/height + s·sup) / n; arithmetic mean.
 - `height`: the level of each column; sum. Ignores suppression.
 - `entropy`: per column −[g·Σ_v n_v·log2(n_v / n_group(v)) + s·Σ_u c_u·log2(c_u / sup)], v over the values of all
@@ -41,7 +43,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discretion.anonymize.records import Classes, Records, RollUp, Steps
-from discretion.kernels.rollup import histogram, sums_by_field
+from discretion.kernels.rollup import histogram, sensitive_triples, sums_by_field
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -178,7 +180,12 @@ class ColumnLoss(Loss):
             values.reshape([-1 if place == axis else 1 for axis in range(axes)])
             for place, values in enumerate(self._plain)
         ]
-        return np.broadcast_to(self.aggregate(spread), self.records.shape)
+        return np.broadcast_to(self.aggregate([*spread, *self.further]), self.records.shape)
+
+    @property
+    def further(self) -> list[Floats]:
+        """What columns outside the lattice lose at least, whatever the node."""
+        return []
 
     def floor(self, steps: Ints, least: Ints, most: Floats | None = None) -> Floats:  # noqa: ARG002
         """Aggregate the columns' bounds."""
@@ -190,7 +197,7 @@ class ColumnLoss(Loss):
                 if here.any():
                     own[here] = self.column_floor(place, step, least[here])
             values.append(own * self.weights[place])
-        return np.asarray(self.aggregate(values))
+        return np.asarray(self.aggregate([*values, *self.further]))
 
 
 class LeafLoss(ColumnLoss):
@@ -259,6 +266,41 @@ class LeafLoss(ColumnLoss):
         with np.errstate(divide="ignore", invalid="ignore"):
             shares = np.floor(np.maximum((total - low) / (self.n - low), 0.0) * _DIGITS) / _DIGITS
         return np.where(self._domains == 1, 0.0, shares)
+
+
+class SummarizedLoss(LeafLoss):
+    """`loss` with columns that are summarized inside the classes: the values of a class, over all that occur."""
+
+    @cached_property
+    def _costs(self) -> list[Floats]:
+        """What a record of a class with so many different values loses in each column."""
+        found = []
+        for entries in self.records.summarized.values():
+            found.append(self.generalization * np.arange(entries.domain.size + 1) / entries.domain.size)
+        return found
+
+    @property
+    def further(self) -> list[Floats]:
+        """Classes only get more values when they are merged; a record that goes costs what its suppression does."""
+        own = []
+        pairs = zip(self.records.summarized.values(), self._costs, strict=True)
+        for place, (entries, costs) in enumerate(pairs, len(self.records.axes)):
+            different = np.bincount(entries.combination, minlength=len(self.records.counts))
+            lost = np.minimum(costs[different], self.suppression) @ self.records.counts / self.n
+            own.append(np.asarray(lost * self.weights[place] * (1 - 1e-12)))
+        return own
+
+    def exact(self, outcome: Outcome) -> Floats:
+        """Add the columns outside the lattice."""
+        classes, numbers = outcome.roll.numbered(outcome.steps)
+        kept = np.where(outcome.gone, 0, classes.counts)
+        own = []
+        for entries, costs in zip(self.records.summarized.values(), self._costs, strict=True):
+            starts = sensitive_triples(
+                numbers[entries.combination], entries.values, entries.counts, len(classes), entries.domain.size
+            )[0]
+            own.append((kept @ costs[np.diff(starts)] + self.suppression * outcome.suppressed) / self.n)
+        return np.concatenate([super().exact(outcome), own])
 
 
 class PrecisionLoss(ColumnLoss):

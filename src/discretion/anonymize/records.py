@@ -68,6 +68,8 @@ class Records:
     population: Mapping[str, Ints] = field(default_factory=lambda: MappingProxyType({}))
     units: tuple[tuple[Ints, Ints], ...] = ()
     """for each kind of unit that counts, the combinations and units that occur together, each pair once"""
+    summarized: Mapping[str, SensitiveEntries] = field(default_factory=lambda: MappingProxyType({}))
+    """columns outside the lattice whose values are summarized inside the classes"""
 
     @property
     def n(self) -> int:
@@ -113,6 +115,7 @@ def compress(
     sensitive: Sequence[str] = (),
     populations: Mapping[str, tuple[Dataset, str]] | None = None,
     units: Sequence[Ints] = (),
+    summarized: Sequence[str] = (),
 ) -> Records:
     """Code the columns, and count the records of each combination. Time O(n·columns).
 
@@ -137,9 +140,12 @@ def compress(
     codes = np.empty((len(axes), size), np.int32)
     for place, column in enumerate(stacked):
         codes[place] = column[found.first_row]
-    entries = {name: _entries(data, name, rows, size) for name in sensitive}
+    entries, inside = (
+        MappingProxyType({name: _entries(data, name, rows, size) for name in names})
+        for names in (sensitive, summarized)
+    )
     together = tuple(_pairs(rows, of, size) for of in units)
-    return Records(axes, codes, counts, rows, MappingProxyType(entries), MappingProxyType(within), together)
+    return Records(axes, codes, counts, rows, entries, MappingProxyType(within), together, inside)
 
 
 def _pairs(rows: NDArray[np.int32], units: Ints, size: int) -> tuple[Ints, Ints]:

@@ -66,9 +66,7 @@ def _slopes(
 
 
 @lean_kernel
-def newton(
-    theta: float, alpha: float, sizes: Ints, counts: Ints, n: int, u: int
-) -> tuple[float, float, bool]:
+def newton(theta: float, alpha: float, sizes: Ints, counts: Ints, n: int, u: int) -> tuple[float, float, bool]:
     """Maximize the likelihood of class sizes (`counts` classes of each of `sizes`) by damped steps in ln(θ+α) and α.
 
     Gives θ, α and whether it has arrived at a maximum inside 0 < α < 1, θ > −α.

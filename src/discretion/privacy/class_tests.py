@@ -73,4 +73,3 @@ def _possible(test: Test, size: int) -> bool:
         rest = size - int(whole.sum())
         met += whole.sum() + np.maximum(np.sort(caps - whole)[::-1][:rest], 0.0).sum()
     return bool(met >= test.part * size - 1e-9)
-

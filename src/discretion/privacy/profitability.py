@@ -64,7 +64,9 @@ class Profitability(ClassModel, kind="profitability"):
     frequency: str = ""
     """column of the population with the number of people each row stands for; without it, one"""
 
-    attacker: ClassVar[str] = "somebody who attacks a record only where the expected gain is above the cost of an attack"
+    attacker: ClassVar[str] = (
+        "somebody who attacks a record only where the expected gain is above the cost of an attack"
+    )
     looks_at_loss: ClassVar[bool] = True
 
     @property

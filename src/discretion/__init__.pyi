@@ -646,6 +646,17 @@ class GeneratorMembership(_GeneratorMembership):
         shadows: int = 16,
     ) -> None: ...
 
+from discretion.utility.hierarchy_loss import Granularity as _Granularity
+
+class Granularity(_Granularity):
+    """How precise the published values are, from 1 (original values) to 0 (all at the top), as ARX reports it."""
+
+    def __init__(
+        self,
+        *,
+        columns: Sequence[str] = (),
+    ) -> None: ...
+
 from discretion.risk.attribute.group_attack import GroupAttack as _GroupAttack
 
 class GroupAttack(_GroupAttack):

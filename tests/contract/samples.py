@@ -100,6 +100,7 @@ OVERRIDES: dict[str, dict[str, object]] = {
     "discernibility": {"columns": ["region", "sex"]},
     "precision": {"columns": ["region"]},
     "iloss": {"columns": ["region"]},
+    "granularity": {"columns": ["region"]},
     "height": {"columns": ["region"]},
     "non-uniform-entropy": {"columns": ["region"]},
     "result-privacy": {"rules": ["region=a -> sex=f"], "min_support": 0.1, "columns": ["region", "sex"]},

@@ -79,9 +79,9 @@ class _Tested:
 class Judge:
     """Privacy models, applied to the nodes of a lattice.
 
-    Classes that are too small go first. Models that are tests of single classes are applied in kernels, to counts of the
-    sensitive values that are rolled up like the classes themselves. Then come those that look at sizes only, and at last
-    those that need the whole table. After each, nothing more is done where more is lost than is allowed.
+    Classes that are too small go first. Models that are tests of single classes are applied in kernels, to counts of
+    the sensitive values that are rolled up like the classes themselves. Then come those that look at sizes only, and at
+    last those that need the whole table. After each, nothing more is done where more is lost than is allowed.
     """
 
     def __init__(self, models: Sequence[ClassModel], records: Records, roll: RollUp, loss: Loss) -> None:

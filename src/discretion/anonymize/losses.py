@@ -26,9 +26,9 @@ suppression (both 1 unless the factor says otherwise):
 
 A weight w of a column multiplies its loss inside the aggregate (in the geometric mean 1 + w·loss; in ARX the factor
 stands outside, where it changes nothing), the largest weight counting as 1. Classes do not know columns, so that
-`aecs`, `discernibility`, `ambiguity`, `kl` and `payout` take no weights. A missing value stays missing: it counts as one leaf.
-The aggregate `rank` compares the columns' losses in descending order, the first difference deciding; the score is the
-largest of them.
+`aecs`, `discernibility`, `ambiguity`, `kl` and `payout` take no weights. A missing value stays missing: it counts as
+one leaf. The aggregate `rank` compares the columns' losses in descending order, the first difference deciding; the
+score is the largest of them.
 """
 
 from __future__ import annotations
@@ -274,10 +274,8 @@ class SummarizedLoss(LeafLoss):
     @cached_property
     def _costs(self) -> list[Floats]:
         """What a record of a class with so many different values loses in each column."""
-        found = []
-        for entries in self.records.summarized.values():
-            found.append(self.generalization * np.arange(entries.domain.size + 1) / entries.domain.size)
-        return found
+        sizes = [entries.domain.size for entries in self.records.summarized.values()]
+        return [self.generalization * np.arange(size + 1) / size for size in sizes]
 
     @property
     def further(self) -> list[Floats]:

@@ -50,8 +50,8 @@ class OptimalGeneralization(Method, kind="optimal-generalization"):
     them. A release that drops every record does not count as a solution. A quasi-identifier without a hierarchy keeps
     its values (level 0). Missing values stay missing and count as a category of their own, whatever the models say.
 
-    Columns of `summarize` are microaggregated inside the classes that the others make: their records share one value, so
-    that the models hold for all columns together. An interval or a set is true of every record; a mean is not.
+    Columns of `summarize` are microaggregated inside the classes that the others make: their records share one value,
+    so that the models hold for all columns together. An interval or a set is true of every record; a mean is not.
 
     The records are compressed once; most of the lattice is excluded by bounds, which takes time linear in the number of
     nodes up to 20 million of them. Larger lattices, or those that `seconds` does not suffice for, get the best answer

@@ -11,7 +11,7 @@ The decisions are those of `values_for` of the models, in the same whole numbers
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -72,8 +72,14 @@ class Work(NamedTuple):
 def make_work(test: Test) -> Work:
     """Give room for the values and items of a test."""
     values, items = test.groups.shape[1], test.groups.shape[1] + len(test.totals)
-    ints = [np.zeros(size, np.int64) for size in (values, values, items, test.groups.size + 1)]
-    return Work(*ints, np.zeros(test.groups.size + test.need + 1), np.zeros(test.groups.size + 1))
+    return Work(
+        np.zeros(values, np.int64),
+        np.zeros(values, np.int64),
+        np.zeros(items, np.int64),
+        np.zeros(test.groups.size + 1, np.int64),
+        np.zeros(test.groups.size + test.need + 1),
+        np.zeros(test.groups.size + 1),
+    )
 
 
 @kernel
@@ -96,7 +102,8 @@ def judge_classes(
     Gives the records that are lost below, with those that were lost before, and the number of classes that fail. Stops
     when more than enough are lost.
     """
-    return _judge(*test, *found, *work, sizes, k, enough, lost, gone, keep)
+    everything: tuple[Any, ...] = (*test, *found, *work, sizes, k, enough, lost, gone, keep)
+    return _judge(*everything)
 
 
 @kernel
@@ -180,7 +187,7 @@ def _most(test: Test, work: Work, different: int, size: int) -> int:
     if test.kind == SHARES:
         return _by_shares(test, work, different, size)
     if test.kind == ENTROPY:
-        return _by_entropy(test, work, different, size)
+        return _by_entropy(test, work, different)
     if test.kind == RECURSIVE:
         return _by_tail(test, work, different, size)
     return _STANDS if different >= test.need else 0
@@ -291,16 +298,23 @@ def _cut_sums(test: Test, work: Work, different: int, size: int, most: float) ->
 @helper
 def _area(test: Test, begin: int, end: int) -> int:
     """Add up the cumulated totals of the cuts from begin to before end."""
-    upto = test.groups[0, end - 1] if end > 0 else np.int64(0)
-    return upto - (test.groups[0, begin - 1] if begin > 0 else np.int64(0))
+    total = 0
+    if end > 0:
+        total += test.groups[0, end - 1]
+    if begin > 0:
+        total -= test.groups[0, begin - 1]
+    return total
 
 
 @helper
 def _gap(work: Work, different: int, cuts: int, j: int) -> tuple[int, int]:
     """Give the cuts from a value that occurs (−1: from the first of all) up to before the next that occurs."""
-    low = work.values[j] if j >= 0 else np.int64(0)
-    high = work.values[j + 1] if j + 1 < different else np.int64(cuts)
-    return min(low, cuts), min(high, cuts)
+    low, high = 0, cuts
+    if j >= 0:
+        low = min(work.values[j], cuts)
+    if j + 1 < different:
+        high = min(work.values[j + 1], cuts)
+    return low, high
 
 
 @helper
@@ -316,7 +330,7 @@ def _first_above(totals: Ints, wanted: float, factor: float, low: int, high: int
 
 
 @helper
-def _by_entropy(test: Test, work: Work, different: int, size: int) -> int:
+def _by_entropy(test: Test, work: Work, different: int) -> int:
     """The most mixed subset of a given size has every value cut off at one height."""
     top = 0.0
     for j in range(different):

@@ -68,9 +68,9 @@ class AverageRisk(ClassModel, kind="average-risk"):
         sizes = table.sizes[order]
         classes = len(sizes) - np.arange(len(sizes) + 1)
         records = sizes.sum() - np.concatenate([[0], np.cumsum(sizes)])
-        enough = np.flatnonzero(classes <= self.risk * records * (1 + TOLERANCE))
+        suffices = np.flatnonzero(classes <= self.risk * records * (1 + TOLERANCE))
         result = gone.copy()
-        result[order[: enough[0]]] = True
+        result[order[: suffices[0]]] = True
         return result
 
 

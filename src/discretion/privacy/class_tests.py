@@ -44,8 +44,8 @@ def make_test(
         return None
     everybody = np.concatenate(records)
     of_items = everybody / n if shares is None else shares
-    bounds = [np.ascontiguousarray(np.broadcast_to(np.asarray(x, float), m)) for x in (high, low)]
-    return Test(kind, np.array(groups, np.int64), everybody, of_items, *bounds, n, bound, part, need)
+    above, below = (np.ascontiguousarray(np.broadcast_to(np.asarray(x, float), m)) for x in (high, low))
+    return Test(kind, np.array(groups, np.int64), everybody, of_items, above, below, n, bound, part, need)
 
 
 def smallest_standing(test: Test) -> int:

@@ -224,7 +224,7 @@ class DeltaPresence(ClassModel, kind="delta-presence"):
     def kept_below(self, table: ClassTable) -> Ints:
         """No more can be kept than the largest share of all the people who fit the class."""
         most = np.floor(table.population[self.population_name] * (self.delta_max + TOLERANCE) + 1e-9)
-        return np.minimum(table.sizes, most.astype(np.int64))
+        return np.asarray(np.minimum(table.sizes, most.astype(np.int64)))
 
     def reached(self, table: ClassTable) -> float:
         """Give the largest share."""

@@ -25,9 +25,9 @@ class Profitability(ClassModel, kind="profitability"):
     A game of two: an attacker picks the right record of a class with probability π, one over its size, and attacks if
     gain·π is more than the cost of an attack. A published record is worth benefit·(1 − what it lost), and costs the
     publisher loss·π where its class is attacked. A class stands if that payout is above 0; with `attacks: none`, also
-    no attack on it may pay. Guarantees, if the amounts are right, that a publisher does not lose by publishing, and with
-    `attacks: none` that nobody gains by an attack. Does not protect against somebody who attacks for other reasons, and
-    where attacks are allowed not against being found at all: ask for k-anonymity too.
+    no attack on it may pay. Guarantees, if the amounts are right, that a publisher does not lose by publishing, and
+    with `attacks: none` that nobody gains by an attack. Does not protect against somebody who attacks for other
+    reasons, and where attacks are allowed not against being found at all: ask for k-anonymity too.
 
     What a record lost is the entropy-based loss: the logarithm of the combinations of original values that it could
     stand for, over that of all combinations, in the columns that have hierarchies. With a `population`, π is one over
@@ -100,7 +100,7 @@ class Profitability(ClassModel, kind="profitability"):
         """Give what each record of a class brings its publisher."""
         if table.lost is None:
             raise PlanError(
-                f"{self.kind}: what a class lost is known in the search for levels of the columns and for a release, but "
+                f"{self.kind}: what a class lost is known in a search for levels of the columns and for a release, but "
                 "not while records are grouped one by one; use optimal-generalization"
             )
         people = self.people(table)

@@ -1490,6 +1490,23 @@ class Precision(_Precision):
         columns: Sequence[str] = (),
     ) -> None: ...
 
+from discretion.anonymize.private_generalization import PrivateGeneralization as _PrivateGeneralization
+
+class PrivateGeneralization(_PrivateGeneralization):
+    """Publish a random sample of the records in broad, declared classes, and only classes with enough records."""
+
+    def __init__(
+        self,
+        *,
+        epsilon: float,
+        delta: float = 1e-09,
+        domain: Mapping[str, Any],
+        groups: Mapping[str, Any] = ...,
+        person: str = '',
+        share: float | None = None,
+        drop: Sequence[str] = (),
+    ) -> None: ...
+
 from discretion.protect.synthetic.private_marginals import PrivateMarginals as _PrivateMarginals
 
 class PrivateMarginals(_PrivateMarginals):

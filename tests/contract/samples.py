@@ -110,6 +110,14 @@ OVERRIDES: dict[str, dict[str, object]] = {
     "narrow-range": {"column": "region"},
 }
 
+OVERRIDES["private-generalization"] = {
+    "epsilon": 3.0,
+    "delta": 0.2,
+    "share": 0.6,
+    "domain": {"sex": {"categories": ["f", "m"], "missing": True}},
+    "drop": ["name", "region", "income", "hours"],
+}
+
 OVERRIDES["private-marginals"] = {
     "epsilon": 2.0,
     "domain": {
@@ -147,6 +155,7 @@ MISSPELLED: dict[str, dict[str, object]] = {
     "sample": {"by": ["incme"]},
     "reissue-weights": {"by": ["incme"]},
     "private-marginals": {"drop": ["name", "incme"]},
+    "private-generalization": {"drop": ["name", "incme", "hours"]},
 }
 """Fields that name a column which does not exist, for methods without `columns`, `column` or `levels`."""
 

@@ -15,7 +15,7 @@ import polars as pl
 
 import discretion as dc
 from discretion.anonymize.explorer import Explorer, Node
-from discretion.anonymize.problem import Problem, Settings
+from discretion.anonymize.problem import SearchProblem, Settings
 from discretion.anonymize.records import Steps
 from discretion.anonymize.solutions import solve
 
@@ -58,9 +58,9 @@ def large_case(rows: int = 30_000) -> dc.Dataset:
     return dc.Dataset(frame, roles=dict.fromkeys(frame.columns, "quasi"), hierarchies=levels)
 
 
-def make_problem(rows: int = 30_000) -> Problem:
+def make_problem(rows: int = 30_000) -> SearchProblem:
     """Make the problem anew, so that nothing is left of an earlier search."""
-    return Problem(large_case(rows), Settings((dc.KAnonymity(k=5),), suppression_limit=0.05))
+    return SearchProblem(large_case(rows), Settings((dc.KAnonymity(k=5),), suppression_limit=0.05))
 
 
 def greedy(explorer: Explorer, until: float) -> Node | None:

@@ -111,3 +111,25 @@ def test_level_bounds_that_are_no_levels() -> None:
     for wrong in ("high", [1, 2, 3], {"from": 1}, True, -1):
         with pytest.raises(dc.PlanError, match="levels"):
             anonymize(dataset(frame(1)), MODELS, levels={"age": wrong})
+
+
+@pytest.mark.parametrize("open_end", [False, True])
+def test_labels_that_top_coding_made_false_are_refused_by_the_searches(open_end: bool) -> None:
+    """Two records stand beyond the bound of 79: [60, 79] would be false for them, >= 60 is true."""
+    ages = [3, 4, 25, 26, 61, 62, 79, 79, 85, 99]
+    cuts = [[0, 20, 40, 60, float("inf")]]
+    tree = dc.Hierarchy.intervals(cuts=cuts) if open_end else dc.Hierarchy.intervals(width=20, levels=2)
+    people = dc.Dataset(pl.DataFrame({"age": ages}), roles={"age": "quasi"}, hierarchies={"age": tree})
+    coded = dc.TopCode(column="age", at=79)(people)
+    models = [dc.KAnonymity(k=2)]
+    searches = [
+        lambda: dc.anonymize(coded, models).dataset,
+        lambda: dc.OptimalGeneralization(models=models)(coded),
+        lambda: dc.LocalRecoding(k=2)(coded),
+    ]
+    for search in searches:
+        if open_end:
+            assert ">= 60" in search().frame["age"].to_list()
+        else:
+            with pytest.raises(dc.PlanError, match=r"top- or bottom-coded .* false for 2 records"):
+                search()

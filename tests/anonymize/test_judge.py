@@ -10,7 +10,7 @@ import pytest
 
 import discretion as dc
 from discretion.anonymize import anonymize, records
-from discretion.anonymize.problem import Problem, Settings
+from discretion.anonymize.problem import SearchProblem, Settings
 from discretion.errors import Infeasible
 from discretion.privacy.class_table import ClassModel
 
@@ -90,7 +90,7 @@ def below(grid: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("name", MODELS)
 def test_every_node(name: str, form: str) -> None:
     for seed in range(2):
-        problem = Problem(data(seed), Settings(tuple(MODELS[name]), tuple(COLUMNS), suppression_limit=1.0))
+        problem = SearchProblem(data(seed), Settings(tuple(MODELS[name]), tuple(COLUMNS), suppression_limit=1.0))
         assert (problem.roll.base.table is None) == (form == "sparse" or not problem.records.sensitive)
         shape = problem.records.shape
         suppressed, least = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
@@ -113,7 +113,7 @@ def test_every_node(name: str, form: str) -> None:
 @pytest.mark.parametrize("name", MODELS)
 def test_the_optimum_is_that_of_all_nodes(name: str, loss: str, form: str) -> None:
     for seed, limit in product(range(2), LIMITS):
-        problem = Problem(data(seed), Settings(tuple(MODELS[name]), tuple(COLUMNS), loss, limit))  # type: ignore[arg-type]
+        problem = SearchProblem(data(seed), Settings(tuple(MODELS[name]), tuple(COLUMNS), loss, limit))  # type: ignore[arg-type]
         explorer = problem.explore()
         nodes = [explorer.look_at(steps) for steps in product(*map(range, problem.records.shape))]
         best = min((node.score for node in nodes if node.holds), default=None)
@@ -129,7 +129,7 @@ def test_the_optimum_is_that_of_all_nodes(name: str, loss: str, form: str) -> No
 def test_where_nothing_is_learned_nodes_are_tried_in_the_order_of_their_loss() -> None:
     model = dc.PopulationUniquenessBound(share=0.005, population_size=720, estimator="zayatz")
     got = anonymize(data(0), [model], columns=COLUMNS)
-    problem = Problem(data(0), Settings((model,), tuple(COLUMNS)))
+    problem = SearchProblem(data(0), Settings((model,), tuple(COLUMNS)))
     floor = problem.loss.floor_everywhere()
     assert got.proven and got.space.nodes > len(got.space) > 1
     assert len(got.space) <= (floor <= got.score + 1e-12).sum()

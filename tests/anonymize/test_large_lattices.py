@@ -11,7 +11,7 @@ import pytest
 
 import discretion as dc
 from discretion.anonymize import anonymize, explorer, search
-from discretion.anonymize.problem import Problem, Settings
+from discretion.anonymize.problem import SearchProblem, Settings
 
 
 def many_columns(columns: int, rows: int = 400, seed: int = 0) -> dc.Dataset:
@@ -100,7 +100,7 @@ def test_the_bound_is_never_above_the_optimum(part: int, monkeypatch: pytest.Mon
         ][seed % 3]
         limit = float(rng.choice([0.0, 0.05, 0.3]))
         columns = [name for name in data.columns if name != "secret"]
-        problem = Problem(data, Settings(tuple(models), tuple(columns), suppression_limit=limit))
+        problem = SearchProblem(data, Settings(tuple(models), tuple(columns), suppression_limit=limit))
         explorer_of_all = problem.explore()
         nodes = [explorer_of_all.look_at(steps) for steps in product(*map(range, problem.records.shape))]
         best = min((node.score for node in nodes if node.holds), default=None)

@@ -18,7 +18,17 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 BEFORE = ("make demo", "make test", "cd demo && . ../.venv/bin/activate")
 """Lines of the README that lead to the folder of the demo; the test stands in it."""
 LEFT = {
-    "README.md": ["out", "out-private", "public", "public-private", "proposed.yaml", "map.html", "best.yaml", "tuned"],
+    "README.md": [
+        "out",
+        "out-private",
+        "anonymized.csv",
+        "public",
+        "public-private",
+        "proposed.yaml",
+        "map.html",
+        "best.yaml",
+        "tuned",
+    ],
     "docs/tour.md": ["out", "plan-of-today.yaml", "again", "assessment.html"],
     "docs/tuning.md": ["map.html", "best.yaml", "tuned.html", "tuned.svg", "tuned", "comparison.html", "a.csv"],
 }

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import discretion as dc
-from discretion.kernels.class_tests import Found, judge_classes, make_work
+from discretion.kernels.class_tests import ClassValues, judge_classes, make_work
 from discretion.privacy.class_table import SensitiveCounts, SensitiveDomain, SensitiveModel
 from discretion.privacy.class_tests import smallest_standing
 
@@ -41,7 +41,7 @@ def judged(model: SensitiveModel, rows: np.ndarray, domain: SensitiveDomain, *, 
     assert test is not None
     triples = counted(rows, domain)
     table = np.hstack([np.full((len(rows), 2), 9), rows]).astype(np.int32)  # another column stands before it
-    found = Found(table, 2, NONE, NONE, NONE) if dense else Found(
+    found = ClassValues(table, 2, NONE, NONE, NONE) if dense else ClassValues(
         np.empty((0, 0), np.int32), 0, triples.starts, triples.values, triples.counts
     )  # fmt: skip
     sizes = rows.sum(axis=1)
@@ -100,7 +100,7 @@ def test_it_stops_when_enough_is_lost() -> None:
     gone, keep = np.zeros(4, np.bool_), np.array([4, 3, 4, 5])
     lost, failed = judge_classes(
         test,
-        Found(table, 0, NONE, NONE, NONE),
+        ClassValues(table, 0, NONE, NONE, NONE),
         make_work(test),
         table.sum(axis=1).astype(np.int64),
         1,

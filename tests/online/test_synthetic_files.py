@@ -67,6 +67,25 @@ def test_the_same_file_again_costs_nothing_and_another_one_is_paid_until_the_bud
         assert spent == first.cost
 
 
+def test_a_number_without_measure_is_bounded_and_an_infinite_one_is_named_when_the_service_starts(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "incomes.parquet"
+    columns: Any = {"income": {"role": "sensitive", "type": "number", "bounds": (0, 100)}}
+    given: Any = {
+        "table": "people",
+        "columns": columns,
+        "policy": NOISE,
+        "synthetic": {"private-marginals": {"epsilon": 0.5}},
+    }
+    pl.DataFrame({"income": [1e200] + [50.0] * 999}).write_parquet(path)
+    with dc.StatisticalDatabase(path, **given) as database:
+        assert database.synthetic("people").frame["income"].drop_nulls().is_between(0, 100).all()
+    pl.DataFrame({"income": [float("inf")] + [50.0] * 999}).write_parquet(path)
+    with pytest.raises(dc.DataError, match="income"):
+        dc.StatisticalDatabase(path, **given)
+
+
 def test_files_and_answers_spend_one_budget() -> None:
     with service() as database:
         database.synthetic("people", epsilon=0.8)

@@ -314,6 +314,31 @@ def test_a_plan_is_paid_from_its_ledger_and_a_saved_decision_is_free(tmp_path: P
     assert dc.Plan.from_dict(paid.to_dict(), tmp_path).budget == paid.budget
 
 
+def test_the_ledger_remembers_the_limit_and_a_larger_one_must_be_meant(tmp_path: Path) -> None:
+    def state(epsilon: float, delta: float = 1e-5, **more: Any) -> dc.Study:
+        budget = dc.PrivacyBudget(tmp_path / "ledger.db", table="people", epsilon=epsilon, delta=delta, **more)
+        return dc.Study(dc.Dataset(frame(), roles={"sex": "quasi"}), budget=budget)
+
+    step = dc.PrivateMarginals(epsilon=0.5, domain=DOMAIN)
+    state(1).apply(step)
+    for larger in ({"epsilon": 4}, {"epsilon": 1, "delta": 1e-4}):
+        with pytest.raises(dc.PlanError, match=r"'people'.*raised"):
+            state(**larger).apply(step)
+    with pytest.raises(dc.BudgetExhausted):
+        state(0.4).apply(step)  # less than the limit: held to that
+    with open_ledger(tmp_path / "ledger.db") as ledger:
+        assert [entry.kind for entry in ledger.history()] == ["limit", "dp"]
+    state(4, raised=True).apply(step)
+    state(4).apply(step)
+    with open_ledger(tmp_path / "ledger.db") as ledger:
+        assert [entry.kind for entry in ledger.history()] == ["limit", "dp", "limit", "dp", "dp"]
+        assert [json.loads(entry.query)["epsilon"] for entry in ledger.history(kinds=["limit"])] == [1, 4]
+        assert ledger.verify().holds
+        spent = ledger.spent(table="people")
+    told = state(4).budget
+    assert told is not None and f"spent {spent}; left ρ" in told.account()
+
+
 def test_nothing_is_charged_for_a_step_that_cannot_run(tmp_path: Path) -> None:
     budget = dc.PrivacyBudget(tmp_path / "ledger.db", table="people", epsilon=3, delta=1e-5)
     study = dc.Study(dc.Dataset(frame(), roles={"sex": "quasi"}), budget=budget)
@@ -321,7 +346,7 @@ def test_nothing_is_charged_for_a_step_that_cannot_run(tmp_path: Path) -> None:
         study.apply(dc.PrivateMarginals(epsilon=1, domain={"sex": ["f", "m"]}))
     study.apply(dc.PrivateMarginals(epsilon=1, domain=DOMAIN))
     with open_ledger(tmp_path / "ledger.db") as ledger:
-        assert [entry.kind for entry in ledger.history()] == ["dp"]
+        assert [entry.kind for entry in ledger.history()] == ["limit", "dp"]
 
 
 @pytest.mark.parametrize(

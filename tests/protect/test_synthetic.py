@@ -54,7 +54,7 @@ def test_pruning_is_cost_complexity_pruning_at_a_multiple_of_a_noise_split(class
     x = rng.normal(size=(600, 3)).astype(np.float32)
     y = (x[:, 0] > 0) + rng.integers(0, 2, 600) if classes else x[:, 0] + rng.normal(size=600)
     full = _fit(x, y.astype(float), classes, Growth(5, pruning))
-    _, _, left, _ = _pruned(full, pruning)
+    _, _, left, _ = _pruned(full, Growth(5, pruning), 0.0, numbers=False)
     alpha = pruning * full.impurity[0] / 600
     model = DecisionTreeClassifier if classes else DecisionTreeRegressor
     want = model(min_samples_leaf=5, random_state=0, ccp_alpha=alpha).fit(x, y)
@@ -62,6 +62,58 @@ def test_pruning_is_cost_complexity_pruning_at_a_multiple_of_a_noise_split(class
         assert (left < 0).sum() == want.get_n_leaves()
     else:  # scikit-learn keeps branches that gain nothing
         assert (left < 0).sum() <= want.get_n_leaves()
+
+
+@pytest.mark.parametrize("size", [0, 2])
+@pytest.mark.parametrize("rows_each", [1, 4])
+def test_no_split_is_kept_for_one_person(size: int, rows_each: int) -> None:
+    """All answer alike but one, who stands at an end of the predictor: a split of the smallest leaf finds them."""
+    n = 400 * rows_each
+    place = np.arange(n) / n
+    answer = np.zeros(n)
+    answer[:rows_each] = 1.0
+    given, growth = Variable("x", place, 0, ordered=True), Growth(5, 3.0).of_units(rows_each)
+    everybody, code = np.ones(n, bool), answer.astype(np.int64)
+    assert grow([given], answer, size, code, everybody, growth, np.arange(n)).leaves == 1
+    answer[: 8 * rows_each] = 1.0  # eight people are a group
+    assert grow([given], answer, size, code, everybody, growth, np.arange(n)).leaves == 2
+
+
+def test_one_person_far_off_a_strong_relation_leaves_the_trees_as_they_are() -> None:
+    rng = np.random.default_rng(4)
+    x = rng.random(2000)
+    rank = np.argsort(np.argsort(x + 0.05 * rng.normal(size=2000))) / 2000
+    given, everybody, rows = Variable("x", x, 0, ordered=True), np.ones(2000, bool), np.arange(2000)
+    for person in rng.choice(2000, 20, replace=False):
+        moved = rank.copy()
+        moved[person] = 1.0 - np.round(rank[person])  # the other end
+        tree = grow([given], moved, 0, rows, everybody, Growth(5, 3.0), rows)
+        sizes = (tree.high - tree.low)[tree.left < 0]
+        at = int(np.flatnonzero([person in tree.donors[lo:hi] for lo, hi in zip(tree.low, tree.high, strict=True)])[-1])
+        assert tree.high[at] - tree.low[at] >= np.median(sizes) / 2  # not a part made for this person
+
+
+def test_numbers_explained_by_others_are_pruned_by_the_noise_that_is_left() -> None:
+    rng = np.random.default_rng(4)
+    x = rng.random(20_000).astype(np.float32)[:, None]
+    growth = Growth(5, 3.0)
+    leaves = []
+    for noise in (0.1, 10.0):
+        rank = np.argsort(np.argsort(x[:, 0] + noise * rng.normal(size=20_000))) / 20_000
+        full = _fit(x, rank, 0, growth)
+        leaves.append([(_pruned(full, growth, 1.0, numbers=again)[2] < 0).sum() for again in (False, True)])
+    assert leaves[0][1] > 1.3 * leaves[0][0]
+    assert leaves[1][1] == leaves[1][0]  # noise stays noise
+
+
+def test_amounts_in_cents_hit_those_of_people_no_more_often_than_those_of_others() -> None:
+    rng = np.random.default_rng(6)
+    inside, outside = (np.round(np.exp(rng.normal(9, 0.7, 3000)), 2) for _ in range(2))
+    made = dc.SequentialTrees(rows=200_000)(pl.DataFrame({"amount": inside}), seed=1)["amount"].to_numpy()
+    assert np.array_equal(made, np.round(made, 2))
+    hits = [np.isin(made, amounts).sum() for amounts in (inside, outside)]
+    assert hits[1] > 200
+    assert hits[0] <= 1.5 * hits[1]  # interpolated between neighbors alone: six times as often
 
 
 def test_donors_of_a_row_are_the_people_of_its_leaf() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import discretion as dc
 from discretion.release.compare import comparable_measures, data_file, match, plan_beside, short_names
-from discretion.release.comparison import Compared, Comparison
+from discretion.release.comparison import ComparedRelease, Comparison
 from discretion.release.report.wording import percent
 from discretion.release.tune_cache import Figure
 from tests.release.survey import PLAN, ROLES, put_survey, survey, without
@@ -35,8 +35,8 @@ def swapped(people: dc.Dataset, percent: float, seed: int = 1) -> dc.Dataset:
 
 def made(**figures: tuple[float, float]) -> Comparison:
     """A comparison with given gains and losses."""
-    risk = Compared(RISK, 1.0, {name: Figure(pair[0], 0.0) for name, pair in figures.items()}, {})
-    loss = Compared(LOSS, None, {name: Figure(pair[1]) for name, pair in figures.items()}, {})
+    risk = ComparedRelease(RISK, 1.0, {name: Figure(pair[0], 0.0) for name, pair in figures.items()}, {})
+    loss = ComparedRelease(LOSS, None, {name: Figure(pair[1]) for name, pair in figures.items()}, {})
     return Comparison((risk, loss), tuple(figures), dict.fromkeys(figures, 10), dict.fromkeys(figures, ()))
 
 
@@ -88,9 +88,9 @@ def test_a_measure_that_fails_on_one_release_counts_for_none(people: dc.Dataset)
 
 def test_attacks_that_take_perturbed_values_as_true_decide_nothing() -> None:
     rows = (
-        Compared(RISK, 1.0, {"A": Figure(0.9, doubtful=True), "B": Figure(0.3)}, {}),
-        Compared(OTHER, 1.0, {"A": Figure(0.2), "B": Figure(0.1)}, {}),
-        Compared(LOSS, None, {"A": Figure(0.5), "B": Figure(0.5)}, {}),
+        ComparedRelease(RISK, 1.0, {"A": Figure(0.9, doubtful=True), "B": Figure(0.3)}, {}),
+        ComparedRelease(OTHER, 1.0, {"A": Figure(0.2), "B": Figure(0.1)}, {}),
+        ComparedRelease(LOSS, None, {"A": Figure(0.5), "B": Figure(0.5)}, {}),
     )
     found = Comparison(rows, ("A", "B"), {"A": 1, "B": 1}, {"A": (), "B": ()})
     assert (found.overall("A").gain, found.overall("B").gain) == (0.2, 0.3)
@@ -135,11 +135,23 @@ def test_pages_show_all_and_escape(people: dc.Dataset) -> None:
     assert found.to_dict()["overall"]["B"]["attack"] == "rank-interval"
 
 
+def test_the_page_draws_every_column_and_all_pairs_of_every_release(people: dc.Dataset) -> None:
+    trees, margins = dc.SequentialTrees(copies=2)(people, seed=1), dc.IndependentMargins()(people, seed=1)
+    page = dc.compare(people, {"trees": trees, "margins": margins}, measures=[dc.Marginals()]).page()
+    titles = re.findall(r"<h3>(.*?)</h3>", page)
+    columns = [name for name in people.columns if name != "person_id"]
+    wanted = [f"{column}: {name}" for column in columns for name in ("trees", "margins")]
+    assert titles == [*wanted, "All pairs: trees", "All pairs: margins"]
+    assert page.count('<svg class="plot"') >= len(titles)
+    only = dc.compare(people, {"A": people.drop(["age"]), "B": people}, measures=[dc.Marginals(columns=["sex"])]).page()
+    assert "<h3>age: B</h3>" in only and "<h3>age: A</h3>" not in only
+
+
 def test_the_page_draws_attacks_and_losses_of_every_release(people: dc.Dataset) -> None:
     found = dc.compare(people, {"A": swapped(people, 3), "B": swapped(people, 40)}, measures=[RISK, LOSS])
     page = found.page()
     assert page.index("<svg") < page.index("<table")
-    (risk, loss) = re.findall(r"<desc>(.*?)</desc>", page)[::2]  # each picture is drawn wide and narrow
+    (risk, loss) = re.findall(r"<desc>(.*?)</desc>", page)[:4:2]  # each picture is drawn wide and narrow
     attack, lost = found.rows
     for name in ("A", "B"):
         one = attack.figures[name]

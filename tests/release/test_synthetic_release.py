@@ -72,6 +72,17 @@ def test_everybody_is_told_what_is_synthetic_and_that_it_is_not_anonymous(
     assert "Relations between all columns" in page
 
 
+def test_the_number_of_a_copy_is_no_column_of_the_release(
+    written: tuple[Path, Path, dc.Release], people: dc.Dataset
+) -> None:
+    public, _, release = written
+    page = (public / "report.html").read_text()
+    assert f"2 copies of {len(people):,} records with" in page and "data-1.csv … data-2.csv" in page
+    assert "As in the original" not in page
+    missed = [note for note in release.notes if "no attack compared" in note]
+    assert not any("copy" in note for note in missed)
+
+
 def test_a_saved_model_is_used_again(written: tuple[Path, Path, dc.Release], people: dc.Dataset) -> None:
     from discretion.release.journal import read_decisions
 

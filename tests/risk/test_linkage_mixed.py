@@ -42,7 +42,7 @@ def naive_costs(q: np.ndarray, p: np.ndarray, terms: Terms) -> np.ndarray:
     seed=st.integers(0, 2**32),
     n=st.integers(1, 120),
     m=st.integers(1, 30),
-    gaps=st.sampled_from([0.0, 0.2]),
+    gaps=st.sampled_from([0.0, 0.2, 0.9]),
     bounded=st.booleans(),
     gap=st.sampled_from([0.0, 0.7, INF]),
 )
@@ -69,6 +69,17 @@ def test_tree_against_all_pairs(seed: int, n: int, m: int, gaps: float, bounded:
     assert got.lowest.tolist() == [int(row.argmax()) if row.any() else -1 for row in tied]
 
 
+def test_a_tree_is_not_cut_by_values_that_are_all_missing() -> None:
+    """Most of a column suppressed: the records without it are told apart by the other column, down to the leaves."""
+    rng = np.random.default_rng(1)
+    p = np.column_stack([np.where(rng.random(4000) < 0.94, np.nan, rng.integers(0, 20, 4000)), np.arange(4000.0)])
+    boxes = build_tree(p, np.array([NOMINAL, ABSOLUTE]), np.array([1.0, 1 / 4000])).boxes
+    leaves = np.arange(len(boxes.start) // 2, len(boxes.start))
+    empty = leaves[boxes.low[leaves, 0] == np.inf]
+    assert len(empty) > 0.8 * len(leaves)
+    assert (boxes.high[empty, 1] - boxes.low[empty, 1]).mean() < 4000 / len(leaves) * 2
+
+
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 2**32), n=st.integers(1, 200), d=st.integers(1, 3))
 def test_counts_inside_bounds(seed: int, n: int, d: int) -> None:
@@ -81,6 +92,21 @@ def test_counts_inside_bounds(seed: int, n: int, d: int) -> None:
     terms = Terms(kinds, np.ones((1, d)), np.zeros(d), np.empty((0, 1), int), np.zeros(d, int), low, high)
     inside = ~((p[None] < low[:, None]) | (p[None] > high[:, None])).any(axis=2)
     assert count_allowed(q, build_tree(p, kinds, np.ones(d)), terms).tolist() == inside.sum(axis=1).tolist()
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 2**32), n=st.integers(1, 120), size=st.sampled_from([3, 100]))
+def test_counts_of_categories_that_must_agree(seed: int, n: int, size: int) -> None:
+    """Where a difference costs all or nothing, those allowed are those at distance zero."""
+    rng = np.random.default_rng(seed)
+    q, p = (rng.integers(0, size, (rows, 2)).astype(float) for rows in (15, n))
+    q[rng.random(q.shape) < 0.1], p[rng.random(p.shape) < 0.5] = np.nan, np.nan
+    kinds = np.array([NOMINAL, SQUARED])
+    alike = np.column_stack([np.arange(size), rng.integers(-1, size, size)])
+    low, high = q - 2, q + 2
+    terms = Terms(kinds, np.array([[INF, 0.0]]), np.zeros(2), alike, np.zeros(2, int), low, high)
+    allowed = count_allowed(q, build_tree(p, kinds, np.ones(2)), terms)
+    assert allowed.tolist() == (naive_costs(q, p, terms) == 0).sum(axis=1).tolist()
 
 
 def naive_gower(x: pl.DataFrame, y: pl.DataFrame, numbers: list[str], words: list[str]) -> float:

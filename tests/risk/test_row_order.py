@@ -86,15 +86,18 @@ def test_a_sorted_release_of_matched_rows_is_judged_in_its_own_order() -> None:
     assert found["region"]["success"] < 0.2 and found["income"]["success"] > 0.9
 
 
-def test_the_most_frequent_value_as_a_count_gives_it() -> None:
-    rng = np.random.default_rng(0)
-    windows = rng.integers(0, 4, (300, 7)).astype(float)
-    told = _most_frequent(windows)
-    for window, one in zip(windows, told, strict=True):
-        values, counts = np.unique(window, return_counts=True)
-        assert counts[values == one] == counts.max()
-        if counts[values == window[3]] == counts.max():
-            assert one == window[3]
+@pytest.mark.parametrize("different", [1, 4, 30, 300])
+@pytest.mark.parametrize("wide", [1, 5, 6, 25])
+def test_the_most_frequent_value_as_a_count_gives_it(different: int, wide: int) -> None:
+    rng = np.random.default_rng(different + wide)
+    values = rng.integers(0, different, 400).astype(float)
+    told = _most_frequent(values, wide)
+    assert len(told) == 400 - wide + 1
+    for first, one in enumerate(told):
+        window = values[first : first + wide]
+        found, counts = np.unique(window, return_counts=True)
+        middle = window[wide // 2]
+        assert one == (middle if counts[found == middle] == counts.max() else found[counts.argmax()])
 
 
 def test_what_cannot_be_guessed_is_an_error() -> None:

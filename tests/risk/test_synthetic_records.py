@@ -52,6 +52,28 @@ def test_closest_record_against_a_full_comparison() -> None:
     assert score.detail["to_data"]["nndr_median"] == pytest.approx(np.median(np.array(first) / np.array(second)))
 
 
+def test_closest_record_counts_people_and_sees_a_copy_of_any_of_their_rows() -> None:
+    """A panel: rows of one person lie anywhere, so that one of them says nothing about the others."""
+
+    def panel(n: int, seed: int, waves: int = 4) -> dc.Dataset:
+        rng = np.random.default_rng(seed)
+        frame = pl.DataFrame(
+            {"id": np.repeat(np.arange(n), waves), "x": rng.random(n * waves), "y": rng.random(n * waves)}
+        )
+        return dc.Dataset(frame, roles={"id": "unit"})
+
+    original, others = panel(300, 1), panel(100, 2)
+    measure = dc.ClosestRecord(columns=["x", "y"], holdout=others)
+    rows = np.arange(len(original))
+    for wave in range(4):
+        copied = original.take(rows % 4 == wave).frame.drop("id")
+        score = measure(original, copied)
+        assert score.detail["group_size"] == 100
+        assert score.value > 0.6  # a third is in the group and found, of the others one half by chance: 2/3
+    fair = measure(original, panel(500, 3).frame.drop("id"))
+    assert fair.value == pytest.approx(0.5, abs=0.03)
+
+
 def test_missing_dates_and_orders_in_the_distance() -> None:
     grades = ["low", "mid", "high"]
     original = dc.Dataset(

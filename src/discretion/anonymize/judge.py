@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discretion.anonymize.losses import Loss
-from discretion.anonymize.records import Classes, Records, RollUp, Steps
+from discretion.anonymize.records import NodeClasses, RollUp, SearchRecords, Steps
 from discretion.data.dataset import Dataset
 from discretion.data.households import count_units
 from discretion.data.population import load_population
 from discretion.errors import PlanError
-from discretion.kernels.class_tests import Found, Test, Work, judge_classes, keep_large, make_work
+from discretion.kernels.class_tests import ClassTest, ClassValues, ClassWork, judge_classes, keep_large, make_work
 from discretion.kernels.rollup import add_rows, sensitive_triples
 from discretion.privacy.class_table import ClassModel, ClassTable, SensitiveCounts, SensitiveModel
 from discretion.privacy.class_tests import smallest_standing
@@ -31,10 +31,10 @@ _NO_TABLE = np.empty((0, 0), np.int32)
 
 
 @dataclass(frozen=True)
-class Judgement:
+class NodeJudgement:
     """What the models say about a node."""
 
-    classes: Classes
+    classes: NodeClasses
     gone: Bools
     """classes that are suppressed"""
     least: int
@@ -72,8 +72,8 @@ class _Tested:
 
     model: ClassModel
     column: str
-    test: Test
-    work: Work
+    test: ClassTest
+    work: ClassWork
 
 
 class Judge:
@@ -84,7 +84,7 @@ class Judge:
     last those that need the whole table. After each, nothing more is done where more is lost than is allowed.
     """
 
-    def __init__(self, models: Sequence[ClassModel], records: Records, roll: RollUp, loss: Loss) -> None:
+    def __init__(self, models: Sequence[ClassModel], records: SearchRecords, roll: RollUp, loss: Loss) -> None:
         self._by_class = [model for model in models if type(model).suppress is ClassModel.suppress]
         self.models = [*self._by_class, *(model for model in models if model not in self._by_class)]
         self.records = records
@@ -141,7 +141,7 @@ class Judge:
         """Whether records can be dropped: not where a model needs a record in every class of the population."""
         return not any(model.needs_every_class for model in self.models)
 
-    def judge(self, steps: Steps, allowed: int) -> Judgement:
+    def judge(self, steps: Steps, allowed: int) -> NodeJudgement:
         """Find the classes to suppress; it stops early where more must be suppressed than is allowed."""
         classes, hub, numbers = self._roll.from_hub(steps)
         sizes = classes.counts
@@ -149,7 +149,7 @@ class Judge:
         lost = keep_large(sizes, self.smallest_class, gone, keep)
         dooms = lost > 0
         if self.by_size or lost > allowed:
-            return Judgement(classes, gone, lost, dooms, complete=self.by_size)
+            return NodeJudgement(classes, gone, lost, dooms, complete=self.by_size)
         if self._tested:
             found = self._found(steps, classes, hub, numbers, keep)
             for one in self._tested:
@@ -158,22 +158,22 @@ class Judge:
                 )
                 dooms |= failed > 0 and one.model in self._dooming
                 if lost > allowed:
-                    return Judgement(classes, gone, lost, dooms, complete=False)
+                    return NodeJudgement(classes, gone, lost, dooms, complete=False)
         if not self._others:
-            return Judgement(classes, gone, lost, dooms or lost > 0)
+            return NodeJudgement(classes, gone, lost, dooms or lost > 0)
         return self._judge_others(
-            steps, classes, gone, keep, Judgement(classes, gone, lost, dooms or lost > 0), allowed
+            steps, classes, gone, keep, NodeJudgement(classes, gone, lost, dooms or lost > 0), allowed
         )
 
     def _found(
-        self, steps: Steps, classes: Classes, hub: Classes, numbers: NDArray[np.int32], keep: Ints
-    ) -> dict[str, Found]:
+        self, steps: Steps, classes: NodeClasses, hub: NodeClasses, numbers: NDArray[np.int32], keep: Ints
+    ) -> dict[str, ClassValues]:
         """Count the sensitive values of the classes of which something can be kept."""
         result, first = {}, 0
         if hub.table is not None:
             table = add_rows(hub.table, numbers, keep)
             for name, entries in self.records.sensitive.items():
-                result[name] = Found(table, first, _NONE, _NONE, _NONE)
+                result[name] = ClassValues(table, first, _NONE, _NONE, _NONE)
                 first += entries.domain.size
             return result
         _, owners = self._roll.numbered(steps)
@@ -181,12 +181,12 @@ class Judge:
             triples = sensitive_triples(
                 owners[entries.combination], entries.values, entries.counts, len(classes), entries.domain.size
             )
-            result[name] = Found(_NO_TABLE, 0, *triples)
+            result[name] = ClassValues(_NO_TABLE, 0, *triples)
         return result
 
     def _judge_others(
-        self, steps: Steps, classes: Classes, gone: Bools, keep: Ints, before: Judgement, allowed: int
-    ) -> Judgement:
+        self, steps: Steps, classes: NodeClasses, gone: Bools, keep: Ints, before: NodeJudgement, allowed: int
+    ) -> NodeJudgement:
         """Apply the models that are no tests: first by the sizes alone, then with all they look at."""
         lost, dooms = before.least, before.dooms
         alive = np.flatnonzero(classes.counts > 0)
@@ -201,7 +201,7 @@ class Judge:
         if int(plain.sizes[out].sum()) > allowed:
             whole = gone.copy()
             whole[alive] = out
-            return Judgement(classes, whole, lost, dooms, complete=False)
+            return NodeJudgement(classes, whole, lost, dooms, complete=False)
         classes, numbers = self._roll.numbered(steps)
         table, alive = self.table(steps, classes, numbers)
         out, kept = gone[alive], keep[alive]
@@ -219,9 +219,9 @@ class Judge:
         whole[alive] = out
         broken = any(self._absent(model, classes, numbers) for model in self.models)
         complete = lost <= allowed and int(table.sizes[out].sum()) <= allowed
-        return Judgement(classes, whole, lost, dooms or broken, broken, complete)
+        return NodeJudgement(classes, whole, lost, dooms or broken, broken, complete)
 
-    def _absent(self, model: ClassModel, classes: Classes, numbers: NDArray[np.int32]) -> int:
+    def _absent(self, model: ClassModel, classes: NodeClasses, numbers: NDArray[np.int32]) -> int:
         """Count the classes of a model's population that have no record, where they break the model.
 
         A less general node divides them into classes that have none either.
@@ -231,7 +231,7 @@ class Judge:
         people = np.bincount(numbers, weights=self.records.population[model.population_name], minlength=len(classes))
         return int(((people > 0) & (classes.counts == 0)).sum())
 
-    def suppressed(self, steps: Steps, classes: Classes, numbers: NDArray[np.int32]) -> Bools:
+    def suppressed(self, steps: Steps, classes: NodeClasses, numbers: NDArray[np.int32]) -> Bools:
         """Tell which classes of a node are suppressed, whatever their number."""
         table, alive = self.table(steps, classes, numbers)
         gone = np.zeros(len(table), np.bool_)
@@ -254,10 +254,10 @@ class Judge:
                 result.append(ModelFailure(model.kind, records, model.reached(table), model.required, absent))
         return result
 
-    def table(self, steps: Steps, classes: Classes, numbers: NDArray[np.int32]) -> tuple[ClassTable, Ints]:
+    def table(self, steps: Steps, classes: NodeClasses, numbers: NDArray[np.int32]) -> tuple[ClassTable, Ints]:
         """Build what the models look at, and say which classes these are.
 
-        Classes that only a population has are left out (see `Judgement.broken`). A model that suppresses some of
+        Classes that only a population has are left out (see `NodeJudgement.broken`). A model that suppresses some of
         several classes of the same size takes them in the order of the table: as in ARX, those that lose least come
         first, then those whose first record does.
         """
@@ -288,7 +288,7 @@ class Judge:
             classes.counts[alive], MappingProxyType(sensitive), MappingProxyType(population), units, lost
         ), alive
 
-    def _lost(self, steps: Steps, classes: Classes) -> NDArray[np.float64]:
+    def _lost(self, steps: Steps, classes: NodeClasses) -> NDArray[np.float64]:
         """Give the entropy-based loss of each class, over the columns that have hierarchies."""
         lost, most = np.zeros(len(classes)), 0.0
         for axis, step, values in zip(self.records.axes, steps, self._roll.values(classes), strict=True):

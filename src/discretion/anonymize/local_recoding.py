@@ -13,6 +13,7 @@ from discretion.anonymize.value_trees import CellLoss, ValueTree, value_tree
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.method import Decision
+from discretion.protect.recode import require_true
 
 if TYPE_CHECKING:
     from discretion.anonymize.local_search import Clustering
@@ -74,6 +75,9 @@ class LocalRecoding(GroupsRecords, kind="local-recoding"):
         judge = GroupJudge(data, self.columns, self.k, self.models, self.kind)
         judge.refuse_impossible()
         weights = self._weights(judge.columns)
+        for name in judge.columns:
+            if data.schema[name].hierarchy is not None:  # any record may be published at any level
+                require_true(data, name, range(1, data.hierarchy(name).height + 1), self.kind)
         trees = [value_tree(data, name, self.loss) for name in judge.columns]
         order = np.argsort(
             [-weight * tree.first_loss for weight, tree in zip(weights, trees, strict=True)], kind="stable"

@@ -39,7 +39,7 @@ class SensitiveEntries:
 
 
 @dataclass(frozen=True)
-class Classes:
+class NodeClasses:
     """The classes of a node: packed values and records of each."""
 
     keys: Keys
@@ -52,7 +52,7 @@ class Classes:
 
 
 @dataclass(frozen=True)
-class Records:
+class SearchRecords:
     """The distinct combinations of values over the columns of a lattice, with the records of each.
 
     Combinations that only a population has are there too, with 0 records.
@@ -116,7 +116,7 @@ def compress(
     populations: Mapping[str, tuple[Dataset, str]] | None = None,
     units: Sequence[Ints] = (),
     summarized: Sequence[str] = (),
-) -> Records:
+) -> SearchRecords:
     """Code the columns, and count the records of each combination. Time O(n·columns).
 
     A population may have a column that tells how many people each of its rows stands for; `units` numbers the
@@ -145,7 +145,7 @@ def compress(
         for names in (sensitive, summarized)
     )
     together = tuple(_pairs(rows, of, size) for of in units)
-    return Records(axes, codes, counts, rows, entries, MappingProxyType(within), together, inside)
+    return SearchRecords(axes, codes, counts, rows, entries, MappingProxyType(within), together, inside)
 
 
 def _pairs(rows: NDArray[np.int32], units: Ints, size: int) -> tuple[Ints, Ints]:
@@ -171,7 +171,7 @@ class RollUp:
     most values) and the rest as in the data. Hubs are kept as long as memory allows.
     """
 
-    def __init__(self, records: Records) -> None:
+    def __init__(self, records: SearchRecords) -> None:
         self.records = records
         self._fields, words = _fields(records.axes)
         self._taken = [(word, mask << shift) for word, shift, mask, _ in self._fields.tolist()]
@@ -181,23 +181,23 @@ class RollUp:
         order = np.argsort([-axis.sizes[0] for axis in records.axes], kind="stable")
         third = -(-len(order) // 3)
         self._tiers = [frozenset(order[:third].tolist()), frozenset(order[: 2 * third].tolist())]
-        self._hubs: OrderedDict[Steps, Classes] = OrderedDict()
+        self._hubs: OrderedDict[Steps, NodeClasses] = OrderedDict()
         self._kept = 0
-        self.base = Classes(self._keys, records.counts, _value_table(records))
+        self.base = NodeClasses(self._keys, records.counts, _value_table(records))
         """the distinct combinations of the records themselves"""
 
-    def classes(self, steps: Steps) -> Classes:
+    def classes(self, steps: Steps) -> NodeClasses:
         """Give the classes of a node."""
         source, origin = self._source(steps)
         return self._merged(source, origin, steps)
 
-    def from_hub(self, steps: Steps) -> tuple[Classes, Classes, NDArray[np.int32]]:
+    def from_hub(self, steps: Steps) -> tuple[NodeClasses, NodeClasses, NDArray[np.int32]]:
         """Give the classes of a node, those of the hub they were made from, and the class of each of these."""
         source, origin = self._source(steps)
         numbers = np.empty(len(source), np.int32)
         return self._merged(source, origin, steps, numbers), source, numbers
 
-    def _source(self, steps: Steps) -> tuple[Classes, Steps]:
+    def _source(self, steps: Steps) -> tuple[NodeClasses, Steps]:
         origin: Steps = (0,) * len(steps)
         source = self.base
         for tier in self._tiers:
@@ -208,7 +208,7 @@ class RollUp:
                 source, origin = self._hub(hub, source, origin), hub
         return source, origin
 
-    def numbered(self, steps: Steps) -> tuple[Classes, NDArray[np.int32]]:
+    def numbered(self, steps: Steps) -> tuple[NodeClasses, NDArray[np.int32]]:
         """Give the classes of a node, and the class of each combination."""
         numbers = np.empty(len(self.records.counts), np.int32)
         return self._merged(self.base, (0,) * len(steps), steps, numbers), numbers
@@ -220,33 +220,33 @@ class RollUp:
         fields[:, 3] = np.cumsum([0, *sizes[:-1]])
         return fields, sum(sizes)
 
-    def values(self, classes: Classes) -> list[Ints]:
+    def values(self, classes: NodeClasses) -> list[Ints]:
         """Give the group of each class, column by column."""
         return [
             ((classes.keys[:, word] >> np.uint64(shift)) & np.uint64(mask)).astype(np.int64)
             for word, shift, mask, _ in self._fields.tolist()
         ]
 
-    def _hub(self, hub: Steps, source: Classes, origin: Steps) -> Classes:
+    def _hub(self, hub: Steps, source: NodeClasses, origin: Steps) -> NodeClasses:
         if hub in self._hubs:
             self._hubs.move_to_end(hub)
             return self._hubs[hub]
         numbers = np.empty(len(source), np.int32)
         made = self._merged(source, origin, hub, numbers)
         table = None if source.table is None else add_rows(source.table, numbers, made.counts)
-        made = self._hubs[hub] = Classes(made.keys.copy(), made.counts.copy(), table)
+        made = self._hubs[hub] = NodeClasses(made.keys.copy(), made.counts.copy(), table)
         self._kept += self._words(made)
         while self._kept > _KEPT and len(self._hubs) > 1:
             self._kept -= self._words(self._hubs.popitem(last=False)[1])
         return made
 
     @staticmethod
-    def _words(hub: Classes) -> int:
+    def _words(hub: NodeClasses) -> int:
         return 6 * len(hub) + (0 if hub.table is None else hub.table.size)
 
     def _merged(
-        self, source: Classes, origin: Steps, steps: Steps, numbers: NDArray[np.int32] | None = None
-    ) -> Classes:
+        self, source: NodeClasses, origin: Steps, steps: Steps, numbers: NDArray[np.int32] | None = None
+    ) -> NodeClasses:
         changed = [place for place, (old, new) in enumerate(zip(origin, steps, strict=True)) if old != new]
         keep = [(1 << 64) - 1] * self._keys.shape[1]
         moves = self._fields[changed]
@@ -256,10 +256,10 @@ class RollUp:
             word, taken = self._taken[place]
             keep[word] &= ~taken
         moves[:, 3] = offsets
-        return Classes(*merge(source.keys, source.counts, np.array(keep, np.uint64), moves, self._tables, numbers))
+        return NodeClasses(*merge(source.keys, source.counts, np.array(keep, np.uint64), moves, self._tables, numbers))
 
 
-def _value_table(records: Records) -> NDArray[np.int32] | None:
+def _value_table(records: SearchRecords) -> NDArray[np.int32] | None:
     """Count the sensitive values of each combination, column by column, where there are not too many."""
     columns = list(records.sensitive.values())
     width = sum(entries.domain.size for entries in columns)

@@ -12,9 +12,9 @@ import numpy as np
 
 from discretion.anonymize import anonymize
 from discretion.anonymize.explorer import Explorer, Node
-from discretion.anonymize.problem import Problem
+from discretion.anonymize.problem import SearchProblem
 from discretion.anonymize.records import Steps
-from discretion.anonymize.search import Found, search
+from discretion.anonymize.search import SearchResult, search
 from discretion.context import Progress
 from discretion.data.dataset import Dataset
 from discretion.display import table
@@ -45,7 +45,7 @@ class ClassFigures:
 class Solution:
     """A node of the lattice and the release it gives. The data is made when it is first asked for."""
 
-    def __init__(self, problem: Problem, node: Node, space: SolutionSpace) -> None:
+    def __init__(self, problem: SearchProblem, node: Node, space: SolutionSpace) -> None:
         self._problem, self._node = problem, node
         self.space = space
 
@@ -156,7 +156,7 @@ class SolutionSpace:
     Any node can be looked at (`solution`) and chosen instead of the optimum (`choose`).
     """
 
-    def __init__(self, problem: Problem, explorer: Explorer, found: Found) -> None:
+    def __init__(self, problem: SearchProblem, explorer: Explorer, found: SearchResult) -> None:
         self._problem, self._explorer = problem, explorer
         self.best, self.proven, self.bound = found.best, found.proven, found.bound
         self._nodes = dict(explorer.evaluated)
@@ -273,7 +273,7 @@ class SolutionSpace:
         return self.picture()
 
 
-def solve(problem: Problem, seconds: float | None = None, progress: Progress | None = None) -> Solution:
+def solve(problem: SearchProblem, seconds: float | None = None, progress: Progress | None = None) -> Solution:
     """Search, and give the best solution; `Infeasible` with the reason where there is none."""
     explorer = problem.explore(progress)
     found = search(explorer, seconds)

@@ -172,16 +172,14 @@ def is_many(field: FieldInfo) -> bool:
 
 def part_spec(text: str, option: str) -> Any:
     """Read a part from an option's text: KIND, KIND:{field: value}, or what a plan writes, as JSON."""
-    import yaml
-
-    from discretion.data.yaml_scalars import PlanLoader
+    from discretion.data.documents import yaml_value
 
     if text.lstrip().startswith(("{", "[")):
         return structured(text, option)
     kind, _, fields = text.partition(":")
     try:
-        spec = yaml.load(fields, PlanLoader) if fields.strip() else {}
-    except yaml.YAMLError:
+        spec = yaml_value(fields) if fields.strip() else {}
+    except ValueError:
         raise PlanError(f"{option} {text!r}: expected KIND or KIND:{{field: value}}") from None
     return {kind.strip(): spec}
 
@@ -298,6 +296,7 @@ def _run(kind: str, options: dict[str, Any]) -> None:
         budget = Plan.from_dict({"ledger": structured(options["ledger"], "--ledger")}).budget
         if budget is not None:
             budget.charge(method, data)
+            say(budget.account(), options["quiet"])
     with progress_bar(quiet) as progress:
         ran = method.run(data, Context(seed, kind, progress))
     released, drawn = ran.data, {} if ran.drawn is None else {kind: ran.drawn}

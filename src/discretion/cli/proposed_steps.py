@@ -35,7 +35,7 @@ _ENOUGH = 500
 
 
 @dataclass(frozen=True)
-class Protection:
+class ProposedProtection:
     """What is proposed to protect a file, worded as the end of a plan."""
 
     data: Dataset

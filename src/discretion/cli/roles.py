@@ -12,7 +12,7 @@ import click
 
 from discretion.cli.console import common_options, print_json, print_table, say
 from discretion.cli.output_checks import check_files
-from discretion.cli.proposed_steps import Protection, quoted
+from discretion.cli.proposed_steps import ProposedProtection, quoted
 from discretion.cli.schema_options import reading_options, take_reading
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def _write_plan(source: str, data: Dataset, proposals: Sequence[Proposal], path:
     lines += ["", "types:", *(f"  {quoted(p.column)}: {p.type}" for p in proposals)]
     quasi = [p for p in proposals if "quasi" in p.roles]
     found = {p.column: rule for p in quasi if (rule := propose_hierarchy(data, p)) is not None}
-    protection = Protection(data, proposals)
+    protection = ProposedProtection(data, proposals)
     found |= protection.hierarchies
     if found:
         lines += [

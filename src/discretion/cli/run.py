@@ -122,6 +122,8 @@ def _carry_out(plan: Plan, source: str | None, seed_file: str | None, quiet: boo
         release = run_plan(
             plan, source, reuse=reuse, progress=progress, report=lambda text: say(text, quiet), publish=True
         )
+    if plan.budget is not None:
+        say(plan.budget.account(), quiet)
     if reused := sum(item.reused for item in release.study.done):
         say(f"{reused} of {len(release.study.done)} steps used what they decided on an earlier delivery", quiet)
     return release

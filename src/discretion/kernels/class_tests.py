@@ -24,7 +24,7 @@ _SLACK = 1e-6
 _HALVINGS = 10
 
 
-class Test(NamedTuple):
+class ClassTest(NamedTuple):
     """A model for one sensitive column; which of the figures it needs depends on its kind."""
 
     kind: int
@@ -48,7 +48,7 @@ class Test(NamedTuple):
     """different values that a class must have"""
 
 
-class Found(NamedTuple):
+class ClassValues(NamedTuple):
     """The values of each class: a dense table from its column `first` on, or triples (the table is empty then)."""
 
     table: Ints32
@@ -58,7 +58,7 @@ class Found(NamedTuple):
     counts: Ints
 
 
-class Work(NamedTuple):
+class ClassWork(NamedTuple):
     """Room for one class."""
 
     values: Ints
@@ -69,10 +69,10 @@ class Work(NamedTuple):
     caps: Floats
 
 
-def make_work(test: Test) -> Work:
+def make_work(test: ClassTest) -> ClassWork:
     """Give room for the values and items of a test."""
     values, items = test.groups.shape[1], test.groups.shape[1] + len(test.totals)
-    return Work(
+    return ClassWork(
         np.zeros(values, np.int64),
         np.zeros(values, np.int64),
         np.zeros(items, np.int64),
@@ -95,7 +95,15 @@ def keep_large(sizes: Ints, k: int, gone: Bools, keep: Ints) -> int:
 
 
 def judge_classes(
-    test: Test, found: Found, work: Work, sizes: Ints, k: int, enough: int, lost: int, gone: Bools, keep: Ints
+    test: ClassTest,
+    found: ClassValues,
+    work: ClassWork,
+    sizes: Ints,
+    k: int,
+    enough: int,
+    lost: int,
+    gone: Bools,
+    keep: Ints,
 ) -> tuple[int, int]:
     """Mark the classes that fail, and lower what can be kept of them below; of what remains, k records or none.
 
@@ -137,9 +145,9 @@ def _judge(
     keep: Ints,
 ) -> tuple[int, int]:
     """Judge: tuples are taken apart, because numba looks at arrays much faster."""
-    test = Test(kind, groups, totals, shares, high, low, records, bound, part, need)
-    found = Found(table, first, starts, values, counts)
-    work = Work(own_values, own_counts, held, items, amounts, caps)
+    test = ClassTest(kind, groups, totals, shares, high, low, records, bound, part, need)
+    found = ClassValues(table, first, starts, values, counts)
+    work = ClassWork(own_values, own_counts, held, items, amounts, caps)
     failed = 0
     for row in range(sizes.size):
         if keep[row] == 0:
@@ -160,7 +168,7 @@ def _judge(
 
 
 @helper
-def _read(found: Found, row: Index, work: Work) -> int:
+def _read(found: ClassValues, row: Index, work: ClassWork) -> int:
     """Copy the values that occur in a class, in their order."""
     different = 0
     if found.starts.size == 0:
@@ -178,7 +186,7 @@ def _read(found: Found, row: Index, work: Work) -> int:
 
 
 @helper
-def _most(test: Test, work: Work, different: int, size: int) -> int:
+def _most(test: ClassTest, work: ClassWork, different: int, size: int) -> int:
     """Give −1 where a class stands, else the most records that can be kept of it."""
     if test.kind == TRANSPORT:
         return _by_transport(test, work, different, size)
@@ -194,7 +202,7 @@ def _most(test: Test, work: Work, different: int, size: int) -> int:
 
 
 @helper
-def _by_transport(test: Test, work: Work, different: int, size: int) -> int:
+def _by_transport(test: ClassTest, work: ClassWork, different: int, size: int) -> int:
     """All labels of the levels below the top: what is above its share must be moved."""
     levels = test.groups.shape[0]
     items = 0
@@ -218,7 +226,7 @@ def _by_transport(test: Test, work: Work, different: int, size: int) -> int:
 
 
 @helper
-def _by_shares(test: Test, work: Work, different: int, size: int) -> int:
+def _by_shares(test: ClassTest, work: ClassWork, different: int, size: int) -> int:
     """No value above or below a multiple of its share; `need` values must occur."""
     stands = different >= test.need
     start = float(size) if stands else 0.0
@@ -234,7 +242,7 @@ def _by_shares(test: Test, work: Work, different: int, size: int) -> int:
 
 
 @helper
-def _largest(work: Work, items: int, part: float, start: float) -> int:
+def _largest(work: ClassWork, items: int, part: float, start: float) -> int:
     """Give the largest K up to a start with Σ min(amount, cap·K) ≥ part·K, by Newton from the right."""
     most = start
     for _ in range(64):
@@ -253,7 +261,7 @@ def _largest(work: Work, items: int, part: float, start: float) -> int:
 
 
 @helper
-def _by_order(test: Test, work: Work, different: int, size: int) -> int:
+def _by_order(test: ClassTest, work: ClassWork, different: int, size: int) -> int:
     """Both sides of every cut between neighboring values, from one value that occurs to the next at once."""
     cuts = test.totals.size - 1
     moved = 0
@@ -279,7 +287,7 @@ def _by_order(test: Test, work: Work, different: int, size: int) -> int:
 
 
 @helper
-def _cut_sums(test: Test, work: Work, different: int, size: int, most: float) -> tuple[float, float]:
+def _cut_sums(test: ClassTest, work: ClassWork, different: int, size: int, most: float) -> tuple[float, float]:
     """Give the fixed part and the slope of Σ min(records below, c·K) + min(records above, (1 − c)·K) over the cuts."""
     cuts = test.totals.size - 1
     fixed, slope = 0.0, 0.0
@@ -296,7 +304,7 @@ def _cut_sums(test: Test, work: Work, different: int, size: int, most: float) ->
 
 
 @helper
-def _area(test: Test, begin: int, end: int) -> int:
+def _area(test: ClassTest, begin: int, end: int) -> int:
     """Add up the cumulated totals of the cuts from begin to before end."""
     total = 0
     if end > 0:
@@ -307,7 +315,7 @@ def _area(test: Test, begin: int, end: int) -> int:
 
 
 @helper
-def _gap(work: Work, different: int, cuts: int, j: int) -> tuple[int, int]:
+def _gap(work: ClassWork, different: int, cuts: int, j: int) -> tuple[int, int]:
     """Give the cuts from a value that occurs (−1: from the first of all) up to before the next that occurs."""
     low, high = 0, cuts
     if j >= 0:
@@ -330,7 +338,7 @@ def _first_above(totals: Ints, wanted: float, factor: float, low: int, high: int
 
 
 @helper
-def _by_entropy(test: Test, work: Work, different: int) -> int:
+def _by_entropy(test: ClassTest, work: ClassWork, different: int) -> int:
     """The most mixed subset of a given size has every value cut off at one height."""
     top = 0.0
     for j in range(different):
@@ -351,7 +359,7 @@ def _by_entropy(test: Test, work: Work, different: int) -> int:
 
 
 @helper
-def _entropy_below(work: Work, different: int, height: float) -> tuple[float, float]:
+def _entropy_below(work: ClassWork, different: int, height: float) -> tuple[float, float]:
     """Give the entropy of amounts that are cut off at a height, and their sum."""
     total, weighed = 0.0, 0.0
     for j in range(different):
@@ -362,7 +370,7 @@ def _entropy_below(work: Work, different: int, height: float) -> tuple[float, fl
 
 
 @helper
-def _by_tail(test: Test, work: Work, different: int, size: int) -> int:
+def _by_tail(test: ClassTest, work: ClassWork, different: int, size: int) -> int:
     """The most frequent value stays below `bound` times what is left without the need − 1 most frequent ones."""
     ranks = min(max(test.need - 1, 1), different)
     for r in range(ranks):

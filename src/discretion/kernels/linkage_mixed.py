@@ -47,12 +47,11 @@ class Terms(NamedTuple):
     """how the columns that were swapped moved"""
 
     def arrays(self) -> Arrays:
-        """Give the arrays as kernels take them: no laws where there are neither laws nor bounds."""
-        given = (self.kinds, self.scale, self.gap, self.alike, self.offsets)
-        if not len(self.low) and not len(self.laws.ranks):
-            return (*given, self.scale, self.scale, None)
+        """Give the arrays as kernels take them: bounds always, laws only where there are some."""
         free = np.full((1, len(self.kinds)), np.inf)
-        return (*given, *((self.low, self.high) if len(self.low) else (-free, free)), self.laws)
+        low, high = (self.low, self.high) if len(self.low) else (-free, free)
+        laws = self.laws if len(self.laws.ranks) else None
+        return self.kinds, self.scale, self.gap, self.alike, self.offsets, low, high, laws
 
 
 class Boxes(NamedTuple):
@@ -93,6 +92,8 @@ def nearest_mixed(
     exceeds the least by a factor of up to 1 + 1e-9 are tied. A query for which no point is allowed has
     distance infinity, size 0 and `lowest` −1. The distance is the sum of the columns' terms.
     """
+    if np.isneginf(terms.low).all() and np.isposinf(terms.high).all():
+        terms = terms._replace(low=terms.low[:0], high=terms.high[:0])
     once = terms.scale.shape[0] == 1 and terms.low.shape[0] == 0
     classes = distinct_rows(fill(queries)) if once else None
     asked = np.ascontiguousarray(queries if classes is None else queries[classes.first_row])
@@ -153,7 +154,7 @@ def _build(points: Floats, kinds: Ints, scale: Floats, depth: int) -> tuple[Ints
     order = np.arange(n)
     for level in range(depth + 1):
         here = np.arange(2**level - 1, 2 ** (level + 1) - 1)
-        _measure(points[order], kinds, boxes, here[boxes.stop[here] > boxes.start[here]])
+        _measure(points[order], boxes, here[boxes.stop[here] > boxes.start[here]])
         if level == depth:
             break
         node = np.repeat(np.arange(len(here)), boxes.stop[here] - boxes.start[here])
@@ -164,11 +165,12 @@ def _build(points: Floats, kinds: Ints, scale: Floats, depth: int) -> tuple[Ints
         left = 2 * here + 1
         boxes.start[left], boxes.stop[left] = boxes.start[here], middle
         boxes.start[left + 1], boxes.stop[left + 1] = middle, boxes.stop[here]
+    _mark(points[order], kinds, boxes, depth)
     return order, boxes
 
 
-def _measure(points: Floats, kinds: Ints, boxes: Boxes, nodes: Ints) -> None:
-    """Find the box around the points of each node, its categories, and where values are missing."""
+def _measure(points: Floats, boxes: Boxes, nodes: Ints) -> None:
+    """Find the box around the points of each node, and where values are missing."""
     starts = boxes.start[nodes]
     if not len(nodes):
         return
@@ -176,16 +178,28 @@ def _measure(points: Floats, kinds: Ints, boxes: Boxes, nodes: Ints) -> None:
     there = ~np.isnan(low)
     boxes.low[nodes], boxes.high[nodes] = np.where(there, low, np.inf), np.where(there, high, -np.inf)
     boxes.gaps[nodes] = np.logical_or.reduceat(np.isnan(points), starts)
+
+
+def _mark(points: Floats, kinds: Ints, boxes: Boxes, depth: int) -> None:
+    """Find the categories of each node: those of the leaves from their points, of the others from their children."""
+    leaves = np.arange(2**depth - 1, 2 ** (depth + 1) - 1)
+    leaves = leaves[boxes.stop[leaves] > boxes.start[leaves]]
+    if not len(leaves):
+        return
     for j in np.flatnonzero(kinds == NOMINAL):
         codes = (np.nan_to_num(points[:, j]).astype(np.int64) & 63).astype(np.uint64)
         bits = np.where(np.isnan(points[:, j]), np.uint64(0), np.left_shift(np.uint64(1), codes))
-        boxes.masks[nodes, j] = np.bitwise_or.reduceat(bits, starts)
+        boxes.masks[leaves, j] = np.bitwise_or.reduceat(bits, boxes.start[leaves])
+    for level in range(depth - 1, -1, -1):
+        here = np.arange(2**level - 1, 2 ** (level + 1) - 1)
+        boxes.masks[here] = boxes.masks[2 * here + 1] | boxes.masks[2 * here + 2]
 
 
 def _widest(boxes: Boxes, nodes: Ints, kinds: Ints, scale: Floats) -> Ints:
     """Choose for each node the column in which its points differ most."""
     width = np.maximum(boxes.high[nodes] - boxes.low[nodes], 0.0)
-    differs = (width > 0) | boxes.gaps[nodes]
+    some = boxes.high[nodes] >= boxes.low[nodes]  # where all values are missing, a cut would tell nothing apart
+    differs = (width > 0) | (boxes.gaps[nodes] & some)
     spread = np.where(kinds == NOMINAL, np.where(differs, scale, 0.0), width * scale)
     return np.asarray(np.where(kinds == SQUARED, spread * spread, spread).argmax(axis=1))
 
@@ -228,7 +242,7 @@ def pair_cost(
     q: Floats, p: Floats, kinds: Ints, scale: Floats, gap: Floats, alike: Ints, offsets: Ints,
     low: Floats, high: Floats, laws: Laws | None, limit: float,
 ) -> float:  # fmt: skip
-    """Add the terms up; stop when the sum is over the limit. Without `laws` there are no bounds either."""
+    """Add the terms up; stop when the sum is over the limit. Without swapped columns `laws` is None."""
     total = 0.0
     for j in range(q.size):
         if np.isnan(q[j]):
@@ -244,11 +258,10 @@ def pair_cost(
             term = abs(q[j] - p[j]) * scale[j]
             if kinds[j] == SQUARED:
                 term *= term
-            if laws is not None:
-                if p[j] < low[j] or p[j] > high[j]:
-                    return np.inf
-                if kinds[j] == SWAPPED:
-                    term = swap_cost(j, q[j], p[j], laws)
+            if p[j] < low[j] or p[j] > high[j]:
+                return np.inf
+            if laws is not None and kinds[j] == SWAPPED:
+                term = swap_cost(j, q[j], p[j], laws)
             total += term
         if total > limit:
             return total
@@ -265,9 +278,7 @@ def _bound(
     for j in range(q.size):
         if np.isnan(q[j]):
             continue
-        least, largest = node_low[v, j], node_high[v, j]
-        if laws is not None:
-            least, largest = max(least, low[j]), min(largest, high[j])
+        least, largest = max(node_low[v, j], low[j]), min(node_high[v, j], high[j])
         if kinds[j] == NOMINAL:
             term = 0.0 if masks[v, j] & bits[offsets[j] + np.int64(q[j])] else scale[j]
         elif least > largest:

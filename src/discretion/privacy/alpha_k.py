@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from discretion.kernels.class_tests import DISTINCT, SHARES, Test
+from discretion.kernels.class_tests import DISTINCT, SHARES, ClassTest
 from discretion.part import confidential
 from discretion.privacy.class_table import (
     TOLERANCE,
@@ -88,7 +88,7 @@ class AlphaK(_WithClassSize, kind="alpha-k"):
         """Give the share of the most frequent value."""
         return np.asarray(counts.per_class(np.maximum, counts.counts) / np.maximum(sizes, 1))
 
-    def class_test(self, domain: SensitiveDomain) -> Test | None:
+    def class_test(self, domain: SensitiveDomain) -> ClassTest | None:
         """Bound every share."""
         return make_test(SHARES, domain, shares=np.ones(domain.size), high=self.alpha + TOLERANCE)
 
@@ -137,7 +137,7 @@ class PSensitive(_WithClassSize, kind="p-sensitive"):
         """Count the different values."""
         return counts.distinct
 
-    def class_test(self, domain: SensitiveDomain) -> Test | None:
+    def class_test(self, domain: SensitiveDomain) -> ClassTest | None:
         """Ask for p values."""
         return make_test(DISTINCT, domain, need=self.p)
 

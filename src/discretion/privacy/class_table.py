@@ -22,7 +22,7 @@ from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
 from discretion.data.households import count_units, unit_codes
 from discretion.errors import DataError, PlanError
-from discretion.kernels.class_tests import Test
+from discretion.kernels.class_tests import ClassTest
 from discretion.model import FailingClass, PrivacyModel, Verdict
 from discretion.part import Columns
 
@@ -309,7 +309,7 @@ class SensitiveModel(ClassModel):
     def values_for(self, counts: SensitiveCounts, sizes: Ints) -> NDArray[Any]:
         """Give the figure of each class for one sensitive column."""
 
-    def class_test(self, domain: SensitiveDomain) -> Test | None:  # noqa: ARG002
+    def class_test(self, domain: SensitiveDomain) -> ClassTest | None:  # noqa: ARG002
         """Give the model as a test of single classes that says what can be kept of those that fail, if it is one."""
         return None
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discretion.kernels.class_tests import ORDERED, SHARES, TRANSPORT, Test
+from discretion.kernels.class_tests import ORDERED, SHARES, TRANSPORT, ClassTest
 from discretion.privacy.class_table import Floats, Ints, SensitiveDomain
 
 _EXACT = 2**62
@@ -27,7 +27,7 @@ def make_test(
     bound: float = 0.0,
     part: float = 1.0,
     need: int = 0,
-) -> Test | None:
+) -> ClassTest | None:
     """Put a test together: items are the values, and the labels of further levels with their totals.
 
     None where the counts are too large for whole numbers in 64 bits.
@@ -45,10 +45,10 @@ def make_test(
     everybody = np.concatenate(records)
     of_items = everybody / n if shares is None else shares
     above, below = (np.ascontiguousarray(np.broadcast_to(np.asarray(x, float), m)) for x in (high, low))
-    return Test(kind, np.array(groups, np.int64), everybody, of_items, above, below, n, bound, part, need)
+    return ClassTest(kind, np.array(groups, np.int64), everybody, of_items, above, below, n, bound, part, need)
 
 
-def smallest_standing(test: Test) -> int:
+def smallest_standing(test: ClassTest) -> int:
     """Give a size below which no class can stand: the shares asked for cannot be met by so few whole records."""
     size, m = max(test.need, 1), test.groups.shape[1]
     if test.kind not in (TRANSPORT, ORDERED, SHARES):
@@ -58,7 +58,7 @@ def smallest_standing(test: Test) -> int:
     return size
 
 
-def _possible(test: Test, size: int) -> bool:
+def _possible(test: ClassTest, size: int) -> bool:
     if test.kind == SHARES:
         caps = test.high * test.shares * size
         return bool(np.floor(np.minimum(caps, size) + 1e-9).sum() >= size)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from discretion.kernels.class_tests import DISTINCT, ENTROPY, RECURSIVE, Test
+from discretion.kernels.class_tests import DISTINCT, ENTROPY, RECURSIVE, ClassTest
 from discretion.part import confidential
 from discretion.privacy.class_table import (
     TOLERANCE,
@@ -67,7 +67,7 @@ class DistinctLDiversity(SensitiveModel, kind="distinct-l-diversity"):
         """Count the different values."""
         return counts.distinct
 
-    def class_test(self, domain: SensitiveDomain) -> Test | None:
+    def class_test(self, domain: SensitiveDomain) -> ClassTest | None:
         """Ask for l values."""
         return make_test(DISTINCT, domain, need=self.l)
 
@@ -123,7 +123,7 @@ class EntropyLDiversity(SensitiveModel, kind="entropy-l-diversity"):
         """Compare entropies with log l."""
         return np.asarray(_entropy(counts, sizes) < math.log(self.l) - TOLERANCE)
 
-    def class_test(self, domain: SensitiveDomain) -> Test | None:
+    def class_test(self, domain: SensitiveDomain) -> ClassTest | None:
         """Compare entropies with log l."""
         return make_test(ENTROPY, domain, bound=math.log(self.l) - TOLERANCE)
 
@@ -258,7 +258,7 @@ class RecursiveLDiversity(SensitiveModel, kind="recursive-l-diversity"):
         ends = counts.starts[1:]
         return first, np.asarray(running[ends] - running[np.minimum(counts.starts[:-1] + self.l - 1, ends)])
 
-    def class_test(self, domain: SensitiveDomain) -> Test | None:
+    def class_test(self, domain: SensitiveDomain) -> ClassTest | None:
         """Compare the most frequent value with the tail."""
         return make_test(RECURSIVE, domain, bound=self.c, part=1 - TOLERANCE, need=self.l)
 

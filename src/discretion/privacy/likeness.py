@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from discretion.kernels.class_tests import SHARES, Test
+from discretion.kernels.class_tests import SHARES, ClassTest
 from discretion.part import confidential
 from discretion.privacy.class_table import (
     TOLERANCE,
@@ -72,7 +72,7 @@ class BetaLikeness(SensitiveModel, kind="beta-likeness"):
             gains = np.where(surprise[counts.values] > 0, gains * scale[counts.values], 0.0)
         return np.asarray(np.maximum(counts.per_class(np.maximum, gains), 0.0))
 
-    def class_test(self, domain: SensitiveDomain) -> Test | None:
+    def class_test(self, domain: SensitiveDomain) -> ClassTest | None:
         """Bound the multiple of each share."""
         gain = np.full(domain.size, self.beta + TOLERANCE)
         if self.enhanced:
@@ -133,7 +133,7 @@ class DeltaDisclosure(SensitiveModel, kind="delta-disclosure"):
         """The inequality is strict, so that meeting it up to rounding is not enough."""
         return np.asarray(self.values_for(counts, sizes) >= self.delta - TOLERANCE)
 
-    def class_test(self, domain: SensitiveDomain) -> Test | None:
+    def class_test(self, domain: SensitiveDomain) -> ClassTest | None:
         """Bound the multiple of each share from above and below."""
         most = 2.0 ** (self.delta - TOLERANCE)
         return make_test(SHARES, domain, high=most, low=1 / most, need=domain.size if self.absent == "fail" else 0)

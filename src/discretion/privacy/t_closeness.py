@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
 from discretion.errors import PlanError
-from discretion.kernels.class_tests import ORDERED, TRANSPORT, Test
+from discretion.kernels.class_tests import ORDERED, TRANSPORT, ClassTest
 from discretion.part import confidential
 from discretion.privacy.class_table import TOLERANCE, Ints, SensitiveCounts, SensitiveDomain, SensitiveModel
 from discretion.privacy.class_tests import make_test
@@ -72,7 +72,7 @@ class TCloseness(SensitiveModel, kind="t-closeness"):
         self._require_tree(counts.domain)
         return transport.hierarchical_distance(counts, sizes)
 
-    def class_test(self, domain: SensitiveDomain) -> Test | None:
+    def class_test(self, domain: SensitiveDomain) -> ClassTest | None:
         """All labels below the top (the distance is what is above its share, over the levels), or all cuts."""
         bound = self.t + TOLERANCE
         if self.distance == "ordered":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
@@ -70,7 +70,8 @@ class Generalize(Method, kind="generalize"):
         if found := [text for text in problems if text]:
             raise PlanError(found)
         raised = {name: level for name, level in self.levels.items() if level > 0}
-        _require_true(data, raised)
+        for name, level in raised.items():
+            require_true(data, name, [level], self.kind)
         new = {name: _generalized(data, name, level) for name, level in raised.items()}
         return data.with_columns(new, levels=raised)
 
@@ -89,21 +90,21 @@ def _level_problem(data: Dataset, column: str, level: int) -> str | None:
     return None
 
 
-def _require_true(data: Dataset, levels: Mapping[str, int]) -> None:
+def require_true(data: Dataset, name: str, levels: Iterable[int], kind: str) -> None:
     """Refuse labels that are false for records whose values lie beyond a bound that top or bottom coding put there."""
     coded = {step.column for step in data.steps if step.kind in ("top-code", "bottom-code") and hasattr(step, "column")}
-    for name, level in levels.items():
-        if name not in coded or data.levels.get(name, 0) != 0 or not data.is_numeric(name):
-            continue
-        hierarchy, x, true = data.hierarchy(name), data.number(name), data.origin.number(name)[data.row_ids]
-        ends = ((x == np.nanmax(x)) & (true > x)) | ((x == np.nanmin(x)) & (true < x))
-        pairs = np.unique(np.column_stack([x[ends], true[ends]]), axis=0, return_counts=True) if ends.any() else None
-        if pairs is None:
-            continue
-        said, meant = (hierarchy.labels([canonical(float(value)) for value in side], level) for side in pairs[0].T)
-        if false := int(pairs[1][[one != other for one, other in zip(said, meant, strict=True)]].sum()):
+    if name not in coded or data.levels.get(name, 0) != 0 or not data.is_numeric(name):
+        return
+    hierarchy, x, true = data.hierarchy(name), data.number(name), data.origin.number(name)[data.row_ids]
+    ends = ((x == np.nanmax(x)) & (true > x)) | ((x == np.nanmin(x)) & (true < x))
+    if not ends.any():
+        return
+    pairs, counts = np.unique(np.column_stack([x[ends], true[ends]]), axis=0, return_counts=True)
+    for level in levels:
+        said, meant = (hierarchy.labels([canonical(float(value)) for value in side], level) for side in pairs.T)
+        if false := int(counts[[one != other for one, other in zip(said, meant, strict=True)]].sum()):
             raise PlanError(
-                f"generalize: {name!r} was top- or bottom-coded before, and its label at level {level} would be false "
+                f"{kind}: {name!r} was top- or bottom-coded before, and its label at level {level} would be false "
                 f"for {false} records that lie beyond the bound; leave the coding out and give the column a hierarchy "
                 f"with open ends, for example `{name}: {{intervals: {{cuts: [[0, 20, 40, 60, 80, inf]]}}}}`"
             )

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from discretion.measure import Better, Measure, as_percent
 from discretion.part import Family
 from discretion.release.tune_cache import Figure
 from discretion.release.tune_scales import gain_of, loss_of
 
+if TYPE_CHECKING:
+    from discretion.data.dataset import Dataset
+
 _ALIKE = 1e-9
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedRelease:
     """One measure on every release; a release that it could not run on has a reason instead of a figure."""
 
     measure: Measure
@@ -114,11 +117,14 @@ class Overall:
 class Comparison:
     """The same attacks and measures on several releases of one original."""
 
-    rows: tuple[Compared, ...]
+    rows: tuple[ComparedRelease, ...]
     names: tuple[str, ...]
     records: Mapping[str, int]
     lacking: Mapping[str, tuple[str, ...]]
     """columns of the original (identifiers aside) that a release does not have"""
+    original: Dataset | None = field(default=None, repr=False, compare=False)
+    data: Mapping[str, Dataset] = field(default_factory=dict, repr=False, compare=False)
+    """the releases, for the pictures of the page"""
 
     def __repr__(self) -> str:
         return f"Comparison({' · '.join(self.names)}: {self.verdict})"
@@ -136,7 +142,7 @@ class Comparison:
         return Overall(gain, attack, sum(losses) / len(losses) if losses else None)
 
     @property
-    def scaled(self) -> tuple[Compared, ...]:
+    def scaled(self) -> tuple[ComparedRelease, ...]:
         """The utilities whose figures have a smallest and a largest value, and that ran on all releases."""
         return tuple(
             row for row in self.rows if row.everywhere and row.family == "utility" and None not in row.measure.limits

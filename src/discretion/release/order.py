@@ -12,7 +12,7 @@ from discretion.context import Context, keyed_hash
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
 from discretion.kernels.arrays import Ints
-from discretion.kernels.keyed_order import keyed_mix
+from discretion.kernels.order import keyed_mix
 
 if TYPE_CHECKING:
     import polars as pl

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic import BaseModel
 
+from discretion.data.documents import Origin, Place
 from discretion.errors import PlanError, unknown
 from discretion.part import Columns, Part
-from discretion.release.plan_file import Origin, Place
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo

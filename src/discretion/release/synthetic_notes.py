@@ -44,7 +44,7 @@ def _not_attacked(release: Release) -> list[str]:
         named = {name for field in ("columns", "targets", "first", "second") for name in getattr(measure, field, ())}
         everything = measure.kind in ("closest-record", "singling-out")
         compared |= named or set(release.data.columns if everything else release.data.having("quasi"))
-    return [name for name in release.data.columns if name not in compared]
+    return [name for name in release.data.columns if name not in {*compared, release.data.copy_column}]
 
 
 def _what(method: Method, release: Release) -> str:

@@ -113,7 +113,7 @@ def _attackers(audit: Any) -> list[str]:
 
 def _write_private(release: TableRelease, folder: Path, digests: dict[str, str], public: Path) -> str:
     """Write the journal; give its hash."""
-    from discretion.release.plan_file import to_yaml
+    from discretion.data.documents import to_yaml
     from discretion.release.report.table_page import differences, render_table
 
     plan = release.plan

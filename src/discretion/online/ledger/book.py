@@ -78,6 +78,11 @@ class Page:
         """Read the entries of a table after a number."""
         return self._store.select("id > ? AND subject = ?", (number, table))
 
+    def latest(self, table: str, kind: Kind) -> Entry | None:
+        """Give the last entry of one kind about a table."""
+        found = self._store.select("subject = ? AND kind = ?", (table, kind), "ORDER BY id DESC LIMIT 1")
+        return next(found, None)
+
     def charge(self, charge: Charge, limits: Iterable[Limit] = ()) -> Entry:
         """Append a charge if all budgets cover it, those of the ledger and `limits`."""
         self._totals.check(charge, (*self._ledger.limits, *limits), self.moment, self.written)

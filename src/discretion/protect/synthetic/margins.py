@@ -22,6 +22,8 @@ _FEW = 20
 _TIMES, _OFTEN = 5.0, 50.0
 """Where nobody says who the people are, rows of one person look like people: a value of many rows then counts as shared
 if it has so many times the rows that values have in the middle, or so many rows."""
+_BESIDE = 3.0
+"""People at both sides of a drawn place between whose values a number is drawn."""
 _DENSE = 4.0
 _MOST_DECIMALS = 6
 
@@ -111,22 +113,37 @@ class NumberMargin:
         beyond the mean of the `width` people at an end is drawn evenly from there to the first of them instead, unless
         extremes are kept.
         """
-        at, values = self._line
+        at, _ = self._line
         if not len(at) or at[0] == at[-1]:
             return self.grid[places]
         people = self.people[places]
-        move = min(width * self.stretch, float(self.ends[-1]) / 2)
+        whole = min(width * self.stretch, float(self.ends[-1]) / 2)
+        beside = min(_BESIDE * self.stretch, whole / 2)
         among = (rng.random(len(places)) - 0.5) * np.maximum(people - 1, 0)
-        rank = self.middles[places] + among + rng.uniform(-1, 1, len(places)) * move
+        rank = self.middles[places] + among + rng.uniform(-1, 1, len(places)) * (whole - beside)
         long = at[-1] - at[0]
         rank = at[0] + long - np.abs(np.mod(rank - at[0], 2 * long) - long)  # what runs over an end comes back
-        drawn = np.interp(rank, at, values)
+        drawn = self._between(rank, beside, rng)
         if not keep_extremes:
             (low, least), (high, most) = self.ends_of(width)
             even = rng.random(len(drawn))
             drawn = np.where(drawn < least, low + even * (least - low), drawn)
             drawn = np.where(drawn > most, high + even * (most - high), drawn)
         return self.rounded(drawn)
+
+    def _between(self, rank: Floats, beside: float, rng: np.random.Generator) -> Floats:
+        """Interpolate; where no shared value is near, anywhere between the values `beside` people before and after.
+
+        Between neighbors alone, two people who have nearly the same would be drawn, rounded, with their own values: as
+        many places fall into their small gap as into a wide one.
+        """
+        at, values = self._line
+        below, above = (np.clip(rank + side * beside, at[0], at[-1]) for side in (-1, 1))
+        level = np.diff(values) == 0
+        marks = np.cumsum(np.concatenate([[False], np.append(level, False) | np.append(False, level)]))
+        near = marks[np.searchsorted(at, above, "right")] > marks[np.searchsorted(at, below, "left")]
+        low, high = np.interp(below, at, values), np.interp(above, at, values)
+        return np.where(near, np.interp(rank, at, values), low + rng.random(len(rank)) * (high - low))
 
     def rounded(self, values: Floats) -> Floats:
         """Round to the step of the column."""

@@ -1,9 +1,10 @@
 """One tree: where a column's donors lie, given the columns before it.
 
 A tree is grown by scikit-learn and pruned to the smallest one that minimizes loss + c·(root impurity / n) · leaves: a
-split that only follows noise gains about one such unit, so that c is free of scale. Pruning, not the size of leaves, is
-what keeps people from being copied: small leaves in the thick of the data hold people alike, and those in its thin
-parts would hold one person's neighbors.
+split that only follows noise gains about one such unit, so that c is free of scale. A split also pays what one person
+could gain by it, so that none is kept for a single one. Pruning, not the size of leaves, is what keeps people from
+being copied: small leaves in the thick of the data hold people alike, and those in its thin parts would hold one
+person's neighbors.
 """
 
 from __future__ import annotations
@@ -25,6 +26,10 @@ _MOST_CLASSES = 64
 """Responses with more levels are fitted by what their levels have in common: thousands of classes take ages."""
 _AXES = 3
 _SHRINK = 5.0
+_AGAIN = 2
+"""Times that a tree for numbers is pruned again, by the noise that it leaves."""
+_FOLLOWED = 3.0
+"""Gain of a split, in multiples of its cost, that may be owed to noise: the best of many splits was taken."""
 
 
 @dataclass(frozen=True)
@@ -34,10 +39,12 @@ class Growth:
     min_leaf: int
     pruning: float
     fit_rows: int = 100_000
+    rows_each: float = 1.0
+    """rows of a person"""
 
     def of_units(self, rows: float) -> Growth:
         """Count people instead of rows, where each has so many: a split that follows one of them gains that much."""
-        return Growth(math.ceil(self.min_leaf * rows), self.pruning * rows, self.fit_rows)
+        return Growth(math.ceil(self.min_leaf * rows), self.pruning * rows, self.fit_rows, rows)
 
 
 @dataclass(frozen=True)
@@ -128,7 +135,9 @@ def grow(
         return Tree((), leaf, np.zeros(1), leaf - 1, leaf - 1, leaf, leaf + len(kept), kept)
     encoders = [_encoder(variable, fitted, size) for variable in vary]
     matrix = np.column_stack([e.encode(v.values) for e, v in zip(encoders, vary, strict=True)])
-    feature, threshold, left, right = _pruned(_fit(matrix[rows], fitted[rows], size, growth), growth.pruning)
+    feature, threshold, left, right = _pruned(
+        _fit(matrix[rows], fitted[rows], size, growth), growth, _alone(fitted, size, growth), not size
+    )
     used = np.unique(feature[left >= 0])
     place = np.zeros(len(vary), np.int64)
     place[used] = np.arange(len(used))
@@ -149,6 +158,12 @@ def _impurity(response: Floats, size: int, rows: Ints) -> float:
     if chosen.ndim == 1 and size:
         return float(1 - ((np.bincount(codes_of(chosen)) / len(chosen)) ** 2).sum())
     return float(chosen.var(axis=0).mean())
+
+
+def _alone(response: Floats, size: int, growth: Growth) -> float:
+    """Give what one person gains at most, times the size of the part: 2 for Gini's index, the squared range else."""
+    gained = 2.0 if size and response.ndim == 1 else float((np.ptp(response, axis=0) ** 2).mean())
+    return gained * growth.rows_each**2 if growth.pruning else 0.0
 
 
 def _response(predictors: Sequence[Variable], response: Floats, size: int) -> Floats:
@@ -226,34 +241,55 @@ def _fit(x: NDArray[np.float32], y: Floats, size: int, growth: Growth) -> Any:
     return model.fit(x, y).tree_
 
 
-def _pruned(tree: Any, pruning: float) -> tuple[Ints, Floats, Ints, Ints]:
-    """Give the smallest subtree with the least loss + pruning · (root impurity / n) · leaves, nodes in pre-order."""
+def _pruned(tree: Any, growth: Growth, alone: float, numbers: bool) -> tuple[Ints, Floats, Ints, Ints]:
+    """Give the smallest subtree with the least loss + cost of its splits, nodes in pre-order.
+
+    A split costs pruning · (root impurity / n), and as much as one person could gain alone in its smaller part:
+    `alone` / (size · n). For numbers, what the columns before them explain is no noise: the loss of the pruned tree,
+    and what its splits may owe to chance, take the place of the root's impurity, and the tree is pruned again.
+    """
     left, right = tree.children_left, tree.children_right
     weight = tree.weighted_n_node_samples
-    loss = (tree.impurity * weight / weight[0]).tolist()
-    unit = pruning * float(tree.impurity[0]) / float(weight[0])
-    best = [value + unit for value in loss]
-    inner = left >= 0
-    for node in np.flatnonzero(inner)[::-1].tolist():
-        below = best[left[node]] + best[right[node]]
-        if below < best[node] - 1e-15:
-            best[node] = below
-        else:
-            inner[node] = False
-    kept: list[int] = []
-    stack = [0]
-    while stack:
-        node = stack.pop()
-        kept.append(node)
-        if inner[node]:
-            stack += [int(right[node]), int(left[node])]
-    nodes = np.array(kept)
+    loss = tree.impurity * weight / weight[0]
+    least = alone / np.where(left >= 0, np.minimum(weight[left], weight[right]), 1.0)
+    cost = (growth.pruning * loss[0] + least) / weight[0]
+    inner = _cheapest(left, right, loss, cost)
+    for _ in range(_AGAIN if numbers else 0):
+        nodes = np.array(_preorder(left, right, inner))
+        split = inner[nodes]
+        noise = min(loss[nodes[~split]].sum() + _FOLLOWED * cost[nodes[split]].sum(), loss[0])
+        cost = (growth.pruning * noise + least) / weight[0]
+        inner = _cheapest(left, right, loss, cost)
+    nodes = np.array(_preorder(left, right, inner))
     place = np.full(len(left), -1, np.int64)
     place[nodes] = np.arange(len(nodes))
     split = inner[nodes]
     children = (np.where(split, place[side[nodes]], -1) for side in (left, right))
     feature = np.where(split, tree.feature[nodes], 0).astype(np.int64)
     return (feature, np.where(split, tree.threshold[nodes], 0.0), *children)  # type: ignore[return-value]
+
+
+def _cheapest(left: Ints, right: Ints, loss: Floats, cost: Floats) -> Bools:
+    """Tell which nodes stay split, where each split has its cost."""
+    best, price, first, second = (array.tolist() for array in (loss, cost, left, right))
+    inner = left >= 0
+    for node in np.flatnonzero(inner)[::-1].tolist():
+        below = best[first[node]] + best[second[node]] + price[node]
+        if below < best[node] - 1e-15:
+            best[node] = below
+        else:
+            inner[node] = False
+    return np.asarray(inner, np.bool_)
+
+
+def _preorder(left: Ints, right: Ints, inner: Bools) -> list[int]:
+    found, stack = [], [0]
+    while stack:
+        node = stack.pop()
+        found.append(node)
+        if inner[node]:
+            stack += [int(right[node]), int(left[node])]
+    return found
 
 
 def _ranges(leaf: Ints, donors: Ints, left: Ints, right: Ints) -> tuple[Ints, Ints, Ints]:

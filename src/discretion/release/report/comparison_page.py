@@ -5,19 +5,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from discretion.release.report.attack_lines import NARROW, WIDTH, Line, draw
+from discretion.release.report.figures import FigureGroup, column_figure, pair_figure
 from discretion.release.report.page import template
+from discretion.release.report.pairs import plain_columns, sides_between
 from discretion.release.report.wording import NOTHING, count, figure, percent, title_of
 from discretion.release.tune_scales import gain_of
 
 if TYPE_CHECKING:
-    from discretion.release.comparison import Compared, Comparison
+    from discretion.release.comparison import ComparedRelease, Comparison
 
+MOST_DRAWN = 16
+"""Columns of which a comparison shows the distributions."""
 _FAMILIES = (("risk", "Risk: what an attacker can do"), ("utility", "Utility: what was lost"))
 
 
 def comparison_page(found: Comparison, title: str) -> str:
     """Give the page as one HTML file that needs nothing else: pictures first, then the tables."""
-    return template("comparison.html").render(title=title, internal=True, charts=_charts(found), **_content(found))
+    return template("comparison.html").render(
+        title=title, internal=True, charts=_charts(found), groups=_pictures(found), **_content(found)
+    )
 
 
 def _charts(found: Comparison) -> list[dict[str, Any]]:
@@ -60,11 +66,40 @@ def _charts(found: Comparison) -> list[dict[str, Any]]:
     return charts
 
 
-def _doubtful(row: Compared) -> bool:
+def _pictures(found: Comparison) -> list[FigureGroup]:
+    """Draw each column and the tables of all pairs, release beside release; of several synthetic copies the first."""
+    if found.original is None:
+        return []
+    sides = {name: sides_between(found.original, data.copies()[0]) for name, data in found.data.items()}
+    shown = [name for name in found.original.columns if any(name in plain_columns(one) for one in sides.values())]
+    drawn = [
+        column_figure(one, column, f"{column}: {name}")
+        for column in shown[:MOST_DRAWN]
+        for name, one in sides.items()
+        if column in plain_columns(one) and not found.original.frame.schema[column].is_nested()
+    ]
+    left = f" {len(shown) - MOST_DRAWN} more columns are not drawn." if len(shown) > MOST_DRAWN else ""
+    words = (
+        "The original and each release: bars and outline of numbers, shares of categories. A histogram has at least "
+        f"ten original records behind each bar.{left}"
+    )
+    pairs = [pair_figure(one, f"All pairs: {name}") for name, one in sides.items()]
+    moved = (
+        "For every pair of columns the share of records that lie in another cell of their table than in the original "
+        "(numbers in fifths): 0 means that the table was kept. Chance alone moves tables of many cells."
+    )
+    groups = (
+        FigureGroup("columns", "Column by column", words, tuple(one for one in drawn if one is not None)),
+        FigureGroup("pairs", "Pair by pair", moved, tuple(one for one in pairs if one is not None)),
+    )
+    return [group for group in groups if group.figures]
+
+
+def _doubtful(row: ComparedRelease) -> bool:
     return any(one.doubtful for one in row.figures.values())
 
 
-def _title(row: Compared) -> str:
+def _title(row: ComparedRelease) -> str:
     return title_of(row.kind) + row.title.removeprefix(row.kind)
 
 
@@ -110,7 +145,7 @@ def _overall(found: Comparison, name: str) -> dict[str, Any]:
     }
 
 
-def _row(found: Comparison, row: Compared) -> dict[str, Any]:
+def _row(found: Comparison, row: ComparedRelease) -> dict[str, Any]:
     limits = row.measure.limits
     cells = []
     for name in found.names:

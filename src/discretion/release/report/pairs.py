@@ -52,10 +52,15 @@ class Sides:
 
 def sides_of(release: Release) -> Sides:
     """Match the rows of original and release where that is possible."""
+    return sides_between(release.study.original, release.data)
+
+
+def sides_between(before: Dataset, after: Dataset) -> Sides:
+    """Match the rows of two data sets where that is possible."""
     try:
-        original, released = align(release.study.original, release.data)
+        original, released = align(before, after)
     except DataError:
-        return Sides(release.study.original, release.data, aligned=False)
+        return Sides(before, after, aligned=False)
     return Sides(original, released, aligned=True)
 
 

@@ -29,7 +29,7 @@ _WORTH_SAYING = 0.05
 
 
 @dataclass(frozen=True)
-class Answer:
+class PlainAnswer:
     """A question that everybody asks, its answer in a sentence, and what there is to add."""
 
     question: str
@@ -45,7 +45,7 @@ class Summary:
     about: str
     """the file, its records and the day"""
     sentences: tuple[str, ...]
-    answers: tuple[Answer, ...]
+    answers: tuple[PlainAnswer, ...]
     may_publish: bool
     verdict: str
     caution: bool = False
@@ -120,18 +120,30 @@ def _about_file(release: Release) -> str:
     made = f" (made from {source})" if source else ""
     extension = OUTPUT_FORMATS.get(release.plan.output.format, release.plan.output.format)
     day = dt.datetime.now(dt.UTC)
-    return f"data.{extension}{made} · {counted(len(release.data), 'record')} · {day.day} {day:%B %Y}"
+    copies = len(release.data.copies())
+    files = f"data.{extension}" if copies == 1 else f"data-1.{extension} … data-{copies}.{extension}"
+    return f"{files}{made} · {_records(release)} · {day.day} {day:%B %Y}"
 
 
-def _goes_out(release: Release) -> Answer:
+def _records(release: Release) -> str:
+    """Say how many records there are, in each of several copies."""
+    copies = release.data.copies()
+    sizes = sorted({len(copy) for copy in copies})
+    if len(copies) == 1:
+        return counted(sizes[0], "record")
+    return f"{len(copies)} copies of {'about ' if len(sizes) > 1 else ''}{counted(sizes[0], 'record')}"
+
+
+def _goes_out(release: Release) -> PlainAnswer:
     data, original = release.data, release.study.original
     inside = [name for name in original.columns if name not in data.columns]
+    published = [name for name in data.columns if name != data.copy_column]
     coarser, changed = _touched(release)
     empty = emptied(release)
     coarser, changed = ([name for name in names if name not in empty] for names in (coarser, changed))
     renumbered = [name for name in data.having("household") if release.plan.order == "permute"]
     touched = {*coarser, *changed, *empty, *renumbered}
-    same = [name for name in data.columns if name not in touched]
+    same = [name for name in published if name not in touched]
     left = ", in the records that are left" if data.lost_records else ""
     lists = (
         (f"As in the original{left}: ", same, ""),
@@ -141,14 +153,10 @@ def _goes_out(release: Release) -> Answer:
         ("Nothing is left of: ", empty, _still_told(release, empty)),
         ("Left out: ", inside, ""),
     )
-    return Answer(
+    return PlainAnswer(
         "What goes out?",
-        f"{counted(len(data), 'record')} with "
-        + (
-            f"{len(data.columns)} of {len(original.columns)} columns."
-            if inside
-            else f"all {len(data.columns)} columns."
-        ),
+        f"{_records(release)} with "
+        + (f"{len(published)} of {len(original.columns)} columns." if inside else f"all {len(published)} columns."),
         (
             *(f"{words}{listed(names)}{more}." for words, names, more in lists if names),
             order_words(release.plan.order, data),
@@ -188,7 +196,7 @@ def _touched(release: Release) -> tuple[list[str], list[str]]:
 # --- could anyone be found -------------------------------------------------------------------------------------------
 
 
-def _found(release: Release, rows: tuple[ScoreRow, ...]) -> Answer:
+def _found(release: Release, rows: tuple[ScoreRow, ...]) -> PlainAnswer:
     """Say in one short sentence whether people can be found; then why, how they were looked for, and what was not."""
     people, values = _attacks(rows)
     found, homes = smallest_class(release), households_alone(release) or 0.0
@@ -217,7 +225,7 @@ def _found(release: Release, rows: tuple[ScoreRow, ...]) -> Answer:
     if not short:
         short, *said = said
     last = " ".join([*_assumed(release, rows), *_untried(release)])
-    return Answer("Could anyone be found?", short, (*said, *([last] if last else [])))
+    return PlainAnswer("Could anyone be found?", short, (*said, *([last] if last else [])))
 
 
 def _most_found(rows: Sequence[ScoreRow]) -> str:
@@ -378,14 +386,14 @@ def _words(row: ScoreRow) -> str:
 # --- what was lost ---------------------------------------------------------------------------------------------------
 
 
-def _lost(release: Release, rows: tuple[ScoreRow, ...]) -> Answer:
+def _lost(release: Release, rows: tuple[ScoreRow, ...]) -> PlainAnswer:
     told = [row for row in rows if not row.withheld and row.meaning]
     detail_first = sorted(told, key=lambda row: row.kind != "precision")
     said = [words for row in detail_first if (words := _plainly(release, row))] or [
         f"{row.what.rstrip('.')}: {row.after}." for row in told[:_SENTENCES]
     ]
     said += _suppressed(release)
-    return Answer(
+    return PlainAnswer(
         "What was lost?",
         said[0] if said else "This was not measured." if not rows else "The figures are withheld.",
         (*said[1:], *(["All figures stand under Utility."] if len(told) > len(said) else [])),

@@ -87,7 +87,7 @@ class RowOrder(Measure, kind="row-order"):
         known[ctx.rng.choice(n, count, replace=False)] = True
         counting = _counting_columns(original, released)
         orders = {"position": np.arange(n), **{name: _ranks(released, name) for name in counting}}
-        found: dict[str, Guess] = {}
+        found: dict[str, OrderGuess] = {}
         for number, name in enumerate(columns):
             ctx.progress(number, len(columns), f"{self.kind}: {name}")
             guesses = [
@@ -119,7 +119,7 @@ class RowOrder(Measure, kind="row-order"):
         )
 
 
-class Guess(NamedTuple):
+class OrderGuess(NamedTuple):
     """What guessing one column reached, without it, and from what."""
 
     success: float
@@ -135,7 +135,7 @@ class Guess(NamedTuple):
 
 def guess_from(
     values: Floats, tolerance: float | None, places: Floats | Ints, known: Bools, source: str
-) -> Guess | None:
+) -> OrderGuess | None:
     """Guess the values of rows from those of known rows at places nearby; None where nothing is there to guess."""
     there = ~np.isnan(values)
     if tolerance is None and len(np.unique(values[there])) == there.sum():
@@ -158,7 +158,7 @@ def guess_from(
     chance = float(right(guessers[-1], in_order, tested).mean())
     per_record = np.full(len(values), np.nan)
     per_record[tested] = hit
-    return Guess(float(hit.mean()), chance, source, per_record)
+    return OrderGuess(float(hit.mean()), chance, source, per_record)
 
 
 _Guesser = Callable[[Any, Floats, Any], Floats]
@@ -174,9 +174,10 @@ def _by_neighbors(width: int, tolerance: float | None) -> _Guesser:
         after = np.clip(np.searchsorted(places, of), 1, len(places) - 1)
         nearest = np.where(of - places[after - 1] <= places[after] - of, after - 1, after)
         wide = min(width, len(places))
-        windows = np.lib.stride_tricks.sliding_window_view(values, wide)
-        told = np.median(windows, axis=1) if tolerance is not None else _most_frequent(windows)
-        return np.asarray(told[np.clip(nearest - wide // 2, 0, len(windows) - 1)])
+        at = np.clip(nearest - wide // 2, 0, len(values) - wide)
+        if tolerance is None:
+            return np.asarray(_most_frequent(values, wide)[at])
+        return np.asarray(np.median(np.lib.stride_tricks.sliding_window_view(values, wide), axis=1)[at])
 
     return guess
 
@@ -196,16 +197,29 @@ def _for_everybody(tolerance: float | None) -> _Guesser:
     return guess
 
 
-def _most_frequent(windows: Floats) -> Floats:
-    """Give the most frequent value of each row; of several the one in the middle, where it is one, or the smallest."""
-    middle = windows[:, windows.shape[1] // 2]
+def _most_frequent(values: Floats, wide: int) -> Floats:
+    """Give the most frequent of each `wide` values in a row; of several the middle one, if it is one, or the smallest.
+
+    Occurrences are counted value by value where the values are few, else by looking for runs among the sorted.
+    """
+    if wide == 1:
+        return values
+    windows = np.lib.stride_tricks.sliding_window_view(values, wide)
+    middle = windows[:, wide // 2]
+    different, ids = np.unique(values, return_inverse=True)
+    if len(different) <= 8 * wide:
+        so_far = np.zeros((len(different), len(values) + 1), np.int32)
+        np.cumsum(ids == np.arange(len(different))[:, None], axis=1, out=so_far[:, 1:])
+        counts = so_far[:, wide:] - so_far[:, :-wide]
+        own = counts[ids[wide // 2 :][: len(windows)], np.arange(len(windows))]
+        return np.where(own == counts.max(axis=0), middle, different[counts.argmax(axis=0)])
     ordered = np.sort(windows, axis=1)
-    found, counts = middle.copy(), (windows == middle[:, None]).sum(axis=1)
-    for length in range(2, windows.shape[1] + 1):
+    found, often = middle.copy(), (windows == middle[:, None]).sum(axis=1)
+    for length in range(2, wide + 1):
         run = ordered[:, length - 1 :] == ordered[:, : ordered.shape[1] - length + 1]
-        longer = run.any(axis=1) & (counts < length)
+        longer = run.any(axis=1) & (often < length)
         found[longer] = ordered[longer, run[longer].argmax(axis=1)]
-        counts[longer] = length
+        often[longer] = length
     return found
 
 

@@ -14,7 +14,7 @@ from discretion.risk.identity.distance_columns import Compared, compare_column
 from discretion.risk.identity.intruder import View
 
 if TYPE_CHECKING:
-    from discretion.kernels.linkage_mixed import Terms
+    from discretion.kernels.linkage_mixed import Terms, Tree
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -49,6 +49,13 @@ class Space:
     def is_rooted(self) -> bool:
         """Tell whether the distance is the root of the sum of the terms."""
         return self.distance != "gower"
+
+    def tree(self) -> Tree:
+        """Order the published records for searches, with any records of the intruder, scales and bounds."""
+        from discretion.kernels.linkage_mixed import build_tree
+
+        spread = np.where(np.isfinite(self.terms.scale), self.terms.scale, 1.0).mean(axis=0)
+        return build_tree(self.published, self.terms.kinds, spread)
 
     def changed(self, **terms: Any) -> Space:
         """Give the space with other terms."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -18,6 +18,7 @@ from discretion.risk.identity.distances import Distance, Gaps, Space, make_space
 from discretion.risk.identity.intruder import Intruder, View, columns_to_link, intruder_field, view
 
 if TYPE_CHECKING:
+    from discretion.kernels.linkage_mixed import Tree
     from discretion.risk.identity.transparency.attack import Informed
     from discretion.risk.identity.transparency.elimination import Eliminated
 
@@ -340,7 +341,7 @@ def _linked(
 
 def _informed_search(informed: Informed, rows: NDArray[np.int64], targets: NDArray[np.int64], ctx: Context) -> Links:
     if informed.exchange is None:
-        return _search(_part_of(informed.space, targets), rows[targets], ctx)
+        return _search(_part_of(informed.space, targets), rows[targets], ctx, lambda: informed.tree)
     from discretion.risk.identity.transparency.swaps import search_exchanged
 
     near = search_exchanged(informed.space, *informed.exchange[:2], targets, ctx)
@@ -373,8 +374,19 @@ def _certain(informed: Informed, rows: NDArray[np.int64], targets: NDArray[np.in
     scale = np.where(np.isinf(space.terms.scale) & nominal, np.inf, 0.0)
     kinds = np.where(nominal, NOMINAL, SQUARED)
     free = replace(informed, space=space.changed(kinds=kinds, scale=scale, gap=np.zeros_like(space.terms.gap)))
+    if informed.exchange is None and (scale == scale[0]).all():
+        return float(_alone(_part_of(free.space, targets), rows[targets], informed.tree).mean())
     found = _informed_search(free, rows, targets, ctx)
     return float((found.right & (found.size == 1)).mean())
+
+
+def _alone(space: Space, rows: NDArray[np.int64], tree: Tree) -> NDArray[np.bool_]:
+    """Tell who has one record at no distance, the right one, in a space where distances are nothing or infinite."""
+    from discretion.kernels.linkage_mixed import pair_costs
+    from discretion.kernels.linkage_windows import count_allowed
+
+    possible = pair_costs(space.known, space.published[np.maximum(rows, 0)], space.terms) < np.inf
+    return np.asarray((rows >= 0) & possible & (count_allowed(space.known, tree, space.terms) == 1))
 
 
 def _compared(detail: dict[str, Any]) -> str:
@@ -407,22 +419,16 @@ def link(space: Space, rows: NDArray[np.int64], ctx: Context) -> Links:
     )
 
 
-def _spread(space: Space) -> Floats:
-    """Give one scale per column, to choose where the tree is split."""
-    return np.asarray(np.where(np.isfinite(space.terms.scale), space.terms.scale, 1.0).mean(axis=0))
-
-
-def _search(space: Space, rows: NDArray[np.int64], ctx: Context) -> Links:
+def _search(space: Space, rows: NDArray[np.int64], ctx: Context, tree: Callable[[], Tree] | None = None) -> Links:
     if space.is_plain:
         from discretion.kernels.linkage import nearest_ties
 
         scale = space.terms.scale
         near = nearest_ties(space.known * scale, space.published * scale, rows, ctx.progress)
         return Links(near.size, near.has_own, near.lowest, near.distance == 0)
-    from discretion.kernels.linkage_mixed import build_tree, nearest_mixed
+    from discretion.kernels.linkage_mixed import nearest_mixed
 
-    tree = build_tree(space.published, space.terms.kinds, _spread(space))
     there = rows >= 0
     own = space.published[np.where(there, rows, 0)]
-    near = nearest_mixed(space.known, tree, space.terms, own, ctx.progress)
+    near = nearest_mixed(space.known, space.tree() if tree is None else tree(), space.terms, own, ctx.progress)
     return Links(near.size, near.has_own & there, near.lowest, near.distance == 0)

@@ -14,7 +14,7 @@ from discretion.kernels.arrays import Floats
 from discretion.measure import Score, as_percent
 from discretion.part import Columns
 from discretion.risk.synthetic.attack import UnalignedRisk
-from discretion.risk.synthetic.records import common_columns, control_group, draw, encode_together, one_each
+from discretion.risk.synthetic.records import common_columns, control_group, draw_people, encode_together
 from discretion.risk.synthetic.success_rates import wilson
 
 
@@ -22,12 +22,14 @@ class ClosestRecord(UnalignedRisk, kind="closest-record"):
     """Share of released records that are closer to a record of the data than to one of a control group.
 
     A release that learned the population is as close to people it was not made from as to those it was: the value is
-    then 1/2 (`chance`). A copy has 1. The larger group is reduced at random to the size of the smaller one, and a
-    released record that is as close to both counts one half. The distance is the mean over the columns of
-    |x − y|/range (numbers) and 0 or 1 (categories); missing against a value counts 1. The detail has Wilson's interval,
-    the median and 5th percentile of the distance to the closest record (DCR) of the data and of the control group, of
-    the ratio between the nearest and the second nearest (NNDR; near 0: one record sticks out as the source), and the
-    share of exact copies. `per_record` follows the rows of the release.
+    then 1/2 (`chance`). A copy has 1. Every released record is judged. The larger group is reduced at random to as many
+    people as the smaller one has, with all their rows: a copy of any of them counts, and people who are told by a unit,
+    household or repeated identifier stay whole in both groups. A released record that is as close to both counts one
+    half. The distance is the mean over the columns of |x − y|/range (numbers) and 0 or 1 (categories); missing against
+    a value counts 1. The detail has Wilson's interval, the median and 5th percentile of the distance to the closest
+    record (DCR) of the data and of the control group, of the ratio between the nearest and the second nearest (NNDR;
+    near 0: one record sticks out as the source), and the share of exact copies. `per_record` follows the rows of the
+    release.
 
     A small distance is not a disclosure by itself, and a large one no protection where single columns are secret: it
     looks at whole records only. Released records made from the same person are not independent, which the interval
@@ -55,15 +57,15 @@ class ClosestRecord(UnalignedRisk, kind="closest-record"):
         columns = common_columns(self.columns, "compare", tables, self.kind)
         records = encode_together(tables, columns, self.kind)
         people, published, control = records.tables
-        units = [find_units(original), find_units(others)]
-        if units[0] is not None and units[1] is not None:  # rows of one person are not so many people to be near to
-            people, control = one_each(people, units[0]), one_each(control, units[1])
-        size = min(len(people), len(control))
+        who, whom = find_units(original), find_units(others)
+        if who is None or whom is None:
+            who, whom = np.arange(len(people)), np.arange(len(control))
+        size = min(len(np.unique(who)), len(np.unique(whom)))
         if size < 2:
             raise DataError(f"{self.kind}: both the original and the holdout need at least two records")
         found = []
-        for table, step in ((people, "people"), (control, "control")):
-            group = table[draw(table, size, ctx.within(step).rng)]
+        for table, unit, step in ((people, who, "people"), (control, whom, "control")):
+            group = table[draw_people(table, unit, size, ctx.within(step).rng)]
             found.append(_nearest_two(group, published, records.nominal, records.weights, ctx))
         closer = np.where(found[0][:, 0] < found[1][:, 0], 1.0, np.where(found[0][:, 0] == found[1][:, 0], 0.5, 0.0))
         value = float(closer.mean())

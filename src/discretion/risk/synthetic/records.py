@@ -140,12 +140,13 @@ def by_value(table: Floats) -> Ints:
     return np.lexsort(table.T[::-1])
 
 
-def one_each(table: Floats, units: Ints | None) -> Floats:
-    """Keep one record of each person, the first by its values; without people, all."""
-    if units is None:
-        return table
+def draw_people(table: Floats, units: Ints, size: int, rng: np.random.Generator) -> Ints:
+    """Draw people without replacement, with all their records; people stand in the order of their first by value."""
     order = by_value(table)
-    return np.ascontiguousarray(table[order[np.unique(units[order], return_index=True)[1]]])
+    names, first = np.unique(units[order], return_index=True)
+    ranked = names[np.argsort(first)]
+    chosen = ranked if size >= len(ranked) else rng.choice(ranked, size, replace=False)
+    return order[np.isin(units[order], chosen)]
 
 
 def draw(table: Floats, size: int, rng: np.random.Generator) -> Ints:

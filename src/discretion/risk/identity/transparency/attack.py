@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,9 @@ from discretion.risk.identity.transparency.steps import (
 from discretion.risk.identity.transparency.swaps import exchange_of, with_swaps
 from discretion.risk.identity.transparency.windows import Window, center_window, swap_window
 
+if TYPE_CHECKING:
+    from discretion.kernels.linkage_mixed import Tree
+
 Floats = NDArray[np.float64]
 
 _LAST_DIGITS = 1e-9
@@ -46,6 +50,11 @@ class Informed:
     """for each column what its method told"""
     exchange: tuple[NDArray[np.int64], int, float] | None = field(default=None, repr=False)
     """columns whose partners can be followed, the one whose windows are walked through, and their mean size"""
+
+    @cached_property
+    def tree(self) -> Tree:
+        """The published records in the order in which they are searched, for all targets."""
+        return self.space.tree()
 
 
 def inform(

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import Levels, canonical
 from discretion.errors import DiscretionError
 from discretion.risk.identity.intruder import View
+
+Sets = tuple[list[frozenset[str] | None], NDArray[Any]]
 
 
 def with_items_coded(view: View, step: Any, name: str) -> Dataset | None:
@@ -21,16 +26,16 @@ def with_items_coded(view: View, step: Any, name: str) -> Dataset | None:
     source = step.item_hierarchy or view.original.schema[name].hierarchy
     if source is None or name not in view.original.columns:
         return None
-    before, after = _sets(view.original, name), _sets(view.released, name)
-    mine = _sets(view.known, name)
-    items = sorted({item for sets in (before, mine) for found in sets if found for item in found})
+    before, after, mine = (_sets(data, name) for data in (view.original, view.released, view.known))
+    items = sorted({item for sets, _ in (before, mine) for found in sets if found for item in found})
     try:
         labels = _labels(source.bind(items, name), items, before, after)
     except DiscretionError:
         return None
     import polars as pl
 
-    made = pl.Series(name, [_coded(found, labels) for found in mine], pl.List(pl.String))
+    sets, codes = mine
+    made = pl.Series(name, [_coded(found, labels) for found in sets], pl.List(pl.String)).gather(codes)
     is_text = view.known.frame.schema[name] == pl.String
     return view.known.with_columns({name: made.list.join("|") if is_text else made})
 
@@ -43,11 +48,10 @@ def _coded(found: frozenset[str] | None, labels: dict[str, str | None]) -> list[
     return new if new or not found else None
 
 
-def _sets(data: Dataset, name: str) -> list[frozenset[str] | None]:
-    """Give the items of each row; None where the set is missing."""
+def _sets(data: Dataset, name: str) -> Sets:
+    """Give the items of each different set, None for a missing one, and which of them each row has."""
     codes = data.codes(name)
-    values = [_items(value) for value in codes.values]
-    return [values[code] for code in codes.codes]
+    return [_items(value) for value in codes.values], codes.codes
 
 
 def _items(value: Any) -> frozenset[str] | None:
@@ -57,17 +61,13 @@ def _items(value: Any) -> frozenset[str] | None:
     return frozenset(text for part in parts if part is not None and (text := canonical(part).strip()))
 
 
-def _labels(
-    levels: Levels,
-    items: Sequence[str],
-    before: Sequence[frozenset[str] | None],
-    after: Sequence[frozenset[str] | None],
-) -> dict[str, str | None]:
+def _labels(levels: Levels, items: Sequence[str], before: Sets, after: Sets) -> dict[str, str | None]:
     """Read off the label of each item, from fine to coarse."""
-    shown = {label for found in after if found for label in found}
+    shown = {label for found in after[0] if found for label in found}
     above = {item: dict.fromkeys(level[levels.leaf_index[item]] for level in levels.table) for item in items}
     possible = {item: [label for label in labels if label in shown] for item, labels in above.items()}
-    for mine, theirs in zip(before, after, strict=True):
+    for one, other in np.unique(np.column_stack([before[1], after[1]]), axis=0):
+        mine, theirs = before[0][one], after[0][other]
         if mine and theirs is not None:
             for item in mine:
                 possible[item] = [label for label in possible[item] if label in theirs]

@@ -6,11 +6,13 @@ import math
 from collections import Counter
 from itertools import product
 
+import numpy as np
 import polars as pl
 import pytest
 
 import discretion as dc
 from discretion.anonymize import anonymize
+from discretion.anonymize.problem import SearchProblem, Settings
 from discretion.errors import Infeasible, PlanError
 from tests.anonymize.naive import Problem
 from tests.anonymize.small import COLUMNS, TABLES, dataset, frame
@@ -81,6 +83,21 @@ def test_payout_as_a_loss(attacks: str, journalist: bool, limit: float) -> None:
         assert got.score == pytest.approx(best, rel=1e-9)
         paid = model(got.dataset).detail["payout"]
         assert AMOUNTS["benefit"] * len(table) - paid == pytest.approx(best, rel=1e-9)
+
+
+@pytest.mark.parametrize("attacks", ["none", "allowed"])
+def test_bounds_of_the_payout_hold_for_every_node(attacks: str) -> None:
+    for seed in range(3):
+        model = dc.Profitability(**AMOUNTS, attacks=attacks)
+        explorer = SearchProblem(
+            dataset(frame(seed)), Settings((model,), loss="payout", suppression_limit=1.0)
+        ).explore()  # fmt: skip
+        steps = np.array(list(product(*map(range, explorer.records.shape))))
+        floors, bounds = explorer.loss.floor_everywhere(), explorer.bounds(steps)
+        for row, bound in zip(map(tuple, steps.tolist()), bounds.tolist(), strict=True):
+            node = explorer.look_at(row)
+            knowing = explorer.bounds_given(np.array([row]), np.array([node.suppressed]))
+            assert max(float(floors[row]), bound, float(knowing[0])) <= node.score * (1 + 1e-9)
 
 
 def test_nobody_attacks_for_nothing() -> None:

@@ -129,10 +129,12 @@ class Solution:
         settings = self._problem.settings
         return OptimalGeneralization(
             models=settings.models,
-            columns=self._problem.columns,
+            columns=self._problem.chosen,
             loss=settings.loss,
             suppression_limit=settings.suppression_limit,
             levels=self.levels,
+            summarize=settings.summarize,
+            cluster=settings.cluster,
         ).to_plan()
 
     def _repr_html_(self) -> str:

@@ -20,6 +20,7 @@ from discretion.errors import DataError, PlanError, unknown
 from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.method import Decision, Method, StratifiedMethod
 from discretion.part import Columns, FrozenMapping, confidential
+from discretion.protect.noise_keep import decimals_of
 from discretion.protect.ordered import Ordered, category_order, ordered
 
 if TYPE_CHECKING:
@@ -203,11 +204,18 @@ class _TailCode(StratifiedMethod):
         beyond = found.places[self._beyond(found.places, place)]
         value: float | str = bound
         if self.replace == "mean" and len(beyond):
-            value = found.name(float(beyond.mean()))
+            value = self._mean(found, data, float(beyond.mean()))
         elif self.replace == "flag":
             shown = (canonical(bound) if bound.is_integer() else f"{bound:.12g}") if isinstance(bound, float) else bound
             value = self.label if self.label is not None else f"{self._sign} {shown}"
         return Decision(MappingProxyType({"bound": bound, "value": value}))
+
+    def _mean(self, found: Ordered, data: Dataset, mean: float) -> float | str:
+        """Write the mean with the decimals of the column: with more of them it would show which values were coded."""
+        if found.scale != "number":
+            return found.name(mean)
+        decimals = decimals_of(data, [self.column]).get(self.column)
+        return round(mean, decimals) if decimals else mean
 
     def _bound(self, found: Ordered, data: Dataset, ctx: Context) -> float | str:
         if self.at is not None:
@@ -343,8 +351,8 @@ class GroupCategories(Method, kind="group-categories"):
     records than `smaller_than` is pooled under `label`. If the pool itself is too small, the next smallest category
     joins it: guarantees then that every category that is left has at least that many records. Nothing false is said,
     only less. Does not by itself give k-anonymity: *combinations* of categories may still be rare. A label that is
-    already a category is joined with it. Missing values stay missing and do not count as a category; the column becomes
-    text. On a column with an order the label takes the place of its lowest member.
+    already a category (in small or large letters) is joined with it. Missing values stay missing and do not count as a
+    category; the column becomes text. On a column with an order the label takes the place of its lowest member.
 
     The grouping can be re-used on the next delivery; there, a category that was not seen when it was fitted counts as
     small and is pooled. Time linear.
@@ -400,7 +408,9 @@ class GroupCategories(Method, kind="group-categories"):
                 faults = [f"column {self.column!r}: {unknown('category', name, known)}" for name in lacking]
                 raise DataError("\n".join(faults))
             return Decision(MappingProxyType({"members": members}))
-        return Decision(MappingProxyType({"kept": self._large(counts), "label": self.label}))
+        label = next((name for name in counts if name.casefold() == self.label.casefold()), self.label)
+        label = self.label if self.label in counts else label
+        return Decision(MappingProxyType({"kept": self._large(counts), "label": label}))
 
     def _large(self, counts: Mapping[str, int]) -> list[str]:
         """Name the categories that stay; the pool takes the smallest ones until it is large enough itself."""
@@ -408,7 +418,7 @@ class GroupCategories(Method, kind="group-categories"):
         if sum(counts.values()) < least:
             raise DataError(f"column {self.column!r} has fewer values than a category needs; nothing can be pooled")
         ranked = sorted(counts, key=lambda name: (counts[name], name))
-        pooled = {name for name in ranked if counts[name] < least or name == self.label}
+        pooled = {name for name in ranked if counts[name] < least or name.casefold() == self.label.casefold()}
         size = sum(counts[name] for name in pooled)
         for name in ranked:
             if not pooled or size >= least:

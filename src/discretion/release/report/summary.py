@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from discretion.part import find
-from discretion.release.facts import households_alone, one_digit, sets_alone, smallest_class
+from discretion.release.facts import households_alone, one_digit, people_alone, sets_alone, smallest_class
 from discretion.release.order import order_words
 from discretion.release.plan import OUTPUT_FORMATS
 from discretion.release.published import together
@@ -140,8 +140,9 @@ def _goes_out(release: Release) -> PlainAnswer:
     published = [name for name in data.columns if name != data.copy_column]
     coarser, changed = _touched(release)
     empty = emptied(release)
-    coarser, changed = ([name for name in names if name not in empty] for names in (coarser, changed))
-    renumbered = [name for name in data.having("household") if release.plan.order == "permute"]
+    renumbered = list(data.having("household", "unit"))
+    apart = {*empty, *renumbered}
+    coarser, changed = ([name for name in names if name not in apart] for names in (coarser, changed))
     touched = {*coarser, *changed, *empty, *renumbered}
     same = [name for name in published if name not in touched]
     left = ", in the records that are left" if data.lost_records else ""
@@ -212,6 +213,7 @@ def _found(release: Release, rows: tuple[ScoreRow, ...]) -> PlainAnswer:
     else:
         short, *said = [*candidates, *people] or [""]
     said += _households(homes)
+    said += _people(release)
     said += _sets(release)
     said += values
     if not rows:
@@ -237,6 +239,18 @@ def _households(alone: float) -> list[str]:
         [
             "The number of the household is published: it tells how many live together and who. "
             f"Whoever knows all members of a family finds it for {of_people(alone, 'records')}."
+        ]
+        if alone
+        else []
+    )
+
+
+def _people(release: Release) -> list[str]:
+    alone = people_alone(release) or 0.0
+    return (
+        [
+            "The number of the person is published (given anew): it tells which records belong to one person. Whoever "
+            f"knows of all records of a person what others may know finds them for {of_people(alone, 'records')}."
         ]
         if alone
         else []

@@ -19,7 +19,7 @@ from pydantic import (
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
-from discretion.data.population import Population, load_population
+from discretion.data.population_classes import Population, load_population
 from discretion.data.schema import Schema
 from discretion.errors import DataError, PlanError, unknown
 from discretion.part import HOLDS_PARTS, Columns, FrozenMapping, Part, parse, path_field

@@ -1,4 +1,4 @@
-"""The worked tables by name."""
+"""The worked tables, and how to get one by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A prediction to be made from a release: features and target as published, as known outside, and as they are."""
+"""A prediction from a release (features and target as published, as known outside, as they are), and its trial."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fit a model to some rows of a design and ask it about others; divide people into folds."""
+"""Fit models and ask them about other rows; folds, comparison of two models, shadow models."""
 
 from __future__ import annotations
 

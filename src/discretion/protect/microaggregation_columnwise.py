@@ -1,4 +1,4 @@
-"""Microaggregation of each column on its own (P15): no k-anonymity over several columns."""
+"""Microaggregation of sorted values: each column on its own (P15), or all along one axis (P16)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Noise: random numbers added to values, or multiplied with them (P10–P12)."""
+"""Noise: random numbers added to values or multiplied with them, some keeping means and covariances (P10–P12)."""
 
 from __future__ import annotations
 

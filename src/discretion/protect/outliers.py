@@ -1,4 +1,4 @@
-"""Outliers over several columns are pulled back to the edge of the bulk (P4)."""
+"""Outliers over several columns: found robustly, pulled back to the edge of the bulk (P4) or given noise (P11)."""
 
 from __future__ import annotations
 

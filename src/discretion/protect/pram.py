@@ -1,4 +1,4 @@
-"""Post-randomization (PRAM): categories move at random, by known probabilities (P17)."""
+"""Categories move at random, by known probabilities: post-randomization (P17) and randomized response (P18)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Less detail: generalization by hierarchy and global recoding (P2, P3)."""
+"""Less detail: hierarchies and intervals (P2, P3), grouped categories, top and bottom coding (P4), rounding (P22)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Targeted record swapping: households at risk exchange places, the others now and then (P20)."""
+"""Households exchange places: the confidentiality edit (P19) and targeted record swapping (P20)."""
 
 from __future__ import annotations
 

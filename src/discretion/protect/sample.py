@@ -1,4 +1,4 @@
-"""Publish a sample (P1)."""
+"""Publish a sample (P1), and weights that tell no more than the published columns (D3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a classifier trained on the release classify like one trained on the original? (U11)"""
+"""Does a model fitted to the release classify or predict like one fitted to the original? (U11)"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors between original and released numbers: on values, covariances and correlations (U1–U4)."""
+"""Errors between original and released numbers (U1–U4), and how many cells changed (U12)."""
 
 from __future__ import annotations
 

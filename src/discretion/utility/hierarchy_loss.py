@@ -1,4 +1,4 @@
-"""Loss of detail by generalization, read off the levels applied (U5, U6, U9, U10)."""
+"""Loss of detail by generalization: levels applied (U5, U6, U9, U10) and sizes of the classes (U7, U8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far each column's distribution moved (U12)."""
+"""How far distributions moved: of each column, of tables of counts, of counts that a user asks for (U12)."""
 
 from __future__ import annotations
 

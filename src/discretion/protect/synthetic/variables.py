@@ -1,4 +1,4 @@
-"""Columns as a generator sees them: numbers, or codes of levels; and generated numbers as columns again."""
+"""Columns as a generator sees them, numbers or codes of levels and back; the distribution of a column of numbers."""
 
 from __future__ import annotations
 

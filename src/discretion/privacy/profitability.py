@@ -11,8 +11,7 @@ import numpy as np
 from discretion.data.codes import Classes
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
-from discretion.data.population import Population, load_population
-from discretion.data.population_classes import count_population
+from discretion.data.population_classes import Population, count_population, load_population
 from discretion.errors import PlanError
 from discretion.part import confidential, path_field
 from discretion.privacy.class_table import TOLERANCE, Bools, ClassModel, ClassTable, Floats, Ints

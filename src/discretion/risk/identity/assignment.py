@@ -15,6 +15,7 @@ from discretion.measure import Better, Measure, Score, as_percent
 from discretion.part import Columns, Family
 from discretion.risk.identity.distance_columns import unused
 from discretion.risk.identity.distances import Distance, Gaps, Space, make_space
+from discretion.risk.identity.gaps import with_gaps, with_who_lacks
 from discretion.risk.identity.intruder import Intruder, columns_to_link, intruder_field, view
 
 Floats = NDArray[np.float64]
@@ -76,12 +77,14 @@ class AssignmentLinkage(Measure, kind="assignment-linkage"):
         _check_size(len(seen.rows), len(released))
         space = make_space(seen, self.distance, self.missing, True, ctx, named=bool(self.columns))
         used = [name for name in seen.columns if name not in space.mute]
+        space, gaps = with_gaps(seen, self.intruder, space)
+        who = with_who_lacks(self.intruder.describe(used), gaps)
         linked, distances = assign(space, ctx)
         shares = _shares(space, linked, seen.rows)
         value, chance = float(shares.mean()), 1.0 / len(released)
         return self.score(
             value,
-            f"An intruder who {self.intruder.describe(used)} and links all at once finds {as_percent(value)} "
+            f"An intruder who {who} and links all at once finds {as_percent(value)} "
             f"of them (guessing finds {as_percent(chance)}).{unused(space.mute)}",
             per_record=seen.spread(shares),
             reid_d=float((linked == seen.rows).mean()),
@@ -92,7 +95,8 @@ class AssignmentLinkage(Measure, kind="assignment-linkage"):
             records=len(seen.rows),
             columns=used,
             left_out=list(space.mute),
-            intruder=self.intruder.describe(used),
+            gaps=list(gaps),
+            intruder=who,
         )
 
 

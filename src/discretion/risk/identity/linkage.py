@@ -15,6 +15,7 @@ from discretion.measure import Better, Measure, Score, as_percent
 from discretion.part import Columns, Family, Part
 from discretion.risk.identity.distance_columns import unused
 from discretion.risk.identity.distances import Distance, Gaps, Space, make_space
+from discretion.risk.identity.gaps import with_gaps, with_who_lacks
 from discretion.risk.identity.intruder import Intruder, View, columns_to_link, intruder_field, view
 
 if TYPE_CHECKING:
@@ -73,7 +74,10 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
     differences divided by the range (of both files), 0 or 1 for categories. A generalized value agrees with
     everything below it in the column's hierarchy, a published interval or set with what is inside; columns whose values
     have nothing in common with the original's tell nothing and are named (`left_out`). `distance` chooses another. A
-    value the intruder does not have is left out; what a cell missing in the release counts as is said by `missing`.
+    value the intruder does not have is left out; what a cell suppressed in the release counts as is said by `missing`.
+    Who knows the original values also knows who has none: where each gap of the original is one of the release
+    (imputation apart, methods leave gaps alone), or each gap of the release was one before (nothing was suppressed), a
+    record whose gaps contradict it is nobody's candidate; `gaps` names the columns of which this was used.
 
     A method must not depend on being secret: where the steps that made the release are known, the attack is run twice,
     without and with their knowledge, and the value is the higher figure; the detail has both (`plain`, `informed`).
@@ -133,7 +137,7 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
     def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:
         """Link every record of the intruder to the release."""
         columns = columns_to_link(self.intruder, self.columns, original, released)
-        seen, links, used, mute = self._links(original, released, columns, ctx)
+        seen, links, used, mute, gaps = self._links(original, released, columns, ctx)
         figures, shares = links.figures(seen.rows), links.shares
         detail: dict[str, Any] = {"plain": figures["reid_k"]}
         known, told = self._known(original, released, columns, seen, links, ctx)
@@ -157,6 +161,7 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
         value, chance = figures["reid_k"], 1.0 / len(released)
         by_method = known is not None and value > detail["plain"]
         who = (self.intruder.model_copy(update={"knows_method": True}) if by_method else self.intruder).describe(used)
+        who = with_who_lacks(who, gaps)
         if detail.get("eliminated") == value > max(detail["plain"], detail["informed"]):
             who += ", and crosses out the records that must be other people's"
         return self.score(
@@ -171,19 +176,21 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
             columns=list(used),
             weights=[name for name in used if name in original.having("weight")],
             left_out=list(mute),
+            gaps=list(gaps),
             intruder=who,
         )
 
     def _links(
         self, original: Dataset, released: Dataset, columns: tuple[str, ...], ctx: Context
-    ) -> tuple[View, Links, tuple[str, ...], tuple[str, ...]]:
+    ) -> tuple[View, Links, tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
         """Find the nearest records; kept with the release, so that a measure and a requirement share the search."""
 
-        def search() -> tuple[View, Links, tuple[str, ...], tuple[str, ...]]:
+        def search() -> tuple[View, Links, tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
             seen = view(self.intruder, original, released, columns, ctx)
             space = make_space(seen, self.distance, self.missing, self.standardize, ctx, named=bool(self.columns))
             used = tuple(name for name in seen.columns if name not in space.mute)
-            return seen, link(space, seen.rows, ctx), used, space.mute
+            space, gaps = with_gaps(seen, self.intruder, space)
+            return seen, link(space, seen.rows, ctx), used, space.mute, gaps
 
         if not self._is_shared:
             return search()

@@ -55,6 +55,10 @@ class SmallestClass:
     size: int
     alone: int
     """records without any other like them"""
+    people: int | None = None
+    """where people have several records (a column has the role `unit`): the fewest of whom a class consists"""
+    share: float | None = None
+    """and the largest share of a class that belongs to one person: the best chance to pick a record of that person"""
 
 
 def smallest_class(release: Release, columns: Sequence[str] = ()) -> SmallestClass | None:
@@ -64,8 +68,25 @@ def smallest_class(release: Release, columns: Sequence[str] = ()) -> SmallestCla
     plain = tuple(name for name in named if not data.frame.schema[name].is_nested())
     if not plain or not len(data):
         return None
-    counts = [copy.class_counts(plain) for copy in data.copies()]
-    return SmallestClass(plain, min(int(one.min()) for one in counts), max(int((one == 1).sum()) for one in counts))
+    copies = data.copies()
+    counts = [copy.class_counts(plain) for copy in copies]
+    shared = [found for copy in copies if (found := _shared(copy, plain)) is not None]
+    behind = (min(fewest for fewest, _ in shared), max(most for _, most in shared)) if shared else (None, None)
+    alone = max(int((one == 1).sum()) for one in counts)
+    return SmallestClass(plain, min(int(one.min()) for one in counts), alone, *behind)
+
+
+def _shared(data: Dataset, columns: Sequence[str]) -> tuple[int, float] | None:
+    """Give the fewest people of a class and the largest share of one; None where each person has one record."""
+    from discretion.data.households import people_of
+
+    people = people_of(data)
+    if people is None:
+        return None
+    classes = data.classes(columns)
+    width = int(people.max()) + 1
+    pairs, held = np.unique(classes.ids.astype(np.int64) * width + people, return_counts=True)
+    return int(np.bincount(pairs // width).min()), float((held / classes.counts[pairs // width]).max())
 
 
 def households_alone(release: Release) -> float | None:

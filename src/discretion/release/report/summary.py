@@ -201,7 +201,7 @@ def _found(release: Release, rows: tuple[ScoreRow, ...]) -> Answer:
     people, values = _attacks(rows)
     found, homes = smallest_class(release), households_alone(release) or 0.0
     most = _strongest(rows)
-    worse = most > (0.0 if found is None else 1 / max(found.size, 1))
+    worse = most > (0.0 if found is None else found.share or 1 / max(found.size, 1))
     candidates = _candidates(release, " and nothing else" if worse or homes else "")
     if worse:
         short = f"{'Yes' if most > MANY_FOUND else 'A few'}: an attack that was tried finds {_most_found(rows)}."
@@ -282,6 +282,18 @@ def _candidates(release: Release, only: str) -> list[str]:
     if found is None:
         return []
     known = listed(found.columns)
+    if found.people is not None and found.share is not None and found.people > 1:
+        return [
+            "Nobody stands alone by what others may know of a person: records of at least "
+            f"{counted(found.people, 'person', 'people')} fit.",
+            f"Whoever knows {known}{only} of somebody has a chance of {_one_in(found.share)} at best to pick a record "
+            "of that person: some have several of the records that fit.",
+        ]
+    if found.people is not None and found.size > 1:
+        return [
+            "Some could: there are people of whom all the records that fit what others may know are theirs.",
+            f"Whoever knows {known} of such a person has the records.",
+        ]
     if found.size > 1:
         one_of = (
             f"has a chance of 1 in {found.size:,} at best to pick the right record: anybody can count it in the file."
@@ -297,6 +309,11 @@ def _candidates(release: Release, only: str) -> list[str]:
         f"Some could: {of_people(alone, 'records')} look like no other, by what others may know.",
         f"Whoever knows {known} of such a person has the record{doubt}: anybody can count it in the file.",
     ]
+
+
+def _one_in(share: float) -> str:
+    """Write a chance as one in so many, rounded so that it is not understated; above a half as so many of a hundred."""
+    return f"1 in {math.floor(1 / share + 1e-9):,}" if share <= 1 / 2 + 1e-9 else f"{math.ceil(100 * share)} in 100"
 
 
 def _comparable(rows: Sequence[ScoreRow]) -> list[ScoreRow]:

@@ -31,7 +31,7 @@ class AssignmentLinkage(Measure, kind="assignment-linkage"):
     taken: who knows that each person is published once finds more than by looking for the nearest record person by
     person, because a record that fits somebody else better is no longer in the way. Where several published records are
     equal the intruder picks one of them, and the link counts 1/(how many they are) when the right one is among them.
-    The chance level is 1/n.
+    The chance level is 1/n. Where a column has the role `unit`, people are counted as in distance-linkage.
 
     Distances are those of distance-linkage. The value is not an upper bound: another distance may find more. Where
     different assignments have the same least sum, one of them is taken at random. For up to 5,000 records: time O(n³)
@@ -81,16 +81,17 @@ class AssignmentLinkage(Measure, kind="assignment-linkage"):
         who = with_who_lacks(self.intruder.describe(used), gaps)
         linked, distances = assign(space, ctx)
         shares = _shares(space, linked, seen.rows)
-        value, chance = float(shares.mean()), 1.0 / len(released)
+        value, chance = seen.found(shares), seen.chance
         return self.score(
             value,
             f"An intruder who {who} and links all at once finds {as_percent(value)} "
-            f"of them (guessing finds {as_percent(chance)}).{unused(space.mute)}",
+            f"of {seen.them(shares)} (guessing finds {as_percent(chance)}).{unused(space.mute)}",
             per_record=seen.spread(shares),
             reid_d=float((linked == seen.rows).mean()),
             reid_k=value,
             total_distance=float(distances.sum()),
             mean_distance=float(distances.mean()),
+            **seen.counted(shares),
             chance=chance,
             records=len(seen.rows),
             columns=used,

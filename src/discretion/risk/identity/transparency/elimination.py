@@ -38,11 +38,6 @@ class Eliminated:
     shares: Floats
     """how likely the intruder is right about each person; NaN for people who were not drawn"""
 
-    @property
-    def certain(self) -> float:
-        """The share of the people who can be one record only."""
-        return float((self.size == 1).mean())
-
 
 class Register:
     """The records that each person of a register may be, by the windows and the truthful columns of a space."""

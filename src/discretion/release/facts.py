@@ -17,6 +17,7 @@ from discretion.release.ranking import chance_of
 
 if TYPE_CHECKING:
     from discretion.release.release import Measured, Release
+    from discretion.release.study import Done
 
 
 def public_facts(release: Release) -> dict[str, Any]:
@@ -87,6 +88,42 @@ def _shared(data: Dataset, columns: Sequence[str]) -> tuple[int, float] | None:
     width = int(people.max()) + 1
     pairs, held = np.unique(classes.ids.astype(np.int64) * width + people, return_counts=True)
     return int(np.bincount(pairs // width).min()), float((held / classes.counts[pairs // width]).max())
+
+
+def dropped_alike(release: Release) -> tuple[str, ...]:
+    """Name the sensitive columns for whose sake groups were dropped that are large enough by themselves.
+
+    A group is the records that share the columns of a step with privacy models, at the levels it chose; one with fewer
+    records or people than the models ask for is dropped for its size, whatever its values.
+    """
+    found: dict[str, None] = {}
+    before = release.study.original
+    for done in release.study.done:
+        method: Any = done.step.method
+        models = getattr(method, "models", ())
+        named = [name for model in models for name in model.sensitive_columns(before)]
+        if named and len(done.data) < len(before) and not done.data.has_new_rows and _large_dropped(before, done):
+            found |= dict.fromkeys(named)
+        before = done.data
+    return tuple(found)
+
+
+def _large_dropped(before: Dataset, done: Done) -> bool:
+    """Tell whether a step dropped a record of a group that is as large as its models ask for."""
+    from discretion.data.households import count_units, unit_codes
+    from discretion.protect.recode import Generalize
+
+    method: Any = done.step.method
+    levels = dict(done.decision.values.get("levels") or {})
+    columns = tuple(levels) or method.columns or next((model.columns for model in method.models if model.columns), ())
+    moved = {name: level for name, level in levels.items() if before.levels.get(name, 0) != level}
+    data = Generalize(levels=moved)(before) if moved else before
+    classes = data.classes(data.choose(columns, "classes"))
+    units = count_units(unit_codes(before), classes.ids, len(classes))
+    sizes = classes.counts if units is None else units
+    least = max(getattr(part, "k", None) or 1 for part in (method, *method.models))
+    gone = ~np.isin(before.row_ids, done.data.row_ids)
+    return bool((sizes[classes.ids[gone]] >= least).any())
 
 
 def households_alone(release: Release) -> float | None:

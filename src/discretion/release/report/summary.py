@@ -12,6 +12,7 @@ import numpy as np
 
 from discretion.part import find
 from discretion.release.facts import households_alone, one_digit, sets_alone, smallest_class
+from discretion.release.gate import is_limited
 from discretion.release.order import order_words
 from discretion.release.plan import OUTPUT_FORMATS
 from discretion.release.published import together
@@ -88,8 +89,9 @@ def _verdict(release: Release, risk: tuple[ScoreRow, ...]) -> str:
 
 def _unbounded(release: Release, risk: tuple[ScoreRow, ...]) -> bool:
     """Tell whether an attack of a kind that no requirement limits finds more people than the limits would allow."""
-    limited = [(one.kind, tuple(getattr(one.requirement.part, "columns", ()) or ())) for one in release.findings]
-    free = [row for row in risk if (row.kind, row.columns) not in limited and not row.doubtful]
+    quasi = release.study.original.having("quasi")
+    limited = [is_limited(release.findings, row.kind, row.columns or quasi, _after(row)) for row in risk]
+    free = [row for row, held in zip(risk, limited, strict=True) if not held and not row.doubtful]
     return _strongest(free) > MANY_FOUND
 
 

@@ -381,3 +381,37 @@ def test_hierarchies_among_the_settings_are_named() -> None:
     assert wording.setting_text(dc.Hierarchy.intervals(width=5, levels=2), reveal=False) == "hierarchy (intervals)"
     table = [["a", "*"], ["b", "*"]]
     assert wording.setting_text(dc.Hierarchy.of(table), reveal=False) == "hierarchy (table)"
+
+
+def _grouped(values: list[str]) -> Release:
+    """Ninety people of town A with two values, ten of B with the given ones, and three of C; B and C are dropped."""
+    rng = np.random.default_rng(1)
+    town = ["A"] * 90 + ["B"] * 10 + ["C"] * 3
+    frame = pl.DataFrame({"town": town, "ill": [*rng.choice(["yes", "no"], 90).tolist(), *values, "yes", "no", "no"]})
+    data = Dataset(frame, roles={"town": "quasi", "ill": "sensitive"}, hierarchies={"town": {"groups": {"levels": []}}})
+    models = [{"k-anonymity": {"k": 5}}, {"distinct-l-diversity": {"l": 2, "sensitive": "ill"}}]
+    bounds = {"town": 0}
+    return release([dc.OptimalGeneralization(models=models, suppression_limit=0.2, levels=bounds)], data)
+
+
+def test_groups_dropped_for_their_values_are_told_and_small_ones_are_not() -> None:
+    alike = _grouped(["yes"] * 10)
+    assert len(alike.data) == 90
+    assert any("left out although they are large enough" in note and "ill" in note for note in alike.notes)
+    mixed = _grouped(["yes", "no"] * 5)
+    assert len(mixed.data) == 100  # the three of C were simply too few
+    assert not any("left out" in note or "dropped" in note for note in mixed.notes)
+
+
+def test_the_best_chance_is_the_largest_share_of_one_person() -> None:
+    patients = ["a"] * 4 + list("bcdefghijklm")
+    frame = pl.DataFrame({"patient": patients, "town": ["x"] * 8 + ["y"] * 8, "ill": ["yes", "no"] * 8})
+
+    def asked(role: str) -> str:
+        data = Dataset(frame, roles={"patient": role, "town": "quasi", "ill": "sensitive"})
+        return told(summary_of(release([dc.DropIdentifiers(columns=["patient"])], data), (), ()), 1)
+
+    words = asked("unit")
+    assert "records of at least 5 people fit" in words
+    assert "a chance of 1 in 2 at best to pick a record of that person" in words
+    assert "a chance of 1 in 8 at best" in asked("identifier")

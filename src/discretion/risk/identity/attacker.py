@@ -148,7 +148,6 @@ class AttackerRisk(Measure, kind="attacker-risk"):
             )
         return fit, int(found.counts.sum() + found.others.sum())
 
-
     def _own(self, released: Dataset, columns: tuple[str, ...]) -> Floats:
         """Count the records of each record's person in its class: any of them is the right one."""
         people = people_of(released) if self.population is None else None

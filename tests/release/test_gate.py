@@ -12,8 +12,8 @@ import pytest
 
 import discretion as dc
 from discretion.cli.app import run
-from discretion.context import Context
 from discretion.cli.run import report
+from discretion.context import Context
 from discretion.errors import PlanError, RequirementNotMet
 from discretion.release.gate import judge, unsaid
 from discretion.release.plan import Requirement

@@ -175,12 +175,25 @@ def _costs(space: Space, rows: Ints, blocks: list[Ints]) -> list[Floats]:
 
 
 def _linked(costs: Floats, published: Floats) -> Floats:
-    """Link at the least total cost; a right link counts as one of the equal records."""
+    """Link at the least total cost, whatever the order of the file; give how likely each person's link is right.
+
+    People for whom all the records cost the same may be exchanged, and so may equal records.
+    """
     from scipy.optimize import linear_sum_assignment
 
     impossible = 1.0 + len(costs) * max(float(costs[np.isfinite(costs)].max()), 1.0)
-    mixed = np.lexsort(published.T[::-1])  # assignments of the same sum are not to follow the rows of the file
-    _, linked = linear_sum_assignment(np.where(np.isfinite(costs), costs, impossible)[:, mixed])
-    table = np.where(np.isnan(published), np.inf, published)
-    right = (table[mixed[linked]] == table).all(axis=1)
-    return np.asarray(right / (table[:, None] == table[None]).all(axis=2).sum(axis=1))
+    record, columns = _numbered(np.where(np.isnan(published), np.inf, published))
+    costs = np.where(np.isfinite(costs), costs, impossible)[:, columns]
+    person, rows = _numbered(costs)
+    _, linked = linear_sum_assignment(costs[rows])  # assignments of the same sum are not to follow the file
+    given = np.zeros((int(person.max()) + 1, int(record.max()) + 1))
+    np.add.at(given, (person[rows], record[columns[linked]]), 1.0)
+    return np.asarray(given[person, record] / np.bincount(person)[person] / np.bincount(record)[record])
+
+
+def _numbered(table: Floats) -> tuple[Ints, Ints]:
+    """Number the different rows of a table in their order; give also that order."""
+    order = np.lexsort(table.T[::-1])
+    numbers = np.empty(len(table), np.int64)
+    numbers[order] = np.cumsum(np.append(False, (table[order[1:]] != table[order[:-1]]).any(axis=1)))
+    return numbers, order

@@ -32,7 +32,7 @@ def public_facts(release: Release) -> dict[str, Any]:
         "records_suppressed": release.data.lost_records,
         "cells_suppressed": dict(release.data.suppressed_cells),
         "row_order": {"order": release.plan.order, "meaning": order_words(release.plan.order, release.data)},
-        "smallest_class": None if (least := smallest_class(release)) is None else asdict(least),
+        "smallest_class": None if (least := smallest_class(release)) is None else least.to_dict(),
         "households_alone": households_alone(release),
         "sets_alone": sets_alone(release),
         "columns": columns(release),
@@ -60,6 +60,10 @@ class SmallestClass:
     """where people have several records (a column has the role `unit`): the fewest of whom a class consists"""
     share: float | None = None
     """and the largest share of a class that belongs to one person: the best chance to pick a record of that person"""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the class as plain data, without what does not apply."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 def smallest_class(release: Release, columns: Sequence[str] = ()) -> SmallestClass | None:

@@ -189,7 +189,7 @@ def test_could_anyone_be_found_gives_the_strongest_attacks_before_after_and_by_g
     assert linkage.rounded
     assert "finds nearly everybody, nearly everybody for certain (guessing: 2 of 1,000 people)" in words
     assert f"With the unprotected data it would be {wording.of_people(linkage.values[0])}." in words
-    assert f"{interval.after} (guessing: {interval.chance}; unprotected data: {interval.before})" in words
+    assert f"{interval.after} (income; guessing: {interval.chance}; unprotected data: {interval.before})" in words
     assert "Assumed to attack: somebody who knows a file with the original values of many people" in words
 
 
@@ -340,10 +340,12 @@ def test_only_columns_that_moved_are_said_to_have_moved() -> None:
 
 
 def test_a_column_that_tells_only_who_had_a_value_is_among_those_of_which_nothing_is_left() -> None:
-    frame = pl.DataFrame({"x": ["a", "b", None, "a"] * 5, "y": ["u", "v"] * 10})
-    data = Dataset(frame, roles={"x": "quasi", "y": "quasi"}, hierarchies={"x": [("a", "*"), ("b", "*")]})
-    words = told(asked(release([dc.Generalize(levels={"x": 1})], data)), 0)
-    assert "Nothing is left of: x (but who had a value is still told)." in words and "With less detail" not in words
+    frame = pl.DataFrame({"x": ["a", "b", None, "a"] * 5, "y": ["u", "v"] * 10, "z": ["a", "b"] * 10})
+    star = [("a", "*"), ("b", "*")]
+    data = Dataset(frame, roles={"x": "quasi", "y": "quasi", "z": "quasi"}, hierarchies={"x": star, "z": star})
+    words = told(asked(release([dc.Generalize(levels={"x": 1, "z": 1})], data)), 0)
+    assert "Nothing is left of: x and z (but of x it is still told who had a value)." in words
+    assert "With less detail" not in words
 
 
 def test_the_short_answer_does_not_say_what_the_next_lines_deny() -> None:
@@ -415,3 +417,12 @@ def test_the_best_chance_is_the_largest_share_of_one_person() -> None:
     assert "records of at least 5 people fit" in words
     assert "a chance of 1 in 2 at best to pick a record of that person" in words
     assert "a chance of 1 in 8 at best" in asked("identifier")
+
+
+def test_the_column_whose_values_are_told_is_named() -> None:
+    rng = np.random.default_rng(4)
+    pay = rng.permutation(400).astype(float)
+    frame = pl.DataFrame({"pay": pay, "tax": np.floor(pay / 100), "town": rng.choice(["a", "b"], 400)})
+    data = Dataset(frame, roles={"town": "quasi", "tax": "sensitive", "pay": "sensitive"})
+    done = release([dc.RankSwap(columns=["tax"], percent=40)], data, measures=[dc.ColumnDependence()])
+    assert "(tax, read off pay; guessing:" in told(asked(done), 1)

@@ -167,8 +167,10 @@ def _goes_out(release: Release) -> Answer:
 
 
 def _still_told(release: Release, names: Sequence[str]) -> str:
-    partly = [name for name in names if 0 < release.data.frame[name].null_count() < len(release.data)]
-    return " (but who had a value is still told)" if partly else ""
+    """Name the columns that were emptied, and whose gaps still tell who had a value: those that had gaps before."""
+    original, data = release.study.original, release.data
+    partly = [name for name in names if original.count_missing(name) and 0 < data.count_missing(name) < len(data)]
+    return f" (but of {listed(partly)} it is still told who had a value)" if partly else ""
 
 
 def emptied(release: Release) -> list[str]:
@@ -344,9 +346,10 @@ def _attacks(rows: tuple[ScoreRow, ...]) -> tuple[list[str], list[str]]:
     if values:
         row = max(values, key=_gain)
         unprotected = "" if row.values is None or row.values[0] is None else f"; unprotected data: {row.before}"
+        about = f"{row.about}; " if row.about else ""
         learnt.append(
-            f"Learning a value instead of finding a person: the {_words(row)} is {row.after} (guessing: {row.chance}"
-            f"{unprotected})."
+            f"Learning a value instead of finding a person: the {_words(row)} is {row.after} ({about}guessing: "
+            f"{row.chance}{unprotected})."
         )
     return found, learnt
 

@@ -175,7 +175,7 @@ class GroupAttack(Measure, kind="group-attack"):
         nearly = float(np.logical_or.reduce([learnt, *almost])[counted].mean()) if almost else value
         if nearly > value:
             meaning += (
-                f" Almost certain (at least {as_percent(ALMOST)} of the group's values are the true one, of the whole "
+                f" Almost certain (at least {ALMOST:.0%} of the group's values are the true one, of the whole "
                 f"table fewer): {as_percent(nearly)}."
             )
         if left_out:

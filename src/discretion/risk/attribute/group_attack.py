@@ -70,9 +70,9 @@ class GroupAttack(Measure, kind="group-attack"):
     The detail has the share for each column, what guessing reaches (`chance`: the most frequent value named for
     everybody, and what the whole table as the only group tells), the share of the most frequent value (`majority`), the
     number of groups and of those in which everybody is learnt, with share 1 who is learnt almost for certain
-    (`almost_certain`: 95% of the values left are the true one, and not of the whole table anyway), and for totals the number of records that nobody else is
-    left beside and the mean width of the intervals. `per_record` tells who is learnt in any column. Values missing in
-    the original are left out; a value missing in the release, or generalized, is never near another, and a record
+    (`almost_certain`: 95% of the values left are the true one, and not of the whole table anyway), and for totals the
+    number of records that nobody else is left beside and the mean width of the intervals. `per_record` tells who is
+    learnt in any column. Values missing in the original are left out; a value missing in the release, or generalized, is never near another, and a record
     without it takes no part in totals. A sensitive column of which no value is left as it was, or that has no values,
     is not attacked and named (`left_out`); where there is no other, the attack is refused.
 

@@ -155,7 +155,7 @@ class AttackerRisk(Measure, kind="attacker-risk"):
             return np.ones(len(released))
         pairs = released.classes(columns).ids.astype(np.int64) * (int(people.max()) + 1) + people
         _, number, counts = np.unique(pairs, return_inverse=True, return_counts=True)
-        return counts[number].astype(np.float64)
+        return np.asarray(counts[number], np.float64)
 
 
 def _distribution(risk: Floats) -> dict[str, Any]:

@@ -72,9 +72,10 @@ class GroupAttack(Measure, kind="group-attack"):
     number of groups and of those in which everybody is learnt, with share 1 who is learnt almost for certain
     (`almost_certain`: 95% of the values left are the true one, and not of the whole table anyway), and for totals the
     number of records that nobody else is left beside and the mean width of the intervals. `per_record` tells who is
-    learnt in any column. Values missing in the original are left out; a value missing in the release, or generalized, is never near another, and a record
-    without it takes no part in totals. A sensitive column of which no value is left as it was, or that has no values,
-    is not attacked and named (`left_out`); where there is no other, the attack is refused.
+    learnt in any column. Values missing in the original are left out; a value missing in the release, or generalized,
+    is never near another, and a record without it takes no part in totals. A sensitive column of which no value is left
+    as it was, or that has no values, is not attacked and named (`left_out`); where there is no other, the attack is
+    refused.
 
     Where a step that searched for classes dropped those that break a model of the sensitive column (l-diversity,
     t-closeness), the gap tells: a class of k people or more (or as many as the smallest published one), whom a register

@@ -91,6 +91,7 @@ def _wider(space: Space, pairs: list[tuple[Floats, Floats]]) -> Space:
 
     return replace(
         space,
+        gaps=more,
         known=np.column_stack([space.known, *(known for known, _ in pairs)]),
         published=np.column_stack([space.published, *(published for _, published in pairs)]),
         terms=terms._replace(

@@ -50,7 +50,7 @@ class Register:
         self._space, self._telling = space, _telling(space)
         terms = self._telling.terms
         self._people = distinct_rows(np.hstack([fill(x) for x in (self._telling.known, terms.low, terms.high)]))
-        self._tree = build_tree(self._telling.published, terms.kinds, _spread(terms))
+        self._tree = build_tree(self._telling.published, terms.kinds, self._telling.split_by(_spread(terms)))
         n = len(space.known)
         seen = np.sort(ctx.within("candidates").rng.choice(n, min(n, _LOOKED_AT), replace=False))
         counted = count_allowed(self._telling.known[seen], self._tree, _of(self._telling, seen))
@@ -192,8 +192,10 @@ def _linked(costs: Floats, published: Floats) -> Floats:
 
 
 def _numbered(table: Floats) -> tuple[Ints, Ints]:
-    """Number the different rows of a table in their order; give also that order."""
-    order = np.lexsort(table.T[::-1])
+    """Number the different rows of a table in some order that its values decide; give also that order."""
+    rows = np.ascontiguousarray(table + 0.0)  # −0.0 is 0.0, byte for byte
+    keys = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel()
+    order = np.argsort(keys, kind="stable")
     numbers = np.empty(len(table), np.int64)
-    numbers[order] = np.cumsum(np.append(False, (table[order[1:]] != table[order[:-1]]).any(axis=1)))
+    numbers[order] = np.cumsum(np.append(False, keys[order[1:]] != keys[order[:-1]]))
     return numbers, order

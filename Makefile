@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.docs-installed
 JOBS ?= 2
 
-.PHONY: help install demo test test-all test-cpus test-cpus-quick lint types stubs wheel bench docs clean
+.PHONY: help install demo check test test-all test-cpus test-cpus-quick lint types stubs wheel bench docs clean
 
 help:
 	@echo "make demo      protect an invented census and write a release with a report to demo/"
@@ -14,6 +14,7 @@ help:
 	@echo "make test-all  also the slow statistical and load tests"
 	@echo "make test-cpus the numeric tests as other processors would compute them (an hour); test-cpus-quick: one of them"
 	@echo "make lint      ruff and mypy"
+	@echo "make check     before a push: lint and test"
 	@echo "make stubs     write __init__.pyi again, after a part was added or a field changed"
 	@echo "make wheel     build the wheel and the source archive in dist/"
 	@echo "make bench     the benchmarks, as ratios to numpy, scipy and polars on this machine"
@@ -45,6 +46,8 @@ test-cpus: $(STAMP)
 
 test-cpus-quick: $(STAMP)
 	$(BIN)/python tests/cpus.py --quick -n $(JOBS) --dist loadgroup
+
+check: lint test
 
 lint: $(STAMP)
 	$(BIN)/ruff check src tests benchmarks docs

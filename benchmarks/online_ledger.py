@@ -14,7 +14,10 @@ from discretion.online.ledger import EACH, Cost, Limit, PrivacyFilter, open_ledg
 
 ROUNDS, EACH_ROUND, LIMIT = 101, 10, 2.0
 SECONDS = 0.0003
-"""what a charge may take beside twice the append: computing, and writing whole pages, where a sync takes no time"""
+"""what a charge may take beside twice the append, where a sync takes no time: SQLite's own insert of a row takes 1.8 to
+2 times an append of .2 to .3 ms there (locks, two pages of its log); the rest is computing: .07 ms on a warm processor
+(16 µs statements, 14 µs budgets, 7 µs hash), three times that after a sync has put the process to sleep. From 1 ms an
+append on, the charge is below 1.5 times, from 3 ms on equal."""
 _QUERY = '{"aggregates": [{"column": "income", "function": "sum"}], "group_by": [], "table": "people", "where": null}'
 
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks.ratio import Line
+from benchmarks.ratio import Line, compare
 
 ROWS, AUDITED_ROWS = 10_000_000, 100_000
 RUNS = 23
@@ -24,6 +24,9 @@ _AUDIT_LIMIT, _AUDIT_SECONDS, _SET_SECONDS = 3.0, 1e-7, 0.005
 set is listed, packed for the ledger and added up) and 5 ms for each set (the equations, after a thousand others)"""
 _GROUPS_LIMIT, _GROUPS_SECONDS = 1.2, 0.005
 """an answer by base groups costs 1.2 times the plain query on 10⁷ rows, and 5 ms on 10⁵ in the median, at most"""
+_SIGNS_LIMIT = 10.0
+"""noticing a table under another name, once when the service starts: each column is hashed in its order under a secret
+key, and its different values are found, one column after the other and outside the database"""
 _COLUMNS = {
     "region": {"role": "public", "type": "category", "categories": [str(i) for i in range(50)]},
     "age": {"role": "public", "type": "integer", "bounds": [0, 120]},
@@ -44,6 +47,7 @@ def lines() -> Iterator[Line]:
             found = _line(f"private {name}, 10⁷ rows", database, plain, question)
             allowed = (_SHARE * found.base_seconds + _SLACK_SECONDS) / found.base_seconds
             yield Line(found.job, found.base, found.seconds, found.base_seconds, allowed)
+        yield _signs(database, plain)
     grouped = {"mean": _QUESTIONS["mean"], "50 groups": _MEANS}
     for rows, people in ((ROWS, "10⁷"), (AUDITED_ROWS, "10⁵")):
         with _tables(rows, {"mode": "exact+audit"}) as (database, plain):
@@ -58,6 +62,26 @@ def lines() -> Iterator[Line]:
                 found = _line(f"linear audit, {name}, {people} people", database, plain, question)
                 own = _AUDIT_SECONDS * rows + _SET_SECONDS * (50 if "GROUP BY" in question else 1)
                 yield _with_time(found, _AUDIT_LIMIT + own / found.base_seconds)
+
+
+def _signs(database: Any, plain: Any) -> Line:
+    """Compare the signs by which the same columns are noticed under other names with counting different values."""
+    from discretion.online.answering.likeness import signs
+
+    def notice() -> None:
+        signs(database._backend, "people", bytes(32))
+        database._backend.signatures("people")
+
+    counted = ", ".join(f"count(DISTINCT {name})" for name in _COLUMNS)
+    found = compare(
+        "signs of three columns, 10⁷ rows",
+        notice,
+        "duckdb count(DISTINCT …)",
+        lambda: plain.execute(f"SELECT {counted} FROM people").fetchall(),
+        _SIGNS_LIMIT,
+        runs=2,
+    )
+    return _with_time(found, _SIGNS_LIMIT)
 
 
 def _with_time(line: Line, limit: float) -> Line:

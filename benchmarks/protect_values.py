@@ -20,6 +20,7 @@ def lines() -> Iterator[Line]:
     yield from _ranks()
     yield from _outliers()
     yield from _detail()
+    yield from _results()
 
 
 def _noise() -> Iterator[Line]:
@@ -98,3 +99,21 @@ def _detail() -> Iterator[Line]:
     )
     for name, part, limit in jobs:
         yield compare(f"{name}, {N:,}", lambda part=part: part(strings), count, strings["job"].value_counts, limit)
+
+
+def _results() -> Iterator[Line]:
+    """Measure how hard it is to hide a rule beside finding it, and to sample means beside drawing the samples."""
+    rng = np.random.default_rng(5)
+    rows, samples = 20_000, 400
+    frame = pl.DataFrame({name: rng.choice(["yes", "no"], rows, p=[0.4, 0.6]) for name in "abcdef"})
+    rule = {"rules": ["a=yes -> b=yes"], "min_support": 0.1, "min_confidence": 0.3, "columns": list("abcdef")}
+    yield compare(
+        f"HideRules, {rows:,} × 6", lambda: dc.HideRules(**rule)(frame, seed=1), "ResultPrivacy",
+        lambda: dc.ResultPrivacy(**rule)(frame), 30,
+    )  # fmt: skip
+    x = rng.lognormal(10, 1, rows)
+    mean = dc.IntegralPrivacy(result="mean", columns=["x"], grid={"x": 500}, samples=samples)
+    yield compare(
+        f"IntegralPrivacy, mean, {rows:,} × {samples} samples", lambda: mean.check(pl.DataFrame({"x": x})),
+        "means of permutations", lambda: [x[rng.permutation(rows)[: rows // 2]].mean() for _ in range(samples)], 6,
+    )  # fmt: skip

@@ -39,11 +39,13 @@ class Line:
         return self.ratio <= self.limit
 
 
-def compare(job: str, work: Callable[[], object], base: str, base_work: Callable[[], object], limit: float) -> Line:
+def compare(
+    job: str, work: Callable[[], object], base: str, base_work: Callable[[], object], limit: float, *, runs: int = RUNS
+) -> Line:
     """Measure a job and its base by turns, so that a busy machine slows both."""
     work(), base_work()
     best = [float("inf"), float("inf")]
-    for _ in range(RUNS):
+    for _ in range(runs):
         for place, run in enumerate((work, base_work)):
             start = time.process_time()
             run()

@@ -17,6 +17,8 @@ from discretion.tables.slivers import bonds
 
 SMALL = 6000
 """Records of the small table of businesses."""
+FEWER = 2000
+"""Records of a table that is protected against its respondents too."""
 SPARSE = 900
 """Records of a table in which nearly all cells are sensitive."""
 
@@ -75,6 +77,9 @@ def lines() -> Iterator[Line]:
         (f"audit, {SPARSE} businesses, most cells sensitive", lambda: protected(sparse).audit(exact=False), 35),
         (f"levels, {SPARSE} businesses, most cells sensitive", lambda: levels(sparse, start=eliminate(sparse)), 250),
     )
+    some = little_money(FEWER)
+    sums, bare = (cpu(lambda o=o: some.suppress("levels", audit=o), runs=1) for o in ({}, {"rules": ()}))  # type: ignore[misc]
+    yield Line(f"levels against respondents, {FEWER} businesses, sums judged", "no sums judged", sums, bare, 2)
     for job, work, limit in jobs:
         yield compare(job, work, base, lambda: np.argsort(numbers, kind="stable"), limit)
 

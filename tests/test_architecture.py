@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -54,3 +55,23 @@ def test_kernels_know_no_frames() -> None:
     for path in (ROOT / "kernels").glob("*.py"):
         text = path.read_text(encoding="utf-8")
         assert not any(f"import {name}" in text for name in ("polars", "pandas", "pyarrow", "narwhals")), path.name
+
+
+SEVERAL = frozenset({
+    "Boxes", "Cells", "Choice", "Classes", "Column", "ColumnSpec", "Compared", "Comparison", "Estimate", "Figure",
+    "Figures", "Finding", "Found", "Groups", "Growth", "History", "Knowledge", "Labels", "Levels", "Loss",
+    "Measured", "Mode", "Nearest", "Node", "Price", "Protection", "Quantile", "Records", "Response", "Round",
+    "Rule", "Rules", "Scale", "Scope", "Scratch", "Solution", "Space", "Step", "Sums", "Table", "Threshold",
+    "Thresholds", "Totals", "Tree", "Verdict", "Work",
+})  # fmt: skip
+"""Class names that still mean several things; a name leaves this list when one meaning is left, and none is added."""
+
+
+def test_a_public_class_name_means_one_thing() -> None:
+    places: dict[str, list[str]] = defaultdict(list)
+    for path in ROOT.rglob("*.py"):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[node.name].append(str(path.relative_to(ROOT)))
+    twice = {name: sorted(files) for name, files in places.items() if len(files) > 1 and name not in SEVERAL}
+    assert not twice, f"qualify these names by what they are: {twice}"

@@ -72,6 +72,8 @@ class Method(Part):
     family: ClassVar[Family] = "method"
     by_group: ClassVar[bool] = False
     """Works on rows together; its decision cannot be re-used on new rows."""
+    random: ClassVar[bool] = False
+    """Draws, with the settings it has by default: another seed gives another result, and draws follow the rows."""
     seeded: ClassVar[bool] = True
     """The same seed gives the same result (false for differential privacy)."""
     private: ClassVar[bool] = False

@@ -58,7 +58,7 @@ _KIND = re.compile(r"\bkind\s*=(?!=)")
 
 
 @dataclass(frozen=True)
-class Entry:
+class IndexEntry:
     """One line of the index of parts."""
 
     kind: str
@@ -88,7 +88,7 @@ class Entry:
             ) from error
 
 
-def _scan(root: Traversable, package: str, family: Family) -> Iterator[Entry]:
+def _scan(root: Traversable, package: str, family: Family) -> Iterator[IndexEntry]:
     """List the parts in the files of a folder and those below, which is the package of that name."""
     stack = [(root, package)]
     while stack:
@@ -101,7 +101,7 @@ def _scan(root: Traversable, package: str, family: Family) -> Iterator[Entry]:
             elif item.name.endswith(".py"):
                 module = f"{dotted}.{item.name[:-3]}"
                 for kind, name, summary in _classes(item.read_text(encoding="utf-8"), module):
-                    yield Entry(kind, name, family, summary.strip(), module)
+                    yield IndexEntry(kind, name, family, summary.strip(), module)
 
 
 def _classes(text: str, module: str) -> list[tuple[str, str, str]]:
@@ -138,9 +138,9 @@ def _classes(text: str, module: str) -> list[tuple[str, str, str]]:
 
 
 @cache
-def index() -> Mapping[str, Entry]:
+def index() -> Mapping[str, IndexEntry]:
     """List every part by kind, without importing it: the built-in ones and those of other packages."""
-    found: dict[str, Entry] = {}
+    found: dict[str, IndexEntry] = {}
     for package, family in PACKAGES.items():
         folder = resources.files("discretion").joinpath(*package.split("."))
         for entry in _scan(folder, f"discretion.{package}", family):
@@ -150,7 +150,7 @@ def index() -> Mapping[str, Entry]:
         if point.name in found:
             raise PlanError(f"the package of entry point {point.value!r} redefines the kind {point.name!r}")
         name = point.value.rpartition(":")[2]
-        found[point.name] = Entry(point.name, name, None, "", point.module, point)
+        found[point.name] = IndexEntry(point.name, name, None, "", point.module, point)
     return dict(sorted(found.items()))
 
 

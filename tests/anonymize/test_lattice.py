@@ -12,7 +12,7 @@ import pytest
 import discretion as dc
 from discretion.anonymize import projections as projections_module
 from discretion.anonymize.losses import LossName
-from discretion.anonymize.problem import Problem, Settings
+from discretion.anonymize.problem import SearchProblem, Settings
 from discretion.anonymize.projections import Projections
 from discretion.anonymize.records import RollUp, compress
 
@@ -62,7 +62,7 @@ def test_bounds_hold_for_every_node(loss: LossName, factor: float) -> None:
         table = frame(seed, 60)
         problem = naive(table, [smaller_than(3)(table)], factor=factor)
         settings = Settings((dc.KAnonymity(k=3),), loss=loss, suppression_limit=1.0, suppression_factor=factor)
-        explorer = Problem(dataset(table), settings).explore()
+        explorer = SearchProblem(dataset(table), settings).explore()
         shape = explorer.records.shape
         steps = np.array(list(product(*map(range, shape))))
         floors, bounds = explorer.loss.floor_everywhere(), explorer.bounds(steps)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import discretion
+from discretion.cli.app import app, run
 from discretion.cli.console import print_table
 from tests.cli.conftest import Cli, spawn
 
@@ -104,3 +105,16 @@ def test_no_figure_is_cut_in_a_narrow_terminal(
     assert (
         all(shown.count(figure) >= 2 for figure in figures) and "a-long-name-of-a-measure" in shown and "…" not in shown
     )
+
+
+def test_an_unexpected_error_is_one_line_that_quotes_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ValueError("income 4711 of Ann")
+
+    monkeypatch.setattr(app, "main", broken)
+    assert run(["parts", "--json"]) == 1
+    told = "".join(capsys.readouterr())
+    assert "ValueError" in told and "line" in told
+    assert "4711" not in told and "Traceback" not in told

@@ -37,6 +37,10 @@ def test_an_agreement_is_shown_and_signed(hospitals: Path, cli: Cli) -> None:
     content = json.loads(signed.out)
     assert signed.code == 0 and content["signed"] == "hospital-a" and content["agreement"]["coalitions"] == 1
     assert (hospitals / "parties.yaml.hospital-a.signature").is_file()
+    assert "other agreements" not in signed.err
+    counted = {"0" * 64: 1, "1" * 64: 2, content["agreement"]["digest"]: 1}
+    (hospitals / "hospital-a.key.runs").write_text(json.dumps(counted))
+    assert "used under 2 other agreements" in cli("party", "agree", "parties.yaml", "--as", "hospital-a", "--yes").err
 
 
 def test_two_parties_get_an_intersection(hospitals: Path, cli: Cli) -> None:

@@ -20,7 +20,7 @@ RULES = {
     "variance_share": 0.2,
     "cuts": [-1e9, 0, 1e9],
 }
-"""Values for required fields, by name. A new part with other required fields gets its own entry below."""
+"""Values for required fields, by name. A new part gives those of others itself: `Field(gt=0, examples=[5])`."""
 
 OVERRIDES: dict[str, dict[str, object]] = {
     "additive-noise": {"columns": ["income", "hours"], "sd_share": 0.2},
@@ -130,14 +130,6 @@ SYNTHETIC: dict[str, dict[str, object]] = {
 }
 """Attacks with a control group, which `holdout_file` gives."""
 
-RANDOM = {
-    "additive-noise", "correlated-noise", "multiplicative-noise", "variance-preserving-noise", "orthogonal-noise",
-    "outlier-noise", "rank-swap", "block-rank-swap", "pram", "randomized-response", "confidentiality-edit",
-    "targeted-record-swap", "shuffle", "at-household-level", "blank-and-impute", "hide-rules", "sequential-trees",
-    "gaussian-copula", "moment-preserving", "independent-margins",
-}  # fmt: skip
-"""Methods that draw: another seed gives another result, and draws follow the rows."""
-
 MISSPELLED: dict[str, dict[str, object]] = {
     "confidentiality-edit": {"geography": ["incme"]},
     "targeted-record-swap": {"geography": ["incme"]},
@@ -167,7 +159,10 @@ def fields_for(part: type[Part], key_file: str) -> dict[str, object]:
     if "key_file" in part.model_fields:
         chosen |= {"key_file": key_file, "columns": ["name"]}
     lacking = [name for name, field in part.model_fields.items() if field.is_required() and name not in chosen]
-    assert not lacking, f"tests/contract/samples.py has no sample value for {part.kind}.{lacking[0]}"
+    for name in lacking:
+        examples = part.model_fields[name].examples
+        assert examples, f"{part.kind}.{name} needs a value to be tested with: Field(..., examples=[...])"
+        chosen[name] = examples[0]
     return chosen
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import discretion as dc
 from discretion.data.conditions import And, Condition, Filter, Not, Or
-from discretion.data.rules import Rule, read_rules
+from discretion.data.rules import LevelRule, read_rules
 
 from ..online.naive import holds
 
@@ -47,7 +47,7 @@ def test_rules_agree_with_a_plain_evaluator() -> None:
     for _ in range(200):
         where = some_filter(rng)
         want = [not holds(where, row) for row in rows]
-        assert Rule("", where).broken(frame).tolist() == want
+        assert LevelRule("", where).broken(frame).tolist() == want
 
 
 def test_rules_are_read_as_conditions_of_sql() -> None:

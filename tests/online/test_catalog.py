@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from discretion.data.documents import parse_yaml
 from discretion.errors import PlanError, QueryRefused
 from discretion.online.backend import open_backend
 from discretion.online.catalog import ColumnSpec, DpPolicy, ExactPolicy, ServiceSpec, TableSpec
 from discretion.online.service_file import load_service, parse_service
 from discretion.online.sql import parse_sql
-from discretion.release.plan_file import parse_yaml
 from tests.online import samples
 
 DOCS = Path(__file__).parents[2] / "docs" / "online.md"

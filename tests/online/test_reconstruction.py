@@ -157,7 +157,7 @@ def test_base_groups_leave_the_attacker_guessing(people: int, column: str) -> No
 
 @pytest.mark.parametrize("people", SIZES)
 def test_the_linear_audit_determines_nobody_and_lets_values_be_guessed_closely(people: int) -> None:
-    """Unbounded numbers: every value stays free, and whoever knows the mean is wrong by a quarter of the spread."""
+    """Unbounded numbers: every value stays free, and whoever knows the mean is wrong by about 1/√n of the spread."""
     frame = table(people, people)
     heard = attack(frame, "income", {"mode": "exact+audit"})
     values = frame["income"].to_numpy()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import multiprocessing
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -97,12 +98,20 @@ class Parties:
         for name in only or self.names:
             path = (paths or {}).get(name, self.path)
             out = self.folder / f"{name}.result.json"
-            out.unlink(missing_ok=True)
+            for file in (out, out.with_suffix(".said")):
+                file.unlink(missing_ok=True)
             data = None if self.two else self.folder / f"{name}.csv"
             process = _SPAWN.Process(target=take_part, args=(path, name, data, out))
             process.start()
             started[name] = process
         return started
+
+    def meet(self, started: Mapping[str, Any]) -> None:
+        """Wait until every process says that it is connected with all others, or has ended."""
+        for name, process in started.items():
+            said = self.folder / f"{name}.result.said"
+            while process.is_alive() and not (said.exists() and "are connected" in said.read_text()):
+                time.sleep(0.005)
 
     def finish(self, started: Mapping[str, Any], seconds: float = 120) -> dict[str, dict[str, Any]]:
         """Wait for the processes and give what each wrote; a killed one wrote nothing."""

@@ -15,7 +15,7 @@ def take_part(path: Path, name: str, data: Path | None, out: Path) -> None:
     """Be a party, in a process of its own."""
     started = time.monotonic()
     try:
-        found: dict[str, Any] = run_party(path, name, data).to_dict()
+        found: dict[str, Any] = run_party(path, name, data, say=out.with_suffix(".said").write_text).to_dict()
     except DiscretionError as error:
         found = {"error": str(error), "type": type(error).__name__, "opened": getattr(error, "opened", ())}
     found["seconds"] = time.monotonic() - started

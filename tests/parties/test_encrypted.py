@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 
 from discretion.errors import DataError, PlanError
 from discretion.parties.encrypted import Keys, begin, collect, contribute
-from discretion.parties.encrypted.client import decrypt
+from discretion.parties.encrypted.client import decrypt, encrypt
+from discretion.parties.encrypted.keys import Job
 from discretion.parties.encrypted.paillier import HEAD_BITS, VALUE_BITS, PublicKey, SecretKey
 from discretion.parties.encrypted.server import Totals, framed, unframed
 from tests.parties.harness import people
@@ -178,6 +179,10 @@ def test_what_the_server_refuses(server: tuple[str, int]) -> None:
         full = about | {"digest": "", "holder": "", "owners": []} if isinstance(about, dict) else about
         reply = httpx.put(f"{url}/v1/jobs/x", content=framed([json.dumps(full).encode(), b"17"]), trust_env=False)
         assert reply.status_code == 422 and "error" in reply.json()
+    wide = b'{"scheme": "paillier", "columns": %s, "digest": "", "holder": "", "owners": []}'
+    for columns in (b"Infinity", b"NaN", b"-1", b"0", b"1001", b"1" + b"0" * 400, b"[]"):
+        content = framed([wide % columns, str((1 << 3072) - 1).encode()])
+        assert httpx.put(f"{url}/v1/jobs/x", content=content, trust_env=False).status_code == 422, columns
     assert unframed(framed([b"", b"ab"])) == [b"", b"ab"]
     with pytest.raises(DataError, match="cut off"):
         unframed(framed([b"abc"])[:-1])
@@ -190,6 +195,17 @@ def test_columns_of_a_job(tmp_path: Path) -> None:
         Keys.make(tmp_path / "b", {})
     with pytest.raises(PlanError, match="categories"):
         Keys.make(tmp_path / "c", {"sex": {"categories": ["f", "m"]}})
+    with pytest.raises(PlanError, match="one person of each owner"):
+        Keys.make(tmp_path / "d", AGE, least_people=0)
+
+
+@pytest.mark.parametrize("scheme", ["paillier", "ckks"])
+def test_an_owner_of_few_people_sends_nothing(scheme: Any, tmp_path: Path) -> None:
+    keys = Keys.make(tmp_path / "office", AGE, scheme)
+    for rows in (0, 9):
+        with pytest.raises(DataError, match=f"{rows} people; the job asks every owner for 10"):
+            encrypt(Job(owner(keys, 0)), pl.DataFrame({"age": [42] * rows}, schema={"age": pl.Int64}))
+    assert encrypt(Job(owner(keys, 0)), pl.DataFrame({"age": [42] * 10}))[0] == 10
 
 
 AGE = {"age": {"lower": 0, "upper": 120, "step": 1}}
@@ -197,7 +213,7 @@ AGE = {"age": {"lower": 0, "upper": 120, "step": 1}}
 
 @pytest.fixture
 def job(server: tuple[str, int], tmp_path: Path) -> Iterator[tuple[str, Keys]]:
-    keys = Keys.make(tmp_path / "office", AGE)
+    keys = Keys.make(tmp_path / "office", AGE, least_people=1)
     begin(server[0], keys)
     yield server[0], keys
     proof = {"Authorization": f"Bearer {keys.token}"}
@@ -218,6 +234,18 @@ def test_an_owner_sends_once(job: tuple[str, Keys]) -> None:
     (owner(keys, 1) / "token").write_text("f" * 64)
     with pytest.raises(DataError, match="none of the owners"):
         contribute(url, owner(keys, 1), one)
+
+
+def test_a_part_without_its_ciphertexts_is_not_one(job: tuple[str, Keys]) -> None:
+    """Empty parts would make the number of owners larger than that of the totals."""
+    url, keys = job
+    (good,) = encrypt(keys.job, pl.DataFrame({"age": [42]}))[1]
+    proof = {"Authorization": f"Bearer {(owner(keys, 0) / 'token').read_text().strip()}", "Job-Digest": keys.job.digest}
+    place = f"{url}/v1/jobs/{keys.job.id}/parts"
+    for blobs in ([], [b""], [bytes(768)], [b"\xff" * 2000], [good, good]):
+        reply = httpx.post(place, content=framed(blobs), headers=proof, trust_env=False)
+        assert reply.status_code == 422 and "error" in reply.json()
+    assert httpx.post(place, content=framed([good]), headers=proof, trust_env=False).status_code == 201
 
 
 def test_opening_closes_a_job(job: tuple[str, Keys]) -> None:

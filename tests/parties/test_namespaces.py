@@ -67,13 +67,13 @@ def start(parties: Parties, namespaces: list[str]) -> dict[str, subprocess.Popen
 
 
 def test_three_networks(namespaces: list[str], tmp_path: Path) -> None:
-    mean = {"mean": {"columns": ["age"], "decimals": 4}}
+    mean = {"mean": {"columns": ["age"], "decimals": 1}}
     parties = Parties(tmp_path, [mean], [people(100, k) for k in range(3)], sign=False)
     for process in start(parties, namespaces).values():
         out, problem = process.communicate(timeout=120)
         assert process.returncode == 0, problem
         shown = json.loads(out)["statistics"][0]["mean"]["age"]
-        assert shown == pytest.approx(float(parties.pooled["age"].mean()), abs=1e-4)  # type: ignore[arg-type]
+        assert shown == pytest.approx(float(parties.pooled["age"].mean()), abs=0.0500001)  # type: ignore[arg-type]
 
 
 def test_a_cable_that_is_cut(namespaces: list[str], tmp_path: Path) -> None:

@@ -81,6 +81,19 @@ def test_cells_between_processes(tmp_path: Path) -> None:
         ]
 
 
+@pytest.mark.parametrize(("children", "told"), [(59, False), (40, True)])
+def test_a_quantile_has_people_of_the_others_on_both_sides(children: int, told: bool, tmp_path: Path) -> None:
+    """A hospital of 59 children beside 60 adults would read the age of the youngest adult from the median."""
+    ages = [[1] * children, list(range(40, 70)), list(range(40, 70))]
+    frames = [people(len(own), k).with_columns(pl.Series("age", own)) for k, own in enumerate(ages)]
+    found = (parties := Parties(tmp_path, [{"quantile": {"column": "age"}}], frames)).finish(parties.start())
+    for one in found.values():
+        if told:
+            assert one["statistics"][0]["quantile"] == np.sort(np.concatenate(ages))[49] == 44
+        else:
+            assert one["type"] == "RequirementNotMet" and "too few people are on one side" in one["error"]
+
+
 @pytest.mark.slow
 def test_logistic_regression_between_processes(tmp_path: Path) -> None:
     logit = {"logistic-regression": {"target": "ill", "on": ["sex", "grade"], "decimals": 6}}

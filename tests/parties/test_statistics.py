@@ -131,14 +131,19 @@ def test_what_does_not_determine_a_result_is_not_opened(sharing: Sharing, agreem
         ({"linear-regression": {"target": "income", "on": ["age"]}},
          "linear-regression: the columns determine the coefficients"),
     ):  # fmt: skip
-        with pytest.raises(RequirementNotMet, match="nothing was opened"):
+        with pytest.raises(RequirementNotMet, match="was not opened"):
             found(sharing, agreement, flat, statistic)
         assert [one.label for one in sharing.opened] == ["sizes and rules hold", last]
-    separated = frame.with_columns(
-        pl.when(pl.col("sex") == "m").then(pl.lit("yes")).otherwise(pl.lit("no")).alias("ill")
+    cells = np.array(list(itertools.product([0, 1], repeat=3)) * 10)  # who has two of three is ill: separated
+    three = {name: {"categories": [0, 1]} for name in "abc"}
+    separated = pl.DataFrame(cells, schema=list("abc")).with_columns(
+        pl.Series("ill", np.where(cells.sum(1) >= 2, "yes", "no"))
     )
     with pytest.raises(RequirementNotMet, match="did not converge"):
-        found(sharing, agreement, separated, {"logistic-regression": {"target": "ill", "on": ["sex"]}})
+        found(
+            sharing, agreement, separated, {"logistic-regression": {"target": "ill", "on": list("abc")}},
+            columns={**three, "ill": COLUMNS["ill"]},
+        )  # fmt: skip
 
 
 def test_noise_enters_every_statistic(sharing: Sharing, agreement: Any) -> None:
@@ -242,6 +247,9 @@ def test_data_that_does_not_fit_is_counted_not_shown(agreement: Any) -> None:
     assert "zz7" not in text and "777" not in text
     with pytest.raises(DataError, match="no column 'ill'"):
         load_local(agreement, frame.drop("ill"))
+    with pytest.raises(DataError, match=r"'age': 2 values are not numbers.*'income' has no numbers"):
+        texts = pl.Series("age", ["12", " 30", None, "NA", "zz7"] * 10).head(5)
+        load_local(agreement, frame.head(5).with_columns(texts, pl.lit(True).alias("income")))
     with pytest.raises(DataError, match="not multiples of the agreed step"):
         load_local(agreement, frame.with_columns(pl.col("age") + 0.5))
     assert set(COLUMNS) == {"age", "income", "sex", "grade", "ill"}
@@ -288,6 +296,17 @@ def test_a_logistic_regression_needs_both_outcomes(sharing: Sharing, agreement: 
     assert refused(sharing, agreement, frame, {"logistic-regression": {"target": "ill", "on": ["sex"]}})
 
 
+@pytest.mark.parametrize("few", [9, 10])
+def test_a_logistic_regression_needs_every_category_with_each_outcome(
+    sharing: Sharing, agreement: Any, few: int
+) -> None:
+    """Its coefficients are made of these numbers: one healthy man would know that all others are ill."""
+    ill = ["no"] * few + ["yes"] * (40 - few) + ["no"] * 30 + ["yes"] * 30
+    frame = people(100, 4).with_columns(pl.Series("sex", ["m"] * 40 + ["f"] * 60), pl.Series("ill", ill))
+    statistic = {"logistic-regression": {"target": "ill", "on": ["sex"]}}
+    assert refused(sharing, agreement, frame, statistic) is (few < 10)
+
+
 @pytest.mark.parametrize(
     ("share", "rows", "opens"), [(0.9, 100, True), (0.9, 99, False), (0.1, 99, False), (0.9995, 1200, False)]
 )
@@ -296,3 +315,41 @@ def test_a_quantile_has_people_on_both_sides(
 ) -> None:
     statistic = {"quantile": {"column": "income", "share": share}}
     assert refused(sharing, agreement, people(rows, 4), statistic) is not opens
+
+
+@pytest.mark.parametrize(("rows", "opens"), [(99, False), (100, True)])
+def test_quantiles_of_a_column_have_people_between_them(
+    sharing: Sharing, agreement: Any, rows: int, opens: bool
+) -> None:
+    """Quantiles at all shares would tell everybody's value in order."""
+    near = [{"quantile": {"column": "income", "share": share}} for share in (0.4, 0.5)]
+    made = type(agreement).model_validate(agreement.model_dump() | {"statistics": near})
+    sharing.opened.clear()
+    try:
+        sharing.runtime._loop.run_until_complete(compute(made, load_local(made, people(rows, 4)), sharing))
+    except RequirementNotMet:
+        assert not opens and [one.label for one in sharing.opened] == ["sizes and rules hold"]
+    else:
+        assert opens
+    with pytest.raises(ValueError, match="asked for twice"):
+        type(agreement).model_validate(agreement.model_dump() | {"statistics": [near[0], near[0]]})
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_moments_and_linear_regression_are_right_to_ten_decimals(sharing: Sharing, agreement: Any, seed: int) -> None:
+    """Five coefficients of numbers between −1 and 1, where as many decimals can be asked for."""
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-1, 1, (500, 4))
+    y = np.clip(x @ [0.2, -0.1, 0.3, 0.05] + rng.normal(0, 0.1, 500), -1, 1)
+    names = list("abcd")
+    frame = pl.DataFrame(np.c_[x, y], schema=[*names, "y"])
+    unit = {"columns": {name: {"lower": -1, "upper": 1} for name in frame.columns}}
+    linear = {"linear-regression": {"target": "y", "on": names, "decimals": 10}}
+    shown = list(found(sharing, agreement, frame, linear, **unit)["coefficients"].values())
+    fitted = np.linalg.lstsq(np.c_[np.ones(500), x], y, rcond=None)[0]
+    assert np.abs(shown - fitted).max() < 1e-10
+    every = {"columns": frame.columns, "decimals": 10}
+    means = list(found(sharing, agreement, frame, {"mean": every}, **unit)["mean"].values())
+    assert np.abs(means - frame.to_numpy().mean(0)).max() < 1e-10
+    cov = found(sharing, agreement, frame, {"covariance": every}, **unit)["covariance"]
+    assert np.abs(cov - np.cov(frame.to_numpy(), rowvar=False)).max() < 1e-10

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import discretion as dc
-from discretion.kernels.keyed_order import keyed_mix
+from discretion.kernels.order import keyed_mix
 
 NAMES = ["a", "b", "c"]
 TOGETHER = (dc.Mdav, dc.VariableMdav, dc.ProjectionMicroaggregation)

@@ -7,8 +7,7 @@ import polars as pl
 import pytest
 
 import discretion as dc
-from discretion.kernels.keyed_order import keyed_mix
-from discretion.kernels.order import break_ties, sorted_with_order
+from discretion.kernels.order import break_ties, keyed_mix, sorted_with_order
 from discretion.method import Method
 
 KEY = bytes(range(16))

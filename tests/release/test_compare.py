@@ -11,7 +11,7 @@ import pytest
 
 import discretion as dc
 from discretion.release.compare import comparable_measures, data_file, match, plan_beside, short_names
-from discretion.release.comparison import Compared, Comparison
+from discretion.release.comparison import ComparedRelease, Comparison
 from discretion.release.report.wording import percent
 from discretion.release.tune_cache import Figure
 from tests.release.survey import PLAN, ROLES, put_survey, survey, without
@@ -35,8 +35,8 @@ def swapped(people: dc.Dataset, percent: float, seed: int = 1) -> dc.Dataset:
 
 def made(**figures: tuple[float, float]) -> Comparison:
     """A comparison with given gains and losses."""
-    risk = Compared(RISK, 1.0, {name: Figure(pair[0], 0.0) for name, pair in figures.items()}, {})
-    loss = Compared(LOSS, None, {name: Figure(pair[1]) for name, pair in figures.items()}, {})
+    risk = ComparedRelease(RISK, 1.0, {name: Figure(pair[0], 0.0) for name, pair in figures.items()}, {})
+    loss = ComparedRelease(LOSS, None, {name: Figure(pair[1]) for name, pair in figures.items()}, {})
     return Comparison((risk, loss), tuple(figures), dict.fromkeys(figures, 10), dict.fromkeys(figures, ()))
 
 
@@ -88,9 +88,9 @@ def test_a_measure_that_fails_on_one_release_counts_for_none(people: dc.Dataset)
 
 def test_attacks_that_take_perturbed_values_as_true_decide_nothing() -> None:
     rows = (
-        Compared(RISK, 1.0, {"A": Figure(0.9, doubtful=True), "B": Figure(0.3)}, {}),
-        Compared(OTHER, 1.0, {"A": Figure(0.2), "B": Figure(0.1)}, {}),
-        Compared(LOSS, None, {"A": Figure(0.5), "B": Figure(0.5)}, {}),
+        ComparedRelease(RISK, 1.0, {"A": Figure(0.9, doubtful=True), "B": Figure(0.3)}, {}),
+        ComparedRelease(OTHER, 1.0, {"A": Figure(0.2), "B": Figure(0.1)}, {}),
+        ComparedRelease(LOSS, None, {"A": Figure(0.5), "B": Figure(0.5)}, {}),
     )
     found = Comparison(rows, ("A", "B"), {"A": 1, "B": 1}, {"A": (), "B": ()})
     assert (found.overall("A").gain, found.overall("B").gain) == (0.2, 0.3)

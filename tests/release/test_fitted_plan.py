@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 import discretion as dc
+from discretion.data.documents import to_toml
 from discretion.method import Decision
-from discretion.release.plan_file import to_toml
 from tests.cli.conftest import Cli, cli  # noqa: F401 - a fixture
 from tests.release.survey import ROLES, put_survey, survey
 from tests.release.test_confidential import holders, public_texts

@@ -318,3 +318,26 @@ def test_what_a_requirement_limits_is_not_called_unlimited(capsys: pytest.Captur
 
 def _badge(made: Release) -> str:
     return summary_of(made, *(scores_of(made, family, internal=True) for family in ("risk", "utility"))).verdict
+
+
+@pytest.mark.parametrize("role", ["sensitive", "quasi"])
+def test_numbers_of_people_under_another_role_stop_until_they_are_confirmed(tmp_path: Path, role: str) -> None:
+    frame = pl.DataFrame({"PatNr": [70_000 + 13 * (i // 2) for i in range(200)], "sex": ["f", "m"] * 100})
+    data = dc.Dataset(frame, roles={"PatNr": role, "sex": "quasi"})
+    done = dc.Study(data, 2**127 + 5).apply(dc.Pram(columns=["sex"], keep_share=0.9))
+    with pytest.raises(PlanError) as refused:
+        done.release(tmp_path / "out", no_requirements=True)
+    assert f"column 'PatNr' has the role {role} and looks like numbers of people" in str(refused.value)
+    assert "confirmed_telling: [PatNr]" in str(refused.value) and not (tmp_path / "out").exists()
+    done.release(tmp_path / "out", no_requirements=True, confirmed_telling=["PatNr"])
+    unit = dc.Dataset(frame, roles={"PatNr": "unit", "sex": "quasi"})
+    done = dc.Study(unit, 2**127 + 5).apply(dc.Pram(columns=["sex"], keep_share=0.9))
+    done.release(tmp_path / "unit", no_requirements=True)
+    assert set(dc.read(tmp_path / "unit" / "data.csv").frame["PatNr"]) == set(range(1, 101))
+
+
+def test_numbers_of_people_without_a_role_stop_too() -> None:
+    frame = pl.DataFrame({"PatNr": [70_000 + 13 * (i // 2) for i in range(200)], "sex": ["f", "m"] * 100})
+    data = dc.Dataset(frame, roles={"PatNr": "other", "sex": "quasi"})
+    said = unsaid(dc.Plan(schema=data.schema), data, made=True)
+    assert any("column 'PatNr' has the role `other` and looks like unit" in one for one in said)

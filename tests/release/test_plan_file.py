@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 import discretion as dc
+from discretion.data.documents import parse_yaml, to_yaml
 from discretion.errors import PlanError
-from discretion.release.plan_file import parse_yaml, to_yaml
 from tests.release.survey import PLAN, put_survey, survey
 
 TOML = """\

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import discretion as dc
-from discretion.kernels.pattern_counts_text import similarity_levels
+from discretion.kernels.pattern_counts import similarity_levels
 
 
 def jaro_winkler(a: str, b: str) -> float:

@@ -193,7 +193,7 @@ def test_little_memory_gives_the_same_in_parts(monkeypatch: pytest.MonkeyPatch, 
     table = pl.concat([table, table[:duplicates]])
     data, measure = dc.Dataset(table), dc.Suda(columns=table.columns)
     whole = measure.records(data)
-    monkeypatch.setattr("discretion.kernels.minimal_uniques.MOST_BYTES", 8)
+    monkeypatch.setattr("discretion.kernels.subsets.MOST_BYTES", 8)
     seen: list[tuple[int, int]] = []
     score = measure(table, progress=lambda done, total, label: seen.append((done, total)))
     parts = measure.records(data)

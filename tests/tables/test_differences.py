@@ -203,6 +203,8 @@ def test_earlier_tables_that_cannot_be_taken_into_account() -> None:
     rounded = counts.round_random(5, seed=1).cells
     with pytest.raises(dc.PlanError, match="rounded or perturbed"):
         dc.tabulate(data, ["grid"], previous=[rounded])
+    with pytest.raises(dc.PlanError, match="suppression only"):
+        dc.tabulate(data, ["grid"], previous=[counts]).round_random(5, seed=1)
     coarse = data.with_columns(town=pl.lit("all towns"))
     with pytest.raises(dc.DataError, match="other divisions: 1 values of column 'town'"):
         dc.tabulate(coarse, ["grid"], previous=[counts])

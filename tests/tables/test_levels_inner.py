@@ -67,6 +67,36 @@ def test_closing_and_prices_are_the_same_in_both_programs() -> None:
         pytest.fail("something must become impossible in the end")
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_what_somebody_knows_is_held_in_both_programs(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    cells = brute.random_gaps(rng, brute.table(rng, "three"), 0.5)
+    frame = frame_of(cells, Prior())
+    cost, usable = frame.of_columns(np.where(cells.suppressed, 1e-3, 1.0) * costs(cells), np.ones(len(cells), np.bool_))
+    inner, whole = InnerModel(frame, cost, usable, np.zeros(frame.shown, np.bool_)), RoomModel(frame, cost, usable)
+    compared = impossible = 0
+    for column in np.unique(frame.column[cells.primary])[:6].tolist():
+        free = inner.room(column, 2.0, above=True)
+        for _ in range(4):
+            unknowns = rng.permutation(len(cells.inner_cell))[: rng.integers(2, len(cells.inner_cell))]
+            known, partly = np.split(unknowns, [len(unknowns) // 2])
+            low = -rng.random(len(partly)) * cells.inner_value[partly]
+            own = frame.column[cells.inner_cell]
+            inner.hold(known, partly, low)
+            whole.hold(own[known], own[partly], low)
+            for above in (True, False):
+                one, other = (model.room(column, 2.0, above=above) for model in (inner, whole))
+                assert price(one, cost) == pytest.approx(price(other, cost), abs=1e-5)
+                compared, impossible = compared + 1, impossible + (one is None)
+                if other is not None:
+                    z = dict(zip(other[0].tolist(), other[1].tolist(), strict=True))
+                    assert not z.keys() & set(own[known].tolist())
+                    assert all(z.get(int(own[u]), 0.0) >= least - 1e-6 for u, least in zip(partly, low, strict=True))
+        inner.release(), whole.release()
+        assert price(whole.room(column, 2.0, above=True), cost) == pytest.approx(price(free, cost), abs=1e-5)
+    assert 0 < impossible < compared
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_a_table_with_nearly_all_cells_sensitive(seed: int) -> None:
     rng = np.random.default_rng(seed)

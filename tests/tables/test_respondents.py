@@ -11,6 +11,7 @@ import pytest
 from scipy.optimize import linprog
 
 import discretion as dc
+from discretion.tables.respondents import protect_respondents
 
 
 def firms(seed: int) -> pl.DataFrame:
@@ -123,3 +124,25 @@ def test_what_cannot_be_protected_is_said() -> None:
     cells = dc.tabulate(data, ["row", "col"], "x", contributor="firm").apply_rules([dc.PPercent(percent=15)])
     done = cells.suppress("levels")
     assert done.holds == (not gives_away(done.cells, data))
+
+
+def test_proofs_from_outside_are_checked_and_change_no_answer() -> None:
+    failed = believed = 0
+    for seed in range(8):
+        data = firms(seed)
+        cells = dc.tabulate(data, ["row", "col"], "x", contributor="firm").apply_rules([dc.PPercent(percent=15)])
+        if not cells.primary.any():
+            continue
+        alone = cells.suppress("levels", respondents=False, audit={"attacker": "outsider"}).cells
+        mask, proofs = protect_respondents(cells, alone.secondary)
+        rng = np.random.default_rng(seed)
+        spoiled = [(cell, side, inner, z * rng.choice([-1.0, 3.0, 0.5])) for cell, side, inner, z in proofs]
+        spoiled += [(cell, side, inner, z + (np.arange(len(z)) == 0)) for cell, side, inner, z in proofs]
+        options = {"attacker": "contributors", "rules": (), "exact": False}
+        for gaps in (alone, cells.with_status(secondary=mask)):
+            plain = gaps.audit(**options)
+            for given in (proofs, spoiled):
+                assert (gaps.audit(**options, proofs=given).status == plain.status).all(), f"seed {seed}"
+            failed += not plain.holds
+        believed += gaps.audit(**options, proofs=proofs).programs < plain.programs
+    assert failed and believed  # tables that fail were among them, and right proofs save programs

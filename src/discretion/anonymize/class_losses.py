@@ -22,7 +22,7 @@ from discretion.anonymize.losses import (
     Outcome,
     PrecisionLoss,
 )
-from discretion.anonymize.records import Classes, Records, RollUp, Steps
+from discretion.anonymize.records import NodeClasses, RollUp, SearchRecords, Steps
 from discretion.kernels.rollup import sum_of_products
 
 
@@ -213,7 +213,7 @@ class _AmbiguityLoss(_ClassLoss):
             widest *= np.array([leaves.max() for leaves in axis.leaves], float)[steps[:, place]]
         return self._from_terms(total) + least * (self._whole - widest)
 
-    def class_costs(self, steps: Steps, classes: Classes, roll: RollUp) -> Floats:
+    def class_costs(self, steps: Steps, classes: NodeClasses, roll: RollUp) -> Floats:
         """Multiply records and leaves."""
         cost = classes.counts.astype(float)
         for axis, step, values in zip(self.records.axes, steps, roll.values(classes), strict=True):
@@ -246,7 +246,7 @@ _LOSSES: dict[LossName, tuple[type[Loss], AggregateName]] = {
 
 def make_loss(
     name: LossName,
-    records: Records,
+    records: SearchRecords,
     weights: Floats | None = None,
     factor: float = 0.5,
     aggregate: AggregateName | None = None,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from discretion.anonymize.judge import Judge
 from discretion.anonymize.losses import Loss, Outcome
 from discretion.anonymize.projections import Projections
-from discretion.anonymize.records import Records, RollUp, Steps
+from discretion.anonymize.records import RollUp, SearchRecords, Steps
 from discretion.context import Progress
 from discretion.kernels.rollup import figures
 
@@ -64,7 +64,7 @@ class Explorer:
 
     def __init__(
         self,
-        records: Records,
+        records: SearchRecords,
         roll: RollUp,
         judge: Judge,
         loss: Loss,

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discretion.anonymize.losses import Loss
-from discretion.anonymize.records import Classes, Records, RollUp, Steps
+from discretion.anonymize.records import NodeClasses, RollUp, SearchRecords, Steps
 from discretion.data.dataset import Dataset
 from discretion.data.households import count_units
 from discretion.data.population import load_population
@@ -26,10 +26,10 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Judgement:
+class NodeJudgement:
     """What the models say about a node."""
 
-    classes: Classes
+    classes: NodeClasses
     gone: Bools
     """classes that are suppressed"""
     least: int
@@ -62,7 +62,7 @@ class ModelFailure:
 class Judge:
     """Privacy models, applied to the nodes of a lattice."""
 
-    def __init__(self, models: Sequence[ClassModel], records: Records, roll: RollUp, loss: Loss) -> None:
+    def __init__(self, models: Sequence[ClassModel], records: SearchRecords, roll: RollUp, loss: Loss) -> None:
         self._by_class = [model for model in models if type(model).suppress is ClassModel.suppress]
         self.models = [*self._by_class, *(model for model in models if model not in self._by_class)]
         self.records = records
@@ -92,13 +92,13 @@ class Judge:
         """Whether records can be dropped: not where a model needs a record in every class of the population."""
         return not any(model.needs_every_class for model in self.models)
 
-    def judge(self, steps: Steps, allowed: int) -> Judgement:
+    def judge(self, steps: Steps, allowed: int) -> NodeJudgement:
         """Find the classes to suppress; it stops early where more must be suppressed than is allowed."""
         classes = self._roll.classes(steps)
         small = (classes.counts < self.smallest_class) & (classes.counts > 0)
         least = int(classes.counts[small].sum())
         if self.by_size or least > allowed:
-            return Judgement(classes, small, least, least > 0)
+            return NodeJudgement(classes, small, least, least > 0)
         classes, numbers = self._roll.numbered(steps)
         table, alive = self.table(steps, classes, numbers)
         gone, failing = np.zeros(len(table), np.bool_), np.zeros(len(table), np.bool_)
@@ -113,9 +113,9 @@ class Judge:
         whole = np.zeros(len(classes), np.bool_)
         whole[alive] = gone
         broken = any(self._absent(model, classes, numbers) for model in self.models)
-        return Judgement(classes, whole, int(table.sizes[failing].sum()), dooms or broken, broken)
+        return NodeJudgement(classes, whole, int(table.sizes[failing].sum()), dooms or broken, broken)
 
-    def _absent(self, model: ClassModel, classes: Classes, numbers: NDArray[np.int32]) -> int:
+    def _absent(self, model: ClassModel, classes: NodeClasses, numbers: NDArray[np.int32]) -> int:
         """Count the classes of a model's population that have no record, where they break the model.
 
         A less general node divides them into classes that have none either.
@@ -125,7 +125,7 @@ class Judge:
         people = np.bincount(numbers, weights=self.records.population[model.population_name], minlength=len(classes))
         return int(((people > 0) & (classes.counts == 0)).sum())
 
-    def suppressed(self, steps: Steps, classes: Classes, numbers: NDArray[np.int32]) -> Bools:
+    def suppressed(self, steps: Steps, classes: NodeClasses, numbers: NDArray[np.int32]) -> Bools:
         """Tell which classes of a node are suppressed, whatever their number."""
         table, alive = self.table(steps, classes, numbers)
         gone = np.zeros(len(table), np.bool_)
@@ -148,7 +148,7 @@ class Judge:
                 result.append(ModelFailure(model.kind, records, model.reached(table), model.required, absent))
         return result
 
-    def table(self, steps: Steps, classes: Classes, numbers: NDArray[np.int32]) -> tuple[ClassTable, Ints]:
+    def table(self, steps: Steps, classes: NodeClasses, numbers: NDArray[np.int32]) -> tuple[ClassTable, Ints]:
         """Build what the models look at, and say which classes these are.
 
         Classes that only a population has are left out (see `Judgement.broken`). A model that suppresses some of

@@ -38,7 +38,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from discretion.anonymize.records import Classes, Records, RollUp, Steps
+from discretion.anonymize.records import NodeClasses, RollUp, SearchRecords, Steps
 from discretion.kernels.rollup import histogram
 
 Ints = NDArray[np.int64]
@@ -68,7 +68,7 @@ class Outcome:
     """A node with the classes that would be suppressed."""
 
     steps: Steps
-    classes: Classes
+    classes: NodeClasses
     gone: Bools
     kept: int
     suppressed: int
@@ -93,7 +93,7 @@ class Loss(ABC):
 
     def __init__(
         self,
-        records: Records,
+        records: SearchRecords,
         weights: Floats,
         factor: float,
         aggregate: AggregateName,
@@ -120,7 +120,7 @@ class Loss(ABC):
         """Give what decides between nodes of the same score, before their height."""
         return ()
 
-    def class_costs(self, steps: Steps, classes: Classes, roll: RollUp) -> Floats | None:  # noqa: ARG002
+    def class_costs(self, steps: Steps, classes: NodeClasses, roll: RollUp) -> Floats | None:  # noqa: ARG002
         """Give what each class alone loses, for models that suppress some of many equal classes; None: all the same."""
         return None
 
@@ -225,7 +225,7 @@ class LeafLoss(ColumnLoss):
         total = self.generalization * self._leaf_sums[place][step] / self.records.axes[place].domain
         return self._normalized(place, total + np.interp(least, *self._extras[place][step]))
 
-    def class_costs(self, steps: Steps, classes: Classes, roll: RollUp) -> Floats:
+    def class_costs(self, steps: Steps, classes: NodeClasses, roll: RollUp) -> Floats:
         """Aggregate records × share over the columns."""
         own = [
             self.weights[place] * classes.counts * axis.leaves[steps[place]][values] / axis.domain

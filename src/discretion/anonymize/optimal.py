@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer, field_validator
 
 from discretion.anonymize.lattice import Bounds
 from discretion.anonymize.losses import AggregateName, LossName
-from discretion.anonymize.problem import Problem, Settings, bounds_of
+from discretion.anonymize.problem import SearchProblem, Settings, bounds_of
 from discretion.anonymize.solutions import Solution, solve
 from discretion.context import Context, Progress
 from discretion.data.dataset import Dataset
@@ -117,7 +117,7 @@ class OptimalGeneralization(Method, kind="optimal-generalization"):
 
     def solve(self, data: Dataset, progress: Progress | None = None) -> Solution:
         """Search and give the solution with its space of alternatives."""
-        return solve(Problem(data, self._settings(self.columns, self.levels)), self.seconds, progress)
+        return solve(SearchProblem(data, self._settings(self.columns, self.levels)), self.seconds, progress)
 
     def fit(self, data: Dataset, ctx: Context) -> Decision:
         """Find the levels."""
@@ -135,7 +135,7 @@ class OptimalGeneralization(Method, kind="optimal-generalization"):
     def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:  # noqa: ARG002
         """Apply the levels and drop the records of classes that fail."""
         fixed: dict[str, Bounds] = {name: (level, level) for name, level in decision["levels"].items()}
-        problem = Problem(data, self._settings(list(fixed), fixed))
+        problem = SearchProblem(data, self._settings(list(fixed), fixed))
         steps = (0,) * len(fixed)
         result = problem.generalized(steps)
         lost = len(data) - len(result)

@@ -20,7 +20,7 @@ from discretion.anonymize.judge import (
 )
 from discretion.anonymize.lattice import Bounds, check_bounds
 from discretion.anonymize.losses import AggregateName, Loss, LossName
-from discretion.anonymize.records import Records, RollUp, Steps, compress
+from discretion.anonymize.records import RollUp, SearchRecords, Steps, compress
 from discretion.context import Progress
 from discretion.data.dataset import Dataset
 from discretion.data.households import unit_codes
@@ -45,7 +45,7 @@ class Settings:
     aggregate: AggregateName | None = None
 
 
-class Problem:
+class SearchProblem:
     """Data with its lattice, models and loss, ready to be searched."""
 
     def __init__(self, data: Dataset, settings: Settings) -> None:
@@ -57,7 +57,7 @@ class Problem:
         if not len(data):
             raise DataError("the data has no rows; there is nothing to generalize")
         units = unit_codes(data) if any(model.counts_units for model in self.models) else ()
-        self.records: Records = compress(
+        self.records: SearchRecords = compress(
             data, self.columns, settings.levels, sensitive, populations(self.models), units
         )
         self.roll = RollUp(self.records)

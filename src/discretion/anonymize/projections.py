@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discretion.anonymize.lattice import Axis
-from discretion.anonymize.records import Records
+from discretion.anonymize.records import SearchRecords
 from discretion.kernels.projections import small_cells
 
 Ints = NDArray[np.int64]
@@ -38,7 +38,7 @@ _GRIDS = 1 << 29
 class Projections:
     """Tables over three columns, and the bounds they give."""
 
-    def __init__(self, records: Records, k: int) -> None:
+    def __init__(self, records: SearchRecords, k: int) -> None:
         self._records = records
         self._k = k
         self._tables: list[tuple[tuple[int, ...], Ints, Ints]] = []
@@ -100,7 +100,7 @@ def _first(axis: Axis) -> int:
     return fitting[0] if fitting else axis.steps - 1
 
 
-def _count(records: Records, chosen: tuple[int, ...], k: int) -> tuple[Ints, Ints]:
+def _count(records: SearchRecords, chosen: tuple[int, ...], k: int) -> tuple[Ints, Ints]:
     """Count the table of up to three columns; a column that is not there has one value and one level.
 
     At steps below the lowest counted one, at least as much is suppressed as there, and nothing is known of the classes.

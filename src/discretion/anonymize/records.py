@@ -36,7 +36,7 @@ class SensitiveEntries:
 
 
 @dataclass(frozen=True)
-class Classes:
+class NodeClasses:
     """The classes of a node: packed values and records of each."""
 
     keys: Keys
@@ -47,7 +47,7 @@ class Classes:
 
 
 @dataclass(frozen=True)
-class Records:
+class SearchRecords:
     """The distinct combinations of values over the columns of a lattice, with the records of each.
 
     Combinations that only a population has are there too, with 0 records.
@@ -108,7 +108,7 @@ def compress(
     sensitive: Sequence[str] = (),
     populations: Mapping[str, tuple[Dataset, str]] | None = None,
     units: Sequence[Ints] = (),
-) -> Records:
+) -> SearchRecords:
     """Code the columns, and count the records of each combination. Time O(n·columns).
 
     A population may have a column that tells how many people each of its rows stands for; `units` numbers the
@@ -134,7 +134,7 @@ def compress(
         codes[place] = column[found.first_row]
     entries = {name: _entries(data, name, rows, size) for name in sensitive}
     together = tuple(_pairs(rows, of, size) for of in units)
-    return Records(axes, codes, counts, rows, MappingProxyType(entries), MappingProxyType(within), together)
+    return SearchRecords(axes, codes, counts, rows, MappingProxyType(entries), MappingProxyType(within), together)
 
 
 def _pairs(rows: NDArray[np.int32], units: Ints, size: int) -> tuple[Ints, Ints]:
@@ -160,7 +160,7 @@ class RollUp:
     most values) and the rest as in the data. Hubs are kept as long as memory allows.
     """
 
-    def __init__(self, records: Records) -> None:
+    def __init__(self, records: SearchRecords) -> None:
         self.records = records
         self._fields, words = _fields(records.axes)
         self._keys = _packed(records.codes, self._fields, words)
@@ -168,15 +168,15 @@ class RollUp:
         order = np.argsort([-axis.sizes[0] for axis in records.axes], kind="stable")
         third = -(-len(order) // 3)
         self._tiers = [frozenset(order[:third].tolist()), frozenset(order[: 2 * third].tolist())]
-        self._hubs: OrderedDict[Steps, Classes] = OrderedDict()
+        self._hubs: OrderedDict[Steps, NodeClasses] = OrderedDict()
         self._kept = 0
 
     @property
-    def base(self) -> Classes:
+    def base(self) -> NodeClasses:
         """The distinct combinations of the records themselves."""
-        return Classes(self._keys, self.records.counts)
+        return NodeClasses(self._keys, self.records.counts)
 
-    def classes(self, steps: Steps) -> Classes:
+    def classes(self, steps: Steps) -> NodeClasses:
         """Give the classes of a node."""
         origin: Steps = (0,) * len(steps)
         source = self.base
@@ -188,7 +188,7 @@ class RollUp:
                 source, origin = self._hub(hub, source, origin), hub
         return self._merged(source, origin, steps)
 
-    def numbered(self, steps: Steps) -> tuple[Classes, NDArray[np.int32]]:
+    def numbered(self, steps: Steps) -> tuple[NodeClasses, NDArray[np.int32]]:
         """Give the classes of a node, and the class of each combination."""
         numbers = np.empty(len(self.records.counts), np.int32)
         return self._merged(self.base, (0,) * len(steps), steps, numbers), numbers
@@ -200,27 +200,27 @@ class RollUp:
         fields[:, 3] = np.cumsum([0, *sizes[:-1]])
         return fields, sum(sizes)
 
-    def values(self, classes: Classes) -> list[Ints]:
+    def values(self, classes: NodeClasses) -> list[Ints]:
         """Give the group of each class, column by column."""
         return [
             ((classes.keys[:, word] >> np.uint64(shift)) & np.uint64(mask)).astype(np.int64)
             for word, shift, mask, _ in self._fields.tolist()
         ]
 
-    def _hub(self, hub: Steps, source: Classes, origin: Steps) -> Classes:
+    def _hub(self, hub: Steps, source: NodeClasses, origin: Steps) -> NodeClasses:
         if hub in self._hubs:
             self._hubs.move_to_end(hub)
             return self._hubs[hub]
         made = self._merged(source, origin, hub)
-        self._hubs[hub] = Classes(made.keys.copy(), made.counts.copy())
+        self._hubs[hub] = NodeClasses(made.keys.copy(), made.counts.copy())
         self._kept += len(made)
         while self._kept > _KEPT and len(self._hubs) > 1:
             self._kept -= len(self._hubs.popitem(last=False)[1])
         return made
 
     def _merged(
-        self, source: Classes, origin: Steps, steps: Steps, numbers: NDArray[np.int32] | None = None
-    ) -> Classes:
+        self, source: NodeClasses, origin: Steps, steps: Steps, numbers: NDArray[np.int32] | None = None
+    ) -> NodeClasses:
         changed = [place for place, (old, new) in enumerate(zip(origin, steps, strict=True)) if old != new]
         keep = np.full(self._keys.shape[1], np.iinfo(np.uint64).max, np.uint64)
         moves = self._fields[changed]
@@ -228,7 +228,7 @@ class RollUp:
             moves[row, 3] = self._offsets[place, origin[place], steps[place]]
             word, shift, mask = moves[row, :3].tolist()
             keep[word] &= np.uint64(~(mask << shift) & (1 << 64) - 1)
-        return Classes(*merge(source.keys, source.counts, keep, moves, self._tables, numbers))
+        return NodeClasses(*merge(source.keys, source.counts, keep, moves, self._tables, numbers))
 
 
 def _fields(axes: Sequence[Axis]) -> tuple[Ints, int]:

@@ -40,7 +40,7 @@ _CHUNK = 1 << 17
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """What a search has found."""
 
     best: Node | None
@@ -48,7 +48,7 @@ class Found:
     bound: float
 
 
-def search(explorer: Explorer, seconds: float | None = None) -> Found:
+def search(explorer: Explorer, seconds: float | None = None) -> SearchResult:
     """Find the best node; with proof where the lattice can be listed and the time suffices."""
     large = explorer.records.nodes > _PROVABLE
     limit = _USUAL_SECONDS if seconds is None and large else seconds
@@ -83,13 +83,13 @@ def _walk(explorer: Explorer, floor: Floats | None, large: bool) -> None:
         _walk_on(explorer)
 
 
-def _found(explorer: Explorer, floor: Floats | None, proven: bool) -> Found:
+def _found(explorer: Explorer, floor: Floats | None, proven: bool) -> SearchResult:
     best = explorer.best
     if proven:
-        return Found(best, True, math.nan if best is None else best.score)
+        return SearchResult(best, True, math.nan if best is None else best.score)
     bound = _partial_bound(explorer) if floor is None else _open_bound(explorer, floor)
     reached = best is not None and (bound > best.score or (bound == best.score and not explorer.loss.ranks))
-    return Found(best, reached, bound if best is None else min(bound, best.score))
+    return SearchResult(best, reached, bound if best is None else min(bound, best.score))
 
 
 def first_answer(explorer: Explorer, floor: Floats | None) -> None:

@@ -12,9 +12,9 @@ import numpy as np
 
 from discretion.anonymize import anonymize
 from discretion.anonymize.explorer import Explorer, Node
-from discretion.anonymize.problem import Problem
+from discretion.anonymize.problem import SearchProblem
 from discretion.anonymize.records import Steps
-from discretion.anonymize.search import Found, search
+from discretion.anonymize.search import SearchResult, search
 from discretion.context import Progress
 from discretion.data.dataset import Dataset
 from discretion.display import table
@@ -45,7 +45,7 @@ class ClassFigures:
 class Solution:
     """A node of the lattice and the release it gives. The data is made when it is first asked for."""
 
-    def __init__(self, problem: Problem, node: Node, space: SolutionSpace) -> None:
+    def __init__(self, problem: SearchProblem, node: Node, space: SolutionSpace) -> None:
         self._problem, self._node = problem, node
         self.space = space
 
@@ -98,19 +98,17 @@ class Solution:
         return found.drop(found.having("identifier"))
 
     def write(self, path: str | Path, **options: Any) -> None:
-        """Write the data with its rows in a random order, and households numbered anew: a place tells nobody's record.
+        """Write the data in a random order of its rows: a place tells nobody's record.
 
+        Households and people (roles `household` and `unit`) are numbered anew: their numbers stand in other files.
         `dc.write(found.dataset, …)` keeps the order of the original, by which whoever has a list of the people in that
         order finds all of them. Options as for `dc.write`.
         """
+        from discretion.data.publishable import publishable
         from discretion.data.write import write
 
         shuffled = self.dataset.take(np.random.default_rng().permutation(len(self.dataset)))
-        new = {}
-        for name in shuffled.having("household"):
-            _, first, which = np.unique(shuffled.codes(name).codes, return_index=True, return_inverse=True)
-            new[name] = np.argsort(np.argsort(first))[which] + 1
-        write(shuffled.with_columns(new) if new else shuffled, path, **options)
+        write(publishable(shuffled), path, **options)
 
     @property
     def words(self) -> str:
@@ -154,7 +152,7 @@ class SolutionSpace:
     Any node can be looked at (`solution`) and chosen instead of the optimum (`choose`).
     """
 
-    def __init__(self, problem: Problem, explorer: Explorer, found: Found) -> None:
+    def __init__(self, problem: SearchProblem, explorer: Explorer, found: SearchResult) -> None:
         self._problem, self._explorer = problem, explorer
         self.best, self.proven, self.bound = found.best, found.proven, found.bound
         self._nodes = dict(explorer.evaluated)
@@ -271,7 +269,7 @@ class SolutionSpace:
         return self.picture()
 
 
-def solve(problem: Problem, seconds: float | None = None, progress: Progress | None = None) -> Solution:
+def solve(problem: SearchProblem, seconds: float | None = None, progress: Progress | None = None) -> Solution:
     """Search, and give the best solution; `Infeasible` with the reason where there is none."""
     explorer = problem.explore(progress)
     found = search(explorer, seconds)

@@ -7,6 +7,8 @@ import sys
 
 def main() -> None:
     """Run `discretion`; errors become one clear message and their exit code."""
-    from discretion.cli.app import run
-
+    try:
+        from discretion.cli.app import run
+    except KeyboardInterrupt:  # while the commands are loaded
+        sys.exit(130)
     sys.exit(run(sys.argv[1:]))

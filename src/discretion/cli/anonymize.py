@@ -178,8 +178,8 @@ def _write(solution: Solution, original: Dataset, target: str, options: dict[str
     if options["dry_run"]:
         return []
     from discretion.data.atomic import write_text
+    from discretion.data.documents import to_yaml
     from discretion.data.write import write
-    from discretion.release.plan_file import to_yaml
 
     force = options["force"]
     write_released(solution.dataset, original, options["seed"], target, options, quiet)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import json
 import sys
+import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 
 import click
 
@@ -80,6 +82,8 @@ def run(arguments: Sequence[str]) -> int:
         return _fail(error, _words_of(error), 3, arguments)
     except MemoryError as error:
         return _fail(error, "not enough memory for this data", 3, arguments)
+    except Exception as error:
+        return _fail(error, _place_of(error), 1, arguments)
     return result if isinstance(result, int) else 0
 
 
@@ -90,10 +94,19 @@ def _words_of(error: OSError) -> str:
     return f"{error.strerror or error}{place}"
 
 
+def _place_of(error: Exception) -> str:
+    """Say what went wrong where, for whoever mends it; the error's own words may quote the data."""
+    *_, last = traceback.walk_tb(error.__traceback__)
+    frame, line = last
+    place = f"{frame.f_globals.get('__name__', '?')}, line {line}"
+    return f"an unexpected {type(error).__name__} ({place}): this is a mistake in discretion, please report this line"
+
+
 def _fail(error: BaseException, message: str, code: int, arguments: Sequence[str]) -> int:
     message = in_options(message, arguments)
     click.echo(f"error: {message}", err=True)
     if "--json" in arguments:
         kind = type(error).__name__
-        click.echo(json.dumps({"version": 1, "error": {"kind": kind, "message": message, "exit_code": code}}))
+        with suppress(OSError):  # where nobody reads, or the disk is full, the line above has said it
+            click.echo(json.dumps({"version": 1, "error": {"kind": kind, "message": message, "exit_code": code}}))
     return code

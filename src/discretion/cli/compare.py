@@ -16,7 +16,7 @@ from discretion.errors import PlanError
 
 if TYPE_CHECKING:
     from discretion.data.dataset import Dataset
-    from discretion.release.comparison import Compared, Comparison
+    from discretion.release.comparison import ComparedRelease, Comparison
 
 
 @click.command()
@@ -109,7 +109,7 @@ def _print(result: Comparison) -> None:
     click.echo(result.verdict)
 
 
-def _row(row: Compared, names: tuple[str, ...]) -> tuple[str, ...]:
+def _row(row: ComparedRelease, names: tuple[str, ...]) -> tuple[str, ...]:
     cells = [
         shown(row.figures[name].value) + ("*" if row.figures[name].doubtful else "")
         if name in row.figures

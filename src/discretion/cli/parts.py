@@ -30,12 +30,12 @@ def parts(kind: str | None, as_json: bool, quiet: bool) -> None:  # noqa: ARG001
 
 
 def _list(as_json: bool) -> None:
-    from discretion.part import Entry, find, index
+    from discretion.part import IndexEntry, find, index
 
-    def family(entry: Entry) -> str:
+    def family(entry: IndexEntry) -> str:
         return entry.family or find(entry.kind).family
 
-    def summary(entry: Entry) -> str:
+    def summary(entry: IndexEntry) -> str:
         return entry.summary or find(entry.kind).summary()
 
     entries = list(index().values())

@@ -129,6 +129,7 @@ def agree(
     """Show what will be computed and revealed, and sign it."""
     from discretion.errors import PlanError
     from discretion.parties.agreement import Agreement, sign_agreement
+    from discretion.parties.session import RunCount
 
     path = Path(agreement)
     found = Agreement.load(path)
@@ -141,6 +142,8 @@ def agree(
         return
     found.party(name)
     key_file = Path(key) if key else path.with_name(f"{name}.key")
+    if others := RunCount(key_file, found).others():
+        say(f"this key was used under {others} other agreements; results about the same people can be subtracted")
     if not yes:
         click.confirm(f"sign as {name}?", abort=True, err=True)
     commitment = ""
@@ -279,10 +282,13 @@ def server(
     "--owner", "owners", metavar="NAME", multiple=True, default=("owner-1", "owner-2", "owner-3"), show_default=True,
     help="an owner of data, who can send one part",
 )  # fmt: skip
+@click.option(
+    "--least-people", default=10, show_default=True, type=click.IntRange(1), help="an owner with fewer sends nothing"
+)
 @common_options
 def job(
     folder: str, url: str, columns: tuple[tuple[str, float, float], ...], step: float, moments: bool,
-    owners: tuple[str, ...], as_json: bool, quiet: bool,
+    owners: tuple[str, ...], least_people: int, as_json: bool, quiet: bool,
 ) -> None:  # fmt: skip
     """Make keys in FOLDER and open a job on a server; FOLDER/owners/NAME is for that owner of data."""
     from discretion.parties.encrypted.client import begin
@@ -291,7 +297,7 @@ def job(
     declared = {
         name: {"lower": low, "upper": high} | ({} if moments else {"step": step}) for name, low, high in columns
     }
-    made = begin(url, Keys.make(folder, declared, "ckks" if moments else "paillier", owners))
+    made = begin(url, Keys.make(folder, declared, "ckks" if moments else "paillier", owners, least_people))
     if as_json:
         print_json({"job": made, "folder": folder, "owners": list(owners)})
     say(

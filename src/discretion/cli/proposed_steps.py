@@ -35,7 +35,7 @@ _ENOUGH = 500
 
 
 @dataclass(frozen=True)
-class Protection:
+class ProposedProtection:
     """What is proposed to protect a file, worded as the end of a plan."""
 
     data: Dataset
@@ -55,6 +55,11 @@ class Protection:
                 found[p.column] = (
                     "who lives together; counting rows gives back the size of a household, and few are alike. To "
                     "publish it (numbered anew), take it off this list and require `household-k-anonymity`"
+                )
+            elif "unit" in p.roles:
+                found[p.column] = (
+                    "which records are of one person, and by which number; k counts people by it all the same. To "
+                    "publish it (numbered anew), take it off this list: who knows several of a person finds more"
                 )
             elif p.type == "set" and p.role != "identifier" and not self._has_code_items(p):
                 found[p.column] = (
@@ -147,7 +152,7 @@ class Protection:
     def _moved(self) -> list[str]:
         """Name the sensitive numbers of which many stand so rarely that one of them finds a record.
 
-        A number that the members of a household share counts once for the household.
+        A number that the members of a household, or the records of a person, share counts once.
         """
         return [
             p.column
@@ -158,7 +163,7 @@ class Protection:
     def _stands_alone(self, column: str) -> bool:
         import polars as pl
 
-        owners = [p.column for p in self.proposals if "household" in p.roles]
+        owners = [p.column for p in self.proposals if {"household", "unit"} & {*p.roles}]
         frame = self.data.frame.select(column, *owners).drop_nulls(column)
         people = pl.struct(owners).n_unique() if owners else pl.len()
         rare = frame.group_by(column).agg(people.alias("people"), pl.len().alias("rows")).filter(pl.col("people") < K)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +12,8 @@ import click
 
 from discretion.cli.console import common_options, print_json, print_table, say
 from discretion.cli.output_checks import check_files
-from discretion.cli.proposed_steps import Protection, quoted
-from discretion.cli.schema_options import reading_options, take_reading
+from discretion.cli.proposed_steps import ProposedProtection, quoted
+from discretion.cli.schema_options import missing_codes_option, reading_options, take_missing_codes, take_reading
 
 if TYPE_CHECKING:
     from discretion.data.dataset import Dataset
@@ -24,33 +24,47 @@ if TYPE_CHECKING:
 @click.argument("source", metavar="IN")
 @click.option("--out", "-o", metavar="PLAN", help="write the proposals to this plan file, to be read and confirmed")
 @click.option("--force", is_flag=True, help="overwrite the plan file if it exists")
+@missing_codes_option
 @reading_options
 @common_options
 def roles(source: str, out: str | None, force: bool, as_json: bool, quiet: bool, **reading: Any) -> None:
     """Propose roles for the columns of a file, with the reasons."""
     from discretion.data.detect import propose
+    from discretion.data.missing_codes import with_missing
     from discretion.data.read import read
 
+    given = take_missing_codes(reading)
     options = take_reading(reading)
     if out is not None:
         check_files([out], force=force)
-    data = read(source, report=lambda text: say(f"{source}: {text}", quiet), **options)
+    data = read(source, missing_codes=given, report=lambda text: say(f"{source}: {text}", quiet), **options)
     proposals = propose(data)
+    found = {p.column: p.missing_codes for p in proposals if p.missing_codes}
     if out is not None:
-        _write_plan(source, data, proposals, Path(out), options)
+        _write_plan(source, with_missing(data, found), proposals, Path(out), options, {**given, **found})
         say(f"proposals written to {out}; read them, then set `confirmed: true`", quiet)
     if as_json:
-        fields = ("column", "role", "roles", "type", "reason", "confidence", "distinct", "missing")
+        fields = ("column", "role", "roles", "type", "reason", "confidence", "distinct", "missing", "missing_codes")
         print_json({"roles": [{name: getattr(p, name) for name in fields} for p in proposals]})
         return
     known = [p for p in proposals if "quasi" in p.roles]
     rows = [(p.column, ", ".join(p.roles), p.type, p.confidence, p.reason) for p in proposals]
     print_table(f"{len(data):,} rows", ("column", "role", "type", "confidence", "reason"), rows)
+    if found:
+        listed = "; ".join(f"{name}: {', '.join(map(str, codes))}" for name, codes in found.items())
+        say(f"taken for codes of missing values, which the plan lists under `missing_codes`: {listed}", quiet)
     if len(known) > _MANY:
         say(f"{len(known)} {_TOO_MANY}", quiet)
 
 
-def _write_plan(source: str, data: Dataset, proposals: Sequence[Proposal], path: Path, options: dict[str, Any]) -> None:
+def _write_plan(
+    source: str,
+    data: Dataset,
+    proposals: Sequence[Proposal],
+    path: Path,
+    options: dict[str, Any],
+    codes: Mapping[str, Sequence[object]],
+) -> None:
     from discretion.data.atomic import write_text
     from discretion.data.detect import propose_hierarchy
 
@@ -78,9 +92,17 @@ def _write_plan(source: str, data: Dataset, proposals: Sequence[Proposal], path:
         *(f"  {quoted(p.column)}: {_listed(p.roles)}  # {p.confidence} confidence: {p.reason}" for p in proposals),
     ]
     lines += ["", "types:", *(f"  {quoted(p.column)}: {p.type}" for p in proposals)]
+    if codes:
+        lines += [
+            "",
+            "# Numbers that stand for missing values. Take out what is a value: listed here, it is none to any step or",
+            "# attack; a column that no step changes goes out as it came in, codes and all.",
+            "missing_codes:",
+            *(f"  {quoted(name)}: {json.dumps(list(listed), ensure_ascii=False)}" for name, listed in codes.items()),
+        ]
     quasi = [p for p in proposals if "quasi" in p.roles]
     found = {p.column: rule for p in quasi if (rule := propose_hierarchy(data, p)) is not None}
-    protection = Protection(data, proposals)
+    protection = ProposedProtection(data, proposals)
     found |= protection.hierarchies
     if found:
         lines += [

@@ -47,6 +47,8 @@ def serve(service: str, as_json: bool, quiet: bool, **options: Any) -> None:
     changes = {name: options[name] for name in ("host", "port") if options[name] is not None}
     spec = spec.model_copy(update={"server": spec.server.model_copy(update=changes)})
     if options["check_only"]:
+        if options["new_keys"]:
+            raise click.UsageError("--check changes nothing: make keys with --new-key alone")
         _check(spec, service, as_json, quiet)
         return
     keys = [(user, _ring(spec, service).add(user, spec.users)) for user in options["new_keys"]]

@@ -180,16 +180,16 @@ def audit(file: str, as_json: bool, quiet: bool, **options: Any) -> int:
 
 
 def _parsed(text: str) -> Any:
-    import yaml
-
+    from discretion.data.documents import yaml_value
     from discretion.errors import PlanError
     from discretion.part import parse
 
     kind, _, fields = text.partition(":")
     try:
-        return parse({kind.strip(): yaml.safe_load(fields) if fields.strip() else {}}, "rule")
-    except yaml.YAMLError:
+        spec = yaml_value(fields) if fields.strip() else {}
+    except ValueError:
         raise PlanError(f"--rule {text!r}: expected `kind:{{field: value}}`") from None
+    return parse({kind.strip(): spec}, "rule")
 
 
 def _read(file: str, options: dict[str, Any], quiet: bool) -> Cells:

@@ -11,19 +11,16 @@ from discretion.errors import PlanError
 
 def structured(text: str, option: str) -> Any:
     """Read a list or a mapping as a plan writes it; an error names the option."""
-    import yaml
-
-    from discretion.data.yaml_scalars import PlanLoader
+    from discretion.data.documents import yaml_value
 
     try:
         return json.loads(text)
     except json.JSONDecodeError:
         pass
     try:
-        return yaml.load(text, PlanLoader)
-    except yaml.YAMLError as error:
-        problem = getattr(error, "problem", None) or "it cannot be read"
-        raise PlanError(f"{option}: not valid YAML or JSON: {text!r} ({problem})") from None
+        return yaml_value(text)
+    except ValueError as error:
+        raise PlanError(f"{option}: not valid YAML or JSON: {text!r} ({error})") from None
 
 
 def pairs_of(given: Sequence[str], option: str, shape: str) -> dict[str, Any]:

@@ -56,7 +56,7 @@ class PersonDraws:
 
     def uniforms(self, column: str, values: NDArray[np.uint64]) -> NDArray[np.float64]:
         """Give a number between 0 and 1 (neither included) for each row, `values` a word for the value it has."""
-        from discretion.kernels.keyed_order import keyed_mix
+        from discretion.kernels.order import keyed_mix
 
         inner = self._ctx.within(column)
         mixed = keyed_mix(values, inner.key("value", steady=True))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Rule:
+class LevelRule:
     """A condition with the text it was written as."""
 
     text: str
@@ -37,9 +37,9 @@ class Rule:
             raise PlanError(f"the rule {self.text!r} compares a column with a constant of another type") from None
 
 
-def read_rules(texts: Sequence[str], columns: Sequence[str], who: str) -> tuple[Rule, ...]:
+def read_rules(texts: Sequence[str], columns: Sequence[str], who: str) -> tuple[LevelRule, ...]:
     """Read rules: comparisons of columns with constants, AND, OR, NOT, as in a WHERE of SQL."""
-    return tuple(Rule(text, _read(text, columns, who)) for text in texts)
+    return tuple(LevelRule(text, _read(text, columns, who)) for text in texts)
 
 
 def _read(text: str, columns: Sequence[str], who: str) -> Filter:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -52,12 +53,22 @@ def _find_and_read(
     if nul:
         raise DataError(f"{source.name} has NUL bytes, first in line {text.count(chr(10)) + 1:,}; {_NUL_HINT}")
     try:
-        return _read(source, dialect, sample, schema, columns), dialect
+        frame = _read(source, dialect, sample, schema, columns)
+        return frame, _with_truth(dialect, frame, text)
     except _NotUtf8Error:
         if given.encoding is not None or dialect.encoding != "utf-8":
             raise wrong_encoding(source, dialect.encoding) from None
     dialect = replace(dialect, encoding="cp1252")
-    return _read(source, dialect, sample, schema, columns), dialect
+    frame = _read(source, dialect, sample, schema, columns)
+    return frame, _with_truth(dialect, frame, text)
+
+
+def _with_truth(dialect: Dialect, frame: pl.DataFrame, text: str) -> Dialect:
+    """Note how true and false are written where there are columns of them."""
+    import polars as pl
+
+    found = re.search(r"\b(?:True|TRUE|False|FALSE)\b", text) if pl.Boolean in frame.dtypes else None
+    return dialect if found is None else replace(dialect, truth="TRUE" if found[0].isupper() else "True")
 
 
 class _NotUtf8Error(Exception):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,10 @@ Ints32 = NDArray[np.int32]
 Keys = NDArray[np.uint64]
 Bools = NDArray[np.bool_]
 Codes = NDArray[np.integer[Any]]
+Progress = Callable[[int, int, str], object]
+"""`progress(done, total, what)`, called several times a second; may raise to cancel."""
+Tick = Callable[[int, int], None]
+"""`tick(done, total)`: a `Progress` that knows what it is about."""
 Index = int | np.signedinteger[Any]  # numba compiles a helper once more for a literal 0, not for np.int64(0)
 
 

@@ -12,13 +12,193 @@ from typing import Protocol
 
 import numpy as np
 
-from discretion.kernels.arrays import Floats, Ints, Ints32
-from discretion.kernels.jit import kernel
+from discretion.kernels.arrays import Floats, Ints, Ints32, Progress
+from discretion.kernels.jit import helper, kernel
+
+# Records that are sets of items, compared by Jaccard's distance.
+
+
+class SetSpace:
+    """A `Space` of sets: record i has `items[starts[i]:starts[i + 1]]`, numbers from 0 to n_items − 1, each once.
+
+    The distance is 1 − |A ∩ B| / |A ∪ B|, and 0 between two empty sets. The center of the records left is the share of
+    them that has each item; the distance to it is 1 − Σ min / Σ max, which is the same for shares of 0 and 1. One pass
+    over the records takes time linear in their items.
+    """
+
+    def __init__(self, starts: Ints, items: Ints, n_items: int) -> None:
+        self._starts, self._items = starts, items
+        self._counts = np.bincount(items, minlength=n_items)
+
+    def to_center(self, rows: Ints) -> Floats:
+        """Give the distance of each record left to the center."""
+        return _to_shares(self._starts, self._items, rows, self._counts / max(rows.size, 1))
+
+    def to_record(self, row: int, rows: Ints) -> Floats:
+        """Give the distance of each record left to a record."""
+        marked = np.zeros(self._counts.size)
+        marked[self._items[self._starts[row] : self._starts[row + 1]]] = 1.0
+        return _to_shares(self._starts, self._items, rows, marked)
+
+    def remove(self, rows: Ints, places: Ints) -> None:
+        """Forget some records."""
+        _uncount(self._starts, self._items, rows[places], self._counts)
+
+
+def most_have(starts: Ints, items: Ints, n_items: int, order: Ints, bounds: Ints) -> tuple[Ints, Ints]:
+    """Return for each group (rows `order[bounds[g]:bounds[g + 1]]`) the items that more than half of it have.
+
+    The result is like the input: bounds of the groups' items, and the items in ascending order.
+    """
+    kept = _most_have(starts, items, n_items, order, bounds, np.zeros(0, np.int64))
+    found = np.empty(kept[-1], np.int64)
+    _most_have(starts, items, n_items, order, bounds, found)
+    return kept, found
+
+
+@kernel
+def _to_shares(starts: Ints, items: Ints, rows: Ints, shares: Floats) -> Floats:
+    total = shares.sum()
+    out = np.zeros(rows.size)
+    for i in range(rows.size):
+        both, size = 0.0, 0
+        for at in range(starts[rows[i]], starts[rows[i] + 1]):
+            both += shares[items[at]]
+            size += 1
+        union = size + total - both
+        out[i] = max(1.0 - both / union, 0.0) if union > 0 else 0.0
+    return out
+
+
+@kernel
+def _uncount(starts: Ints, items: Ints, rows: Ints, counts: Ints) -> None:
+    for row in rows:
+        for at in range(starts[row], starts[row + 1]):
+            counts[items[at]] -= 1
+
+
+@kernel
+def _most_have(starts: Ints, items: Ints, n_items: int, order: Ints, bounds: Ints, found: Ints) -> Ints:
+    counts = np.zeros(n_items, np.int64)
+    kept = np.zeros(bounds.size, np.int64)
+    for g in range(bounds.size - 1):
+        size = bounds[g + 1] - bounds[g]
+        kept[g + 1] = kept[g]
+        for row in order[bounds[g] : bounds[g + 1]]:
+            for item in items[starts[row] : starts[row + 1]]:
+                counts[item] += 1
+                if 2 * counts[item] > size and 2 * (counts[item] - 1) <= size:
+                    if found.size:
+                        found[kept[g + 1]] = item
+                    kept[g + 1] += 1
+        for row in order[bounds[g] : bounds[g + 1]]:
+            for item in items[starts[row] : starts[row + 1]]:
+                counts[item] = 0
+        if found.size:
+            found[kept[g] : kept[g + 1]].sort()
+    return kept
+
+
+# Records that are texts, compared by the edit distance of Levenshtein.
+
+
+class TextSpace:
+    """A `Space` of texts: row i has the distinct text `thing[i]`, text t the `letters[starts[t]:starts[t + 1]]`.
+
+    The distance is the least number of characters to insert, delete or replace. The center is the one of at most 64
+    texts, taken evenly from the distinct texts in their order, that is nearest to the records left. One pass takes as
+    many distances as there are distinct texts left, each in time |a|·|b|; memory 64 numbers a distinct text.
+    """
+
+    def __init__(self, thing: Ints, starts: Ints, letters: Ints32, report: Callable[[], object] | None = None) -> None:
+        self._thing, self._starts, self._letters = thing, starts, letters
+        self._counts = np.bincount(thing, minlength=starts.size - 1)
+        candidates = spread_out(starts.size - 1)
+        distances = np.empty((candidates.size, starts.size - 1))
+        for place, text in enumerate(candidates):
+            distances[place] = _edits(starts, letters, int(text), self._counts)
+            if report is not None:
+                report()
+        self._center = Medoid(distances, thing)
+
+    def to_center(self, rows: Ints) -> Floats:
+        """Give the distance of each record left to the center."""
+        return self._center.to_center(rows)
+
+    def to_record(self, row: int, rows: Ints) -> Floats:
+        """Give the distance of each record left to a record."""
+        return np.asarray(_edits(self._starts, self._letters, int(self._thing[row]), self._counts)[self._thing[rows]])
+
+    def remove(self, rows: Ints, places: Ints) -> None:
+        """Forget some records."""
+        gone = rows[places]
+        np.subtract.at(self._counts, self._thing[gone], 1)
+        self._center.remove(gone)
+
+
+def medoids(thing: Ints, starts: Ints, letters: Ints32, order: Ints, bounds: Ints) -> Ints:
+    """Return for each group (rows `order[bounds[g]:bounds[g + 1]]`) the text with the least sum of distances to it.
+
+    Of equally good texts the lowest number is taken. Time O(n·k) distances.
+    """
+    return _medoids(thing, starts, letters, order, bounds)
+
+
+@kernel
+def _edits(starts: Ints, letters: Ints32, text: int, counts: Ints) -> Floats:
+    """Compute the distance of a text to all texts that some record left has."""
+    longest = 0
+    for t in range(counts.size):
+        longest = max(longest, starts[t + 1] - starts[t])
+    row = np.empty(longest + 1, np.int64)
+    out = np.zeros(counts.size)
+    for t in range(counts.size):
+        if counts[t] > 0:
+            out[t] = _edit(letters, starts[text], starts[text + 1], starts[t], starts[t + 1], row)
+    return out
+
+
+@helper
+def _edit(letters: Ints32, a: int, a_end: int, b: int, b_end: int, row: Ints) -> int:
+    while a < a_end and b < b_end and letters[a] == letters[b]:
+        a += 1
+        b += 1
+    while a < a_end and b < b_end and letters[a_end - 1] == letters[b_end - 1]:
+        a_end -= 1
+        b_end -= 1
+    size = b_end - b
+    for j in range(size + 1):
+        row[j] = j
+    for i in range(a, a_end):
+        corner, row[0] = row[0], i - a + 1
+        for j in range(size):
+            replaced = corner + (letters[i] != letters[b + j])
+            corner = row[j + 1]
+            row[j + 1] = min(replaced, corner + 1, row[j] + 1)
+    return int(row[size])
+
+
+@kernel
+def _medoids(thing: Ints, starts: Ints, letters: Ints32, order: Ints, bounds: Ints) -> Ints:
+    longest = 0
+    for t in range(starts.size - 1):
+        longest = max(longest, starts[t + 1] - starts[t])
+    row = np.empty(longest + 1, np.int64)
+    out = np.zeros(bounds.size - 1, np.int64)
+    for g in range(out.size):
+        least = np.int64(2**62)
+        for at in order[bounds[g] : bounds[g + 1]]:
+            text, total = thing[at], np.int64(0)
+            for other in order[bounds[g] : bounds[g + 1]]:
+                t = thing[other]
+                total += _edit(letters, starts[text], starts[text + 1], starts[t], starts[t + 1], row)
+            if total < least or (total == least and text < out[g]):
+                least, out[g] = total, text
+    return out
+
 
 _REPORT_SECONDS = 0.2
 _CANDIDATES = 64
-
-Progress = Callable[[int, int, str], object]
 
 
 class Space(Protocol):

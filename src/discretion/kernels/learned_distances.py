@@ -7,23 +7,232 @@ depends on the form.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
-from discretion.kernels.arrays import Bools, Floats, Index, Ints
+from discretion.kernels.arrays import Bools, Floats, Index, Ints, Ints32, Progress
 from discretion.kernels.jit import helper, kernel
-from discretion.kernels.learned_tiles import TILE as _TILE
-from discretion.kernels.learned_tiles import tile_differences, tile_distances
+
+# Projections onto the parameters a distance may have: the simplex, positive matrices of trace 1, monotone measures.
+
+_SWEEPS = 2000
+_SETTLED = 1e-10
+
+
+def onto_simplex(p: Floats) -> Floats:
+    """Give the nearest vector with parts of at least 0 that sum to 1. Time O(n log n)."""
+    descending = np.sort(p)[::-1]
+    excess = (np.cumsum(descending) - 1.0) / np.arange(1, p.size + 1)
+    kept = np.flatnonzero(descending > excess)[-1]
+    projected: Floats = np.maximum(p - excess[kept], 0.0)
+    return np.asarray(projected / projected.sum())
+
+
+def onto_trace_one(p: Floats) -> Floats:
+    """Give the nearest positive semidefinite matrix of trace 1 (flat, row by row): its eigenvalues onto the simplex."""
+    d = round(p.size**0.5)
+    square = p.reshape(d, d)
+    values, vectors = np.linalg.eigh((square + square.T) / 2.0)
+    return np.asarray((vectors * onto_simplex(values)) @ vectors.T).ravel()
+
+
+def onto_monotone(p: Floats) -> Floats:
+    """Give the nearest monotone measure: μ(S) by the bits of S, 0 for the empty set, 1 for all, larger for larger sets.
+
+    Dykstra's alternating projections onto the conditions μ(S) ≤ μ(S ∪ j); what rounding leaves is then raised. Time
+    O(sweeps·columns·2^columns).
+    """
+    clipped = np.clip(p, 0.0, 1.0)
+    if _is_monotone(clipped) and p[1:-1].size and np.array_equal(clipped[1:-1], p[1:-1]):
+        return _with_ends(clipped)
+    return _with_ends(_monotone(np.ascontiguousarray(p, np.float64), _SWEEPS, _SETTLED))
+
+
+def _is_monotone(mu: Floats) -> bool:
+    sets = np.arange(mu.size)
+    return all((mu[sets] <= mu[sets | 1 << j]).all() for j in range(mu.size.bit_length() - 1))
+
+
+def _with_ends(mu: Floats) -> Floats:
+    mu = mu.copy()
+    mu[0], mu[-1] = 0.0, 1.0
+    for j in range(mu.size.bit_length() - 1):  # raising along one column after the other reaches every set above
+        sets = np.arange(mu.size)
+        without = sets[(sets >> j & 1) == 0]
+        mu[without | 1 << j] = np.maximum(mu[without | 1 << j], mu[without])
+    return np.minimum(mu, 1.0)
+
+
+@kernel
+def _monotone(p: Floats, sweeps: int, settled: float) -> Floats:
+    size = p.size
+    columns = 0
+    while 1 << columns < size:
+        columns += 1
+    mu = p.copy()
+    mu[0], mu[size - 1] = 0.0, 1.0
+    memory = np.zeros((columns, size))  # what each condition moved last time, to be taken back first
+    for _ in range(sweeps):
+        change = 0.0
+        for j in range(columns):
+            for lower in range(size):
+                upper = lower | 1 << j
+                if upper == lower:
+                    continue
+                fixed_low, fixed_high = lower == 0, upper == size - 1
+                low = mu[lower] - (0.0 if fixed_low else memory[j, lower])
+                high = mu[upper] + (0.0 if fixed_high else memory[j, lower])
+                gap = low - high
+                move = 0.0
+                if gap > 0.0 and not (fixed_low and fixed_high):
+                    move = gap if fixed_low or fixed_high else gap / 2.0
+                new_low = low if fixed_low else low - move
+                new_high = high if fixed_high else high + move
+                change = max(change, abs(new_low - mu[lower]), abs(new_high - mu[upper]))
+                mu[lower], mu[upper] = new_low, new_high
+                memory[j, lower] = -move
+        if change < settled:
+            break
+    return mu
+
+
+# Learned distances from one record to many at a time, column by column, so that several pairs share an instruction.
+
+TILE = 1024  # records compared together: their differences stay in the cache
+
+
+@helper
+def tile_differences(
+    query: Floats, published: Floats, nominal: Bools, missing: Floats, begin: Index, width: Index, v: Floats
+) -> None:
+    """Write the differences of one record from the `width` records from `begin` on; `published` is (columns, n)."""
+    for j in range(query.size):
+        one, column, out = query[j], published[j], v[j]
+        unknown = np.sqrt(missing[j])
+        if np.isnan(one):
+            out[:width] = unknown
+        elif nominal[j]:
+            for t in range(width):
+                out[t] = 1.0 if column[begin + t] != one else 0.0
+            for t in range(width):
+                out[t] = unknown if np.isnan(column[begin + t]) else out[t]
+        else:
+            for t in range(width):
+                gap = one - column[begin + t]
+                out[t] = unknown if np.isnan(gap) else gap
+
+
+@helper
+def tile_distances(form: Index, p: Floats, v: Floats, bit: Ints32, out: Floats) -> None:
+    """Write the distances of a tile from its differences, which are lost; forms are numbered as in `learned_distances`.
+
+    `bit` is (columns, TILE), for the names of the columns while they are sorted.
+    """
+    if form == 0:
+        _weighted(p, v, out)
+    elif form == 1:
+        _ordered(p, v, out)
+    elif form == 2:
+        _bilinear(p, v, out)
+    elif form == 3:
+        _choquet(p, v, bit, out)
+    else:
+        _pairs(p, v, out)
+
+
+@helper
+def _weighted(p: Floats, v: Floats, out: Floats) -> None:
+    out[:] = 0.0
+    for j in range(v.shape[0]):
+        weight, row = p[j], v[j]
+        for t in range(out.size):
+            out[t] += weight * row[t] * row[t]
+
+
+@helper
+def _ordered(p: Floats, v: Floats, out: Floats) -> None:
+    d, width = v.shape[0], out.size
+    for j in range(d):
+        for t in range(width):
+            v[j, t] *= v[j, t]
+    for last in range(d - 1, 0, -1):  # bubble sort of all pairs at once, the smallest last
+        for j in range(last):
+            one, other = v[j], v[j + 1]
+            for t in range(width):
+                larger, smaller = max(one[t], other[t]), min(one[t], other[t])
+                one[t], other[t] = larger, smaller
+    out[:] = 0.0
+    for j in range(d):
+        weight, row = p[j], v[j]
+        for t in range(width):
+            out[t] += weight * row[t]
+
+
+@helper
+def _bilinear(p: Floats, v: Floats, out: Floats) -> None:
+    d = v.shape[0]
+    out[:] = 0.0
+    for a in range(d):
+        one = v[a]
+        for b in range(a, d):
+            weight = p[a * d + b] + (p[b * d + a] if b > a else 0.0)
+            other = v[b]
+            for t in range(out.size):
+                out[t] += weight * one[t] * other[t]
+    for t in range(out.size):  # positive semidefinite: only rounding makes it negative
+        out[t] = max(out[t], 0.0)
+
+
+@helper
+def _choquet(p: Floats, v: Floats, bit: Ints32, out: Floats) -> None:
+    d, width = v.shape[0], out.size
+    for j in range(d):
+        for t in range(width):
+            v[j, t] *= v[j, t]
+            bit[j, t] = np.int32(1 << j)
+    for last in range(d - 1, 0, -1):  # bubble sort of all pairs at once, the largest last
+        for j in range(last):
+            one, other, name, next_name = v[j], v[j + 1], bit[j], bit[j + 1]
+            for t in range(width):
+                swap = one[t] > other[t]
+                x, y, a, b = one[t], other[t], name[t], next_name[t]
+                one[t] = y if swap else x
+                other[t] = x if swap else y
+                name[t] = b if swap else a
+                next_name[t] = a if swap else b
+    for t in range(width):
+        left = p.size - 1
+        below, total = 0.0, 0.0
+        for j in range(d):
+            total += p[left] * (v[j, t] - below)
+            below = v[j, t]
+            left -= bit[j, t]
+        out[t] = total
+
+
+@helper
+def _pairs(p: Floats, v: Floats, out: Floats) -> None:
+    d = v.shape[0]
+    out[:] = 0.0
+    at = d
+    for a in range(d):
+        one = v[a]
+        for t in range(out.size):
+            out[t] += p[a] * one[t] * one[t]
+        for b in range(a + 1, d):
+            smaller, larger, other = p[at], p[at + 1], v[b]
+            for t in range(out.size):
+                x, y = one[t] * one[t], other[t] * other[t]
+                out[t] += smaller * min(x, y) + larger * max(x, y)
+            at += 2
+
 
 WEIGHTED, OWA, BILINEAR, CHOQUET, CHOQUET_PAIRS = 0, 1, 2, 3, 4
 TIE = 1e-9  # relative difference up to which two distances are equal: only rounding separates them
 _ZERO = 1e-15  # and the absolute one, for distances that are 0
 _BLOCK = 1 << 24  # pairs between two reports of progress
 _STEEPEST = 50.0  # exponents are cut here: exp(50) is certain enough
-
-Progress = Callable[[int, int, str], object]
 
 
 class Records(NamedTuple):
@@ -201,12 +410,12 @@ def _nearest(
 ) -> None:  # fmt: skip
     d, n = published.shape
     k = near.shape[1]
-    v, bit = np.empty((d, _TILE)), np.empty((d, _TILE), np.int32)
+    v, bit = np.empty((d, TILE)), np.empty((d, TILE), np.int32)
     distance = np.empty(n)
     kept = np.empty(k)
     for q in range(start, stop):
-        for begin in range(0, n, _TILE):
-            width = min(_TILE, n - begin)
+        for begin in range(0, n, TILE):
+            width = min(TILE, n - begin)
             tile_differences(known[rows[q]], published, nominal, missing, begin, width, v)
             tile_distances(form, p, v, bit, distance[begin : begin + width])
         filled = 0

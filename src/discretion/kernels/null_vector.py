@@ -10,20 +10,95 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discretion.kernels.jit import helper, kernel
-from discretion.kernels.null_vector_arithmetic import (
-    ONE,
-    ZERO,
-    Words,
-    from_halves,
-    high_half,
-    inverse,
-    low_half,
-    minus,
-    plus,
-    product,
-    quotient,
-    times,
-)
+
+# Arithmetic modulo a prime below 2⁶³ in 64-bit words.
+#
+# A product with a fixed factor w uses Shoup's trick: with ⌊w·2⁶⁴/p⌋ at hand, the quotient is one high product and the
+# remainder is off by at most one p.
+
+Words = NDArray[np.uint64]
+
+ZERO, ONE = np.uint64(0), np.uint64(1)
+_HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
+
+
+@helper
+def high_product(a: np.uint64, b: np.uint64) -> np.uint64:
+    """Give the upper 64 bits of a product."""
+    a_low, a_high, b_low, b_high = a & _LOW, a >> _HALF, b & _LOW, b >> _HALF
+    first, second = a_low * b_high, a_high * b_low
+    middle = ((a_low * b_low) >> _HALF) + (first & _LOW) + (second & _LOW)
+    return a_high * b_high + (first >> _HALF) + (second >> _HALF) + (middle >> _HALF)
+
+
+@helper
+def quotient(w: np.uint64, p: np.uint64) -> np.uint64:
+    """Give ⌊w·2⁶⁴/p⌋ for w < p < 2⁶³, by long division."""
+    rest, found = w, ZERO
+    for _ in range(64):
+        rest <<= ONE
+        found <<= ONE
+        if rest >= p:
+            rest -= p
+            found |= ONE
+    return found
+
+
+@helper
+def times(x: np.uint64, w: np.uint64, w_quotient: np.uint64, p: np.uint64) -> np.uint64:
+    """Give x·w mod p, with the quotient of w."""
+    rest = x * w - high_product(x, w_quotient) * p
+    return rest - p if rest >= p else rest
+
+
+@helper
+def product(a: np.uint64, b: np.uint64, p: np.uint64) -> np.uint64:
+    """Give a·b mod p."""
+    return times(a, b, quotient(b, p), p)
+
+
+@helper
+def inverse(a: np.uint64, p: np.uint64) -> np.uint64:
+    """Give 1/a mod p, by Fermat: a to the power p − 2."""
+    power, base, left = ONE, a, p - np.uint64(2)
+    while left > ZERO:
+        if left & ONE:
+            power = product(power, base, p)
+        base = product(base, base, p)
+        left >>= ONE
+    return power
+
+
+@helper
+def plus(a: np.uint64, b: np.uint64, p: np.uint64) -> np.uint64:
+    """Give a + b mod p."""
+    total = a + b
+    return total - p if total >= p else total
+
+
+@helper
+def minus(a: np.uint64, b: np.uint64, p: np.uint64) -> np.uint64:
+    """Give a − b mod p."""
+    return a - b if a >= b else a + p - b
+
+
+@helper
+def from_halves(low: np.uint64, high: np.uint64, p: np.uint64) -> np.uint64:
+    """Give low + 2³²·high mod p."""
+    return plus(low % p, product(high % p, (ONE << _HALF) % p, p), p)
+
+
+@helper
+def low_half(a: np.uint64) -> np.uint64:
+    """Give the lower 32 bits."""
+    return a & _LOW
+
+
+@helper
+def high_half(a: np.uint64) -> np.uint64:
+    """Give the upper 32 bits."""
+    return a >> _HALF
+
 
 Ints = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
@@ -61,15 +136,15 @@ def weighted_sum(x: Words, owner: Ints, weight: Words, ready: Words, elements: I
 
 @kernel
 def block_sums(
-    y: Words, owner: Ints, weight: Words, ready: Words, elements: Ints, block: int, sums: Words, p: np.uint64
+    y: Words, owner: Ints, weight: Words, ready: Words, elements: Ints, bits: int, sums: Words, p: np.uint64
 ) -> None:
-    """Put Σ weight·y per block of columns into `sums`; without owners as in `weighted_sum`."""
+    """Put Σ weight·y per block of 2^bits columns into `sums`; without owners as in `weighted_sum`."""
     low, high = np.zeros_like(sums), np.zeros_like(sums)
     for e in elements if len(owner) == 0 else elements[:0]:
-        low[e // block] += low_half(y[e])
-        high[e // block] += high_half(y[e])
+        low[e >> bits] += low_half(y[e])
+        high[e >> bits] += high_half(y[e])
     for e in elements[:0] if len(owner) == 0 else elements:
-        w, value, place = weight[e], y[owner[e]], owner[e] // block
+        w, value, place = weight[e], y[owner[e]], owner[e] >> bits
         if w != ONE:
             value = times(value, w, ready[e], p)
         low[place] += low_half(value)
@@ -162,15 +237,31 @@ def combine_columns(inverse_matrix: Words, size: int, entries: Words, p: np.uint
 
 
 @kernel
-def inner(a: Words, b: Words, p: np.uint64) -> np.uint64:
-    """Give the inner product of two vectors."""
-    total = ZERO
-    for place in range(len(a)):
-        if b[place] == ONE:
-            total = plus(total, a[place], p)
-        elif a[place] != ZERO and b[place] != ZERO:
-            total = plus(total, product(a[place], b[place], p), p)
-    return total
+def made_at_columns(
+    bits: Bytes,
+    stored: Ints,
+    powers: Ints,
+    weights: Words,
+    first: Ints,
+    order: Ints,
+    columns: Ints,
+    made_of: Words,
+    p: np.uint64,
+) -> Words:
+    """Give what the kept rows, each `made_of` times, add up to in some columns."""
+    found = np.zeros(len(columns), dtype=np.uint64)
+    for place in range(len(stored)):
+        factor, row = made_of[place], stored[place]
+        if factor == ZERO:
+            continue
+        ready, weight = quotient(factor, p), weights[powers[row]]
+        for c in range(len(columns)):
+            entry = _coefficient(bits, row, weight, first, order, columns[c], p)
+            if entry == ONE:
+                found[c] = plus(found[c], factor, p)
+            elif entry != ZERO:
+                found[c] = plus(found[c], times(entry, factor, ready, p), p)
+    return found
 
 
 @kernel

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from discretion.kernels.arrays import Codes, Index, Ints, Ints32
+from discretion.kernels.arrays import Codes, Index, Ints, Ints32, Progress
 from discretion.kernels.jit import kernel
-from discretion.kernels.subsets import Column, Progress, Walk
+from discretion.kernels.subsets import Column, Walk
 
 MOST_BYTES = 1 << 28
 """Memory for the sets of rows that are alone; without it fewer rows can be passed over."""

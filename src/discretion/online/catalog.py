@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, model_validator
 
 from discretion.data.conditions import Scalar
-from discretion.data.yaml_lines import Faults
+from discretion.data.documents import Faults
 from discretion.errors import PlanError, QueryRefused, did_you_mean, unknown
 from discretion.online.column import ColumnSpec, ColumnType, Visibility
 from discretion.online.declared import Declared, Name, checked_name

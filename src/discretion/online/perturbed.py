@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
@@ -199,12 +198,13 @@ class Measured:
 def perturb(
     query: Query, backend: Backend, policy: PerturbedPolicy, keys: CellKeys, measured: Measured | None = None
 ) -> pl.DataFrame:
-    """Answer counts, sums, means and histograms with perturbed figures; small cells are refused or missing.
+    """Answer counts, sums, means and histograms with perturbed figures; small cells are refused or left out.
 
-    A figure over fewer people than `min_query_size`, or over all but so few, is missing; without groups the question is
-    refused. A mean is the told sum over the told count, so that it tells nothing beside them; sums stay between the
-    bounds times the told count. Refusals depend on public columns and declarations, and on whether a column has few
-    different values. Figures are not additive: groups need not add up to the total.
+    A group of fewer people than `min_query_size`, or of all but so few, is left out with its name, which would tell
+    that somebody has it; a question about no other is refused. A mean is the told sum over the told count, so that it
+    tells nothing beside them; sums stay between the bounds times the told count. Refusals depend on public columns and
+    declarations, and on whether a column has few different values. Figures are not additive: groups need not add up to
+    the total.
 
     Guarantees nothing: who may ask enough questions finds any value, with an error that falls with the root of their
     number (the documentation states the figures). Not offered for yes or no and for few different values.
@@ -227,15 +227,14 @@ def perturb(
     table = table_of(backend.tables, query.table)
     cells = large_cells(query, backend, policy, measured or Measured(backend, table))
     change = Perturbation(policy, keys)
-    return _Cells(admit(query, table), table, backend, change, frozenset(cells.large), cells.measured).frame(cells.keys)
+    return _Cells(admit(query, table), table, backend, change, cells.keys, cells.measured).frame()
 
 
 @dataclass(frozen=True)
 class Large:
     """Which cells of a question are told."""
 
-    keys: list[GroupKey]
-    large: list[GroupKey]
+    keys: tuple[GroupKey, ...]
     measured: Measured
 
 
@@ -250,10 +249,10 @@ def large_cells(query: Query, backend: Backend, policy: PerturbedPolicy, measure
             measured.of(aggregate.column)
     people = backend.members(question.table, question.where, question.group_by)
     everybody = backend.people(question.table)
-    large = [key for key in _sorted(people) if _is_large(len(people[key]), everybody, policy)]
-    if not question.group_by and not large:
+    large = tuple(key for key in _sorted(people) if _is_large(len(people[key]), everybody, policy))
+    if not large:
         raise QueryRefused("the question is about too few people, or about all but too few")
-    return Large(_sorted(people), large, measured)
+    return Large(large, measured)
 
 
 def _is_large(size: int, everybody: int, policy: PerturbedPolicy) -> bool:
@@ -275,17 +274,17 @@ class _Cells:
     table: TableSpec
     backend: Backend
     change: Perturbation
-    large: frozenset[GroupKey]
+    keys: tuple[GroupKey, ...]
     measured: Measured
 
-    def frame(self, keys: Sequence[GroupKey]) -> pl.DataFrame:
+    def frame(self) -> pl.DataFrame:
         """Give one line per group, a column per figure."""
         import polars as pl
 
-        columns: dict[str, Any] = {name: [key[i] for key in keys] for i, name in enumerate(self.query.group_by)}
+        columns: dict[str, Any] = {name: [key[i] for key in self.keys] for i, name in enumerate(self.query.group_by)}
         for aggregate in self.query.aggregates:
             found = self._histogram(aggregate) if aggregate.function == "histogram" else self._figures(aggregate)
-            columns[aggregate.label] = [found.get(key) for key in keys]
+            columns[aggregate.label] = [found[key] for key in self.keys]
         types = {
             aggregate.label: pl.List(pl.Float64) if aggregate.function == "histogram" else pl.Float64
             for aggregate in self.query.aggregates
@@ -298,7 +297,7 @@ class _Cells:
     def _figures(self, aggregate: Aggregate) -> dict[GroupKey, float | None]:
         cells = self._rows(self.query.where)
         if aggregate.function in ("sum", "mean"):
-            return {key: self._sum(aggregate, cells[key]) for key in self.large}
+            return {key: self._sum(aggregate, cells[key]) for key in self.keys}
         counts = {key: len(cell) for key, cell in cells.items()}
         purpose = "count"
         if aggregate.function == "count-distinct":
@@ -307,7 +306,7 @@ class _Cells:
             counts = {tuple(row[:width]): int(row[width]) for row in self.backend.exact(asked).iter_rows()}
             purpose = f"distinct {aggregate.column}"
         rows, change = self.backend.rows(self.query.table), self.change
-        return {key: change.rounded(change.count(counts[key], cells[key], rows, purpose)) for key in self.large}
+        return {key: change.rounded(change.count(counts[key], cells[key], rows, purpose)) for key in self.keys}
 
     def _sum(self, aggregate: Aggregate, cell: NDArray[np.int64]) -> float | None:
         """Give a sum, or a mean as the told sum over the told count; both are of the records with a value."""
@@ -333,7 +332,7 @@ class _Cells:
         for number, (low, high) in enumerate(pairwise(cuts)):
             end: Condition = Condition(column, "<=" if number == len(cuts) - 2 else "<", (high,))
             bins.append(self._rows(And((self.query.where, Condition(column, ">=", (low,)), end))))
-        for key in self.large:
+        for key in self.keys:
             found[key] = [self._bin(cells.get(key, np.zeros(0, np.int64)), rows) for cells in bins]
         return found
 

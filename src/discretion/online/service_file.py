@@ -4,26 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import ValidationError
-
-from discretion.data.yaml_lines import Place, read_yaml, worded
-from discretion.errors import PlanError
+from discretion.data.documents import Document, DocumentKind, Place, parse_yaml, read_document
 from discretion.online.catalog import ServiceSpec, resolve
 from discretion.online.declared import Declared
 
-_WHAT = "a service file is a mapping with entries such as `tables`, `users` and `ledger`"
+SERVICE = DocumentKind(
+    "service file", "a service file is a mapping with entries such as `tables`, `users` and `ledger`"
+)
 
 
 def load_service(path: str | Path) -> ServiceSpec:
     """Read a service file; relative paths in it start at its folder."""
-    file = Path(path)
-    if not file.is_file():
-        raise PlanError(f"no service file {str(path)!r}")
-    try:
-        text = file.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise PlanError(f"{file.name}: a service file must be UTF-8 text") from None
-    return parse_service(text, file.name, file.resolve().parent)
+    return _service(read_document(path, SERVICE), Path(path).resolve().parent)
 
 
 def parse_service(text: str, source: str = "service", base: Path | None = None) -> ServiceSpec:
@@ -35,11 +27,11 @@ def parse_service(text: str, source: str = "service", base: Path | None = None) 
     >>> spec.tables["t"].public
     ('sex',)
     """
-    content, lines = read_yaml(text, source, _WHAT)
-    try:
-        spec = ServiceSpec.model_validate({"base": base or Path(), **content})
-    except ValidationError as error:
-        raise PlanError([text for item in error.errors() for text in worded(item, lines, source, _siblings)]) from None
+    return _service(parse_yaml(text, source, SERVICE), base)
+
+
+def _service(document: Document, base: Path | None) -> ServiceSpec:
+    spec = document.validated(ServiceSpec, _siblings, base=base or Path())
     return spec if base is None else _with_paths(spec)
 
 

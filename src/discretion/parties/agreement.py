@@ -5,18 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from discretion.data.yaml_lines import Faults, Place, read_yaml, worded
+from discretion.data.documents import Document, DocumentKind, Faults, Place, parse_yaml, read_document
 from discretion.errors import DataError, PlanError
 from discretion.parties.keys import fingerprint, sign, signed_by
 from discretion.parties.statistics import KINDS, Statistic, completed, parse_statistic
 
-_WHAT = "an agreement is a mapping with entries such as `parties`, `columns` and `statistics`"
+_KIND = DocumentKind(
+    "agreement", "an agreement is a mapping with entries such as `parties`, `columns` and `statistics`"
+)
 _MOST_PARTIES = 15
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 
@@ -199,32 +200,18 @@ class Agreement(_Declared):
     @classmethod
     def load(cls, path: str | Path) -> Agreement:
         """Read an agreement; every fault at once, with its line."""
-        file = Path(path)
-        if not file.is_file():
-            raise PlanError(f"no agreement {str(path)!r}")
-        try:
-            text = file.read_text(encoding="utf-8")
-        except UnicodeDecodeError:
-            raise PlanError(f"{file.name}: an agreement must be UTF-8 text") from None
-        return cls.parse(text, file.name, file.resolve().parent)
+        return cls._of(read_document(path, _KIND), Path(path).resolve().parent)
 
     @classmethod
     def parse(cls, text: str, source: str = "agreement", base: Path | None = None) -> Agreement:
         """Parse the text of an agreement; certificates may stand in files beside it."""
-        content, lines = read_yaml(text, source, _WHAT)
-        _read_certificates(content, lines, source, base or Path())
-        try:
-            return cls.model_validate(content)
-        except ValidationError as error:
-            raise PlanError(
-                [
-                    text
-                    for item in error.errors()
-                    if item["type"] != "too_short"
-                    or not item["input"]  # entries with faults of their own are not missing
-                    for text in worded(item, lines, source, _siblings)
-                ]
-            ) from None
+        return cls._of(parse_yaml(text, source, _KIND), base or Path())
+
+    @classmethod
+    def _of(cls, document: Document, base: Path) -> Agreement:
+        _read_certificates(document, base)
+        # entries with faults of their own are not missing
+        return document.validated(cls, _siblings, counts=lambda item: item["type"] != "too_short" or not item["input"])
 
     @property
     def threshold(self) -> int:
@@ -306,18 +293,16 @@ class Agreement(_Declared):
         }
 
 
-def _read_certificates(content: Mapping[str, Any], lines: Mapping[Place, int], source: str, base: Path) -> None:
+def _read_certificates(document: Document, base: Path) -> None:
     """Put the text of a certificate where a file is named."""
-    parties = content.get("parties")
+    parties = document.content.get("parties")
     for name, party in parties.items() if isinstance(parties, dict) else ():
         given = party.get("certificate") if isinstance(party, dict) else None
         if isinstance(given, str) and "-----BEGIN" not in given and given.strip():
             file = base / given
             if not file.is_file() or file.stat().st_size > 65_536:
-                line = lines.get(("parties", name, "certificate"), 1)
-                raise PlanError(
-                    f"{source}, line {line} (parties.{name}.certificate): there is no certificate {given!r}"
-                )
+                where = document.where("parties", name, "certificate")
+                raise PlanError(f"{where}: there is no certificate {given!r}")
             party["certificate"] = file.read_text(encoding="ascii", errors="replace")
 
 

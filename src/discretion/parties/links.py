@@ -215,6 +215,7 @@ class Network:
         except OSError as error:
             reason = error.strerror or "it cannot be used"
             raise DataError(f"{self.me} cannot listen on {own.address}: {reason}") from None
+        self._say(f"listening on {own.address}; the others have {self.agreement.wait:g} seconds to come")
         calls = [asyncio.ensure_future(self._call(name, call)) for name in names[: names.index(self.me)]]
         try:
             await self.guard(asyncio.gather(self._complete.wait(), *calls), self.agreement.wait)

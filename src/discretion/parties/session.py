@@ -265,7 +265,13 @@ def _prepared(values: Any, column: ColumnSpec, problems: list[str]) -> Any:
             problems.append(f"column {name!r}: {outside:,} values are none of the agreed categories")
             codes = codes.fill_null(0)
         return codes
-    if not values.dtype.is_numeric():
+    if values.dtype in (pl.String, pl.Categorical, pl.Enum):
+        texts = values.cast(pl.String)
+        values = texts.str.strip_chars().cast(pl.Float64, strict=False)
+        if odd := values.null_count() - texts.null_count():
+            problems.append(f"column {name!r}: {odd:,} values are not numbers; a missing value is an empty field")
+            values = values.fill_null(column.lower)
+    elif not values.dtype.is_numeric():
         problems.append(f"column {name!r} has no numbers")
         return pl.Series(name, [0.0] * len(values))
     numbers = values.cast(pl.Float64).fill_nan(None)
@@ -305,6 +311,10 @@ class RunCount:
                 f"this agreement was run {self.agreement.runs} times as agreed, refused runs included; for more, sign"
                 " one with another `id`"
             )
+
+    def others(self) -> int:
+        """Return under how many other agreements this key took part in a computation."""
+        return len(self._read().keys() - {self.agreement.digest})
 
     def add(self) -> None:
         """Count a run, before its first value is opened (whether it is allowed is such a value)."""

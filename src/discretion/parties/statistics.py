@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from discretion.data.yaml_lines import Faults
+from discretion.data.documents import Faults
 from discretion.errors import PlanError, RequirementNotMet, did_you_mean, unknown
 
 if TYPE_CHECKING:
@@ -180,9 +180,7 @@ class Count(Statistic, kind="count"):
         return {"people": int((await run.sharing.reveal("count", run.sharing.counts([own])))[0])}
 
 
-class Sum(Statistic, kind="sum"):
-    """The total of a column over the people of all parties."""
-
+class _OfSteps(Statistic):
     column: str
     """column with bounds and a step"""
 
@@ -190,15 +188,19 @@ class Sum(Statistic, kind="sum"):
         """Name the columns that it reads."""
         return (self.column,)
 
-    def judged(self) -> tuple[str, ...]:
-        """Name the columns whose totals the rules judge."""
-        return (self.column,)
-
     def faults(self, agreement: Agreement) -> Iterator[str]:
         """Say what is wrong with it under an agreement."""
         yield from super().faults(agreement)
         yield from _numeric([self.column], agreement)
         yield from _stepped(self.column, agreement)
+
+
+class Sum(_OfSteps, kind="sum"):
+    """The total of a column over the people of all parties."""
+
+    def judged(self) -> tuple[str, ...]:
+        """Name the columns whose totals the rules judge."""
+        return (self.column,)
 
     def reveals(self, agreement: Agreement) -> list[str]:
         """Say what everybody will see."""
@@ -452,34 +454,33 @@ class Table(_OfCells, kind="table"):
         return _combined(run, self.by)
 
 
-class Quantile(Statistic, kind="quantile"):
+class Quantile(_OfSteps, kind="quantile"):
     """The smallest number that at least a share of all people do not exceed; found by halving, digit by digit."""
 
-    column: str
-    """column with bounds and a step"""
     share: float = Field(0.5, gt=0, lt=1)
     """0.5 is the median; neither 0 nor 1, which would be one person's value"""
     at_least: int = Field(10, ge=1)
     """so many people are on either side of it, not counting those of any coalition; otherwise nothing is opened"""
 
-    def used(self) -> tuple[str, ...]:
-        """Name the columns that it reads."""
-        return (self.column,)
-
     def faults(self, agreement: Agreement) -> Iterator[str]:
         """Say what is wrong with it under an agreement."""
         yield from super().faults(agreement)
-        yield from _numeric([self.column], agreement)
-        yield from _stepped(self.column, agreement)
+        if self.share in self._others(agreement):
+            yield f"the {self.share:g} quantile of {self.column!r} is asked for twice"
 
     def reveals(self, agreement: Agreement) -> list[str]:
         """Say what everybody will see."""
         return [f"the {self.share:g} quantile of {self.column}, binary digit by digit" + _noisy(agreement)]
 
-    def guards(self, agreement: Agreement, local: Local) -> Iterator[tuple[int, int]]:  # noqa: ARG002
-        """Ask for people on either side."""
-        share = Fraction(str(self.share))
-        yield local.people, math.ceil(self.at_least / min(share, 1 - share))
+    def _others(self, agreement: Agreement) -> list[float]:
+        """Return the shares of the other quantiles of the column."""
+        every = [one for one in agreement.statistics if isinstance(one, Quantile) and one.column == self.column]
+        return [one.share for one in every if one is not self]
+
+    def guards(self, agreement: Agreement, local: Local) -> Iterator[tuple[int, int]]:
+        """Ask for people on either side, and between this quantile and the next ones of the column."""
+        shares = [Fraction(0), Fraction(1), *map(Fraction, map(str, self._others(agreement)))]
+        yield local.people, math.ceil(self.at_least / min(abs(Fraction(str(self.share)) - other) for other in shares))
 
     def warnings(self, agreement: Agreement) -> Iterator[str]:
         """Say what it can disclose."""
@@ -496,9 +497,18 @@ class Quantile(Statistic, kind="quantile"):
         while first < last:
             middle = (first + last) // 2
             below = int(np.searchsorted(own, middle, side="right"))
+            guarded = run.sharing.each([below, run.local.people - below]) if run.noise is None else None
             below += run.noise.draw(1, parts=rounds) if run.noise else 0
             rest = run.sharing.counts([share.denominator * below - share.numerator * run.local.people])
-            if (await run.sharing.reveal("quantile digit", rest >= 0))[0]:
+            digit = rest >= 0
+            shown = digit + 1
+            if guarded:
+                enough = run.sharing.left(run.sharing.ordered(guarded)) >= self.at_least
+                shown = shown * (enough[1:] + digit * (enough[:1] - enough[1:]))
+            found = (await run.sharing.reveal("quantile digit", shown))[0]
+            if not found:
+                raise RequirementNotMet(f"the quantile is not told: {_ONE_SIDED}")
+            if found == 2:
                 last = middle
             else:
                 first = middle + 1
@@ -617,7 +627,8 @@ class LogisticRegression(Statistic, kind="logistic-regression"):
     on: tuple[str, ...] = Field(min_length=1, max_length=8)
     """columns with categories: whole numbers as a number, texts as one indicator each but for the first"""
     at_least: int = Field(10, ge=1)
-    """so many people are in every category, not counting those of any coalition; otherwise nothing is opened"""
+    """so many people of every category have each outcome, not counting those of any coalition; otherwise nothing is
+    opened"""
     decimals: int = Field(4, ge=0, le=6)
     """coefficients are rounded to so many decimals before they are opened"""
 
@@ -648,8 +659,12 @@ class LogisticRegression(Statistic, kind="logistic-regression"):
         ]
 
     def guards(self, agreement: Agreement, local: Local) -> Iterator[tuple[int, int]]:
-        """Ask for people in every category."""
-        yield from _of_levels(self.used(), self.at_least, agreement, local)
+        """Ask for people in every category with every outcome: the coefficients are made of these numbers."""
+        outcome = () if agreement.noise else (0, 1)
+        for name, code in itertools.product(self.on, outcome):
+            codes = local.codes[name][local.codes[self.target] == code]
+            for count in np.bincount(codes, minlength=len(agreement.columns[name].categories)):
+                yield int(count), self.at_least
 
     def warnings(self, agreement: Agreement) -> Iterator[str]:
         """Say what it can disclose."""
@@ -737,6 +752,7 @@ class Intersection(Statistic, kind="intersection"):
         ]
 
 
+_ONE_SIDED = "without those of some party, too few people are on one side of it"
 _FLAT = "a column hardly varies compared with its declared bounds; narrow the bounds"
 _SINGULAR = "the columns do not determine the coefficients: one is nearly a combination of others, or hardly varies"
 _DIVERGED = "the fit did not converge: a cell or category without both outcomes, or too few people"
@@ -745,7 +761,7 @@ _DIVERGED = "the fit did not converge: a cell or category without both outcomes,
 async def _unless(run: Run, label: str, bit: Any, problem: str) -> None:
     """Open one bit, and stop before anything else is opened where it is zero."""
     if not await run.sharing.reveal(label, bit):
-        raise RequirementNotMet(f"nothing was opened: {problem}")
+        raise RequirementNotMet(f"this statistic was not opened: {problem}")
 
 
 def _logistic(z: Any) -> Any:

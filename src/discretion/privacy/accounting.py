@@ -45,7 +45,7 @@ class Cost:
 
     def __post_init__(self) -> None:
         for name, amount in zip(("micro_epsilon", "nano_rho", "nano_delta"), self.amounts, strict=True):
-            if isinstance(amount, bool) or not isinstance(amount, int) or not 0 <= amount <= _MOST:
+            if type(amount) is not int or not 0 <= amount <= _MOST:
                 raise PlanError(f"`{name}` is a whole number from 0 to 2⁶²: round costs up before they are charged")
 
     @property
@@ -54,7 +54,11 @@ class Cost:
         return self.micro_epsilon, self.nano_rho, self.nano_delta
 
     def __add__(self, other: Cost) -> Cost:
-        return Cost(*(a + b for a, b in zip(self.amounts, other.amounts, strict=True)))
+        return Cost(
+            self.micro_epsilon + other.micro_epsilon,
+            self.nano_rho + other.nano_rho,
+            self.nano_delta + other.nano_delta,
+        )
 
     def covers(self, other: Cost) -> bool:
         """Say whether every amount is at least the other's."""
@@ -189,7 +193,7 @@ class PrivacyFilter:
         if spent.nano_rho and not spent.micro_epsilon:
             return spent.nano_rho <= self._nano_rho(0)
         lost = self._micro_epsilon(spent)
-        return lost is not None and lost <= units_down(self.epsilon, MICRO)
+        return lost is not None and lost <= self._most_micro_epsilon
 
     def left(self, spent: Cost, accountant: Accountant) -> Cost:
         """Give what may still be spent by somebody who counts in one way; δ only where its half is not needed for ρ."""
@@ -200,7 +204,7 @@ class PrivacyFilter:
         lost = self._micro_epsilon(spent)
         if lost is None:
             return FREE
-        left = max(0, units_down(self.epsilon, MICRO) - lost)
+        left = max(0, self._most_micro_epsilon - lost)
         return Cost(left, 0, max(0, self._nano_delta(spent) - spent.nano_delta))
 
     def _micro_epsilon(self, spent: Cost) -> int | None:
@@ -214,7 +218,8 @@ class PrivacyFilter:
 
     def _nano_delta(self, spent: Cost) -> int:
         """Give the most δ that may be spent: half of it, once ρ was spent."""
-        return units_down(exact(self.delta) / (2 if spent.nano_rho else 1), NANO)
+        whole, half = self._most_nano_delta
+        return half if spent.nano_rho else whole
 
     def _nano_rho(self, micro_epsilon: int) -> int:
         """Give the most ρ that may be spent beside some pure ε."""
@@ -222,8 +227,16 @@ class PrivacyFilter:
             return 0
         if not micro_epsilon:
             return self._rho_alone
-        left = Fraction(units_down(self.epsilon, MICRO) - micro_epsilon, MICRO)
+        left = Fraction(self._most_micro_epsilon - micro_epsilon, MICRO)
         return nano_rho_within(left, exact(self.delta) / 2)
+
+    @cached_property
+    def _most_micro_epsilon(self) -> int:
+        return units_down(self.epsilon, MICRO)
+
+    @cached_property
+    def _most_nano_delta(self) -> tuple[int, int]:
+        return units_down(self.delta, NANO), units_down(exact(self.delta) / 2, NANO)
 
     @cached_property
     def _rho_alone(self) -> int:

@@ -66,6 +66,7 @@ class BlankAndImpute(Method, kind="blank-and-impute"):
     household: str = ""
     """column that tells the households apart; without it, the column with the role household, or single records"""
 
+    random: ClassVar[bool] = True
     by_group: ClassVar[bool] = True
     guarantee: ClassVar[str] = (
         "In small areas, values of some households were replaced by those of similar households elsewhere, so a value "

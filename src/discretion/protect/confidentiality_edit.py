@@ -62,6 +62,7 @@ class ConfidentialityEdit(Method, kind="confidentiality-edit"):
     household: str = ""
     """column that tells the households apart; without it, the column with the role household, or single records"""
 
+    random: ClassVar[bool] = True
     by_group: ClassVar[bool] = True
     guarantee: ClassVar[str] = (
         "Some households exchanged places with similar households elsewhere: counts by place and matched columns are "

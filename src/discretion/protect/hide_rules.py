@@ -82,6 +82,7 @@ class HideRules(Method, kind="hide-rules"):
     max_items: int = Field(3, ge=2, le=6)
     """size of the rules whose loss or appearance is counted"""
 
+    random: ClassVar[bool] = True
     by_group: ClassVar[bool] = True
     guarantee: ClassVar[str] = (
         "Some items were taken out or replaced so that certain relations between items cannot be found by mining; "

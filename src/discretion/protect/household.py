@@ -79,6 +79,11 @@ class AtHouseholdLevel(Method, kind="at-household-level"):
         return bool(self.method.by_group)
 
     @property
+    def random(self) -> bool:  # type: ignore[override]
+        """As the method inside."""
+        return bool(self.method.random)
+
+    @property
     def seeded(self) -> bool:  # type: ignore[override]
         """As the method inside."""
         return bool(self.method.seeded)

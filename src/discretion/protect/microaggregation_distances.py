@@ -27,7 +27,7 @@ Ints = NDArray[np.int64]
 
 def mixed_members(columns: Sequence[Encoded], k: int, ctx: Context) -> Members:
     """Group records of numbers, ranks and categories by Gower's distance."""
-    from discretion.kernels.gower import CATEGORY, NUMBER, RANK, MixedSpace
+    from discretion.kernels.gower_tree import CATEGORY, NUMBER, RANK, MixedSpace
     from discretion.kernels.groups import group_members
     from discretion.kernels.groups_mdav import groups_in
 
@@ -104,8 +104,7 @@ class Sets:
     def members(self, k: int, ctx: Context) -> Members:
         """Group the records by Jaccard's distance."""
         from discretion.kernels.groups import group_members
-        from discretion.kernels.groups_mdav import groups_in
-        from discretion.kernels.groups_sets import SetSpace
+        from discretion.kernels.groups_mdav import SetSpace, groups_in
 
         rows = len(self.starts) - 1
         require_k(rows, k, [self.name])
@@ -117,7 +116,7 @@ class Sets:
         import polars as pl
         import pyarrow as pa
 
-        from discretion.kernels.groups_sets import most_have
+        from discretion.kernels.groups_mdav import most_have
 
         members, lost = _without_missing(series, members, replace)
         bounds, items = most_have(self.starts, self.items, len(self.values) + 1, members.order, members.starts)
@@ -160,8 +159,7 @@ class Texts:
     def members(self, k: int, ctx: Context) -> Members:
         """Group the records by edit distance."""
         from discretion.kernels.groups import group_members
-        from discretion.kernels.groups_mdav import groups_in
-        from discretion.kernels.groups_texts import TextSpace
+        from discretion.kernels.groups_mdav import TextSpace, groups_in
 
         rows = len(self.thing)
         require_k(rows, k, [self.column.name])
@@ -171,7 +169,7 @@ class Texts:
 
     def of_groups(self, series: pl.Series, members: Members, replace: Replace) -> pl.Series:
         """Give for each group the text of it with the least sum of distances to the others."""
-        from discretion.kernels.groups_texts import medoids
+        from discretion.kernels.groups_mdav import medoids
 
         members, lost = _without_missing(series, members, replace)
         found = medoids(self.thing, self.starts, self.letters, members.order, members.starts)

@@ -53,6 +53,6 @@ class VariableMdav(Microaggregation, kind="variable-mdav"):
 
     def _groups(self, x: Floats, ctx: Context) -> NDArray[np.signedinteger]:
         """Group complete records."""
-        from discretion.kernels.vmdav import vmdav_groups
+        from discretion.kernels.mdav import vmdav_groups
 
         return vmdav_groups(standardized(x), self.k, self.gamma, ctx.progress)

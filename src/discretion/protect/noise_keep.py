@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,6 +66,8 @@ class NoiseMethod(StratifiedMethod):
     """smallest allowed value, for every column or by column; what would fall below is reflected at the bound"""
     upper: Bounds | None = None
     """largest allowed value, for every column or by column; what would lie above is reflected at the bound"""
+
+    random: ClassVar[bool] = True
 
     @model_validator(mode="after")
     def _bounds_in_order(self) -> Self:

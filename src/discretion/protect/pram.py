@@ -116,6 +116,7 @@ class Pram(StratifiedMethod, kind="pram"):
     person: str = ""
     """column that says who a row is about, for `by_person`; without it, the one with the role identifier"""
 
+    random: ClassVar[bool] = True
     guarantee: ClassVar[str] = (
         "Categories were changed at random by known probabilities, so no published category is certain; combinations "
         "of columns may be impossible."

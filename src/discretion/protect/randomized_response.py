@@ -101,6 +101,7 @@ class RandomizedResponse(Method, kind="randomized-response"):
     person: str = ""
     """column that says who a row is about, for `by_person`; without it, the one with the role identifier"""
 
+    random: ClassVar[bool] = True
     guarantee: ClassVar[str] = (
         "Answers were replaced at random with a published probability (local differential privacy), so nobody's "
         "published answer is certain; shares of the population can be estimated."

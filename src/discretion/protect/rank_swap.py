@@ -36,6 +36,7 @@ class _Swap(StratifiedMethod):
     top_share: float = confidential(0.0, ge=0, lt=1)
     """share of the highest values that are left out and stay where they are"""
 
+    random: ClassVar[bool] = True
     by_group: ClassVar[bool] = True
     _fewest: ClassVar[int] = 1
     """Ranks that must be in reach, or else nothing could move."""

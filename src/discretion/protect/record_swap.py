@@ -71,6 +71,7 @@ class TargetedRecordSwap(Method, kind="targeted-record-swap"):
     household: str = ""
     """column that tells the households apart; without it, the column with the role household, or single records"""
 
+    random: ClassVar[bool] = True
     by_group: ClassVar[bool] = True
     guarantee: ClassVar[str] = (
         "Households that stood out in their area exchanged places with similar households of another area, as did "

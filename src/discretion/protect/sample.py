@@ -57,6 +57,7 @@ class Sample(StratifiedMethod, kind="sample"):
     weight: str | None = None
     """weight column to adjust; without it, the column whose role is `weight`, if there is one"""
 
+    random: ClassVar[bool] = True
     by_group: ClassVar[bool] = True
     perturbs: ClassVar[bool] = False
     guarantee: ClassVar[str] = (
@@ -69,6 +70,11 @@ class Sample(StratifiedMethod, kind="sample"):
         if (self.share is None) == (self.size is None):
             raise ValueError("give exactly one of `share` and `size`")
         return self
+
+    @property
+    def draws(self) -> bool:
+        """Tell whether anybody may be left out."""
+        return self.share != 1
 
     def reads(self, data: Dataset) -> tuple[str, ...]:
         """Name the columns that say how many are drawn; what else stands in a record does not matter to the draw."""

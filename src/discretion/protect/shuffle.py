@@ -56,6 +56,7 @@ class Shuffle(StratifiedMethod, kind="shuffle"):
     predictors: Columns = ()
     """columns whose relation with the shuffled ones is kept; without it, the other quasi-identifiers"""
 
+    random: ClassVar[bool] = True
     by_group: ClassVar[bool] = True
     guarantee: ClassVar[str] = (
         "True values were dealt out anew by a model: each column's distribution is exact, but a value does not belong "

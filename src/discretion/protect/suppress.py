@@ -21,7 +21,7 @@ from discretion.privacy.class_table import ClassModel, Count
 from discretion.privacy.k_anonymity import KAnonymity
 from discretion.protect.class_models import ReachesModels
 from discretion.protect.suppress_fields import Importance, Subset
-from discretion.protect.suppress_search import Reading, Rule, Search, has_value, verify
+from discretion.protect.suppress_search import Reading, SuppressionRule, SuppressionSearch, has_value, verify
 
 _MOST_COLUMNS = 62
 
@@ -98,7 +98,7 @@ class LocalSuppression(ReachesModels, StratifiedMethod, kind="local-suppression"
                 raise ValueError(f"models: {model.kind!r} looks at classes; it needs `missing: category`")
         return self
 
-    def rules(self, data: Dataset) -> list[Rule]:
+    def rules(self, data: Dataset) -> list[SuppressionRule]:
         """List what must hold, k-anonymity as the largest k for each choice of columns."""
         columns = data.choose(self.columns, "classes")
         sizes: dict[tuple[tuple[str, ...], Count], int] = {}
@@ -107,12 +107,12 @@ class LocalSuppression(ReachesModels, StratifiedMethod, kind="local-suppression"
             self._check_inside(chosen, columns)
             key = tuple(name for name in columns if name in chosen), count if has_units else "records"
             sizes[key] = max(k, sizes.get(key, 1))
-        found = [Rule(key[0], KAnonymity(k=k, count=key[1]), key[1] == "units") for key, k in sizes.items()]
+        found = [SuppressionRule(key[0], KAnonymity(k=k, count=key[1]), key[1] == "units") for key, k in sizes.items()]
         for model in self.models:
             if not isinstance(model, KAnonymity):
                 chosen = tuple(model.columns or columns)
                 self._check_inside(chosen, columns)
-                found.append(Rule(chosen, _prepared(model, data, chosen)))
+                found.append(SuppressionRule(chosen, _prepared(model, data, chosen)))
         return found
 
     def _wanted_k(self, columns: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], int, Count]]:
@@ -154,7 +154,7 @@ class LocalSuppression(ReachesModels, StratifiedMethod, kind="local-suppression"
         rules = self.rules(data)
         weights = [self.importance.get(name, 1.0) for name in columns]
         costs = np.array([np.inf if weight == "never" else float(weight) for weight in weights])
-        cells = Search.of(data, columns, costs, self.missing, ctx.progress, self.alpha).run(rules)
+        cells = SuppressionSearch.of(data, columns, costs, self.missing, ctx.progress, self.alpha).run(rules)
         rows = self._rows(data, columns, cells)
         reached = verify(_suppressed(data, rows), rules, self.missing, ctx, self.alpha)
         counts = {name: len(places) for name, places in rows.items()}

@@ -21,7 +21,7 @@ Reading = Literal["category", "wildcard"]
 
 
 @dataclass(frozen=True)
-class Rule:
+class SuppressionRule:
     """A model that must hold for some columns."""
 
     columns: tuple[str, ...]
@@ -36,7 +36,7 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class Search:
+class SuppressionSearch:
     """The data as codes (the last code of a column stands for missing), and what a cell of each column costs."""
 
     data: Dataset
@@ -58,14 +58,14 @@ class Search:
         missing: Reading,
         progress: Progress,
         alpha: float = 1.0,
-    ) -> Search:
+    ) -> SuppressionSearch:
         """Read the columns' codes; a column without missing values gets a code for them."""
         coded = [data.codes(name) for name in columns]
         sizes = tuple(c.size + (c.missing < 0) for c in coded)
         codes = tuple(c.codes.astype(np.int64) for c in coded)
         return cls(data, columns, costs, missing, codes, sizes, progress, alpha)
 
-    def run(self, rules: Sequence[Rule]) -> Ints:
+    def run(self, rules: Sequence[SuppressionRule]) -> Ints:
         """Give for each record the cells to suppress (bits in the order of `columns`)."""
         for rule in rules:
             self._refuse_impossible(rule)
@@ -77,10 +77,10 @@ class Search:
             if np.array_equal(cells, before):  # also a last check: the kernels look at hashes
                 return cells
 
-    def _places(self, rule: Rule) -> list[int]:
+    def _places(self, rule: SuppressionRule) -> list[int]:
         return [self.columns.index(name) for name in rule.columns]
 
-    def _refuse_impossible(self, rule: Rule) -> None:
+    def _refuse_impossible(self, rule: SuppressionRule) -> None:
         """Raise if even suppressing all that may be suppressed would not be enough."""
         if rule.k is None:
             return
@@ -98,10 +98,9 @@ class Search:
                 f"suppressed ({', '.join(kept)}); give one of them a finite importance, or generalize it first"
             )
 
-    def _apply(self, rule: Rule, cells: Ints) -> Ints:
+    def _apply(self, rule: SuppressionRule, cells: Ints) -> Ints:
         """Find the further cells that one rule needs."""
-        from discretion.kernels.suppress_category import suppress_category
-        from discretion.kernels.suppress_discounted import suppress_discounted
+        from discretion.kernels.suppress_category import suppress_category, suppress_discounted
         from discretion.kernels.suppress_wildcard import hidden, suppress_wildcard
 
         places = self._places(rule)
@@ -151,7 +150,7 @@ class _ModelSearch:
     def __init__(
         self,
         data: Dataset,
-        rule: Rule,
+        rule: SuppressionRule,
         codes: Sequence[Codes],
         sizes: Sequence[int],
         costs: Floats,
@@ -162,7 +161,7 @@ class _ModelSearch:
 
     def run(self) -> Ints:
         """Try the sets of columns from the cheapest on: first on failing records alone, then with their neighbors."""
-        from discretion.kernels.suppress_family import column_sets
+        from discretion.kernels.suppress_table import column_sets
         from discretion.kernels.suppress_wildcard import missing_bits
 
         n = len(self.data)
@@ -213,7 +212,7 @@ def has_value(data: Dataset, column: str) -> Bools:
 
 
 def verify(
-    data: Dataset, rules: Sequence[Rule], missing: Reading, ctx: Context, alpha: float = 1.0
+    data: Dataset, rules: Sequence[SuppressionRule], missing: Reading, ctx: Context, alpha: float = 1.0
 ) -> list[dict[str, Any]]:
     """Check the rules on the finished data, and give what each reached under every reading of missing values."""
     figures = []

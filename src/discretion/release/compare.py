@@ -13,7 +13,7 @@ from discretion.data.dataset import Dataset
 from discretion.errors import DataError, Infeasible, PlanError
 from discretion.measure import Measure, match_by, match_rows
 from discretion.part import find
-from discretion.release.comparison import Compared, Comparison
+from discretion.release.comparison import ComparedRelease, Comparison
 from discretion.release.holdout import run_with_holdout
 from discretion.release.journal import ORDER_FILE, in_journal_order
 from discretion.release.tune_cache import Figure
@@ -82,7 +82,7 @@ def compare(
     )
 
 
-def _told_apart(rows: Sequence[Compared]) -> tuple[Compared, ...]:
+def _told_apart(rows: Sequence[ComparedRelease]) -> tuple[ComparedRelease, ...]:
     """Name rows of one title by who attacks (members of the group), then by their number of columns."""
     insiders = "by members of the group"
     rows = [replace(row, note=insiders) if getattr(row.measure, "coalition", 0) else row for row in rows]
@@ -150,7 +150,7 @@ def _on_common(measure: Measure, releases: Sequence[Dataset]) -> Measure | None:
     return measure.model_copy(update={"columns": kept}) if kept else None
 
 
-def _row(measure: Measure, original: Dataset, releases: Mapping[str, Dataset], ctx: Context) -> Compared:
+def _row(measure: Measure, original: Dataset, releases: Mapping[str, Dataset], ctx: Context) -> ComparedRelease:
     figures: dict[str, Figure] = {}
     reasons: dict[str, str] = {}
     for name, released in releases.items():
@@ -164,7 +164,7 @@ def _row(measure: Measure, original: Dataset, releases: Mapping[str, Dataset], c
             before = run_with_holdout(measure, original, original, ctx).value
         except (DataError, PlanError, Infeasible):
             before = None
-    return Compared(measure, before, figures, reasons)
+    return ComparedRelease(measure, before, figures, reasons)
 
 
 def _named(measure: Measure) -> tuple[str, ...]:

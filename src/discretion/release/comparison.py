@@ -18,7 +18,7 @@ _ALIKE = 1e-9
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedRelease:
     """One measure on every release; a release that it could not run on has a reason instead of a figure."""
 
     measure: Measure
@@ -117,7 +117,7 @@ class Overall:
 class Comparison:
     """The same attacks and measures on several releases of one original."""
 
-    rows: tuple[Compared, ...]
+    rows: tuple[ComparedRelease, ...]
     names: tuple[str, ...]
     records: Mapping[str, int]
     lacking: Mapping[str, tuple[str, ...]]
@@ -142,7 +142,7 @@ class Comparison:
         return Overall(gain, attack, sum(losses) / len(losses) if losses else None)
 
     @property
-    def scaled(self) -> tuple[Compared, ...]:
+    def scaled(self) -> tuple[ComparedRelease, ...]:
         """The utilities whose figures have a smallest and a largest value, and that ran on all releases."""
         return tuple(
             row for row in self.rows if row.everywhere and row.family == "utility" and None not in row.measure.limits

@@ -153,14 +153,14 @@ def _private(
     place: Place, folder: Path, journal: Mapping[str, Any], shown: _Shown, records: Dataset, read: Mapping[str, Any]
 ) -> Previous:
     """Carry out the earlier plan again, with its rules, and find the new records among its own."""
-    from discretion.release.plan_file import read_plan_file
+    from discretion.data.documents import read_document
     from discretion.release.study import Study
     from discretion.release.table_files import hierarchy_digests
     from discretion.release.table_plan import TablePlan
     from discretion.release.table_run import read_records, tabulated
 
     name = f"the release {folder.name!r}"
-    text = read_plan_file(Path(place["journal"]) / "plan.yaml")
+    text = read_document(Path(place["journal"]) / "plan.yaml")
     plan = TablePlan.from_text(text, Path(journal["input"]["base"]))
     seed = int(str(journal["seed"]), 16)
     read_then = read_records(plan)

@@ -34,6 +34,7 @@ def public_facts(release: Release) -> dict[str, Any]:
         "row_order": {"order": release.plan.order, "meaning": order_words(release.plan.order, release.data)},
         "smallest_class": None if (least := smallest_class(release)) is None else least.to_dict(),
         "households_alone": households_alone(release),
+        "people_alone": people_alone(release),
         "sets_alone": sets_alone(release),
         "columns": columns(release),
         "confirmed_other": [name for name in release.plan.confirmed_other if name in release.data.columns],
@@ -135,17 +136,29 @@ def households_alone(release: Release) -> float | None:
 
     Anybody can count it in the file; None where no household number or no quasi-identifier is published.
     """
-    from discretion.data.households import find_households
+    return _alone(release, release.data.having("household"))
+
+
+def people_alone(release: Release) -> float | None:
+    """Give the share of published records of people like no other, by the quasi-identifiers of all their records.
+
+    Anybody can count it in the file; None where no number of people (`unit`) or no quasi-identifier is published.
+    """
+    return _alone(release, release.data.having("unit"))
+
+
+def _alone(release: Release, numbers: Sequence[str]) -> float | None:
+    """Give the share of records in groups like no other; a record without a number belongs to one group with them."""
+    from discretion.kernels.record_swap import multiset_ids
 
     least = smallest_class(release)
-    if least is None or not release.data.having("household"):
+    if least is None or not numbers:
         return None
     shares = []
     for copy in release.data.copies():
-        homes = find_households(copy)
-        kinds = np.asarray(homes.kinds(copy, least.columns))
-        _, number, counts = np.unique(kinds, return_inverse=True, return_counts=True)
-        shares.append(float((counts[number] == 1)[homes.of].mean()))
+        of, values = (np.asarray(copy.classes(names).ids) for names in (numbers[:1], least.columns))
+        _, number, counts = np.unique(multiset_ids(of, values), return_inverse=True, return_counts=True)
+        shares.append(float((counts[number] == 1)[of].mean()))
     return max(shares)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
-from discretion.data.detect import is_lopsided
+from discretion.data.detect import is_lopsided, looks_like_person_number
 from discretion.errors import DataError, PlanError
 from discretion.measure import Measure, Score
 from discretion.model import Verdict
@@ -39,7 +39,8 @@ def check_publishable(
     """Refuse to publish by a plan that leaves something unsaid; every fault at once.
 
     It has steps or says that it has none, requirements or says that it has none, and confirms each published column of
-    the role `other` that looks like something others know, and each that tells what was protected in another one.
+    the role `other` that looks like something others know, each that looks like numbers of people and has a role that
+    publishes values, and each that tells what was protected in another one.
     `columns`: those that are published (otherwise all that no step takes out); `made`: the data went through steps, of
     the plan or of the release it is made from; `told`: see `told_by_others`.
     """
@@ -81,7 +82,7 @@ def unsaid(
     if telling:
         listed = _written([*plan.confirmed_other, *(one.column for one in telling)])
         problems.append(f"columns that may be published as they are: confirm them by `confirmed_other: {listed}`")
-    return problems + _unconfirmed(plan, told, columns)
+    return problems + _person_numbers(plan, original, columns) + _unconfirmed(plan, told, columns)
 
 
 def told_by_others(original: Dataset, released: Dataset) -> list[list[str]]:
@@ -92,6 +93,22 @@ def told_by_others(original: Dataset, released: Dataset) -> list[list[str]]:
         return list(ColumnDependence().run(original, released, Context(0, "telling")).detail["told"])
     except DataError:
         return []
+
+
+def _person_numbers(plan: Plan, original: Dataset, columns: Iterable[str]) -> list[str]:
+    """Word which published columns look like numbers of people and have a role that publishes values."""
+    open_ = [name for name in columns if name in original.columns and name not in plan.confirmed_telling]
+    given = {name: original.schema[name].roles for name in open_ if original.schema[name].roles != ("other",)}
+    asked = [name for name, roles in given.items() if not {"identifier", "unit", "household"} & {*roles}]
+    found = {name: reason for name in asked if (reason := looks_like_person_number(original, name))}
+    if not found:
+        return []
+    listed = _written([*plan.confirmed_telling, *found])
+    return [
+        f"column {name!r} has the role {', '.join(given[name])} and looks like numbers of people ({reason}); give it "
+        "the role `unit`, or `identifier`"
+        for name, reason in found.items()
+    ] + [f"columns that hold no numbers of people: confirm them by `confirmed_telling: {listed}`"]
 
 
 def _unconfirmed(plan: Plan, told: Iterable[Sequence[str]], columns: list[str]) -> list[str]:

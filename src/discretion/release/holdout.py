@@ -12,7 +12,7 @@ from discretion.context import Context, keyed_hash
 from discretion.data.dataset import Dataset
 from discretion.data.households import find_units
 from discretion.errors import DataError
-from discretion.kernels.keyed_order import keyed_order
+from discretion.kernels.order import keyed_order
 from discretion.measure import Measure, Score
 from discretion.method import Method
 from discretion.part import Part

@@ -42,7 +42,7 @@ def write_journal(release: Release, folder: Path, published: Mapping[Path, str])
 
     `published` says where the data files will lie (several for synthetic copies), with the hash of each.
     """
-    from discretion.release.plan_file import to_yaml
+    from discretion.data.documents import to_yaml
     from discretion.release.seeds import seed_text, use_line
 
     content = {

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discretion.context import Progress, ignore_progress
+from discretion.data.documents import Document, Origin, as_text, read_document, write_document
 from discretion.data.schema import Schema
 from discretion.display import table
 from discretion.measure import Measure
@@ -15,7 +16,6 @@ from discretion.method import Decision, Method
 from discretion.model import PrivacyModel
 from discretion.part import Part
 from discretion.release.part_paths import map_file, map_paths, resolve_path
-from discretion.release.plan_file import Origin, PlanText, as_text, read_plan_file, write_plan_file
 from discretion.release.privacy_budget import PrivacyBudget
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class Plan:
     """the privacy budget from which private steps are paid, and the ledger that counts it (`ledger:`)"""
     tune: Mapping[str, Any] = field(default_factory=dict)
     """what `discretion tune` explores, as the plan writes it"""
-    text: PlanText = field(default_factory=lambda: PlanText({}), repr=False, compare=False)
+    text: Document = field(default_factory=lambda: Document({}), repr=False, compare=False)
     """the content of the plan file, with its lines"""
 
     def __post_init__(self) -> None:
@@ -156,15 +156,15 @@ class Plan:
     @classmethod
     def load(cls, path: str | Path) -> Plan:
         """Read a plan file; every fault of it is reported at once, with its line."""
-        return cls.from_text(read_plan_file(path), Path(path).resolve().parent)
+        return cls.from_text(read_document(path), Path(path).resolve().parent)
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any], base: str | Path = ".") -> Plan:
         """Take a plan as plain data; relative paths start at `base`."""
-        return cls.from_text(PlanText(as_text(content)), Path(base))
+        return cls.from_text(Document(as_text(content)), Path(base))
 
     @classmethod
-    def from_text(cls, text: PlanText, base: Path) -> Plan:
+    def from_text(cls, text: Document, base: Path) -> Plan:
         """Parse the content of a plan file."""
         from discretion.release.plan_parser import PlanParser
 
@@ -213,7 +213,7 @@ class Plan:
         for name, spec in content.get("hierarchies", {}).items():
             content["hierarchies"][name] = map_file(spec, lambda path: _seen_from(folder, path))
         content = {key: value for key, value in content.items() if value != []}
-        write_plan_file(content, path, private=self.has_decisions)
+        write_document(content, path, private=self.has_decisions)
 
     @property
     def has_decisions(self) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+from discretion.data.documents import Document, Origin
 from discretion.data.schema import Column, Schema
 from discretion.errors import PlanError, unknown
 from discretion.measure import Measure
@@ -18,7 +19,6 @@ from discretion.release.order import ORDERS, Order
 from discretion.release.part_paths import map_file, map_paths, resolve_path
 from discretion.release.plan import OUTPUT_FORMATS, Output, Plan, Requirement, Shown, Step
 from discretion.release.plan_columns import SCHEMA_SECTIONS
-from discretion.release.plan_file import Origin, PlanText
 from discretion.release.privacy_budget import PrivacyBudget
 
 _SECTIONS = (
@@ -58,7 +58,7 @@ def _differing(column: Column) -> dict[str, Any]:
 class PlanParser:
     """Turns the content of a plan file into a Plan and collects every fault on the way."""
 
-    def __init__(self, text: PlanText, base: Path, alone: str = "journal") -> None:
+    def __init__(self, text: Document, base: Path, alone: str = "journal") -> None:
         self.text, self.base, self.alone = text, base, alone
         self.problems: list[str] = []
 

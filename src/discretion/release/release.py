@@ -246,7 +246,9 @@ class Release:
 
 
 def _notes(release: Release) -> Iterator[str]:
+    from discretion.data.publishable import codes_lost, codes_without_definition
     from discretion.release.facts import dropped_alike
+    from discretion.release.order import missing_words
     from discretion.release.synthetic_notes import synthetic_notes
 
     yield from synthetic_notes(release)
@@ -284,6 +286,8 @@ def _notes(release: Release) -> Iterator[str]:
             "Household numbers are published and values were taken out: where members of a household are alike, a "
             "value that is missing for one can be read off another. Counts of records that fit do not consider it."
         )
+    lost = codes_lost(release.data)
+    yield from missing_words(lost, codes_without_definition(release.data, release.plan.output.format == "spss"))
 
 
 def check_places(

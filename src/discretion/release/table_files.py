@@ -51,9 +51,9 @@ def _write_tables(release: TableRelease, folder: Path) -> dict[str, str]:
         for kind in formats:
             layout: Any = "pivot" if kind == "xlsx" else kind if kind in ("pivot", "sdmx") else "long"
             if kind in ("csv", "json", "xlsx"):
-                write_table(cells, folder / f"{stem}.{kind}", layout=layout, table=number)
+                write_table(cells, folder / f"{stem}.{kind}", layout=layout, table=number, dialect=release.dialect)
             elif kind in ("pivot", "sdmx"):
-                write_table(cells, folder / f"{stem}-{kind}.csv", layout=layout, table=number)
+                write_table(cells, folder / f"{stem}-{kind}.csv", layout=layout, table=number, dialect=release.dialect)
     return {file.name: sha256_of(file) for file in sorted(folder.iterdir())}
 
 
@@ -113,7 +113,7 @@ def _attackers(audit: Any) -> list[str]:
 
 def _write_private(release: TableRelease, folder: Path, digests: dict[str, str], public: Path) -> str:
     """Write the journal; give its hash."""
-    from discretion.release.plan_file import to_yaml
+    from discretion.data.documents import to_yaml
     from discretion.release.report.table_page import differences, render_table
 
     plan = release.plan

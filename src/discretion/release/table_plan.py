@@ -8,9 +8,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from discretion.data.documents import Document, as_text, read_document
 from discretion.errors import PlanError
 from discretion.release.plan import Plan
-from discretion.release.plan_file import PlanText, as_text, read_plan_file
 
 if TYPE_CHECKING:
     from discretion.context import Progress
@@ -78,20 +78,20 @@ class TablePlan:
     """options of the audit: prior, attacker, coalition, seconds, sums; of perturbed tables chance_percent"""
     requirements: tuple[TableRequirement, ...] = ()
     output: TableOutput = field(default_factory=TableOutput)
-    source: PlanText = field(default_factory=lambda: PlanText({}), repr=False)
+    source: Document = field(default_factory=lambda: Document({}), repr=False)
 
     @classmethod
     def load(cls, path: str | Path) -> TablePlan:
         """Read a plan file; every fault of it is reported at once, with its line."""
-        return cls.from_text(read_plan_file(path), Path(path).resolve().parent)
+        return cls.from_text(read_document(path), Path(path).resolve().parent)
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any], base: str | Path = ".") -> TablePlan:
         """Take a plan as plain data; relative paths start at `base`."""
-        return cls.from_text(PlanText(as_text(content)), Path(base))
+        return cls.from_text(Document(as_text(content)), Path(base))
 
     @classmethod
-    def from_text(cls, text: PlanText, base: Path) -> TablePlan:
+    def from_text(cls, text: Document, base: Path) -> TablePlan:
         """Parse the content of a plan file."""
         from discretion.release.table_plan_parser import TablePlanParser
 

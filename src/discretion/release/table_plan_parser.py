@@ -7,10 +7,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, get_args
 
+from discretion.data.documents import Document
 from discretion.errors import PlanError, unknown
 from discretion.part import parse
 from discretion.release.plan import Plan
-from discretion.release.plan_file import PlanText
 from discretion.release.plan_parser import PlanParser
 from discretion.release.table_options import allowed_options, required_options, wrong_types
 from discretion.release.table_plan import (
@@ -55,7 +55,7 @@ _AUDIT = ("prior", "attacker", "coalition", "seconds", "sums", "chance_percent")
 class TablePlanParser:
     """Turns the content of a plan file into a TablePlan and collects every fault on the way."""
 
-    def __init__(self, text: PlanText, base: Path) -> None:
+    def __init__(self, text: Document, base: Path) -> None:
         self.text, self.base = text, base
         self.problems: list[str] = []
         entry = text.content.get("table")
@@ -95,7 +95,7 @@ class TablePlanParser:
 
     def _plan(self, content: Mapping[str, Any]) -> Plan:
         try:
-            return PlanParser(PlanText(content, self.text.source, self.text.lines), self.base, alone="folder").plan()
+            return PlanParser(Document(content, self.text.source, self.text.lines), self.base, alone="folder").plan()
         except PlanError as error:
             self.problems += error.problems
             return Plan(base=self.base)

@@ -19,6 +19,7 @@ from discretion.tables.engines.engine import at_least_ruled
 from discretion.tables.widened import told_apart, widened, widened_prior
 
 if TYPE_CHECKING:
+    from discretion.tables.audit_insiders import Proof
     from discretion.tables.cells import Cells
     from discretion.tables.rules.rule import Rule
 
@@ -36,6 +37,7 @@ def audit(
     which: Literal["sensitive", "suppressed"] = "sensitive",
     exact: bool | None = None,
     seconds: float | None = None,
+    proofs: Sequence[Proof] = (),
     ctx: Context | None = None,
 ) -> Audit:
     """Compute how closely an attacker can bound every suppressed cell, and whether that is close enough to harm.
@@ -66,6 +68,7 @@ def audit(
     `Audit.unpublished`.
 
     Many cells are proved by each linear program; one more for each that fails, several where respondents attack.
+    `proofs` are tables that an engine found on its way: what each shows is checked by adding up, and saves programs.
 
     References
     ----------
@@ -95,6 +98,7 @@ def audit(
             which=which,
             exact=exact,
             seconds=seconds,
+            proofs=proofs,
             ctx=ctx,
         )
         return told_apart(found, cells)
@@ -106,7 +110,7 @@ def audit(
     if attacker == "contributors":
         from discretion.tables.audit_insiders import every_contributor
 
-        found = every_contributor(found, coalition, wanted, belief, clock)
+        found = every_contributor(found, coalition, wanted, belief, clock, proofs)
     left, judged = found.counts["undecided"], sum(found.counts.values())
     if not left or not clock.over:
         return found

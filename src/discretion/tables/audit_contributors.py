@@ -97,12 +97,13 @@ class Secrets:
         self._low = low
         self._every = knowledge.everybody
         filled = np.diff(spread.indptr) > 0
-        self._unknown = np.full(len(filled), -1, np.int64)
-        self._unknown[filled] = spread.indices
+        self.unknown = np.full(len(filled), -1, np.int64)
+        self.unknown[filled] = spread.indices
+        """(inner cells,) the unknown each is a part of, −1 for none"""
         self._by_who = np.argsort(knowledge.who, kind="stable")
         self._starts = np.searchsorted(knowledge.who[self._by_who], np.arange(knowledge.who.max(initial=-1) + 2))
         self._entries = knowledge.inner, knowledge.x
-        place = self._unknown[knowledge.inner]
+        place = self.unknown[knowledge.inner]
         self._owners: list[dict[int, float]] = [{} for _ in range(len(low))]
         some = np.flatnonzero(place >= 0)
         entries = (place[some].tolist(), knowledge.who[some].tolist(), knowledge.x[some].tolist())
@@ -133,7 +134,7 @@ class Secrets:
     def of_group(self, group: Group) -> tuple[Ints, Ints, Floats]:
         """Give the unknowns a group knows, those it has a part in, and the smallest deviation of these."""
         if group not in self._groups:
-            mine = {int(self._unknown[inner]) for who in group for inner, _ in self._of(who)} - {-1}
+            mine = {int(self.unknown[inner]) for who in group for inner, _ in self._of(who)} - {-1}
             known = sorted(u for u in mine if self.known_to_some[u] and self._owners[u].keys() <= group)
             partly = [u for u in sorted(mine - set(known)) if self._floors and self._part(u, group) > 0]
             at = np.array(partly, np.int64)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from discretion.tables.audit_contributors import Group, Knowledge, Secrets
 from discretion.tables.audit_report import Audit, Bounds
 from discretion.tables.audit_witness import Witness, Witnesses
 
+if TYPE_CHECKING:
+    from discretion.tables.cells import Cells
+
 POOL = 8
 """Proofs kept for each side of a cell besides its own."""
 UNKNOWN_TO_ALL = 0.05
@@ -28,21 +31,25 @@ Side = tuple[int, int]
 """A place (of the suppressed cells) and a direction: 1 above, −1 below, 0 either."""
 
 
-def every_contributor(found: Audit, coalition: int, wanted: Bools, prior: Prior, clock: Clock) -> Audit:
+Proof = tuple[int, int, Ints, Floats]
+"""A cell, a direction, and a table in which it deviates so far as it must: inner cells and their deviations."""
+
+
+def every_contributor(
+    found: Audit, coalition: int, wanted: Bools, prior: Prior, clock: Clock, proofs: Sequence[Proof] = ()
+) -> Audit:
     """Audit against all coalitions of respondents who know a suppressed inner cell; keep the worst for each cell.
 
     A table in which nothing deviates that somebody knows is possible for them. So a table that proves the room of a
     cell with few deviations does so for all coalitions but those who know one of these few; each of these is asked for
     again with what it knows held still, and again those who know a deviation of the new table besides, until the
     coalitions are as large as allowed. A cell that fails once is afterwards only asked whether somebody finds it
-    exactly.
+    exactly. `proofs` are tables found before, by an engine: each is checked, and saves a program if it is right.
     """
-    cells = found.cells
-    attacker = Attacker(cells, prior=prior)
-    whole = attacker.system
-    secrets = Secrets(cells, Knowledge.of(cells, coalition), whole.spread, whole.low, coalition)
-    panel = _Panel(found, attacker, secrets, wanted, prior, clock)
+    panel = _Panel(found, coalition, wanted, prior, clock)
+    panel.take(proofs)
     panel.run()
+    secrets = panel.secrets
     who = f"an outsider and {secrets.people:,} respondent{'' if secrets.people == 1 else 's'}"
     return found.with_bounds(
         panel.bounds,
@@ -52,15 +59,39 @@ def every_contributor(found: Audit, coalition: int, wanted: Bools, prior: Prior,
     )
 
 
+def without_room(
+    cells: Cells, coalition: int, wanted: Bools, clock: Clock, proofs: Sequence[Proof]
+) -> tuple[list[tuple[int, Group]], list[Proof]]:
+    """Give cells with a group that leaves one of their sides no room, and the tables that prove the other sides.
+
+    Bounds are not computed. A side that has room keeps it whatever is suppressed besides, so that after a change only
+    cells that had none need to be asked for again.
+    """
+    shown = np.flatnonzero(cells.suppressed)
+    value, sure = cells.value[shown], np.zeros(len(shown), np.bool_)
+    bounds = Bounds(value, value, sure, sure, np.full(len(shown), "protected", "<U15"), np.zeros(len(shown)))
+    nothing = Audit(cells=cells, cell=shown, bounds=bounds, sums=None, attacker="an outsider", programs=0)
+    panel = _Panel(nothing, coalition, wanted, Prior.of(cells), clock)
+    panel.judging = False
+    panel.take(proofs)
+    panel.run()
+    return panel.failing, panel.proofs()
+
+
 class _Panel:
     """The suppressed cells, what they need, and the worst that was found about each."""
 
-    def __init__(
-        self, found: Audit, attacker: Attacker, secrets: Secrets, wanted: Bools, prior: Prior, clock: Clock
-    ) -> None:
+    def __init__(self, found: Audit, coalition: int, wanted: Bools, prior: Prior, clock: Clock) -> None:
         cells, shown = found.cells, found.cell
-        self.cells, self.secrets, self.prior, self.clock, self.attacker = cells, secrets, prior, clock, attacker
+        attacker = Attacker(cells, prior=prior)
         whole = attacker.system
+        secrets = Secrets(cells, Knowledge.of(cells, coalition), whole.spread, whole.low, coalition)
+        self.cells, self.secrets, self.prior, self.clock, self.attacker = cells, secrets, prior, clock, attacker
+        self.judging = True
+        """whether bounds are computed of cells that fail"""
+        self.failing: list[tuple[int, Group]] = []
+        self._used: dict[Side, list[Witness]] = {}
+        """the tables that proved a side, where one table was not enough for everybody all of them"""
         self.shown, self.rows = shown, whole.members[shown].tocsr()
         self.value = whole.center[shown]
         self.bounds: Bounds = replace(found.bounds, **{k: v.copy() for k, v in vars(found.bounds).items()})
@@ -83,6 +114,40 @@ class _Panel:
         self._pool: dict[Side, list[Witness]] = {}
         self._last: tuple[int, Matrix] | None = None
         self._sure: set[Side] = set()
+
+    def take(self, proofs: Sequence[Proof]) -> None:
+        """Keep tables found before if they agree with everything published now, with what they miss of it."""
+        from scipy.sparse import csc_array
+
+        whole, place = self.attacker.system, np.full(len(self.cells), -1, np.int64)
+        place[self.shown] = np.arange(len(self.shown))
+        kept: list[tuple[Side, Ints, Floats]] = []
+        for cell, direction, inner, z in proofs:
+            at = self.secrets.unknown[inner]
+            inside = (at >= 0).all() and (z >= whole.low[at]).all() and (z <= whole.high[at]).all()
+            if inside and place[cell] >= 0:
+                kept.append(((int(place[cell]), direction), at, z))
+        if not kept:
+            return
+        start = np.r_[0, np.cumsum([len(at) for _, at, _ in kept])]
+        entries = np.concatenate([z for *_, z in kept]), np.concatenate([at for _, at, _ in kept])
+        sums = (whole.A @ csc_array((*entries, start), shape=(whole.size, len(kept)))).tocoo()
+        missed = np.zeros(len(kept))
+        over = np.maximum(sums.data - whole.row_high[sums.row], whole.row_low[sums.row] - sums.data)
+        np.maximum.at(missed, sums.col, over)
+        for (side, at, z), loss in zip(kept, missed.tolist(), strict=True):
+            self._pool.setdefault(side, []).append(Witness(at, z, max(loss, 0.0)))
+
+    def proofs(self) -> list[Proof]:
+        """Give the tables that proved sides."""
+        inner = self.attacker.system.spread.tocsc()
+        first = inner.indices[inner.indptr[:-1]]
+        return [
+            (int(self.shown[place]), 1 if self._far(proof, place) > 0 else -1, first[proof.unknowns], proof.z)
+            for (place, _), found in self._used.items()
+            for proof in found
+            if len(proof.unknowns)
+        ]
 
     def run(self) -> None:
         """Look at all cells, those that need least first: most of them are soon decided."""
@@ -142,7 +207,7 @@ class _Panel:
             done = self._side_settled(place, side)
             if done is None:
                 return False
-            if not done:
+            if not done and self.judging:
                 sides = self._sides(place) if side and self.bounds.status[place] == "under-protected" else []
         return True
 
@@ -164,10 +229,13 @@ class _Panel:
                 half = (len(batch) + 1) // 2
                 waiting += [batch[half:], batch[:half]]
                 continue
-            if proof is None:
+            if proof is None and self.judging:
                 proof = self._judged(place, side, batch[0])
+            elif proof is None:
+                self.failing.append((int(self.shown[place]), batch[0]))
             if proof is None:
                 return False
+            self._used.setdefault((place, side), []).append(proof)
             seen.update(batch)
             others = self._next(proof, batch)
             waiting += [others[1:], others[:1]]

@@ -69,8 +69,8 @@ class Witnesses:
         key = target.indices.tobytes()
         if self._last is None or self._last[:2] != (key, least):
             region, complete = self._region(target, least)
-            rows = np.unique(_entries(self._columns, region))
-            self._last = key, least, Nearby(self.whole, target, region, rows, self.weight[region], complete)
+            near = Nearby(self.whole, self._columns[region], target, region, self.weight[region], complete)
+            self._last = key, least, near
         return self._last[2]
 
     def _region(self, target: Matrix, least: int) -> tuple[Ints, bool]:
@@ -94,70 +94,67 @@ class Nearby:
     What an attacker knows is a change of bounds, and the solver goes on from its last solution.
     """
 
-    def __init__(self, whole: System, target: Matrix, region: Ints, rows: Ints, weight: Floats, complete: bool) -> None:
+    def __init__(
+        self, whole: System, columns: Matrix, target: Matrix, region: Ints, weight: Floats, complete: bool
+    ) -> None:
+        """Take the columns (one row each) of the unknowns in a region, which are in ascending order."""
         import highspy
-        from scipy.sparse import hstack, vstack
 
         self.complete = complete
         """whether these are all unknowns that are tied to the sum"""
         self._region, self._n = region, len(region)
-        self._sums = whole.A[rows][:, region].tocsr()
+        rows, self._row = np.unique(columns.indices, return_inverse=True)
+        self._column, self._data = np.repeat(np.arange(self._n), np.diff(columns.indptr)), columns.data
         self._row_low, self._row_high = whole.row_low[rows], whole.row_high[rows]
         self._low, self._high = whole.low[region], whole.high[region]
-        self._target = target[:, region]
         self._statuses, self._infinite = highspy.HighsModelStatus, highspy.kHighsInf
-        both = vstack([self._sums, self._target]).tocsr()
-        matrix = hstack([both, -both]).tocsr()
         lp = highspy.HighsLp()
-        lp.num_row_, lp.num_col_ = matrix.shape
+        lp.num_row_, lp.num_col_ = len(rows), 2 * self._n
         lp.col_cost_ = np.tile(weight, 2)
         lp.col_lower_ = np.zeros(2 * self._n)
         lp.col_upper_ = np.r_[self._high, -self._low]
-        lp.row_lower_ = np.r_[self._row_low, -np.inf]
-        lp.row_upper_ = np.r_[self._row_high, np.inf]
-        lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-        lp.a_matrix_.start_ = matrix.indptr.astype(np.int32)
-        lp.a_matrix_.index_ = matrix.indices.astype(np.int32)
-        lp.a_matrix_.value_ = matrix.data
+        lp.row_lower_, lp.row_upper_ = self._row_low, self._row_high
+        lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+        lp.a_matrix_.start_ = np.r_[columns.indptr, columns.indptr[1:] + columns.nnz].astype(np.int32)
+        lp.a_matrix_.index_ = np.tile(self._row, 2).astype(np.int32)
+        lp.a_matrix_.value_ = np.r_[self._data, -self._data]
         self._solver = solver(primal=False)
         self._solver.setOptionValue("primal_feasibility_tolerance", FEASIBILITY)
         self._solver.setOptionValue("dual_feasibility_tolerance", FEASIBILITY)
         self._solver.passModel(lp)
-        self._place = {int(unknown): place for place, unknown in enumerate(region.tolist())}
-        self._touched: list[int] = []
+        at = np.searchsorted(region, target.indices)
+        both = np.r_[at, at + self._n].astype(np.int32)
+        self._solver.addRow(-self._infinite, self._infinite, len(both), both, np.r_[target.data, -target.data])
+        self._touched = np.zeros(0, np.int64)
 
     def find(self, amount: float, known: Ints, partly: Ints, low: Floats) -> Witness | None:
         """Give a table where the sum deviates by an amount, for somebody who knows some unknowns, some in part."""
-        self._forget()
-        for unknown, least in zip(partly.tolist(), low.tolist(), strict=True):
-            self._bound(unknown, least, np.inf)
-        for unknown in known.tolist():
-            self._bound(unknown, 0.0, 0.0)
-        row = self._sums.shape[0]
+        self._bound(self._touched, self._low[self._touched], self._high[self._touched])
+        still, some = self._inside(known), self._inside(partly)
+        at, here = some[some >= 0], low[some >= 0]
+        self._bound(at, np.maximum(here, self._low[at]), self._high[at])
+        still = still[still >= 0]
+        self._bound(still, np.zeros(len(still)), np.zeros(len(still)))
+        self._touched = np.r_[at, still]
         low_end, high_end = (amount, self._infinite) if amount > 0 else (-self._infinite, amount)
-        self._solver.changeRowBounds(row, low_end, high_end)
+        self._solver.changeRowBounds(len(self._row_low), low_end, high_end)
         return self._witness(amount) if settle(self._solver) == self._statuses.kOptimal else None
 
-    def _bound(self, unknown: int, low: float, high: float) -> None:
-        place = self._place.get(unknown)
-        if place is None:
-            return
-        high, low = min(high, float(self._high[place])), max(low, float(self._low[place]))
-        self._solver.changeColBounds(place, 0.0, high)
-        self._solver.changeColBounds(place + self._n, 0.0, -low)
-        self._touched.append(place)
+    def _inside(self, unknowns: Ints) -> Ints:
+        """Give the places of unknowns in the region, −1 for those outside."""
+        place = np.minimum(np.searchsorted(self._region, unknowns), self._n - 1)
+        return np.where(self._region[place] == unknowns, place, -1)
 
-    def _forget(self) -> None:
-        for place in self._touched:
-            self._solver.changeColBounds(place, 0.0, float(self._high[place]))
-            self._solver.changeColBounds(place + self._n, 0.0, float(-self._low[place]))
-        self._touched = []
+    def _bound(self, place: Ints, low: Floats, high: Floats) -> None:
+        if len(place):
+            both = np.r_[place, place + self._n].astype(np.int32)
+            self._solver.changeColsBounds(len(both), both, np.zeros(len(both)), np.r_[high, -low])
 
     def _witness(self, amount: float) -> Witness:
         values = np.asarray(self._solver.getSolution().col_value, np.float64)
         z = values[: self._n] - values[self._n :]
         z[np.abs(z) <= TINY * abs(amount)] = 0.0
-        sums = self._sums @ z
+        sums = np.bincount(self._row, self._data * z[self._column], len(self._row_low))
         missed = float(np.maximum(sums - self._row_high, self._row_low - sums).max(initial=0.0))
         some = np.flatnonzero(z)
         return Witness(self._region[some], np.clip(z[some], self._low[some], self._high[some]), missed)

@@ -194,6 +194,11 @@ class Cells:
 
     def with_released(self, values: Any) -> Cells:
         """Give the table with other values to go out (rounded, adjusted, perturbed)."""
+        if self.beside is not None and self.beside.names:
+            raise PlanError(
+                "previous: earlier releases are taken into account by suppression only, and what they show would not "
+                "be held against other values than the true ones; suppress, or leave `previous` out"
+            )
         return self.with_status(released=values)
 
     def apply_rules(

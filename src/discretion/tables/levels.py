@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -32,6 +33,8 @@ BATCH = 0.2
 """Share of the cells still open that get room before all are looked at again."""
 SMALLEST = 10
 """But so many at least."""
+WORTH = 0.02
+"""And this share of the unknowns: looking at all again takes as long as room for so many."""
 CLEAN_SHARE = 0.03
 """Programs spent on taking back suppressions where nothing is said, per sensitive cell."""
 CLEAN_WORK = 10_000
@@ -144,15 +147,15 @@ class _Levels:
         if not len(self.shown):
             return self.hidden & ~self.cells.primary
         kept = self.hidden.copy() if keep_start else self.cells.primary
-        self.protect()
         if clean is None:
             clean = max(int(CLEAN_SHARE * len(self.shown)), CLEAN_WORK // len(self.shown))
         if clean:
+            proved = self.pushed(kept)[1]
+            self.make_all_room(MARGINS[0], deepcopy(proved) if keep_start else None)
             cleaner = Cleaner(self.cells, self.frame, self.hidden, kept, self.cost, TAKEN, self.ctx)
-            proved = self.pushed(kept)
             self.hidden = cleaner.run(self.shown, self.goals(proved), proved, clean)
             self.rooms = self.open_rooms()
-            self.protect()
+        self.protect()
         return self.hidden & ~self.cells.primary
 
     def open_rooms(self) -> Rooms:
@@ -165,38 +168,48 @@ class _Levels:
 
         Cells get room in turn; what a solver missed by rounding shows in the proof, and gets more room than it needs.
         """
-        total = len(self.shown)
         for margin in MARGINS:
-            targets = self.pushed(self.hidden)
-            while (lacking := ~targets.met).any():
-                self.ctx.progress(total - int(lacking.sum()), total, "room for sensitive cells")
-                self.make_room(targets, lacking, margin)
-                targets = self.pushed(self.hidden, targets)
-            attacker, targets = self.attack(self.hidden)
+            attacker, targets = self.make_all_room(margin)
             certify(attacker, targets, Clock(None, self.ctx.within("certify")))
             if targets.met.all():
                 return
         raise DiscretionError("the solver's accuracy is not enough to prove that all sensitive cells are protected")
+
+    def make_all_room(self, margin: float, seen: Targets | None = None) -> tuple[Attacker, Targets]:
+        """Suppress cells until all have room as far as their own programs say; give the attacker that proves it.
+
+        `seen` is what is proved already with the cells that are suppressed now.
+        """
+        total, changed = len(self.shown), False
+        attacker, targets = self.pushed(self.hidden) if seen is None else (self.attack(self.hidden)[0], seen)
+        while (lacking := ~targets.met).any():
+            self.ctx.progress(total - int(lacking.sum()), total, "room for sensitive cells")
+            changed = True
+            least = max(SMALLEST, int(WORTH * attacker.system.size))
+            self.make_room(targets, lacking, margin, least)
+            if lacking.sum() > least:
+                attacker, targets = self.pushed(self.hidden, targets)
+        return self.attack(self.hidden) if changed else (attacker, targets)
 
     def attack(self, hidden: Bools) -> tuple[Attacker, Targets]:
         """Give the attacker on a table with gaps, and what must be out of its reach."""
         attacker = Attacker(self.cells, suppressed=hidden, prior=self.prior)
         return attacker, targets_of(self.cells, attacker, self.shown, self.cells.primary, self.prior)
 
-    def pushed(self, hidden: Bools, seen: Targets | None = None) -> Targets:
+    def pushed(self, hidden: Bools, seen: Targets | None = None) -> tuple[Attacker, Targets]:
         """Prove as many cells as random programs can, besides what was seen with fewer gaps."""
         attacker, targets = self.attack(hidden)
         if seen is not None:
             targets.below[:], targets.above[:] = seen.below, seen.above
         push_many(attacker, targets, Clock(None, self.ctx.within("certify")))
-        return targets
+        return attacker, targets
 
-    def make_room(self, targets: Targets, lacking: Bools, margin: float) -> None:
+    def make_room(self, targets: Targets, lacking: Bools, margin: float, least: int) -> None:
         """Suppress what the neediest of the open cells need; the tables found prove others on the way."""
         goals = self.goals(targets)
         order = np.flatnonzero(lacking)
         order = order[np.argsort(-np.maximum(*goals)[order], kind="stable")]
-        left = max(int(np.ceil(BATCH * len(order))), SMALLEST)
+        left = max(int(np.ceil(BATCH * len(order))), least)
         reached = targets.below, targets.above
         for number, i in enumerate(order.tolist()):
             if left <= 0:

@@ -41,6 +41,7 @@ class Rooms:
         if free is not None and InnerModel.suits(frame, kept := frame.of_columns(cost, free)[1][: frame.shown]):
             self._whole = InnerModel(frame, self._cost, self._usable, kept & self._usable[: frame.shown])
         self._last: tuple[int, int, RoomModel] | None = None
+        self._held: tuple[Ints, Ints, Floats] = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0)
 
     def price(self, cells: Ints, cost: Floats) -> None:
         """Change what cells cost."""
@@ -59,6 +60,10 @@ class Rooms:
         for model in self._models():
             model.close(column, not self._usable[column])
 
+    def hold(self, known: Ints, partly: Ints, low: Floats) -> None:
+        """Let cells stand still, and others fall no farther than `low`, until others are held."""
+        self._held = self.frame.column[known], self.frame.column[partly], low
+
     def room(self, cell: int, amount: float, *, above: bool, grow: bool = True) -> tuple[Ints, Floats] | None:
         """Give the cells that differ, and by how much, in the cheapest table found where one differs by an amount.
 
@@ -70,13 +75,24 @@ class Rooms:
         while True:
             model = self._model(column, size)
             self.solved += 1
-            found = model.room(column, amount, above=above)
+            found = self._found(model, column, amount, above)
             if found is not None:
                 cells, place = self.frame.cells_of(found[0])
                 return cells, found[1][place]
             if model is self._whole or not grow:
                 return None
             size *= GROWTH
+
+    def _found(
+        self, model: RoomModel | InnerModel, column: int, amount: float, above: bool
+    ) -> tuple[Ints, Floats] | None:
+        """Ask a program, with what is held."""
+        if isinstance(model, InnerModel) or not len(self._held[0]) + len(self._held[1]):
+            return model.room(column, amount, above=above)
+        model.hold(*self._held)
+        found = model.room(column, amount, above=above)
+        model.release()
+        return found
 
     def region(self, column: int, size: int) -> Bools:
         """Give the columns around one: so many at least, or all that are tied to it."""

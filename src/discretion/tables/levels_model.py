@@ -79,6 +79,8 @@ class RoomModel:
         self._place = np.full(len(frame.up), -1, np.int64)
         self._place[self.columns] = np.arange(len(self.columns))
         self._up, self._down = frame.up[self.columns], frame.down[self.columns]
+        self._most = self._up.copy(), self._down.copy()
+        """what columns may differ by when nothing is held"""
         sums = frame.sums
         rows = sums[:, self.columns].tocsr()
         rows.eliminate_zeros()
@@ -96,6 +98,7 @@ class RoomModel:
         lp.a_matrix_.index_ = matrix.indices.astype(np.int32)
         lp.a_matrix_.value_ = matrix.data
         self._solver.passModel(lp)
+        self._held = np.zeros(0, np.int64)
         self.solved = 0
 
     def price(self, columns: Ints, cost: Floats) -> None:
@@ -114,6 +117,27 @@ class RoomModel:
         self._solver.changeColBounds(i, 0.0, 0.0 if closed else float(self._up[i]))
         self._solver.changeColBounds(i + n, 0.0, 0.0 if closed else float(self._down[i]))
 
+    def hold(self, known: Ints, partly: Ints, low: Floats) -> None:
+        """Let columns stand still, and others fall no farther than `low`, until `release`."""
+        self.release()
+        place = self._place[np.r_[known, partly]]
+        most = np.r_[np.zeros(len(known)), np.full(len(partly), np.inf)], np.r_[np.zeros(len(known)), -low]
+        here = place >= 0
+        place = place[here]
+        self._held = place
+        up, down = np.minimum(self._up[place], most[0][here]), np.minimum(self._down[place], most[1][here])
+        self._bound(place, up, down)
+
+    def release(self) -> None:
+        """Give columns that were held their own bounds back."""
+        self._bound(self._held, self._most[0][self._held], self._most[1][self._held])
+        self._held = self._held[:0]
+
+    def _bound(self, place: Ints, up: Floats, down: Floats) -> None:
+        self._up[place], self._down[place] = up, down
+        both = np.r_[place, place + len(self.columns)].astype(np.int32)
+        self._solver.changeColsBounds(len(both), both, np.zeros(len(both)), np.r_[up, down])
+
     def room(self, column: int, amount: float, *, above: bool) -> tuple[Ints, Floats] | None:
         """Give the columns that differ, and by how much, in the cheapest table where one differs by at least an amount.
 
@@ -122,7 +146,9 @@ class RoomModel:
         i, n = int(self._place[column]), len(self.columns)
         here, there = (i, i + n) if above else (i + n, i)
         bound = {i: float(self._up[i]), i + n: float(self._down[i])}
-        amount = min(amount, bound[here])
+        amount = min(amount, float(self._most[0 if above else 1][i]))
+        if amount > bound[here]:
+            return None
         self._solver.changeColBounds(here, amount, bound[here])
         self._solver.changeColBounds(there, 0.0, 0.0)
         self.solved += 1

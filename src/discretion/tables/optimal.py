@@ -16,7 +16,7 @@ from discretion.tables.levels import costs, levels
 from discretion.tables.optimal_attack import Attack
 from discretion.tables.optimal_master import Master
 from discretion.tables.optimal_rows import bridges, first_cuts
-from discretion.tables.respondents import failing_pairs, protect_respondents
+from discretion.tables.respondents import audited, failing_pairs, protect_respondents
 
 if TYPE_CHECKING:
     from discretion.tables.cells import Cells
@@ -152,7 +152,11 @@ class _Search:
         found = self.in_time(
             lambda ctx: protect_respondents(self.cells, pattern, cost=cost, coalition=self.coalition, ctx=ctx), None
         )
-        return (pattern, False) if found is None else (found[0], found[1].holds)
+        if found is None:
+            return pattern, False
+        hidden, proofs = self.cells.primary | found[0], found[1]
+        audit = self.in_time(lambda ctx: audited(self.cells, hidden, self.coalition, ctx, proofs), None)
+        return found[0], audit is not None and audit.holds
 
     def in_time(self, work: Callable[[Context], T], otherwise: T) -> T:
         """Do something that reports its progress until time is over; give `otherwise` if it does not end by then."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from discretion.context import Context
 from discretion.errors import Infeasible, PlanError, unknown
 from discretion.part import parse
 from discretion.tables.audit_sums import sums_to_protect
+from discretion.tables.engines.algorithms import Optimal
 from discretion.tables.engines.engine import Choice, Engine
 from discretion.tables.levels_model import first_equal
 from discretion.tables.respondents import knows_respondents
@@ -23,6 +25,11 @@ if TYPE_CHECKING:
 
 ROUNDS = 12
 """How often cells are chosen again because the gaps of a total add up to a sensitive sum."""
+
+AUDIT_SHARE = 0.2
+"""Share of an engine's `seconds` that is kept for the audit."""
+SHORTEST = 0.01
+"""Seconds that an engine or an audit gets at least."""
 
 ENGINES = ("elimination", "levels", "optimal")
 
@@ -86,34 +93,66 @@ def suppress(
     together = made.together(cells)
     made = made if together == (made.coalition or 1) else made.model_copy(update={"coalition": together})
     sums = (audit or {}).get("rules", True)
-    choice = _chosen(whole, made, cost, ctx) if not (sums is None or sums) else _with_sums(cells, made, cost, ctx)
+    clock = _Time(made)
+    choice = _with_sums(cells, cost, ctx, clock) if sums is None or sums else _chosen(whole, clock.engine, cost, ctx)
     done = cells.with_status(secondary=choice.secondary[: len(cells)])
-    default: dict[str, Any] = {"ctx": ctx.within("audit")}
+    default: dict[str, Any] = {"ctx": ctx.within("audit"), "seconds": clock.for_audit}
     if knows_respondents(cells):
-        default |= {"attacker": "contributors", "coalition": together}
+        default |= {"attacker": "contributors", "coalition": together, "proofs": choice.proofs}
     return Protected(done, done.audit(**{**default, **(audit or {})}), made, choice.facts)
 
 
-def _chosen(whole: Cells, engine: Engine, cost: Any, ctx: Context) -> Choice:
+class _Time:
+    """What is left of an engine's `seconds`, which hold for all choices together and the audit."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._seconds = engine.seconds if isinstance(engine, Optimal) else None
+        self._end = np.inf if self._seconds is None else time.monotonic() + self._seconds
+
+    @property
+    def over(self) -> bool:
+        """Whether there is no time for another choice."""
+        return self._seconds is not None and self._left <= 0
+
+    @property
+    def _left(self) -> float:
+        return float(self._end - AUDIT_SHARE * (self._seconds or 0.0) - time.monotonic())
+
+    @property
+    def engine(self) -> Engine:
+        """The engine, with the time that is left for it."""
+        if self._seconds is None:
+            return self._engine
+        return self._engine.model_copy(update={"seconds": max(self._left, SHORTEST)})
+
+    @property
+    def for_audit(self) -> float | None:
+        """The seconds left for the audit."""
+        return None if self._seconds is None else max(float(self._end - time.monotonic()), SHORTEST)
+
+
+def _chosen(whole: Cells, engine: Engine, cost: Any, ctx: Context, last: Choice | None = None) -> Choice:
     if not whole.primary.any():
         return Choice(np.zeros(len(whole), np.bool_))
-    return engine.choose(whole, _costs(whole, engine.cost if cost is None else cost), ctx.within(engine.kind))
+    price, ctx = _costs(whole, engine.cost if cost is None else cost), ctx.within(engine.kind)
+    return engine.choose(whole, price, ctx) if last is None else engine.again(whole, price, ctx, last)
 
 
-def _with_sums(cells: Cells, engine: Engine, cost: Any, ctx: Context) -> Choice:
+def _with_sums(cells: Cells, cost: Any, ctx: Context, clock: _Time) -> Choice:
     """Choose again, with sums that the last choice would give away as further sensitive cells, until there is none.
 
-    Where that cannot be done the last choice stays, and the audit says what is wrong with it.
+    Where that cannot be done, or time is over, the last choice stays, and the audit says what is wrong with it.
     """
     bare = cells.with_status(secondary=np.zeros(len(cells), np.bool_))
-    choice = _chosen(widened(bare), engine, cost, ctx)
+    choice = _chosen(widened(bare), clock.engine, cost, ctx)
     for _ in range(ROUNDS):
         found = sums_to_protect(cells, choice.secondary[: len(cells)])
-        if found is None:
+        if found is None or clock.over:
             break
         bare = with_sums(bare, found)
         try:
-            choice = _chosen(widened(bare), engine, cost, ctx)
+            choice = _chosen(widened(bare), clock.engine, cost, ctx, choice)
         except Infeasible:
             break
     return choice

@@ -47,7 +47,7 @@ class PerturbedMode:
             return Told(Figures.from_text(found.answer), cached=True)
         try:
             cells = large_cells(question, self._desk.backend, self._policy, self._measured)
-            number = self._charge(question, user, len(cells.large))
+            number = self._charge(question, user, len(cells.keys))
         except QueryRefused as refusal:
             self._desk.note_refusal(question, user, refusal)
             raise

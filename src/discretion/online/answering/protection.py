@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from discretion.data.conditions import And, Condition, Filter, Not, Or
 from discretion.errors import QueryRefused
+from discretion.kernels.order import rows_by_label
 from discretion.online.answering.mode import Desk
 from discretion.online.audit.base_groups import (
     MOST_COLUMNS,
@@ -258,13 +259,7 @@ class Protection:
         if not (self._is_still and self._fits(query)) or self._profiles is None:
             return self._desk.backend.members(query.table, query.where, query.group_by, unit="row")
         cells = self._profiles.cells(query)
-        count = len(cells.keys)
-        short = count < np.iinfo(np.int16).max  # short numbers are sorted many times quicker
-        of_profile: NDArray[Any] = cells.label.astype(np.int16) if short else cells.label
-        label = of_profile[self._profiles.profile]
-        inside = np.flatnonzero(label >= 0)
-        listed = inside[np.argsort(label[inside], kind="stable")] if count > 1 else inside
-        parts = np.split(listed.astype(np.int64, copy=False), np.cumsum(cells.rows))[:count]
+        parts = rows_by_label(cells.label, self._profiles.profile, cells.rows) if cells.keys else []
         return dict(zip(cells.keys, parts, strict=True))
 
     def _fits(self, query: Query) -> bool:

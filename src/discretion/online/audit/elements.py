@@ -97,7 +97,7 @@ class RowStore:
         from discretion.kernels.null_vector import set_bits
 
         if self.count == len(self.bits):
-            more = max(_FIRST_ROWS, self.count)
+            more = 3 * self.count
             self.bits = longer(self.bits, self.count + more)
             self.powers = np.append(self.powers, np.zeros(more, np.int64))
         self.bits[self.count] = 0

@@ -27,8 +27,11 @@ from discretion.online.audit.elements import Elements, RowStore, longer
 Ints = NDArray[np.int64]
 Words = NDArray[np.uint64]
 
-BLOCK = 512
+_BLOCK_BITS = 9
+BLOCK = 2**_BLOCK_BITS
 """Columns whose products with a fixed random vector are kept together, to find pivots quickly."""
+_PORTIONS = ((0, 4), (4, 64), (64, BLOCK))
+"""columns of a block that are tried together: in most questions one of the first is a pivot"""
 _FIRST_CAPACITY = 16
 
 
@@ -114,9 +117,9 @@ class NullVector:
         from discretion.kernels.null_vector import block_sums
 
         if row >= len(self.sums):
-            self.sums = longer(self.sums, max(row + 1, 2 * len(self.sums)))
+            self.sums = longer(self.sums, max(row + 1, 4 * len(self.sums)))
         weight, ready, members = self.weights[power], self.ready[power], store.members[row]
-        block_sums(self.y, self._owner(power), weight, ready, members, BLOCK, self.sums[row], self.prime)
+        block_sums(self.y, self._owner(power), weight, ready, members, _BLOCK_BITS, self.sums[row], self.prime)
 
     def _owner(self, power: int) -> Ints:
         """Give the people of the records; none where records are people and have no weights (sums, power 0)."""
@@ -136,15 +139,16 @@ class NullVector:
             columns = np.arange(block * BLOCK, min((block + 1) * BLOCK, about.people), dtype=np.int64)
             columns = columns[~self.is_pivot[columns]]
             own = algebra.row_at_columns(line, weight, about.first, about.order, columns, p)
-            for candidate in np.argsort(own == 0, kind="stable"):
-                column = algebra.column_of_rows(
-                    store.bits, self.stored, store.powers, self.weights, about.first, about.order,
-                    columns[candidate], p,
-                )  # fmt: skip
-                made = algebra.inner(made_of, column, p)
-                if made != own[candidate]:
-                    rest = np.uint64((int(own[candidate]) - int(made)) % int(p))
-                    return int(columns[candidate]), rest, column
+            order = np.argsort(own == 0, kind="stable")
+            columns, own = columns[order], own[order]
+            kept = (store.bits, self.stored, store.powers, self.weights, about.first, about.order)
+            for start, end in _PORTIONS:
+                made = algebra.made_at_columns(*kept, columns[start:end], made_of, p)
+                differing = np.flatnonzero(made != own[start:end])
+                if len(differing):
+                    place = start + int(differing[0])
+                    rest = np.uint64((int(own[place]) - int(made[place - start])) % int(p))
+                    return int(columns[place]), rest, algebra.column_of_rows(*kept, columns[place], p)
 
     def keep(self, step: Step, row: int) -> None:
         """Make a planned row part of the state."""

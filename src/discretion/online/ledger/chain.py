@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from discretion.errors import DiscretionError, PlanError
 from discretion.online.ledger.entries import ANSWERED, Entry
@@ -19,6 +19,7 @@ from discretion.online.ledger.entries import ANSWERED, Entry
 GENESIS = hashlib.sha256(b"discretion ledger, version 1").hexdigest()
 """What stands before the first entry."""
 _MOST_PROBLEMS = 20
+_text = json.JSONEncoder(ensure_ascii=False).encode
 
 
 @dataclass(frozen=True)
@@ -47,12 +48,15 @@ def hash_of(entry: Entry) -> str:
         entry.id, entry.time, entry.user, entry.table, entry.kind, entry.digest, entry.query, *entry.cost.amounts,
         sets, entry.refers, entry.answer, entry.previous,
     ]  # fmt: skip
-    return hashlib.sha256(json.dumps(content, ensure_ascii=False).encode()).hexdigest()
+    return hashlib.sha256(_text(content).encode()).hexdigest()
 
 
 def sealed(entry: Entry) -> Entry:
     """Give the entry with its hash."""
-    return replace(entry, hash=hash_of(entry))
+    return Entry(
+        entry.id, entry.time, entry.user, entry.table, entry.kind, entry.digest, entry.query, entry.cost, entry.sets,
+        entry.refers, entry.answer, entry.previous, hash_of(entry),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)

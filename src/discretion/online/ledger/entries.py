@@ -24,6 +24,7 @@ class NoLedger(DataError):
 Kind = Literal["exact", "dp", "perturbed", "refused", "insider", "update", "groups", "limit", "answer"]
 ANSWERED: tuple[Kind, ...] = ("exact", "dp", "perturbed")
 """Kinds of entries that an answer may follow."""
+_KINDS = frozenset(get_args(Kind))
 _THIN = 32
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LATEST = (datetime(9999, 12, 31, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
@@ -45,7 +46,7 @@ class Charge:
     """query sets of a true answer, as `pack_sets` gives them; of a perturbed one the number of its cells"""
 
     def __post_init__(self) -> None:
-        if self.kind not in get_args(Kind) or self.kind == "answer":
+        if self.kind not in _KINDS or self.kind == "answer":
             raise PlanError(f"unknown kind of entry {self.kind!r}")
         if self.kind not in ANSWERED and self.cost != FREE:
             raise PlanError(f"an entry of kind {self.kind!r} costs nothing")

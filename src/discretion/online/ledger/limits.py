@@ -60,10 +60,6 @@ class Limit:
         if isinstance(self.period, timedelta) and self.period <= timedelta(0):
             raise PlanError("a rolling period is longer than nothing")
 
-    def applies_to(self, charge: Charge | Entry) -> bool:
-        """Say whether a charge counts against this budget."""
-        return self.scope(charge.user).holds(charge) and self.user in (None, EACH, charge.user)
-
     def scope(self, user: str) -> Scope:
         """Give what is added up for a user."""
         return Scope(user if self.user == EACH else self.user, self.table, self.period)
@@ -155,13 +151,16 @@ class Totals:
 
     def check(self, charge: Charge, limits: Iterable[Limit], moment: datetime, pending: Sequence[Entry]) -> None:
         """Refuse a charge that would exceed a budget, pending charges of the same transaction included."""
+        if charge.cost == FREE:
+            return
         for limit in limits:
-            if charge.cost == FREE or not limit.applies_to(charge):
-                continue
             scope = limit.scope(charge.user)
+            if limit.user not in (None, EACH, charge.user) or not scope.holds(charge):
+                continue
             spent = self.spent(scope, moment)
             for entry in pending:
-                spent += entry.cost if scope.holds(entry) else FREE
+                if scope.holds(entry):
+                    spent += entry.cost
             if not limit.most.admits(spent + charge.cost):
                 counts: Accountant = "zcdp" if charge.cost.nano_rho else "approximate"
                 raise BudgetExhausted(_words(limit, charge, limit.most.left(spent, counts)))

@@ -64,7 +64,8 @@ class SqliteStore:
         if not create and not path.is_file():
             raise NoLedger(f"there is no ledger at {path}")
         self._where = str(path)
-        with self._explained():
+        self._explained = _Explained(self._where)
+        with self._explained:
             if create and self._where != ":memory:":
                 _make_private(path)
             self._open(path, create)
@@ -102,11 +103,11 @@ class SqliteStore:
     @contextmanager
     def exclusive(self) -> Iterator[None]:
         """Begin a transaction that no other writer runs beside."""
-        with self._explained():
+        with self._explained:
             self._connection.execute("BEGIN IMMEDIATE")
         try:
             yield
-            with self._explained():
+            with self._explained:
                 self._connection.execute("COMMIT")
         except BaseException:
             if self._connection.in_transaction:
@@ -115,12 +116,12 @@ class SqliteStore:
 
     def insert(self, entry: Entry) -> None:
         """Append an entry."""
-        with self._explained():
+        with self._explained:
             self._connection.execute(_INSERT, row_of(entry))
 
     def last(self) -> tuple[int, str, int] | None:
         """Give number, hash and time of the last entry."""
-        with self._explained():
+        with self._explained:
             row = self._connection.execute("SELECT id, hash, time FROM ledger ORDER BY id DESC LIMIT 1").fetchone()
         return None if row is None else (row[0], row[1], row[2])
 
@@ -129,21 +130,21 @@ class SqliteStore:
         if "id > ?" in where and "kind" not in where:
             where = where.replace("subject", "+subject").replace("who", "+who")  # no index
         query = f"SELECT {', '.join(COLUMNS)} FROM ledger WHERE {where} {tail}"
-        with self._explained():
+        with self._explained:
             for row in self._connection.execute(query, values):
                 yield entry_of(row)
 
     def spending(self, where: str, values: Sequence[Any] = ()) -> list[tuple[int, Cost]]:
         """Read times and costs."""
         query = f"SELECT time, micro_epsilon, nano_rho, nano_delta FROM ledger WHERE {COSTS} AND {where} ORDER BY id"
-        with self._explained():
+        with self._explained:
             return [(time, Cost(*amounts)) for time, *amounts in self._connection.execute(query, values)]
 
     def total(self, where: str, values: Sequence[Any] = ()) -> Cost:
         """Add up costs; DataError when somebody put something into them that no ledger writes."""
         wrong = " + ".join(f"(typeof({name}) <> 'integer' OR {name} < 0)" for name in AMOUNTS)
         query = f"SELECT COALESCE(SUM({wrong}), 0), {TOTALS} FROM ledger WHERE {COSTS} AND {where}"
-        with self._explained():
+        with self._explained:
             strange, *halves = self._connection.execute(query, values).fetchone()
         if strange:
             raise DataError(f"{self._where} cannot be used as a ledger: it holds costs that no ledger writes")
@@ -151,7 +152,7 @@ class SqliteStore:
 
     def faults(self) -> list[str]:
         """Let SQLite check its file, indexes included, and whether the triggers that keep it append-only are there."""
-        with self._explained():
+        with self._explained:
             found = [str(text) for (text,) in self._connection.execute("PRAGMA integrity_check(5)")]
             there = {
                 name for (name,) in self._connection.execute("SELECT name FROM sqlite_master WHERE type='trigger'")
@@ -164,12 +165,18 @@ class SqliteStore:
         """Close the file."""
         self._connection.close()
 
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        """Turn errors of SQLite into ours; its own words may quote what stands in the file."""
-        try:
-            yield
-        except (sqlite3.Error, UnicodeDecodeError) as error:
+
+class _Explained:
+    """Turns errors of SQLite into ours; its own words may quote what stands in the file."""
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, sqlite3.Error | UnicodeDecodeError):
             name = getattr(error, "sqlite_errorname", None) or ""
             reason = next((text for start, text in _REASONS.items() if name.startswith(start)), "the file is damaged")
             raise DataError(f"{self._where} cannot be used as a ledger: {reason}") from None

@@ -109,6 +109,8 @@ def encrypt(job: Job, data: Any) -> tuple[int, list[bytes]]:
 
     ready = prepared(job.columns, data)
     people = ready.height
+    if people < job.least_people:
+        raise DataError(f"{people:,} people; the job asks every owner for {job.least_people:,}")
     columns = [ready[name].to_numpy().astype(np.float64) for name in job.columns]
     specs = list(job.columns.values())
     if job.paillier is not None:

@@ -47,6 +47,7 @@ class Job:
         try:
             content = json.loads(file.read_text(encoding="utf-8"))
             self.id, self.scheme = str(content["id"]), content["scheme"]
+            self.least_people = int(content["least_people"])
             self.columns = {name: ColumnSpec.model_validate(given) for name, given in content["columns"].items()}
             self.paillier = PublicKey(int(content["n"])) if self.scheme == "paillier" else None
             self.digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
@@ -84,11 +85,12 @@ class Keys:
     @classmethod
     def make(
         cls, folder: str | Path, columns: Mapping[str, Any], scheme: Scheme = "paillier",
-        owners: Sequence[str] = ("owner-1", "owner-2", "owner-3"),
+        owners: Sequence[str] = ("owner-1", "owner-2", "owner-3"), least_people: int = 10,
     ) -> Keys:  # fmt: skip
         """Draw keys for totals of these columns, each with `lower`, `upper` and, for exact totals, `step`.
 
-        Every one of the `owners` gets a folder of its own with a token, and can send one part.
+        Every one of the `owners` gets a folder of its own with a token, and can send one part; an owner with fewer than
+        `least_people` sends none: beside empty parts of others the totals would be those of one owner or person.
         """
         from discretion.data.atomic import check_target, replacing, write_text
 
@@ -104,15 +106,15 @@ class Keys:
                 raise PlanError(f"{name!r} has categories; `lower` and `upper` are needed")
             if scheme == "paillier" and column.step is None:
                 raise PlanError(f"{name!r} needs a `step`, such as 1 for whole numbers")
-        if not declared:
-            raise PlanError("name at least one column")
+        if not declared or least_people < 1:
+            raise PlanError("at least one column and one person of each owner are needed")
         if not owners or len({checked_party(name) for name in owners}) < len(owners):
             raise PlanError("name every owner once")
         if place.is_dir():
             check_target(place / "secret", overwrite=False)
         (place / "job").mkdir(parents=True, exist_ok=True)
         content = {
-            "id": secrets.token_hex(16), "scheme": scheme,
+            "id": secrets.token_hex(16), "scheme": scheme, "least_people": least_people,
             "columns": {name: one.model_dump(mode="json", exclude_defaults=True) for name, one in declared.items()},
         }  # fmt: skip
         if scheme == "paillier":

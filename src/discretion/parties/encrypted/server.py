@@ -17,7 +17,7 @@ from discretion.parties.encrypted.paillier import HEAD_BITS, PublicKey
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-_MOST_BYTES, _MOST_JOBS = 1 << 28, 16
+_MOST_BYTES, _MOST_JOBS, _MOST_COLUMNS = 1 << 28, 16, 1000
 
 
 def framed(blobs: Sequence[bytes]) -> bytes:
@@ -62,6 +62,8 @@ class Totals:
     @classmethod
     def open(cls, scheme: str, columns: int, key: bytes) -> Totals:
         """Begin a job under a public key; a secret one is refused."""
+        if not 0 < columns <= _MOST_COLUMNS:
+            raise DataError(f"a job has 1 to {_MOST_COLUMNS:,} columns")
         if scheme == "paillier":
             return cls(scheme, PublicKey(int(key)), columns)
         if scheme != "ckks":
@@ -98,8 +100,6 @@ class Totals:
         if self.parts + 1 >= 1 << HEAD_BITS:
             raise DataError("the job has as many parts as its counters can hold")
         added = self._paillier(blobs) if self.scheme == "paillier" else self._ckks(blobs)
-        if self.totals and len(added) != len(self.totals):
-            raise DataError("the part has another number of ciphertexts than those before")
         if not self.totals:
             self.totals = added
         elif self.scheme == "paillier":
@@ -109,6 +109,8 @@ class Totals:
         self.parts += 1
 
     def _paillier(self, blobs: Sequence[bytes]) -> list[int]:
+        if len(blobs) != -(-(self.columns + 1) // self.key.slots):
+            raise DataError("a part has its counters of people and columns in as few ciphertexts as hold them")
         return [self.key.check(int.from_bytes(blob, "big")) for blob in blobs]
 
     def _ckks(self, blobs: Sequence[bytes]) -> list[Any]:
@@ -163,7 +165,7 @@ def create_app() -> FastAPI:
                 return responses.JSONResponse({"error": "only the holder of the keys can do this"}, 403)
             except KeyError:
                 return responses.JSONResponse({"error": "there is no such job"}, 404)
-            except (DataError, ValueError, TypeError, RuntimeError) as error:
+            except (DataError, ValueError, TypeError, ArithmeticError, RuntimeError) as error:
                 text = str(error) if isinstance(error, DataError) else "the message cannot be read"
                 return responses.JSONResponse({"error": text}, 422)
 

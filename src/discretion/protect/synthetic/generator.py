@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.data.households import find_units
-from discretion.data.rules import Rule, read_rules
+from discretion.data.rules import LevelRule, read_rules
 from discretion.data.schema import Schema
 from discretion.errors import DataError, Infeasible, PlanError
 from discretion.kernels.arrays import Bools, Floats
@@ -50,7 +50,7 @@ class Sampler(Protocol):
 class Rules:
     """The rules of a run, with what is needed to judge drawn numbers, and how often each was broken."""
 
-    rules: tuple[Rule, ...]
+    rules: tuple[LevelRule, ...]
     kinds: Mapping[str, ColumnKind]
     dtypes: Mapping[str, Any]
     counts: dict[str, int] = field(default_factory=dict)
@@ -65,10 +65,10 @@ class Rules:
         """Tell which rows break any rule."""
         return self._broken(self.rules, values)
 
-    def _drawn(self, rule: Rule, values: Mapping[str, Floats]) -> bool:
+    def _drawn(self, rule: LevelRule, values: Mapping[str, Floats]) -> bool:
         return all(key in values for column in rule.columns for key in self.kinds[column].keys)
 
-    def _broken(self, rules: Sequence[Rule], values: Mapping[str, Floats]) -> Bools:
+    def _broken(self, rules: Sequence[LevelRule], values: Mapping[str, Floats]) -> Bools:
         import polars as pl
 
         names = sorted({column for rule in rules for column in rule.columns})
@@ -100,6 +100,7 @@ class Generator(StratifiedMethod):
     copies: int = Field(1, ge=1, le=100)
     """synthetic copies, numbered in a new column `copy`; a release writes each to a file of its own"""
 
+    random: ClassVar[bool] = True
     makes_values: ClassVar[bool] = True
     keeps_households: ClassVar[bool] = False
 

@@ -12,7 +12,7 @@ from discretion.release.report.wording import NOTHING, count, figure, percent, t
 from discretion.release.tune_scales import gain_of
 
 if TYPE_CHECKING:
-    from discretion.release.comparison import Compared, Comparison
+    from discretion.release.comparison import ComparedRelease, Comparison
 
 MOST_DRAWN = 16
 """Columns of which a comparison shows the distributions."""
@@ -95,11 +95,11 @@ def _pictures(found: Comparison) -> list[FigureGroup]:
     return [group for group in groups if group.figures]
 
 
-def _doubtful(row: Compared) -> bool:
+def _doubtful(row: ComparedRelease) -> bool:
     return any(one.doubtful for one in row.figures.values())
 
 
-def _title(row: Compared) -> str:
+def _title(row: ComparedRelease) -> str:
     return title_of(row.kind) + row.title.removeprefix(row.kind)
 
 
@@ -145,7 +145,7 @@ def _overall(found: Comparison, name: str) -> dict[str, Any]:
     }
 
 
-def _row(found: Comparison, row: Compared) -> dict[str, Any]:
+def _row(found: Comparison, row: ComparedRelease) -> dict[str, Any]:
     limits = row.measure.limits
     cells = []
     for name in found.names:

@@ -19,7 +19,7 @@ MOST_COLUMNS = 8
 
 
 @dataclass(frozen=True)
-class Figure:
+class Chart:
     """A picture and its caption; without a picture, the reason."""
 
     title: str
@@ -35,7 +35,7 @@ class FigureGroup:
     key: str
     title: str
     intro: str
-    figures: tuple[Figure, ...]
+    figures: tuple[Chart, ...]
     notes: tuple[str, ...] = ()
 
 
@@ -64,7 +64,7 @@ def _record_risks(release: Release) -> FigureGroup:
     intro = "How many records are at which risk, for every attack that has a figure for each record. Internal only."
     found = [record_risk.record_risk_of(item.after) for item in release.measured]
     figures = tuple(
-        Figure(
+        Chart(
             f"{title_of(risk.kind)}: records at risk",
             record_risk.draw(risk),
             f"{title_of(risk.kind)}: share of the records whose risk is at least the level below the bar. Dashed: "
@@ -88,7 +88,7 @@ def _class_sizes(release: Release) -> FigureGroup:
         f"Share of records in classes of each size, over {', '.join(found.columns)}. "
         "Missing values count as a value of their own; shares are rounded to 0.1%."
     )
-    return FigureGroup("class-sizes", "Class sizes", intro, (Figure("Class sizes", class_sizes.draw(found), caption),))
+    return FigureGroup("class-sizes", "Class sizes", intro, (Chart("Class sizes", class_sizes.draw(found), caption),))
 
 
 def _numbers(release: Release, sides: Sides, columns: list[str], internal: bool) -> FigureGroup:
@@ -111,13 +111,13 @@ def _numbers(release: Release, sides: Sides, columns: list[str], internal: bool)
     return FigureGroup("numbers", "Numbers that were changed", intro, tuple(figures), tuple(notes))
 
 
-def _number_figures(release: Release, sides: Sides, name: str, internal: bool) -> tuple[list[Figure], list[str]]:
+def _number_figures(release: Release, sides: Sides, name: str, internal: bool) -> tuple[list[Chart], list[str]]:
     original, released = sides.numbers(name)
     figures, notes = [], []
     bars = histogram.histogram_of(name, original, released)
     if bars is not None:
         caption = f"{name}: distribution of {counted(len(original), 'original value')} and of the released ones."
-        figures.append(Figure(f"{name}: values", histogram.draw(bars), caption))
+        figures.append(Chart(f"{name}: values", histogram.draw(bars), caption))
     else:
         notes.append(f"{name}: no histogram, because too few records would stand behind its bars.")
     if not sides.aligned:
@@ -130,7 +130,7 @@ def _number_figures(release: Release, sides: Sides, name: str, internal: bool) -
         reason = f"they are drawn for {count(fewest)} records or more, where values differ"
         notes.append(f"{name}: no errors, because {reason}.")
     else:
-        figures.append(Figure(f"{name}: errors", error_curve.draw(curve), _curve_caption(curve)))
+        figures.append(Chart(f"{name}: errors", error_curve.draw(curve), _curve_caption(curve)))
     return figures, notes
 
 
@@ -157,7 +157,7 @@ def _categories(release: Release, columns: list[str], *, both: bool) -> FigureGr
         else:
             caption = f"{name}: shares of the released records, rounded to 0.1%."
             original = categories.beside(release.study.original, found) if both else ()
-            figures.append(Figure(f"{name}: released values", categories.draw(found, original), caption))
+            figures.append(Chart(f"{name}: released values", categories.draw(found, original), caption))
     if len(columns) > MOST_COLUMNS:
         notes.append(f"Columns that were changed and are not drawn: {len(columns) - MOST_COLUMNS}.")
     return FigureGroup("categories", "Categories that were changed", intro, tuple(figures), tuple(notes))
@@ -173,7 +173,7 @@ def _pairs(release: Release, sides: Sides) -> FigureGroup:
     return FigureGroup("pairs", "Relations between all columns", intro, () if drawn is None else (drawn,))
 
 
-def pair_figure(sides: Sides, title: str = "Difference of the tables of pairs") -> Figure | None:
+def pair_figure(sides: Sides, title: str = "Difference of the tables of pairs") -> Chart | None:
     """Draw how far the table of each pair of columns moved; None for few columns or records."""
     columns = [name for name in plain_columns(sides) if not sides.original.frame.schema[name].is_nested()]
     columns = columns[: correlation.MOST_COLUMNS]
@@ -184,21 +184,21 @@ def pair_figure(sides: Sides, title: str = "Difference of the tables of pairs") 
     rows = tuple(tuple(round(value, 2) for value in row) for row in found)
     drawn = correlation.draw(correlation.Correlations(tuple(columns), rows), (title, "kept ← → moved"))
     caption = "½Σ|p − q| over the cells of each table, rounded to two decimals. Columns are numbered as the rows are."
-    return Figure(title, drawn, caption, wide=len(columns) > 6)
+    return Chart(title, drawn, caption, wide=len(columns) > 6)
 
 
-def column_figure(sides: Sides, name: str, title: str) -> Figure | None:
+def column_figure(sides: Sides, name: str, title: str) -> Chart | None:
     """Draw the original and the released distribution of a column; None where too few records stand behind it. Not
     for the public."""
     if sides.is_numeric(name):
         bars = histogram.histogram_of(name, *sides.numbers(name))
-        return None if bars is None else Figure(title, histogram.draw(bars), f"{title}: original and released values.")
+        return None if bars is None else Chart(title, histogram.draw(bars), f"{title}: original and released values.")
     found = categories.categories_of(sides.released, name)
     if found is None:
         return None
     original = categories.beside(sides.original, found)
     drawn = categories.draw(found, original if any(original) else ())
-    return Figure(title, drawn, f"{title}: shares of the released records{' and of the original' * any(original)}.")
+    return Chart(title, drawn, f"{title}: shares of the released records{' and of the original' * any(original)}.")
 
 
 def _correlations(release: Release, sides: Sides, changed: list[str], internal: bool) -> FigureGroup:
@@ -218,5 +218,5 @@ def _correlations(release: Release, sides: Sides, changed: list[str], internal: 
         "Correlation in the release minus correlation in the original, over records that have both values, rounded to "
         f"{'one decimal' if hidden else 'two decimals'}. Columns are numbered as the rows are."
     )
-    figure = Figure("Change of correlations", correlation.draw(found), caption, wide=len(found.columns) > 6)
+    figure = Chart("Change of correlations", correlation.draw(found), caption, wide=len(found.columns) > 6)
     return FigureGroup("correlations", "Relations between numbers", intro, (figure,))

@@ -29,7 +29,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Histogram:
+class BinnedHistogram:
     """Bars between `edges`, with an open one below the first edge (≤) and one above the last (>)."""
 
     column: str
@@ -43,7 +43,7 @@ class Histogram:
     """original records of each bar; never drawn"""
 
 
-def histogram_of(column: str, original: Floats, released: Floats) -> Histogram | None:
+def histogram_of(column: str, original: Floats, released: Floats) -> BinnedHistogram | None:
     """Bin the values; None where too few records would stand behind the bars."""
     if len(original) < FEWEST_VALUES or not len(released):
         return None
@@ -60,7 +60,7 @@ def histogram_of(column: str, original: Floats, released: Floats) -> Histogram |
         np.bincount(np.searchsorted(edges, values, side="left"), minlength=len(edges) + 1)
         for values in (original, released)
     )
-    return Histogram(
+    return BinnedHistogram(
         column=column,
         edges=tuple(float(edge) for edge in edges),
         width=width,
@@ -106,7 +106,7 @@ def _shares(counts: NDArray[np.int64]) -> tuple[float, ...]:
     return tuple(round(1000 * int(inside) / total) / 1000 for inside in counts)
 
 
-def draw(histogram: Histogram) -> str:
+def draw(histogram: BinnedHistogram) -> str:
     """Draw the original as gray bars and the release as a blue outline."""
     inner = svg.Scale(histogram.edges[0], histogram.edges[-1], svg.LEFT + _TAIL + 6, svg.WIDTH - svg.RIGHT - _TAIL - 6)
     before, after = _heights(histogram, histogram.original), _heights(histogram, histogram.released)
@@ -133,13 +133,13 @@ def draw(histogram: Histogram) -> str:
     )
 
 
-def _heights(histogram: Histogram, shares: Sequence[float]) -> list[float]:
+def _heights(histogram: BinnedHistogram, shares: Sequence[float]) -> list[float]:
     """Give the share per plain bar width, so that merged bars do not look too large; open bars stand for themselves."""
     wide = [round((high - low) / histogram.width) for low, high in pairwise(histogram.edges)]
     return [shares[0], *(share / max(w, 1) for share, w in zip(shares[1:-1], wide, strict=True)), shares[-1]]
 
 
-def _places(histogram: Histogram, inner: svg.Scale) -> list[tuple[float, float]]:
+def _places(histogram: BinnedHistogram, inner: svg.Scale) -> list[tuple[float, float]]:
     edges = [inner(edge) for edge in histogram.edges]
     between = [(low, high - low) for low, high in pairwise(edges)]
     return [(float(svg.LEFT), _TAIL), *between, (svg.WIDTH - svg.RIGHT - _TAIL, _TAIL)]
@@ -155,7 +155,7 @@ def _outline(places: Sequence[tuple[float, float]], tops: Sequence[float], base:
     return "".join(svg.polyline(steps(piece), svg.RELEASED) for piece in pieces if places[piece])
 
 
-def _x_marks(histogram: Histogram, inner: svg.Scale) -> list[tuple[float, str]]:
+def _x_marks(histogram: BinnedHistogram, inner: svg.Scale) -> list[tuple[float, str]]:
     """Label the open bars, and round numbers between them where there is room."""
     low, high = histogram.edges[0], histogram.edges[-1]
     digits = max(4, 2 + round(math.log10(max(abs(low), abs(high)) / histogram.width)))
@@ -169,7 +169,7 @@ def _x_marks(histogram: Histogram, inner: svg.Scale) -> list[tuple[float, str]]:
     return [first, *between, last]
 
 
-def _describe(histogram: Histogram) -> str:
+def _describe(histogram: BinnedHistogram) -> str:
     peak = int(np.argmax(histogram.original))
     before, after = histogram.original[peak], histogram.released[peak]
     return (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from discretion.release.report import svg
-from discretion.release.report.scores import Range, ScoreRow
+from discretion.release.report.scores import ScoreRange, ScoreRow
 
 _WIDTH, _HEIGHT, _LEFT = 190, 58, 46
 _RIGHT = 8
@@ -33,6 +33,6 @@ def draw(row: ScoreRow) -> str:
     return svg.picture(_WIDTH, _HEIGHT, f"{row.title}: before and after", _describe(row, where), body, kind="bar")
 
 
-def _describe(row: ScoreRow, where: Range) -> str:
+def _describe(row: ScoreRow, where: ScoreRange) -> str:
     chance = f", chance level {row.chance}" if where.chance is not None else ""
     return f"Before {row.before}, after {row.after}{chance}; possible from {where.low} to {where.high}."

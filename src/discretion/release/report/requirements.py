@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from discretion.model import FailingClass, Verdict
 from discretion.release.facts import smallest_class
-from discretion.release.report.settings import Setting, settings_of
+from discretion.release.report.settings import ShownSetting, settings_of
 from discretion.release.report.wording import NOTHING, caveats, count, counted, number, title_of
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class RequirementRow:
     text: str
     withheld: bool
     meaning: str
-    settings: tuple[Setting, ...]
+    settings: tuple[ShownSetting, ...]
     caveats: tuple[str, ...]
     attacker: str = ""
     """who is assumed to attack, where the requirement is a privacy model"""

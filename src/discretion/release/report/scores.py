@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from discretion.release.facts import PublicFigures, one_digit, public_figures
 from discretion.release.ranking import chance_of
-from discretion.release.report.settings import Setting, settings_of
+from discretion.release.report.settings import ShownSetting, settings_of
 from discretion.release.report.wording import NOTHING, WITHHELD, figure, plain_summary, title_of
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Range:
+class ScoreRange:
     """Where before, after and the chance level lie between the smallest and the largest possible value."""
 
     before: float | None
@@ -40,8 +40,8 @@ class ScoreRow:
     better: str
     meaning: str
     withheld: bool
-    settings: tuple[Setting, ...]
-    range: Range | None
+    settings: tuple[ShownSetting, ...]
+    range: ScoreRange | None
     rounded: bool
     doubtful: bool
     """whether the attack takes values as true that were perturbed"""
@@ -118,7 +118,7 @@ def _columns(item: Measured) -> tuple[str, ...]:
 
 def _range(
     before: float | None, after: float, chance: float | None, limits: tuple[float | None, float | None]
-) -> Range | None:
+) -> ScoreRange | None:
     low, high = limits
     if low is None or high is None or not high > low:
         return None
@@ -126,7 +126,7 @@ def _range(
     def place(value: float) -> float:
         return round(min(max((value - low) / (high - low), 0.0), 1.0), 4)
 
-    return Range(
+    return ScoreRange(
         before=None if before is None else place(before),
         after=place(after),
         chance=None if chance is None else place(chance),

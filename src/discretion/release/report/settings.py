@@ -12,7 +12,7 @@ from discretion.release.report.wording import WITHHELD, file_name, plain, settin
 
 
 @dataclass(frozen=True)
-class Setting:
+class ShownSetting:
     """One setting: its name, its value in words (or that it is withheld), what it means."""
 
     name: str
@@ -21,7 +21,7 @@ class Setting:
     withheld: bool = False
 
 
-def settings_of(part: Part, *, internal: bool, publish: bool = False) -> tuple[Setting, ...]:
+def settings_of(part: Part, *, internal: bool, publish: bool = False) -> tuple[ShownSetting, ...]:
     """List the settings that differ from their defaults; the internal version lists all of them.
 
     Confidential ones are named and withheld from the public version, unless the plan publishes them.
@@ -32,10 +32,10 @@ def settings_of(part: Part, *, internal: bool, publish: bool = False) -> tuple[S
         if not internal and not _was_chosen(field, value):
             continue
         if is_confidential(field) and not (internal or publish):
-            shown.append(Setting(name, WITHHELD, plain(field.description or ""), withheld=True))
+            shown.append(ShownSetting(name, WITHHELD, plain(field.description or ""), withheld=True))
             continue
         text = _value_text(field, value, internal=internal, publish=publish)
-        shown.append(Setting(name, text, plain(field.description or "")))
+        shown.append(ShownSetting(name, text, plain(field.description or "")))
     return tuple(shown)
 
 

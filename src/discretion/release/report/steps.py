@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from discretion.release.report.settings import Setting, settings_of
+from discretion.release.report.settings import ShownSetting, settings_of
 from discretion.release.report.wording import caveats, title_of
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ class StepRow:
     guarantee: str
     untrue: bool
     """whether values were published that are not the true ones"""
-    settings: tuple[Setting, ...]
+    settings: tuple[ShownSetting, ...]
     caveats: tuple[str, ...]
 
 

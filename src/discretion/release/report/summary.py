@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from discretion.part import find
-from discretion.release.facts import households_alone, one_digit, sets_alone, smallest_class
+from discretion.release.facts import households_alone, one_digit, people_alone, sets_alone, smallest_class
 from discretion.release.gate import is_limited
 from discretion.release.order import order_words
 from discretion.release.plan import OUTPUT_FORMATS
@@ -30,7 +30,7 @@ _WORTH_SAYING = 0.05
 
 
 @dataclass(frozen=True)
-class Answer:
+class PlainAnswer:
     """A question that everybody asks, its answer in a sentence, and what there is to add."""
 
     question: str
@@ -46,7 +46,7 @@ class Summary:
     about: str
     """the file, its records and the day"""
     sentences: tuple[str, ...]
-    answers: tuple[Answer, ...]
+    answers: tuple[PlainAnswer, ...]
     may_publish: bool
     verdict: str
     caution: bool = False
@@ -136,14 +136,15 @@ def _records(release: Release) -> str:
     return f"{len(copies)} copies of {'about ' if len(sizes) > 1 else ''}{counted(sizes[0], 'record')}"
 
 
-def _goes_out(release: Release) -> Answer:
+def _goes_out(release: Release) -> PlainAnswer:
     data, original = release.data, release.study.original
     inside = [name for name in original.columns if name not in data.columns]
     published = [name for name in data.columns if name != data.copy_column]
     coarser, changed = _touched(release)
     empty = emptied(release)
-    coarser, changed = ([name for name in names if name not in empty] for names in (coarser, changed))
-    renumbered = [name for name in data.having("household") if release.plan.order == "permute"]
+    renumbered = list(data.having("household", "unit"))
+    apart = {*empty, *renumbered}
+    coarser, changed = ([name for name in names if name not in apart] for names in (coarser, changed))
     touched = {*coarser, *changed, *empty, *renumbered}
     same = [name for name in published if name not in touched]
     left = ", in the records that are left" if data.lost_records else ""
@@ -155,7 +156,7 @@ def _goes_out(release: Release) -> Answer:
         ("Nothing is left of: ", empty, _still_told(release, empty)),
         ("Left out: ", inside, ""),
     )
-    return Answer(
+    return PlainAnswer(
         "What goes out?",
         f"{_records(release)} with "
         + (f"{len(published)} of {len(original.columns)} columns." if inside else f"all {len(published)} columns."),
@@ -200,7 +201,7 @@ def _touched(release: Release) -> tuple[list[str], list[str]]:
 # --- could anyone be found -------------------------------------------------------------------------------------------
 
 
-def _found(release: Release, rows: tuple[ScoreRow, ...]) -> Answer:
+def _found(release: Release, rows: tuple[ScoreRow, ...]) -> PlainAnswer:
     """Say in one short sentence whether people can be found; then why, how they were looked for, and what was not."""
     people, values = _attacks(rows)
     found, homes = smallest_class(release), households_alone(release) or 0.0
@@ -216,6 +217,7 @@ def _found(release: Release, rows: tuple[ScoreRow, ...]) -> Answer:
     else:
         short, *said = [*candidates, *people] or [""]
     said += _households(homes)
+    said += _people(release)
     said += _sets(release)
     said += values
     if not rows:
@@ -229,7 +231,7 @@ def _found(release: Release, rows: tuple[ScoreRow, ...]) -> Answer:
     if not short:
         short, *said = said
     last = " ".join([*_assumed(release, rows), *_untried(release)])
-    return Answer("Could anyone be found?", short, (*said, *([last] if last else [])))
+    return PlainAnswer("Could anyone be found?", short, (*said, *([last] if last else [])))
 
 
 def _most_found(rows: Sequence[ScoreRow]) -> str:
@@ -241,6 +243,18 @@ def _households(alone: float) -> list[str]:
         [
             "The number of the household is published: it tells how many live together and who. "
             f"Whoever knows all members of a family finds it for {of_people(alone, 'records')}."
+        ]
+        if alone
+        else []
+    )
+
+
+def _people(release: Release) -> list[str]:
+    alone = people_alone(release) or 0.0
+    return (
+        [
+            "The number of the person is published (given anew): it tells which records belong to one person. Whoever "
+            f"knows of all records of a person what others may know finds them for {of_people(alone, 'records')}."
         ]
         if alone
         else []
@@ -408,14 +422,14 @@ def _words(row: ScoreRow) -> str:
 # --- what was lost ---------------------------------------------------------------------------------------------------
 
 
-def _lost(release: Release, rows: tuple[ScoreRow, ...]) -> Answer:
+def _lost(release: Release, rows: tuple[ScoreRow, ...]) -> PlainAnswer:
     told = [row for row in rows if not row.withheld and row.meaning]
     detail_first = sorted(told, key=lambda row: row.kind != "precision")
     said = [words for row in detail_first if (words := _plainly(release, row))] or [
         f"{row.what.rstrip('.')}: {row.after}." for row in told[:_SENTENCES]
     ]
     said += _suppressed(release)
-    return Answer(
+    return PlainAnswer(
         "What was lost?",
         said[0] if said else "This was not measured." if not rows else "The figures are withheld.",
         (*said[1:], *(["All figures stand under Utility."] if len(told) > len(said) else [])),

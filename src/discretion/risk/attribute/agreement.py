@@ -22,7 +22,7 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 
-class Agreement(NamedTuple):
+class AgreementCounts(NamedTuple):
     """One column of a release compared with the original."""
 
     agree: Bools
@@ -72,7 +72,7 @@ class ValueAgreement(Measure, kind="value-agreement"):
         """Compare every value with its own record's."""
         columns = original.choose(self.columns or original.having("sensitive"), "compare")
         released.require(columns)
-        found: dict[str, Agreement] = {}
+        found: dict[str, AgreementCounts] = {}
         for number, name in enumerate(columns):
             ctx.progress(number, len(columns), f"{self.kind}: {name}")
             found[name] = compare_column(original, released, name, self.tolerance)
@@ -108,7 +108,7 @@ def _excess(share: float, chance: float) -> float:
     return (share - chance) / (1 - chance) if chance < 1 else 0.0
 
 
-def compare_column(original: Dataset, released: Dataset, name: str, tolerance: float = 0.0) -> Agreement:
+def compare_column(original: Dataset, released: Dataset, name: str, tolerance: float = 0.0) -> AgreementCounts:
     """Compare one column of the release with the original, record by record."""
     if original.is_numeric(name) and released.is_numeric(name):
         exact = as_differences([original.frame[name], released.frame[name]])
@@ -118,10 +118,10 @@ def compare_column(original: Dataset, released: Dataset, name: str, tolerance: f
     counted = true_codes >= 0
     p = np.bincount(true_codes[counted], minlength=values) / max(int(counted.sum()), 1)
     q = np.bincount(published_codes[published_codes >= 0], minlength=values) / published_codes.size
-    return Agreement((true_codes == published_codes) & counted, counted, float(p @ p), float(p @ q))
+    return AgreementCounts((true_codes == published_codes) & counted, counted, float(p @ p), float(p @ q))
 
 
-def _compare_numbers(true: Floats, published: Floats, tolerance: float) -> Agreement:
+def _compare_numbers(true: Floats, published: Floats, tolerance: float) -> AgreementCounts:
     agree = np.abs(true - published) <= tolerance
     counted = ~np.isnan(true)
     ranked = np.sort(true[counted])
@@ -133,7 +133,7 @@ def _compare_numbers(true: Floats, published: Floats, tolerance: float) -> Agree
         return int((last - np.searchsorted(ranked, values - tolerance, side="left")).sum())
 
     shown = published[~np.isnan(published)]
-    return Agreement(agree, counted, within(ranked) / total**2, within(shown) / (total * published.size))
+    return AgreementCounts(agree, counted, within(ranked) / total**2, within(shown) / (total * published.size))
 
 
 def common_codes(original: ColumnCodes, released: ColumnCodes) -> tuple[Ints, Ints, int]:

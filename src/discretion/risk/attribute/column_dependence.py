@@ -12,7 +12,7 @@ from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.measure import Better, Measure, Score, as_percent
 from discretion.part import Columns, Family
-from discretion.risk.attribute.row_order import Guess, guess_from, values_of
+from discretion.risk.attribute.row_order import OrderGuess, guess_from, values_of
 
 Floats = NDArray[np.float64]
 
@@ -94,7 +94,7 @@ class ColumnDependence(Measure, kind="column-dependence"):
             for name in places
             if name in original.columns and name not in passed and _is_changed(original, released, name)
         }
-        found: dict[str, tuple[Guess, float]] = {}
+        found: dict[str, tuple[OrderGuess, float]] = {}
         told: list[list[str]] = []
         derived: list[list[str]] = []
         for number, name in enumerate(protected):
@@ -126,7 +126,7 @@ class ColumnDependence(Measure, kind="column-dependence"):
 
     def _scored(
         self,
-        found: dict[str, tuple[Guess, float]],
+        found: dict[str, tuple[OrderGuess, float]],
         told: list[list[str]],
         derived: list[list[str]],
         rows: NDArray[np.int64],
@@ -162,12 +162,12 @@ class ColumnDependence(Measure, kind="column-dependence"):
         )
 
 
-def gain(guess: Guess, without: float) -> float:
+def gain(guess: OrderGuess, without: float) -> float:
     """Give the part of the way to certainty that a column adds to what was known without it."""
     return 0.0 if without >= 1 else max(0.0, (guess.success - without) / (1 - without))
 
 
-def _is_function(guess: Guess | None) -> bool:
+def _is_function(guess: OrderGuess | None) -> bool:
     """Tell whether one original column tells another of nearly everybody, far above guessing."""
     if guess is None or np.count_nonzero(~np.isnan(guess.hit)) < _FEWEST:
         return False

@@ -58,7 +58,7 @@ def certainty(near: Near, sizes: Ints, coalition: int) -> Floats:
     return np.asarray(near.members / (sizes - np.minimum(coalition, removable)))
 
 
-class Bounds(NamedTuple):
+class GroupBounds(NamedTuple):
     """What follows from the total of a group for each member's contribution, when the worst coalition helps."""
 
     rest: Ints
@@ -76,7 +76,7 @@ def bounds_from_total(
     weights: Floats,
     coalition: int,
     limits: tuple[float | None, float | None],
-) -> Bounds:
+) -> GroupBounds:
     """Bound each member's contribution (weight times value) from above and below.
 
     `totals` is the published total of each group. The victim's contribution is the total less what the coalition
@@ -91,7 +91,7 @@ def bounds_from_total(
     above = np.full(values.size, np.inf) if low is None else _left_over(groups, weights * (values - low), coalition)
     below = np.full(values.size, np.inf) if high is None else _left_over(groups, weights * (high - values), coalition)
     none = rest == 0
-    return Bounds(rest, error - np.where(none, 0.0, below), error + np.where(none, 0.0, above))
+    return GroupBounds(rest, error - np.where(none, 0.0, below), error + np.where(none, 0.0, above))
 
 
 def _left_over(groups: Ints, amounts: Floats, coalition: int) -> Floats:

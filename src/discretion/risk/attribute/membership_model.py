@@ -24,7 +24,7 @@ WHO = "membership-inference"
 
 
 @dataclass(frozen=True)
-class Scores:
+class MembershipScores:
     """Log-odds of membership; `per_record` follows the rows of the original."""
 
     members: Floats
@@ -40,7 +40,7 @@ def attack_halves(
     model: Model,
     shadows: int,
     ctx: Context,
-) -> Scores:
+) -> MembershipScores:
     """Train on a random half of the release, then on the other: each person is a member once and a non-member once."""
     case = build_case(original, released, features, target, who=WHO)
     usable = np.flatnonzero(case.tested & ~case.published_target.missing)
@@ -59,7 +59,7 @@ def attack_halves(
     first = attack(learned, pool, train(pool, model, np.flatnonzero(half), next(draws)))
     second = attack(learned, pool, train(pool, model, np.flatnonzero(~half), next(draws)))
     members, others = np.where(half, first, second), np.where(half, second, first)
-    return Scores(members, others, _per_record(case, usable, members))
+    return MembershipScores(members, others, _per_record(case, usable, members))
 
 
 def _per_record(case: Case, usable: Ints, members: Floats) -> Floats:
@@ -82,7 +82,7 @@ def attack_holdout(
     model: Model,
     shadows: int,
     ctx: Context,
-) -> Scores:
+) -> MembershipScores:
     """Train on the whole release; the people outside are the non-members. Shadows train on the records as known."""
     columns = [*features, target]
     inside = {name: outside_view(original, released, name, aligned=False) for name in columns}
@@ -108,7 +108,7 @@ def attack_holdout(
     scores = attack(learned, pool, train(released_pool, model, np.arange(len(released)), next(draws)))
     everybody = np.zeros(len(original))
     everybody[orders[0][rows[:count]]] = _probability(scores[:count])
-    return Scores(scores[:count], scores[count:], everybody)
+    return MembershipScores(scores[:count], scores[count:], everybody)
 
 
 def _same_names(targets: Sequence[Values], column: str) -> list[Values]:

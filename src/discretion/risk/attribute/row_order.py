@@ -87,7 +87,7 @@ class RowOrder(Measure, kind="row-order"):
         known[ctx.rng.choice(n, count, replace=False)] = True
         counting = _counting_columns(original, released)
         orders = {"position": np.arange(n), **{name: _ranks(released, name) for name in counting}}
-        found: dict[str, Guess] = {}
+        found: dict[str, OrderGuess] = {}
         for number, name in enumerate(columns):
             ctx.progress(number, len(columns), f"{self.kind}: {name}")
             guesses = [
@@ -119,7 +119,7 @@ class RowOrder(Measure, kind="row-order"):
         )
 
 
-class Guess(NamedTuple):
+class OrderGuess(NamedTuple):
     """What guessing one column reached, without it, and from what."""
 
     success: float
@@ -135,7 +135,7 @@ class Guess(NamedTuple):
 
 def guess_from(
     values: Floats, tolerance: float | None, places: Floats | Ints, known: Bools, source: str
-) -> Guess | None:
+) -> OrderGuess | None:
     """Guess the values of rows from those of known rows at places nearby; None where nothing is there to guess."""
     there = ~np.isnan(values)
     if tolerance is None and len(np.unique(values[there])) == there.sum():
@@ -158,7 +158,7 @@ def guess_from(
     chance = float(right(guessers[-1], in_order, tested).mean())
     per_record = np.full(len(values), np.nan)
     per_record[tested] = hit
-    return Guess(float(hit.mean()), chance, source, per_record)
+    return OrderGuess(float(hit.mean()), chance, source, per_record)
 
 
 _Guesser = Callable[[Any, Floats, Any], Floats]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discretion.kernels import learned_distances as kernel
-from discretion.kernels.learned_projections import onto_monotone, onto_simplex, onto_trace_one
+from discretion.kernels.learned_distances import onto_monotone, onto_simplex, onto_trace_one
 
 Floats = NDArray[np.float64]
 DistanceName = Literal["weighted", "owa", "bilinear", "choquet"]

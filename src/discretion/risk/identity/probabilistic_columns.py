@@ -89,7 +89,7 @@ def _by_similarity(pair: Pair, thresholds: Sequence[float], who: str) -> Pair:
     """Let categories that resemble each other agree in part: a level for each similarity reached, one for equality."""
     if not thresholds or not isinstance(pair, CategoryPair) or pair.agreement is not None:
         return pair
-    from discretion.kernels.pattern_counts_text import similarity_levels
+    from discretion.kernels.pattern_counts import similarity_levels
 
     known, published = _used(pair.known), _used(pair.published)
     if known.size * published.size > MOST_SIMILARITIES:

@@ -24,7 +24,7 @@ _SUBSETS_SHOWN = 50
 
 
 @dataclass(frozen=True)
-class Subset:
+class ColumnSubset:
     """How well some columns tell the records apart."""
 
     columns: tuple[str, ...]
@@ -112,7 +112,7 @@ class QuasiIdentifiers(Measure, kind="quasi-identifiers"):
             **warned,
         )
 
-    def subsets(self, data: Dataset, ctx: Context | None = None) -> list[Subset]:
+    def subsets(self, data: Dataset, ctx: Context | None = None) -> list[ColumnSubset]:
         """Give distinction and separation of every subset, small ones first, columns in their order."""
         from discretion.kernels.separations import separations
         from discretion.kernels.subsets import Column
@@ -134,7 +134,7 @@ class QuasiIdentifiers(Measure, kind="quasi-identifiers"):
             chosen = sorted(order[bit] for bit in range(len(columns)) if mask >> bit & 1)
             separated = 1 - counted.together / pairs if pairs else 1.0
             names = tuple(columns[j] for j in chosen)
-            result.append((chosen, Subset(names, counted.distinct / n, separated, counted.distinct == n)))
+            result.append((chosen, ColumnSubset(names, counted.distinct / n, separated, counted.distinct == n)))
         return [subset for _, subset in sorted(result, key=lambda pair: (len(pair[0]), pair[0]))]
 
     def table(self, data: Any) -> pl.DataFrame:
@@ -173,7 +173,7 @@ class QuasiIdentifiers(Measure, kind="quasi-identifiers"):
         return data.take(complete)
 
 
-def minimal_keys(subsets: list[Subset]) -> list[Subset]:
+def minimal_keys(subsets: list[ColumnSubset]) -> list[ColumnSubset]:
     """Give the subsets that tell all records apart and of which no smaller part does, small ones first."""
     keys = {subset.columns: subset for subset in subsets if subset.is_key}
     return [
@@ -183,15 +183,15 @@ def minimal_keys(subsets: list[Subset]) -> list[Subset]:
     ]
 
 
-def _rank(subset: Subset) -> tuple[float, float, int]:
+def _rank(subset: ColumnSubset) -> tuple[float, float, int]:
     return -subset.distinction, -subset.separation, len(subset.columns)
 
 
-def _best(subsets: list[Subset]) -> Subset:
+def _best(subsets: list[ColumnSubset]) -> ColumnSubset:
     return min(subsets, key=_rank)
 
 
-def _lost_without(subsets: list[Subset], columns: tuple[str, ...]) -> dict[str, float]:
+def _lost_without(subsets: list[ColumnSubset], columns: tuple[str, ...]) -> dict[str, float]:
     """Give the distinction that is lost without each column; empty where not all sizes were counted."""
     known = {subset.columns: subset.distinction for subset in subsets}
     if columns not in known:

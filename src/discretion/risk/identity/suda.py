@@ -23,7 +23,7 @@ from discretion.risk.identity.subset_size import largest_subset
 from discretion.risk.identity.truthful import said, warning
 
 if TYPE_CHECKING:
-    from discretion.kernels.minimal_uniques import Scored
+    from discretion.kernels.subsets import Scored
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -206,7 +206,7 @@ def _by_class(
     data: Dataset, columns: tuple[str, ...], kept: Ints, size: int, weights: Floats, ctx: Context, *, skip: bool
 ) -> tuple[Ints, int, Scored]:
     """Give the rows of the sample uniques, the records in pairs, and the sums over minimal sample uniques."""
-    from discretion.kernels.minimal_uniques import minimal_uniques
+    from discretion.kernels.subsets import minimal_uniques
 
     part = data if kept.size == len(data) else data.take(kept)
     classes = part.classes(columns)
@@ -225,7 +225,7 @@ def _by_wildcard(
     data: Dataset, columns: tuple[str, ...], size: int, weights: Floats, ctx: Context
 ) -> tuple[Ints, int, Scored]:
     """The same where a missing value matches anything: two records match when they agree wherever both have a value."""
-    from discretion.kernels.minimal_uniques import add_up_sets
+    from discretion.kernels.subsets import add_up_sets
     from discretion.kernels.wildcard import wildcard_counts
 
     sizes = data.class_sizes(columns, "wildcard")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic import Field
 
 from discretion.context import Context
+from discretion.kernels.arrays import Bools
 from discretion.tables.engines.engine import Choice, Engine
 
 if TYPE_CHECKING:
@@ -76,15 +78,27 @@ class Levels(Engine, kind="levels"):
     def choose(self, cells: Cells, cost: Any, ctx: Context) -> Choice:
         """Start from elimination, then make room."""
         from discretion.tables.elimination import eliminate
+
+        start = eliminate(cells, cost=cost, singletons=self.singletons, coalition=self.together(cells), ctx=ctx)
+        return self._from(start, cells, cost, self.clean, 0, ctx)
+
+    def again(self, cells: Cells, cost: Any, ctx: Context, last: Choice) -> Choice:
+        """Go on from the last choice: cells that had room keep it, and only the new sums are looked at."""
+        settled = len(last.secondary)
+        start = np.r_[last.secondary, np.zeros(len(cells) - settled, np.bool_)]
+        found = self._from(start, cells, cost, 0, settled, ctx)
+        return replace(found, proofs=[*last.proofs, *found.proofs])
+
+    def _from(self, start: Bools, cells: Cells, cost: Any, clean: int | None, settled: int, ctx: Context) -> Choice:
         from discretion.tables.levels import levels
         from discretion.tables.respondents import knows_respondents, protect_respondents
 
-        start = eliminate(cells, cost=cost, singletons=self.singletons, coalition=self.together(cells), ctx=ctx)
-        found = levels(cells, start=start, cost=cost, clean=self.clean, ctx=ctx)
+        found = levels(cells, start=start, cost=cost, clean=clean, ctx=ctx)
         if not self.respondents or not knows_respondents(cells):
             return Choice(found)
-        found, audit = protect_respondents(cells, found, cost=cost, coalition=self.together(cells), ctx=ctx)
-        return Choice(found, audit=audit)
+        together = self.together(cells)
+        found, proofs = protect_respondents(cells, found, cost=cost, coalition=together, settled=settled, ctx=ctx)
+        return Choice(found, proofs=proofs)
 
 
 class Optimal(Engine, kind="optimal"):
@@ -111,7 +125,8 @@ class Optimal(Engine, kind="optimal"):
     respondents: bool = True
     """whether respondents (groups of `coalition`) are attackers too, where it is known who they are"""
     seconds: float | None = Field(None, gt=0)
-    """time after which the best pattern found so far is taken; none given: as long as it takes"""
+    """time for the whole call: a fifth of it is kept for the audit; when it is over the best pattern found is taken,
+    and what the audit could not decide is said to be undecided; none given: as long as it takes"""
     largest: int = Field(2000, ge=1)
     """most cells a table may have; larger ones are refused"""
     budget: float | None = Field(None, gt=0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -13,7 +13,7 @@ from discretion.kernels.arrays import Bools
 from discretion.part import Family, Part, confidential
 
 if TYPE_CHECKING:
-    from discretion.tables.audit_report import Audit
+    from discretion.tables.audit_insiders import Proof
     from discretion.tables.cells import Cells
 
 Cost = Literal["value", "frequency", "unit"]
@@ -25,8 +25,8 @@ class Choice:
 
     secondary: Bools
     facts: Mapping[str, Any] = field(default_factory=dict)
-    audit: Audit | None = None
-    """what the algorithm's own audit of this choice found, where it made one that decides"""
+    proofs: Sequence[Proof] = ()
+    """tables that show the room of cells against respondents, for the audit to check"""
 
 
 def at_least_ruled(cells: Cells, coalition: int | None) -> int:
@@ -61,3 +61,7 @@ class Engine(Part):
     @abstractmethod
     def choose(self, cells: Cells, cost: Any, ctx: Context) -> Choice:
         """Choose complementary cells; `cost` is one of the words, or a number per cell."""
+
+    def again(self, cells: Cells, cost: Any, ctx: Context, last: Choice) -> Choice:  # noqa: ARG002 - for those who go on
+        """Choose again, for a table with more sensitive sums beside it (the last cells) than at the last choice."""
+        return self.choose(cells, cost, ctx)

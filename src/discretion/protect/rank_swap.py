@@ -64,22 +64,18 @@ class _Swap(StratifiedMethod):
             missing = data.count_missing(line.column)
             present = np.flatnonzero(~np.isnan(line.places)) if missing else None
             order = mixed_order(line.places, present, inner)[1]
-            reach = self._reach(line.column, len(order))
+            reach = int(np.floor(self.percent * len(order) / 100 + 1e-9))
+            if reach < self._fewest:
+                raise DataError(
+                    f"column {line.column!r}: {self.percent:g} percent of {len(order)} values reaches no other rank; "
+                    f"at least {100 * self._fewest / len(order):.3g} percent is needed"
+                )
             low, high = (math.floor(share * len(order) + 1e-9) for share in (self.bottom_share, self.top_share))
             order = order[low : len(order) - high]
             donor = permute(len(order), reach, inner.rng.random(len(order)))
             new[line.column] = _moved(line.series, order, order[donor])
         ctx.progress(len(lines), len(lines), ctx.step)
         return data.with_columns(new)
-
-    def _reach(self, column: str, n: int) -> int:
-        reach = int(np.floor(self.percent * n / 100 + 1e-9))
-        if reach < self._fewest:
-            raise DataError(
-                f"column {column!r}: {self.percent:g} percent of {n} values reaches no other rank; "
-                f"at least {100 * self._fewest / n:.3g} percent is needed"
-            )
-        return reach
 
 
 def _moved(series: pl.Series, to: NDArray[Any], origin: NDArray[Any]) -> pl.Series:

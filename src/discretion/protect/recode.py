@@ -398,7 +398,15 @@ class GroupCategories(Method, kind="group-categories"):
 
     def fit(self, data: Dataset, ctx: Context) -> Decision:  # noqa: ARG002
         """Check the members, or find the categories that are large enough."""
-        counts = _counts(data, self.column)
+        # count the records of each category, missing left out
+        data.require([self.column])
+        if data.type_of(self.column) == "set" or data.frame.schema[self.column].is_nested():
+            raise DataError(f"column {self.column!r} holds sets; a column of categories is needed")
+        codes = data.codes(self.column)
+        totals = np.bincount(codes.codes, minlength=codes.size)
+        counts = {canonical(v): int(n) for v, n in zip(codes.values, totals, strict=True) if v is not None}
+        if not counts:
+            raise DataError(f"column {self.column!r} has no values")
         if self.groups is not None:
             order, names = category_order(data, self.column), data.schema[self.column].value_labels
             known = {*counts, *order, *(canonical(value) for value in names)}
@@ -452,19 +460,6 @@ def _renaming(decision: Mapping[str, Any]) -> Callable[[str], str]:
         return lambda category: members.get(category, category)
     kept, pool = frozenset(decision["kept"]), str(decision["label"])
     return lambda category: category if category in kept else pool
-
-
-def _counts(data: Dataset, column: str) -> dict[str, int]:
-    """Count the records of each category, missing left out."""
-    data.require([column])
-    if data.type_of(column) == "set" or data.frame.schema[column].is_nested():
-        raise DataError(f"column {column!r} holds sets; a column of categories is needed")
-    codes = data.codes(column)
-    totals = np.bincount(codes.codes, minlength=codes.size)
-    counts = {canonical(v): int(n) for v, n in zip(codes.values, totals, strict=True) if v is not None}
-    if not counts:
-        raise DataError(f"column {column!r} has no values")
-    return counts
 
 
 _ROUNDING = 1e-9

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -207,7 +206,9 @@ class TargetedRecordSwap(Method, kind="targeted-record-swap"):
         risky: dict[str, int] = {}
         unmatched: dict[str, int] = {}
         for level, name in enumerate(geography):
-            must = self._risky(data, homes, [*risk, *geography[: level + 1]])
+            small = data.classes([*risk, *geography[: level + 1]]).sizes < self.k
+            must = np.zeros(len(homes), dtype=np.bool_)  # a household moves if one member's class is smaller than k
+            must[homes.of[small]] = True
             risky[name] = int(must.sum())
             search.serve(np.flatnonzero(must), level)
             unmatched[name] = int((must & (search.partner < 0)).sum())
@@ -216,13 +217,6 @@ class TargetedRecordSwap(Method, kind="targeted-record-swap"):
         counts |= {"swapped": search.moved, "short_of_share": max(0, wanted - search.moved)}
         moving = [*geography, *self.carry_along]
         return Decision(MappingProxyType({"columns": moving, **counts, "pairs": as_pairs(search.partner)}))
-
-    def _risky(self, data: Dataset, homes: Households, columns: Sequence[str]) -> Bools:
-        """Tell which households have a member whose class is smaller than k."""
-        small = data.classes(columns).sizes < self.k
-        risky = np.zeros(len(homes), dtype=np.bool_)
-        risky[homes.of[small]] = True
-        return risky
 
     def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:  # noqa: ARG002
         """Exchange the places."""

@@ -75,7 +75,14 @@ class Shuffle(StratifiedMethod, kind="shuffle"):
                 raise DataError(f"column {name!r} has no values")
             if present.min() == present.max():
                 raise DataError(f"column {name!r} is constant: all {len(x)} values are equal or missing")
-        drawn = _draw(scores, _design(data, predictors), ctx)
+        # draw scores from the linear model, given the predictors alone
+        design = _design(data, predictors)
+        coefficients, factor = _model(scores, design, ctx)
+        drawn = np.empty_like(scores)
+        for batch in ctx.batches(len(scores), f"{ctx.step}: drawing"):
+            rows = slice(batch.start, batch.stop)
+            noise = batch.rng.standard_normal((batch.stop - batch.start, scores.shape[1]))
+            drawn[rows] = design(rows) @ coefficients + noise @ factor.T
         new = {
             name: data.frame[name].gather(_dealt(x, drawn[:, number]))
             for number, (name, x) in enumerate(zip(columns, values, strict=True))
@@ -154,17 +161,6 @@ def _design(data: Dataset, predictors: Sequence[str]) -> Block:
         return np.hstack(parts)
 
     return block
-
-
-def _draw(scores: Floats, design: Block, ctx: Context) -> Floats:
-    """Draw scores from the linear model, given the predictors alone."""
-    coefficients, factor = _model(scores, design, ctx)
-    drawn = np.empty_like(scores)
-    for batch in ctx.batches(len(scores), f"{ctx.step}: drawing"):
-        rows = slice(batch.start, batch.stop)
-        noise = batch.rng.standard_normal((batch.stop - batch.start, scores.shape[1]))
-        drawn[rows] = design(rows) @ coefficients + noise @ factor.T
-    return drawn
 
 
 def _model(scores: Floats, design: Block, ctx: Context) -> tuple[Floats, Floats]:

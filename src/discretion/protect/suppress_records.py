@@ -188,7 +188,11 @@ class SuppressRecords(ReachesModels, kind="suppress-records"):
                 break
             keep = keep[~gone]
             left = data.take(keep)
-        self._check(len(data), len(keep))
+        if len(data) and not len(keep):
+            raise DataError(
+                f"suppress-records: none of the {len(data)} records satisfies the models; nothing would be left"
+            )
+        _check_limit(self.kind, len(data) - len(keep), len(data), self.limit, "dropped")
         dropped = np.setdiff1d(np.arange(len(data)), keep)
         reached: list[Mapping[str, Any]] = []
         for model in models if len(left) else []:
@@ -198,13 +202,6 @@ class SuppressRecords(ReachesModels, kind="suppress-records"):
             reached.append({"model": model.kind, "value": verdict.value})
         share = len(dropped) / max(len(data), 1)
         return Decision(MappingProxyType({"rows": dropped.tolist(), "share": share, "reached": reached}))
-
-    def _check(self, records: int, kept: int) -> None:
-        if records and not kept:
-            raise DataError(
-                f"suppress-records: none of the {records} records satisfies the models; nothing would be left"
-            )
-        _check_limit(self.kind, records - kept, records, self.limit, "dropped")
 
     def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:  # noqa: ARG002
         """Drop the records."""

@@ -346,9 +346,10 @@ class _Panel:
 
     def _most(self, proof: Witness) -> float:
         """Give how many times a table is possible at most."""
-        whole, at, z = self.attacker.system, proof.unknowns, proof.z
-        ends = np.where(z > 0, whole.high[at], whole.low[at]) / z
-        return max((1 - SLACK) * float(ends.min(initial=np.inf)), 1.0)
+        whole, some = self.attacker.system, np.flatnonzero(proof.z)
+        at, z = proof.unknowns[some], proof.z[some]
+        most = float((np.where(z > 0, whole.high[at], whole.low[at]) / z).min(initial=np.inf))
+        return max((1 - SLACK) * most, 1.0) if np.isfinite(most) else 1.0
 
     def _judged(self, place: int, side: int, group: Group) -> Witness | None:
         """Compute what a group finds out about a cell, and note it; where it is enough, give the table that shows it.

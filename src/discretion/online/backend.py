@@ -10,11 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
 from discretion.data.conditions import Filter, Scalar
 from discretion.errors import PlanError, QueryRefused, did_you_mean
+from discretion.kernels.arrays import Ints
 from discretion.online.catalog import TableSpec
 from discretion.online.query import Query
 
@@ -90,21 +88,21 @@ class Backend(Protocol):
         """Count the rows; they are numbered from 0 in their order."""
         ...
 
-    def person_of_rows(self, table: str) -> NDArray[np.int64]:
+    def person_of_rows(self, table: str) -> Ints:
         """Give for every row the number of its person."""
         ...
 
-    def find_people(self, table: str, keys: Iterable[Scalar]) -> NDArray[np.int64]:
+    def find_people(self, table: str, keys: Iterable[Scalar]) -> Ints:
         """Give the numbers of people by their key in the person column (or row key, or number of the row)."""
         ...
 
     def members(
         self, table: str, where: Filter, group_by: tuple[str, ...] = (), *, unit: Unit = "person"
-    ) -> dict[GroupKey, NDArray[np.int64]]:
+    ) -> dict[GroupKey, Ints]:
         """Give who is in each group: ascending numbers without repetition. Only public columns may choose."""
         ...
 
-    def missing(self, table: str, column: str) -> NDArray[np.int64]:
+    def missing(self, table: str, column: str) -> Ints:
         """Give the numbers of the rows without a value in a column, ascending; for the audit, never for an answer."""
         ...
 

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discretion.data.conditions import Scalar
 from discretion.errors import DataError, QueryRefused
+from discretion.kernels.arrays import Ints
 from discretion.online.audit.elements import ascending
 from discretion.online.audit.interval import Band, Response
 from discretion.online.audit.limits import size_problem
@@ -26,7 +26,6 @@ from discretion.online.query import Query
 
 __all__ = ["EVERYBODY", "Admission", "History"]
 
-Ints = NDArray[np.int64]
 GroupKey = tuple[Scalar | None, ...]
 Sums = Mapping[str, Sequence[float]]
 """For each sensitive column the true sums, one per set of the admission, in its order."""

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from discretion.data.conditions import And, Condition, Filter
 from discretion.errors import PlanError, QueryRefused
+from discretion.kernels.arrays import Floats, Ints
 from discretion.online.admit import admit
 from discretion.online.backend import Backend, GroupKey, table_of
 from discretion.online.catalog import TableSpec
@@ -57,7 +58,7 @@ class CellKeys:
             self._keys = np.frombuffer(stream, dtype="<u8").astype(np.uint64)
         return self._keys[:rows]
 
-    def draw(self, members: NDArray[np.int64], rows: int, purpose: str) -> float:
+    def draw(self, members: Ints, rows: int, purpose: str) -> float:
         """Give a number in [0, 1) that depends on who is in the cell and what for, and on nothing else."""
         total = int(self.of_rows(rows)[members].sum(dtype=np.uint64))
         text = f"{self.table}\n{purpose}\n{len(members)}\n{total}"
@@ -84,7 +85,7 @@ def change_law(count: int, deviation: int, variance: float) -> tuple[float, ...]
     wanted = min(variance, 0.9 * low * deviation)
     changes = np.arange(-low, deviation + 1, dtype=np.float64)
 
-    def tilted(curve: float) -> NDArray[np.float64]:
+    def tilted(curve: float) -> Floats:
         return _balanced(changes, curve)
 
     left, right = -50.0, 50.0
@@ -94,10 +95,10 @@ def change_law(count: int, deviation: int, variance: float) -> tuple[float, ...]
     return tuple(float(p) for p in tilted((left + right) / 2))
 
 
-def _balanced(changes: NDArray[np.float64], curve: float) -> NDArray[np.float64]:
+def _balanced(changes: Floats, curve: float) -> Floats:
     """Give p(d) ∝ exp(λd + curve·d²) with the λ that makes the mean 0."""
 
-    def law(slope: float) -> NDArray[np.float64]:
+    def law(slope: float) -> Floats:
         exponents = slope * changes + curve * changes**2
         weights = np.exp(exponents - exponents.max())
         return np.asarray(weights / weights.sum(), dtype=np.float64)
@@ -122,7 +123,7 @@ class Perturbation:
         if self.policy.deviation and self.policy.variance >= most:
             raise PlanError(f"`variance` of changes by at most {self.policy.deviation} is below {most}")
 
-    def count(self, true: int, members: NDArray[np.int64], rows: int, purpose: str = "count") -> int:
+    def count(self, true: int, members: Ints, rows: int, purpose: str = "count") -> int:
         """Give a count with the change that belongs to its cell."""
         if self.policy.deviation == 0 or true == 0:
             return true
@@ -133,9 +134,9 @@ class Perturbation:
 
     def total(
         self,
-        values: NDArray[np.float64],
+        values: Floats,
         typical: float,
-        members: NDArray[np.int64],
+        members: Ints,
         rows: int,
         purpose: str,
         *,
@@ -172,9 +173,9 @@ class Measured:
 
     backend: Backend
     table: TableSpec
-    _found: dict[str, tuple[int, bool, NDArray[np.float64], float]] = field(default_factory=dict, repr=False)
+    _found: dict[str, tuple[int, bool, Floats, float]] = field(default_factory=dict, repr=False)
 
-    def of(self, column: str) -> tuple[NDArray[np.float64], float]:
+    def of(self, column: str) -> tuple[Floats, float]:
         """Give the values, missing as NaN, and a typical size; refuse columns of few different values."""
         rows = self.backend.rows(self.table.name)
         if column not in self._found or self._found[column][0] != rows:
@@ -184,7 +185,7 @@ class Measured:
             raise QueryRefused(f"{column!r} has few different values; it is not answered with perturbed figures")
         return numbers, typical
 
-    def _read(self, column: str) -> tuple[bool, NDArray[np.float64], float]:
+    def _read(self, column: str) -> tuple[bool, Floats, float]:
         import polars as pl
 
         spec, values = self.table.column(column), self.backend.column(self.table.name, column)
@@ -291,7 +292,7 @@ class _Cells:
         }
         return pl.DataFrame(columns, schema_overrides=types, strict=False)
 
-    def _rows(self, where: Filter) -> dict[GroupKey, NDArray[np.int64]]:
+    def _rows(self, where: Filter) -> dict[GroupKey, Ints]:
         return self.backend.members(self.query.table, where, self.query.group_by, unit="row")
 
     def _figures(self, aggregate: Aggregate) -> dict[GroupKey, float | None]:
@@ -308,7 +309,7 @@ class _Cells:
         rows, change = self.backend.rows(self.query.table), self.change
         return {key: change.rounded(change.count(counts[key], cells[key], rows, purpose)) for key in self.keys}
 
-    def _sum(self, aggregate: Aggregate, cell: NDArray[np.int64]) -> float | None:
+    def _sum(self, aggregate: Aggregate, cell: Ints) -> float | None:
         """Give a sum, or a mean as the told sum over the told count; both are of the records with a value."""
         rows, change, column = self.backend.rows(self.query.table), self.change, aggregate.column or ""
         values, typical = self.measured.of(column)
@@ -328,7 +329,7 @@ class _Cells:
         """Count each bin as the cell it is: the same rows, chosen in another way, have the same count."""
         rows, found = self.backend.rows(self.query.table), {}
         cuts, column = aggregate.cuts, aggregate.column or ""
-        bins: list[dict[GroupKey, NDArray[np.int64]]] = []
+        bins: list[dict[GroupKey, Ints]] = []
         for number, (low, high) in enumerate(pairwise(cuts)):
             end: Condition = Condition(column, "<=" if number == len(cuts) - 2 else "<", (high,))
             bins.append(self._rows(And((self.query.where, Condition(column, ">=", (low,)), end))))
@@ -336,7 +337,7 @@ class _Cells:
             found[key] = [self._bin(cells.get(key, np.zeros(0, np.int64)), rows) for cells in bins]
         return found
 
-    def _bin(self, cell: NDArray[np.int64], rows: int) -> float | None:
+    def _bin(self, cell: Ints, rows: int) -> float | None:
         if 0 < len(cell) < self.change.policy.min_query_size:
             return None
         return self.change.rounded(self.change.count(len(cell), cell, rows))

@@ -9,10 +9,10 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discretion.data.conditions import And, Condition
 from discretion.errors import QueryRefused
+from discretion.kernels.arrays import Ints
 from discretion.online.answering.mode import Desk, Told, Wish
 from discretion.online.answering.protection import CONFIRMED, Cells, Protection
 from discretion.online.answers import Figures, Value
@@ -26,7 +26,6 @@ from discretion.online.history import History
 from discretion.online.policy import ExactPolicy
 from discretion.online.query import Aggregate, Query
 
-Ints = NDArray[np.int64]
 _EXTRA = "discretion: sum "
 _NOTE = "true figures; a question that with earlier ones would determine somebody's value is refused"
 _GROUPED = "sums are over whole base groups of at least ten people; the answer says how many"

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discretion.data.conditions import And, Condition, Filter, Not, Or
 from discretion.errors import QueryRefused
+from discretion.kernels.arrays import Bools, Ints
 from discretion.kernels.order import rows_by_label
 from discretion.online.answering.mode import Desk
 from discretion.online.audit.base_groups import (
@@ -39,7 +39,6 @@ from discretion.online.query import Aggregate, Query
 if TYPE_CHECKING:
     import polars as pl
 
-Ints = NDArray[np.int64]
 Rule = Literal["groups", "audit", "none"]
 MOST_ALIKE = 0.3
 """columns of which a larger share of people have one value have no true sums: a group with only it would be told"""
@@ -110,7 +109,7 @@ class Cells:
     left_out: bool = False
     """whether there are more cells, of few people"""
 
-    def only(self, kept: NDArray[np.bool_]) -> Cells:
+    def only(self, kept: Bools) -> Cells:
         """Leave cells out."""
         number = np.append(np.where(kept, np.cumsum(kept) - 1, NOWHERE), NOWHERE)  # the last is that of no cell, -1
         keys = tuple(key for key, good in zip(self.keys, kept, strict=True) if good)
@@ -189,7 +188,7 @@ class Protection:
             self._sums[name] = _Sums(series, self._groups[name])
         self._atoms = {name: profiles.atoms(series, self._groups[name]) for name, series in values.items()}
 
-    def _completed(self, held: Ints | None, present: NDArray[np.bool_], known: Ints, profiles: _Profiles) -> Ints:
+    def _completed(self, held: Ints | None, present: Bools, known: Ints, profiles: _Profiles) -> Ints:
         """Give everybody who has a value and no group one, where ten can be brought together."""
         here = len(self.owner)
         group = np.full(max(here, 0 if held is None else len(held)), NOWHERE, np.int64)
@@ -440,7 +439,7 @@ class _Profiles:
         rows = np.bincount(cell, self._rows[found], len(keys)).astype(np.int64)
         return Cells(tuple(keys), label, rows, by_profile=True)
 
-    def _chosen(self, where: Filter) -> NDArray[np.bool_]:
+    def _chosen(self, where: Filter) -> Bools:
         """Say which profiles fulfil a condition; a missing value (rank 0) fulfils no comparison, as in SQL."""
         if isinstance(where, Not):
             return ~self._chosen(where.part)

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from discretion.kernels.arrays import Ints
 from discretion.online.audit.elements import ascending
 
-Ints = NDArray[np.int64]
 OTHERS = 9
 """with how many others everybody shares a group, at least"""
 NOWHERE = -1

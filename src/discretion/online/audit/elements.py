@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discretion.errors import DataError
-
-Ints = NDArray[np.int64]
+from discretion.kernels.arrays import Bools, Ints
 
 _FIRST_ROWS = 16
 
@@ -64,7 +63,7 @@ class Elements:
             raise DataError(f"there is no record of person number {person}")
         return int(self.order[self.first[person]])
 
-    def checked(self, members: NDArray[np.int64] | NDArray[np.bool_]) -> Ints:
+    def checked(self, members: Ints | Bools) -> Ints:
         """Give a query set (numbers or a mask over all records) as ascending numbers."""
         given = np.asarray(members)
         if given.dtype == np.bool_:

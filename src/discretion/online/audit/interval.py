@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discretion.errors import DataError, PlanError
+from discretion.kernels.arrays import Bools, Floats, Ints
 
-Ints = NDArray[np.int64]
 _SLACK = 1e-6
 """Widths hold up to this share of the range: the solver counts in floating point."""
 
@@ -142,9 +141,7 @@ class IntervalAudit:
             return None
         return self._band(sizes[used].astype(float), rows[:, used], asked[used], wanted, len(members))
 
-    def _band(
-        self, sizes: NDArray[np.float64], rows: NDArray[np.bool_], asked: NDArray[np.bool_], wanted: float, count: int
-    ) -> Band | None:
+    def _band(self, sizes: Floats, rows: Bools, asked: Bools, wanted: float, count: int) -> Band | None:
         from discretion.online.audit.interval_program import WidthProgram
 
         low = np.array([low for _, low, _ in self._rows])

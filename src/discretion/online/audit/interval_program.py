@@ -5,12 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discretion.errors import DiscretionError
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
+from discretion.kernels.arrays import Bools, Floats, Ints
 
 TOLERANCE = 1e-9
 """How far the solver may miss a bound, in units of the range of one value."""
@@ -59,7 +56,7 @@ class WidthProgram:
         self._row(-infinite, infinite, np.array([self._low]), np.array([-1.0]))
         self._infinite = infinite
 
-    def _row(self, low: float, high: float, columns: NDArray[np.int64], values: Floats) -> None:
+    def _row(self, low: float, high: float, columns: Ints, values: Floats) -> None:
         self._highs.addRow(low, high, len(columns), columns.astype(np.int32), values)
 
     def sums(self, atom: int) -> tuple[float, float] | None:

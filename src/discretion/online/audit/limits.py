@@ -7,7 +7,7 @@ import hashlib
 import numpy as np
 from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
+from discretion.kernels.arrays import Ints
 
 
 def size_problem(people_in_set: int, people: int, least: int) -> str | None:

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discretion.errors import PlanError, QueryRefused
+from discretion.kernels.arrays import Bools, Ints
 from discretion.online.audit.elements import Elements, RowStore
 from discretion.online.audit.null_vector import NullVector, Step
 from discretion.online.audit.primes import random_prime
 
-Members = NDArray[np.int64] | NDArray[np.bool_]
+Members = Ints | Bools
 
 SUM, SQUARES = 0, 1
 """What a row adds up: the values, or their squares."""
@@ -88,9 +88,7 @@ class LinearAudit:
     Verdict(safe=False, reason="together with earlier answers it would determine somebody's value", new_rows=0)
     """
 
-    def __init__(
-        self, people: int, *, owner: NDArray[np.int64] | None = None, primes: int = 1, seed: int | None = None
-    ) -> None:
+    def __init__(self, people: int, *, owner: Ints | None = None, primes: int = 1, seed: int | None = None) -> None:
         if people < 0 or primes < 1:
             raise PlanError("an audit needs a number of people from 0 and at least one prime")
         self.elements = Elements(np.arange(people, dtype=np.int64) if owner is None else owner)
@@ -168,7 +166,7 @@ class LinearAudit:
         newly[known] = False
         return int(newly.sum())
 
-    def extend(self, people: int = 0, *, owner: NDArray[np.int64] | None = None) -> None:
+    def extend(self, people: int = 0, *, owner: Ints | None = None) -> None:
         """Take in appended records: `people` new people with one record each, or records with their `owner`.
 
         New people are new unknowns. Nobody is ever removed: who left the table stays in the answers given before.
@@ -181,14 +179,14 @@ class LinearAudit:
             field.extend()
         self.determined = np.append(self.determined, np.zeros(self.people - len(self.determined), np.bool_))
 
-    def _rows(self, sets: Sequence[Members], powers: Sequence[int] | None) -> Iterable[tuple[NDArray[np.int64], int]]:
+    def _rows(self, sets: Sequence[Members], powers: Sequence[int] | None) -> Iterable[tuple[Ints, int]]:
         chosen = [SUM] * len(sets) if powers is None else list(powers)
         if len(chosen) != len(sets) or not set(chosen) <= {SUM, SQUARES}:
             raise PlanError("each query set adds up values (0) or squares (1)")
         listed = [self.elements.checked(members) for members in sets]
         return [(members, power) for members, power in zip(listed, chosen, strict=True) if len(members)]
 
-    def _try(self, members: NDArray[np.int64], power: int, *, force: bool) -> bool:
+    def _try(self, members: Ints, power: int, *, force: bool) -> bool:
         """Take one row in; unless forced, only when it determines nobody new."""
         row = self.store.append(members, power)
         planned = [(field, field.plan(row, power, self.store)) for field in self.fields]

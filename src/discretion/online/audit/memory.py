@@ -9,9 +9,9 @@ from functools import partial
 from itertools import takewhile
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discretion.errors import DataError
+from discretion.kernels.arrays import Ints
 from discretion.online.audit.interval import IntervalAudit, Response
 from discretion.online.audit.moments import Moments, told_moments
 from discretion.online.audit.scope import Knowledge, Scope
@@ -19,7 +19,6 @@ from discretion.online.catalog import TableSpec
 from discretion.online.ledger import EACH, Entry, Ledger, unpack_sets
 from discretion.online.query import Query
 
-Ints = NDArray[np.int64]
 EVERYBODY = EACH
 """In place of a user: everybody knows it, for instance whose value is missing."""
 

@@ -22,9 +22,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from discretion.kernels.arrays import Ints
 from discretion.online.audit.elements import Elements, RowStore, longer
 
-Ints = NDArray[np.int64]
 Words = NDArray[np.uint64]
 
 _BLOCK_BITS = 9

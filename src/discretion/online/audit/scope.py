@@ -6,14 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from discretion.kernels.arrays import Ints
 from discretion.online.audit.interval import IntervalAudit
 from discretion.online.audit.limits import AnsweredSets, overlap_within
 from discretion.online.audit.linear import LinearAudit
 from discretion.online.audit.moments import Moments
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

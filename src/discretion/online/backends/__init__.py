@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
 
 from discretion.data.conditions import Filter, Scalar
 from discretion.data.database import is_url
 from discretion.errors import PlanError
+from discretion.kernels.arrays import Ints
 from discretion.online.backend import Backend, Bounded, GroupKey, Limits, Unit, by_name, table_of
 from discretion.online.catalog import TableSpec
 from discretion.online.query import Query
@@ -71,21 +70,21 @@ class Routed:
         """Count the rows of a table."""
         return self._of(table).rows(table)
 
-    def person_of_rows(self, table: str) -> NDArray[np.int64]:
+    def person_of_rows(self, table: str) -> Ints:
         """Give for every row the number of its person."""
         return self._of(table).person_of_rows(table)
 
-    def find_people(self, table: str, keys: Iterable[Scalar]) -> NDArray[np.int64]:
+    def find_people(self, table: str, keys: Iterable[Scalar]) -> Ints:
         """Give the numbers of people by their keys."""
         return self._of(table).find_people(table, keys)
 
     def members(
         self, table: str, where: Filter, group_by: tuple[str, ...] = (), *, unit: Unit = "person"
-    ) -> dict[GroupKey, NDArray[np.int64]]:
+    ) -> dict[GroupKey, Ints]:
         """Give who is in each group."""
         return self._of(table).members(table, where, group_by, unit=unit)
 
-    def missing(self, table: str, column: str) -> NDArray[np.int64]:
+    def missing(self, table: str, column: str) -> Ints:
         """Give the numbers of the rows without a value in a column."""
         return self._of(table).missing(table, column)
 

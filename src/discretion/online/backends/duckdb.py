@@ -16,10 +16,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discretion.data.conditions import Filter, Scalar
 from discretion.errors import DataError, QueryRefused
+from discretion.kernels.arrays import Ints
 from discretion.online.admit import admit
 from discretion.online.audit.elements import ascending
 from discretion.online.backend import (
@@ -81,14 +81,14 @@ class DuckdbBackend:
         """Count the rows."""
         return self._of(table).rows
 
-    def person_of_rows(self, table: str) -> NDArray[np.int64]:
+    def person_of_rows(self, table: str) -> Ints:
         """Give for every row the number of its person."""
         loaded = self._of(table)
         if loaded.layout.spec.person is None:
             return np.arange(loaded.rows)
         return self._numbers(loaded, Sql(f"SELECT {loaded.person} FROM {loaded.layout.source} ORDER BY rowid"))
 
-    def find_people(self, table: str, keys: Iterable[Scalar]) -> NDArray[np.int64]:
+    def find_people(self, table: str, keys: Iterable[Scalar]) -> Ints:
         """Give the numbers of people by their key in the person column; without one, the keys are row numbers."""
         loaded, wanted = self._of(table), list(keys)
         if loaded.layout.spec.person is None:
@@ -107,7 +107,7 @@ class DuckdbBackend:
 
     def members(
         self, table: str, where: Filter, group_by: tuple[str, ...] = (), *, unit: Unit = "person"
-    ) -> dict[GroupKey, NDArray[np.int64]]:
+    ) -> dict[GroupKey, Ints]:
         """Give who is in each group: ascending numbers without repetition. Only public columns may choose."""
         loaded = self._of(table)
         query = admit(Query(table, (Aggregate("count"),), where, group_by), loaded.layout.spec)
@@ -131,7 +131,7 @@ class DuckdbBackend:
         parts = np.split(found.explode().to_numpy().astype(np.int64, copy=False), ends)
         return {group_key(key): ascending(numbers) for key, numbers in zip(keys, parts, strict=True)}
 
-    def missing(self, table: str, column: str) -> NDArray[np.int64]:
+    def missing(self, table: str, column: str) -> Ints:
         """Give the numbers of the rows without a value in a column."""
         loaded = self._of(table)
         loaded.layout.spec.column(column)
@@ -213,7 +213,7 @@ class DuckdbBackend:
         with self._lock:
             return self._loaded[table]
 
-    def _numbers(self, loaded: Loaded, statement: Sql) -> NDArray[np.int64]:
+    def _numbers(self, loaded: Loaded, statement: Sql) -> Ints:
         with self._cursor(loaded) as cursor:
             (found,) = cursor.execute(statement.text, statement.values).fetchnumpy().values()
         return np.asarray(found, np.int64)

@@ -14,11 +14,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discretion.data.conditions import Filter, Scalar
 from discretion.data.database import Address, parse_url, quoted
 from discretion.errors import DataError, PlanError, QueryRefused, need, unknown
+from discretion.kernels.arrays import Ints
 from discretion.online.admit import admit
 from discretion.online.backend import FEW, Bounded, GroupKey, Limits, QueryTimeout, Unit, require_public, table_of
 from discretion.online.backends.answers import bounded_groups, exact_frame, group_key
@@ -46,7 +46,7 @@ class _Known:
 
     last: Any
     row_keys: tuple[str, ...]
-    person_of_rows: NDArray[np.int64]
+    person_of_rows: Ints
     people: Mapping[str, int]
 
 
@@ -77,11 +77,11 @@ class PostgresBackend:
         """Count the rows."""
         return len(self._of(table).row_keys)
 
-    def person_of_rows(self, table: str) -> NDArray[np.int64]:
+    def person_of_rows(self, table: str) -> Ints:
         """Give for every row the number of its person."""
         return self._of(table).person_of_rows
 
-    def find_people(self, table: str, keys: Iterable[Scalar]) -> NDArray[np.int64]:
+    def find_people(self, table: str, keys: Iterable[Scalar]) -> Ints:
         """Give the numbers of people by their key in the person column, or by the row key without one."""
         known, wanted = self._of(table), {str(key) for key in keys}
         absent = [key for key in wanted if key not in known.people]
@@ -91,7 +91,7 @@ class PostgresBackend:
 
     def members(
         self, table: str, where: Filter, group_by: tuple[str, ...] = (), *, unit: Unit = "person"
-    ) -> dict[GroupKey, NDArray[np.int64]]:
+    ) -> dict[GroupKey, Ints]:
         """Give who is in each group: ascending numbers without repetition. Only public columns may choose."""
         known = self._of(table)
         query = admit(Query(table, (Aggregate("count"),), where, group_by), self._spec)
@@ -111,7 +111,7 @@ class PostgresBackend:
         rows = {key: np.sort(np.array(numbers, np.int64)) for key, numbers in found.items()}
         return rows if unit == "row" else {key: np.unique(known.person_of_rows[at]) for key, at in rows.items()}
 
-    def missing(self, table: str, column: str) -> NDArray[np.int64]:
+    def missing(self, table: str, column: str) -> Ints:
         """Give the numbers of the rows without a value in a column."""
         known = self._of(table)
         self._spec.column(column)

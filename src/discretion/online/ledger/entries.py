@@ -11,9 +11,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discretion.errors import DataError, PlanError
+from discretion.kernels.arrays import Ints
 from discretion.privacy.accounting import FREE, Cost
 
 
@@ -129,7 +129,7 @@ def microseconds(moment: datetime) -> int:
     return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
-def pack_sets(sets: Sequence[NDArray[np.int64]], records: int) -> bytes:
+def pack_sets(sets: Sequence[Ints], records: int) -> bytes:
     """Write query sets (ascending numbers below `records`) in few bytes: gaps of thin sets, else bit maps."""
     parts = []
     for members in sets:
@@ -143,7 +143,7 @@ def pack_sets(sets: Sequence[NDArray[np.int64]], records: int) -> bytes:
     return header.encode() + b"\n" + b"".join(data for _, data in parts)
 
 
-def unpack_sets(packed: bytes) -> tuple[list[NDArray[np.int64]], int]:
+def unpack_sets(packed: bytes) -> tuple[list[Ints], int]:
     """Read query sets, and the number of records at that time."""
     header, _, data = packed.partition(b"\n")
     about = json.loads(header)

@@ -20,12 +20,12 @@ import pytest
 import yaml
 
 import discretion as dc
-from discretion.online.answers import Answer, Figures
-from discretion.online.catalog import ServiceSpec
 from discretion.online.client import ServiceError
+from discretion.online.declare.catalog import ServiceSpec
 from discretion.online.ledger import Entry, Ledger, open_ledger
+from discretion.online.question.answer import Answer, Figures
+from discretion.online.question.sql import parse_sql
 from discretion.online.server.access import hash_key, new_key
-from discretion.online.sql import parse_sql
 from tests.online.services import census
 
 CLIENTS = 8

@@ -14,11 +14,10 @@ import discretion as dc
 from discretion.data.conditions import Condition
 from discretion.errors import DataError, QueryRefused
 from discretion.online.audit import Response
-from discretion.online.catalog import TableSpec
-from discretion.online.history import EVERYBODY, History
+from discretion.online.audit.history import EVERYBODY, History
+from discretion.online.declare.catalog import ExactPolicy, TableSpec
 from discretion.online.ledger import Cost, Limit, PrivacyFilter, open_ledger
-from discretion.online.policy import ExactPolicy
-from discretion.online.query import Aggregate, Query
+from discretion.online.question.query import Aggregate, Query
 from tests.online.ledgers import Place, place
 
 __all__ = ["place"]

@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 import discretion as dc
 from discretion.data.conditions import And, Condition, Filter, Not, Or
 from discretion.errors import PlanError, QueryRefused
-from discretion.online.backend import Backend, open_backend
-from discretion.online.catalog import ServiceSpec, TableSpec
+from discretion.online.backends import Backend, open_backend
+from discretion.online.declare.catalog import PerturbedPolicy, ServiceSpec, TableSpec
 from discretion.online.perturbed import CellKeys, Measured, Perturbation, change_law, perturb
-from discretion.online.policy import PerturbedPolicy
-from discretion.online.query import Aggregate, Query
+from discretion.online.question.query import Aggregate, Query
 
 COLUMNS: dict[str, Any] = {
     "sex": {"role": "public", "type": "category"},

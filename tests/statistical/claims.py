@@ -10,11 +10,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from discretion.online.backend import open_backend
-from discretion.online.catalog import TableSpec
+from discretion.online.backends import open_backend
+from discretion.online.declare.catalog import TableSpec
 from discretion.online.dp.mechanisms import Additive
-from discretion.online.dp.plan import Ingredient
-from discretion.online.dp.price import Price
+from discretion.online.dp.price import Ingredient, Price
 
 DRAWS = 20_000
 CONFIDENCE = 1 - 1e-6

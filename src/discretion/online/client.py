@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
 from discretion.errors import BudgetExhausted, DiscretionError, PlanError, QueryRefused, need
-from discretion.online.answers import Answer, cost_of
-from discretion.online.estimate import Estimate
-from discretion.online.query import Query
+from discretion.online.question.answer import Answer, Estimate, cost_of
+from discretion.online.question.query import Query
 
 if TYPE_CHECKING:
     import httpx

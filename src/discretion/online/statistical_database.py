@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import secrets
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from itertools import islice
@@ -9,23 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from discretion.data.conditions import is_text
-from discretion.errors import PlanError, QueryRefused
-from discretion.online.admit import admit
-from discretion.online.answering.locks import Turns
-from discretion.online.answering.mode import Wish
-from discretion.online.answering.private import PrivateMode
-from discretion.online.answering.synthetic import NOTE, SyntheticFile
-from discretion.online.answering.table_desk import TableDesk, check_budgets, check_people
-from discretion.online.answers import Answer
-from discretion.online.backend import Limits, open_backend
-from discretion.online.catalog import ServiceSpec, TableSpec
-from discretion.online.declare import declare
-from discretion.online.declared import checked_name
-from discretion.online.estimate import Estimate, TableBudget
+from discretion.errors import DataError, PlanError, QueryRefused
+from discretion.online.backends import Limits, open_backend
+from discretion.online.declare.catalog import ServiceSpec, TableSpec, checked_name
+from discretion.online.declare.draft import declare
+from discretion.online.dp.answer import NOTE, PrivateMode, SyntheticFile
 from discretion.online.ledger import Entry, Ledger, open_ledger
-from discretion.online.query import Query
-from discretion.online.secret import read_secret, secret_place
-from discretion.online.sql import parse_sql
+from discretion.online.mode import RequestedAccuracy
+from discretion.online.question.answer import Answer, Estimate, TableBudget
+from discretion.online.question.query import Query, admit
+from discretion.online.question.sql import parse_sql
+from discretion.online.table_service import TableService, Turns, check_budgets, check_people
 
 Question = str | Query | Mapping[str, Any]
 
@@ -131,7 +128,7 @@ class StatisticalDatabase:
             check_people(self.spec, self._backend, self.ledger)
             secret, lasting = read_secret(self.spec), secret_place(self.spec) is not None
             self._desks = {
-                name: TableDesk(self.spec, name, self._backend, self.ledger, secret, lasting=lasting)
+                name: TableService(self.spec, name, self._backend, self.ledger, secret, lasting=lasting)
                 for name in self.spec.tables
             }
         except BaseException:
@@ -188,7 +185,7 @@ class StatisticalDatabase:
         mode = desk.mode(name)
         with self._turns.take((name, query.table, query.digest())), desk.growth.reading():
             desk.watch(mode)
-            told = mode.ask(query, name, Wish(epsilon, error, records))
+            told = mode.ask(query, name, RequestedAccuracy(epsilon, error, records))
         values, low, high, covered, share = told.figures.frames(query, desk.table)
         return Answer(
             values, mode.name, low, high, told.figures.confidence, told.cost, mode.remaining(name),
@@ -207,7 +204,7 @@ class StatisticalDatabase:
         """Tell what an answer would cost and how exact it would be; spends nothing and reads no data."""
         name = self._user(user)
         query = self.read(question, user=name)
-        return self._desks[query.table].mode(name).dry_run(query, name, Wish(epsilon, error, records))
+        return self._desks[query.table].mode(name).dry_run(query, name, RequestedAccuracy(epsilon, error, records))
 
     def synthetic(self, table: str, *, user: str | None = None, epsilon: float | None = None) -> Answer:
         """Give a synthetic file of a table, paid from the budget of its user; the same file again costs nothing.
@@ -313,3 +310,75 @@ def _described(table: TableSpec, mode: str) -> dict[str, Any]:
         if column.role != "hidden"
     ]
     return {"name": table.name, "description": table.description, "mode": mode, "columns": columns}
+
+
+# The secret of a service: made once, kept in a file that only its owner can read.
+
+_BYTES = 32
+_LEAST = 16
+
+
+def read_secret(spec: ServiceSpec) -> bytes:
+    """Give the secret of a service: from its file, made when absent; beside a SQLite ledger unless said otherwise.
+
+    A ledger in memory has a secret that is forgotten with it.
+    """
+    place = secret_place(spec)
+    if place is None:
+        return secrets.token_bytes(_BYTES)
+    if not place.exists():
+        _make(place)
+    return _read(place)
+
+
+def _make(place: Path) -> None:
+    """Write a new secret so that it appears whole or not at all; whoever comes second takes the first one's."""
+    temporary = place.with_name(f".{secrets.token_hex(6)}.{place.name}")
+    try:
+        descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        try:
+            with os.fdopen(descriptor, "w", encoding="ascii") as stream:
+                stream.write(secrets.token_hex(_BYTES) + "\n")
+                stream.flush()
+                os.fsync(stream.fileno())
+            with contextlib.suppress(FileExistsError):
+                os.link(temporary, place)
+            folder = os.open(place.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise DataError(f"the secret cannot be written to {place}: {error.strerror}") from None
+
+
+def secret_place(spec: ServiceSpec) -> Path | None:
+    """Name the file of the secret; none when nothing needs to outlive the service."""
+    if spec.secret_file is not None:
+        return Path(spec.secret_file)
+    if spec.ledger == ":memory:":
+        return None
+    if spec.ledger.startswith("sqlite:///") or "://" not in spec.ledger:
+        path = Path(spec.ledger.removeprefix("sqlite:///"))
+        return path.with_name(f"{path.name}.secret")
+    if _is_needed(spec):
+        raise PlanError("perturbed answers need a `secret_file`: without it a restart would change every figure")
+    return None
+
+
+def _is_needed(spec: ServiceSpec) -> bool:
+    return any(spec.policy_for(user, table).mode == "perturbed" for user in spec.users for table in spec.tables)
+
+
+def _read(place: Path) -> bytes:
+    try:
+        found = bytes.fromhex(place.read_text(encoding="ascii").strip())
+    except OSError as error:
+        raise DataError(f"the secret in {place} cannot be read: {error.strerror}") from None
+    except ValueError:
+        raise DataError(f"{place} does not hold the secret of a service") from None
+    if len(found) < _LEAST:
+        raise DataError(f"{place} holds a secret of fewer than {_LEAST} bytes")
+    return found

@@ -19,12 +19,19 @@ from discretion.data.conditions import Filter, Scalar
 from discretion.data.database import Address, parse_url, quoted
 from discretion.errors import DataError, PlanError, QueryRefused, need, unknown
 from discretion.kernels.arrays import Ints
-from discretion.online.admit import admit
-from discretion.online.backend import FEW, Bounded, GroupKey, Limits, QueryTimeout, Unit, require_public, table_of
-from discretion.online.backends.answers import bounded_groups, exact_frame, group_key
-from discretion.online.catalog import TableSpec
-from discretion.online.query import Aggregate, Query
-from discretion.online.sql_emit import Layout, Sql, emit_filter, joined, quote
+from discretion.online.backends import FEW, Bounded, GroupKey, Limits, QueryTimeout, Unit, require_public, table_of
+from discretion.online.backends.statements import (
+    Layout,
+    Sql,
+    bounded_groups,
+    emit_filter,
+    exact_frame,
+    group_key,
+    joined,
+    quote,
+)
+from discretion.online.declare.catalog import TableSpec
+from discretion.online.question.query import Aggregate, Query, admit
 
 if TYPE_CHECKING:
     import polars as pl

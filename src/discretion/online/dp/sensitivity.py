@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from discretion.online.catalog import Adjacency, TableSpec
+from discretion.online.declare.catalog import Adjacency, TableSpec
 from discretion.privacy.mechanisms import root_above
 
 MANY = 2**31

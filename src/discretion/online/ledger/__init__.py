@@ -7,10 +7,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from discretion.errors import PlanError
-from discretion.online.ledger.book import Ledger, Page
-from discretion.online.ledger.chain import Head, Verification, verify_chain
-from discretion.online.ledger.entries import Charge, Entry, Kind, NoLedger, pack_sets, unpack_sets
-from discretion.online.ledger.limits import EACH, Limit, Period
+from discretion.online.ledger.book import EACH, Ledger, Limit, Page, Period
+from discretion.online.ledger.entries import (
+    Charge,
+    Entry,
+    Head,
+    Kind,
+    NoLedger,
+    Verification,
+    pack_sets,
+    unpack_sets,
+    verify_chain,
+)
 from discretion.privacy.accounting import FREE, Cost, PrivacyFilter
 
 __all__ = [

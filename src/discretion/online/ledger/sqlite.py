@@ -10,8 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from discretion.errors import DataError
-from discretion.online.ledger.entries import Entry, NoLedger
-from discretion.online.ledger.rows import AMOUNTS, COLUMNS, COSTS, TOTALS, VERSION, entry_of, row_of, total_of
+from discretion.online.ledger.entries import (
+    AMOUNTS,
+    COLUMNS,
+    COSTS,
+    TOTALS,
+    VERSION,
+    Entry,
+    NoLedger,
+    entry_of,
+    row_of,
+    total_of,
+)
 from discretion.privacy.accounting import Cost
 
 _WAIT_SECONDS = 60.0

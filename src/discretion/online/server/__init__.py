@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from discretion.online.server.access import KeyRing
-    from discretion.online.server.log import AuditLog
+    from discretion.online.server.guard import AuditLog
     from discretion.online.statistical_database import StatisticalDatabase
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from discretion.data.atomic import alone_beside, write_text
 from discretion.errors import DataError, PlanError, unknown
-from discretion.online.catalog import ServiceSpec
+from discretion.online.declare.catalog import ServiceSpec
 
 _SCHEME = "sha256"
 _PREFIX = "dk_"

@@ -13,18 +13,14 @@ import numpy as np
 from discretion.data.conditions import And, Condition
 from discretion.errors import QueryRefused
 from discretion.kernels.arrays import Ints
-from discretion.online.answering.mode import Desk, Told, Wish
-from discretion.online.answering.protection import CONFIRMED, Cells, Protection
-from discretion.online.answers import Figures, Value
-from discretion.online.audit.base_groups import OTHERS, Reach
+from discretion.online.audit.history import History, moments_of, size_problem
 from discretion.online.audit.interval import Response
-from discretion.online.audit.limits import size_problem
-from discretion.online.audit.moments import moments_of
-from discretion.online.backend import GroupKey
-from discretion.online.estimate import Estimate, TableBudget
-from discretion.online.history import History
-from discretion.online.policy import ExactPolicy
-from discretion.online.query import Aggregate, Query
+from discretion.online.audit.protection import CONFIRMED, OTHERS, Cells, Protection, Reach
+from discretion.online.backends import GroupKey
+from discretion.online.declare.catalog import ExactPolicy
+from discretion.online.mode import Desk, Reply, RequestedAccuracy
+from discretion.online.question.answer import Estimate, Figures, TableBudget, Value
+from discretion.online.question.query import Aggregate, Query
 
 _EXTRA = "discretion: sum "
 _NOTE = "true figures; a question that with earlier ones would determine somebody's value is refused"
@@ -51,12 +47,12 @@ class ExactMode:
     def __init__(self, desk: Desk, policy: ExactPolicy, history: History, protection: Protection) -> None:
         self._desk, self._policy, self._history, self._protection = desk, policy, history, protection
 
-    def ask(self, query: Query, user: str, wish: Wish) -> Told:  # noqa: ARG002 - nothing is spent
+    def ask(self, query: Query, user: str, wish: RequestedAccuracy) -> Reply:  # noqa: ARG002 - nothing is spent
         """Decide, charge, compute, record, answer."""
         question = query.canonical()
         stored = self._history.find_answer(question, user=user)
         if isinstance(stored, dict):
-            return Told(Figures.from_json(stored), cached=True)
+            return Reply(Figures.from_json(stored), cached=True)
         try:
             by_groups = self._protection.rule(moments_of(question, self._desk.table)) == "groups"
             if by_groups:
@@ -76,9 +72,9 @@ class ExactMode:
         figures = Figures(tuple(found), tuple(found.values()), notes=notes)
         self._desk.confirm()
         self._history.settle(admission, totals, lambda _: figures.to_json())
-        return Told(figures)
+        return Reply(figures)
 
-    def dry_run(self, query: Query, user: str, wish: Wish) -> Estimate:  # noqa: ARG002
+    def dry_run(self, query: Query, user: str, wish: RequestedAccuracy) -> Estimate:  # noqa: ARG002
         """True answers cost nothing and have no error; whom base groups leave out is not known beforehand."""
         cached = self._history.find_answer(query, user=user) is not None
         grouped = {a.label: a.column is not None and self._protection.is_grouped(a.column) for a in query.aggregates}
@@ -127,7 +123,7 @@ class ExactMode:
             np.cumsum(np.where(good, counts, 0)),
         )
 
-    def _by_groups(self, query: Query, user: str, cells: Cells, told: Mapping[str, Reach]) -> Told:
+    def _by_groups(self, query: Query, user: str, cells: Cells, told: Mapping[str, Reach]) -> Reply:
         """Charge, then add up the sums of base groups; with the interval audit they may be told as bounds."""
         if not self._policy.interval_audit:
             entry = self._desk.charge(query, user, "exact")
@@ -136,7 +132,7 @@ class ExactMode:
             content = {"responses": {}, "answer": figures.to_json()}
             self._desk.confirm()
             self._desk.ledger.record_answer(entry.id, json.dumps(content, ensure_ascii=False, allow_nan=False))
-            return Told(figures)
+            return Reply(figures)
         column, reach = next(iter(told.items()))
         listed = zip(cells.keys, reach.groups, strict=True)
         sets = {key: self._protection.records(column, groups) for key, groups in listed}
@@ -151,7 +147,7 @@ class ExactMode:
 
         self._desk.confirm()
         self._history.settle(admission, totals, render)
-        return Told(made[-1])
+        return Reply(made[-1])
 
     def _grouped_figures(
         self,

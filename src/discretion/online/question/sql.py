@@ -15,10 +15,8 @@ from discretion.data.conditions import And, Condition, is_text
 from discretion.data.sql_filter import FilterReader
 from discretion.data.sql_nodes import only, plain_number
 from discretion.errors import QueryRefused, did_you_mean, need
-from discretion.online.admit import admit
-from discretion.online.catalog import ServiceSpec, TableSpec, tables_of
-from discretion.online.declared import checked_name
-from discretion.online.query import Aggregate, Function, Query, told_apart
+from discretion.online.declare.catalog import ServiceSpec, TableSpec, checked_name, tables_of
+from discretion.online.question.query import Aggregate, Function, Query, admit, told_apart
 
 if TYPE_CHECKING:
     from sqlglot import exp

@@ -19,7 +19,7 @@ from discretion.online.backends import Backend, Bounded, ClampedFigure, GroupKey
 from discretion.online.declare.catalog import DpPolicy, TableSpec
 from discretion.online.dp.answer import PrivateAnswer, answer
 from discretion.online.dp.mechanisms import Additive
-from discretion.online.dp.price import Price, price
+from discretion.online.dp.price import PricedQuery, price
 from discretion.online.question.query import Aggregate, Query
 from discretion.privacy.accounting import Cost
 
@@ -65,7 +65,7 @@ ALL = (
 )  # fmt: skip
 
 
-def ask(*aggregates: Aggregate, by: tuple[str, ...] = (), **how: Any) -> Price:
+def ask(*aggregates: Aggregate, by: tuple[str, ...] = (), **how: Any) -> PricedQuery:
     return price(Query("t", aggregates, group_by=by), how.pop("table", TABLE), how.pop("policy", PURE), **how)
 
 

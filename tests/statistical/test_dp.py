@@ -14,7 +14,7 @@ import pytest
 from discretion.online.declare.catalog import ColumnSpec, DpPolicy, TableSpec
 from discretion.online.dp import sensitivity
 from discretion.online.dp.mechanisms import Additive, Choice, Loss, ModalCategory, RandomAnswer, Threshold, scores
-from discretion.online.dp.price import Ingredient, Price, price
+from discretion.online.dp.price import Ingredient, PricedQuery, price
 from discretion.online.dp.sensitivity import Unit
 from discretion.online.question.query import Aggregate, Query
 from discretion.privacy.accounting import epsilon_of_rho
@@ -35,11 +35,11 @@ ONE_MORE = pl.concat([PEOPLE, pl.DataFrame({"sex": ["m"], "age": [100]})])
 ANOTHER = pl.DataFrame({"sex": ["f", "f", "f"], "age": [30, 40, 100]})
 
 
-def asked(*aggregates: Aggregate, by: tuple[str, ...] = (), table: TableSpec = TABLE) -> Price:
+def asked(*aggregates: Aggregate, by: tuple[str, ...] = (), table: TableSpec = TABLE) -> PricedQuery:
     return price(Query("t", aggregates, group_by=by), table, PURE, epsilon=EPSILON)
 
 
-def half_noise(priced: Price, part: Ingredient) -> Additive:
+def half_noise(priced: PricedQuery, part: Ingredient) -> Additive:
     right = priced.noise(part)
     return Additive(right.sensitivity, Loss(right.loss.measure, right.loss.amount * 2))
 
@@ -156,7 +156,7 @@ def test_wrong_adjacency_and_a_mean_paid_twice_are_found() -> None:
     histogram = asked(Aggregate("histogram", "age", cuts=CUTS))
     assert Trial(histogram, PEOPLE, PEOPLE.with_columns(age=pl.Series([30, 40, 10]))).epsilon_at_least() > EPSILON
 
-    def twice(priced: Price, part: Ingredient) -> Additive:
+    def twice(priced: PricedQuery, part: Ingredient) -> Additive:
         return Additive(priced.noise(part).sensitivity, Loss("epsilon", Fraction(1)))
 
     assert Trial(asked(MEAN), PEOPLE, ONE_MORE).epsilon_at_least() <= EPSILON
@@ -177,7 +177,7 @@ def test_zero_concentrated_answers_keep_what_they_convert_to(aggregate: Aggregat
         assert max(wrong.epsilon_at_least(delta, further) for further in (0.0, 0.5, 1.0)) > claim
 
 
-def quarter_noise(priced: Price, part: Ingredient) -> Additive:
+def quarter_noise(priced: PricedQuery, part: Ingredient) -> Additive:
     right = priced.noise(part)
     return Additive(right.sensitivity, Loss(right.loss.measure, right.loss.amount * 16))
 

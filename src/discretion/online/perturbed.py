@@ -421,7 +421,7 @@ class PerturbedMode:
         cached = self._desk.stored(query.canonical(), user, "perturbed") is not None
         most = self._policy.deviation + (self._policy.rounding_base or 0) / 2
         off = {a.label: most if a.function == "count" else None for a in query.aggregates}
-        return Estimate(self.name, cached=cached, errors=off, confidence=1.0, notes=(_NOTE,))
+        return Estimate(mode=self.name, cached=cached, errors=off, confidence=1.0, notes=(_NOTE,))
 
     def budget(self, user: str) -> TableBudget:  # noqa: ARG002
         """There is none."""

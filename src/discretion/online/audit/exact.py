@@ -82,7 +82,7 @@ class ExactMode:
         audited = any(column in measured and found.rule == "audit" for column, found in rulings.items())
         notes = (_NOTE, *((_GROUPED,) if any(grouped.values()) else ()), *((_AUDITED,) if audited else ()))
         errors = {label: None if partial else 0.0 for label, partial in grouped.items()}
-        return Estimate(self.name, cached=cached, errors=errors, notes=notes)
+        return Estimate(mode=self.name, cached=cached, errors=errors, notes=notes)
 
     def budget(self, user: str) -> TableBudget:  # noqa: ARG002
         """There is none."""

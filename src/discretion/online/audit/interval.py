@@ -218,8 +218,6 @@ class IntervalAudit:
         return self._band(sizes[used].astype(float), rows[:, used], asked[used], wanted, len(members))
 
     def _band(self, sizes: Floats, rows: Bools, asked: Bools, wanted: float, count: int) -> Band | None:
-        from discretion.online.audit.interval_program import WidthProgram
-
         low = np.array([low for _, low, _ in self._rows])
         high = np.array([high for _, _, high in self._rows])
         program = WidthProgram(sizes, rows, low, high, asked, wanted)

@@ -21,7 +21,7 @@ from discretion.online.dp.price import (
     CHOICES,
     Ingredient,
     Noisy,
-    Price,
+    PricedQuery,
     PrivateEstimate,
     declared,
     estimate,
@@ -132,7 +132,7 @@ def _free(name: str, taken: Sequence[str]) -> str:
     return name
 
 
-def answer(priced: Price, backend: Backend, *, nonnegative: bool = False) -> PrivateAnswer:
+def answer(priced: PricedQuery, backend: Backend, *, nonnegative: bool = False) -> PrivateAnswer:
     """Draw an answer whose cost was charged before.
 
     Every call draws new noise and must be paid for; an answer is stored and given again, never drawn again. With
@@ -175,7 +175,7 @@ def answer(priced: Price, backend: Backend, *, nonnegative: bool = False) -> Pri
     return PrivateAnswer(priced.query.group_by, tuple(figures))
 
 
-def _draw(priced: Price, part: Ingredient, groups: Mapping[GroupKey, Bounded], numbers: Numbers) -> None:
+def _draw(priced: PricedQuery, part: Ingredient, groups: Mapping[GroupKey, Bounded], numbers: Numbers) -> None:
     """Draw the noise of one ingredient for all groups at once."""
     column = priced.column(part.aggregate)
     true = {key: part.numbers(group, column) for key, group in groups.items()}
@@ -185,7 +185,7 @@ def _draw(priced: Price, part: Ingredient, groups: Mapping[GroupKey, Bounded], n
 
 
 def _figures(
-    priced: Price,
+    priced: PricedQuery,
     place: int,
     aggregate: Aggregate,
     key: GroupKey,
@@ -221,7 +221,7 @@ def _figures(
     return [PrivateFigure(key, aggregate.label, made)]
 
 
-def _nonnegative(figure: PrivateFigure, priced: Price) -> PrivateFigure:
+def _nonnegative(figure: PrivateFigure, priced: PricedQuery) -> PrivateFigure:
     counted = {a.label for a in priced.query.aggregates if a.function in ("count", "count-distinct", "histogram")}
     if figure.figure not in counted:
         return figure
@@ -397,7 +397,10 @@ class PrivateMode:
         notes = (*_notes(priced), *ranks)
         errors = {error.figure: error.error for error in priced.errors}
         covered = cached or left.covers(priced.cost)
-        return Estimate(self.name, priced.cost, left, covered, cached, priced.confidence, errors, notes)
+        return Estimate(
+            mode=self.name, cost=priced.cost, remaining=left, affordable=covered, cached=cached,
+            confidence=priced.confidence, errors=errors, notes=notes,
+        )  # fmt: skip
 
     def budget(self, user: str) -> TableBudget:
         """Give what a user may spend and has spent in the running period."""
@@ -416,7 +419,7 @@ class PrivateMode:
         left = [self._desk.ledger.remaining(limit, user, accountant) for limit in self._limits(user)]
         return Cost(*(min(cost.amounts[i] for cost in left) for i in range(3)))
 
-    def _price(self, query: Query, wish: RequestedAccuracy) -> Price:
+    def _price(self, query: Query, wish: RequestedAccuracy) -> PricedQuery:
         """Price a question; what is wrong with the wish is a refusal, it reads no data."""
         policy, most = self._policy, self._desk.max_groups
         if most is not None and self._desk.table.count_declared_groups(query.group_by) > most:
@@ -429,7 +432,7 @@ class PrivateMode:
         except PlanError as fault:
             raise QueryRefused(str(fault)) from None
 
-    def _stored(self, question: Query, user: str, priced: Price) -> Figures | None:
+    def _stored(self, question: Query, user: str, priced: PricedQuery) -> Figures | None:
         """Find an earlier answer that was paid for with at least as much."""
         found = self._desk.stored(question, user, "dp")
         if found is None or found.answer is None:
@@ -442,12 +445,12 @@ def _units(cost: Cost) -> int:
     return cost.nano_rho or cost.micro_epsilon
 
 
-def _notes(priced: Price) -> tuple[str, ...]:
+def _notes(priced: PricedQuery) -> tuple[str, ...]:
     few = (_FEW.format(priced.threshold.threshold),) if priced.by_threshold else ()
     return (_NOTE, *few)
 
 
-def _rows_per_group(drawn: PrivateAnswer, question: Query, priced: Price) -> Figures:
+def _rows_per_group(drawn: PrivateAnswer, question: Query, priced: PricedQuery) -> Figures:
     """Bring the figures of an answer into rows per group."""
     cells: dict[GroupKey, dict[str, list[tuple[Value, Value, Value]]]] = {}
     for figure in drawn.figures:

@@ -354,7 +354,7 @@ class QuantileValue:
     Examples
     --------
     >>> age = ColumnSpec(role="sensitive", type="integer", bounds=(0, 100), grid=100)
-    >>> median = Quantile(age, 0.5, Unit(), Loss.micro_epsilon(50_000_000), 0.95)
+    >>> median = QuantileValue(age, 0.5, Unit(), Loss.micro_epsilon(50_000_000), 0.95)
     >>> found = median.find([0] * 40 + [1000] + [0] * 59)
     >>> found.lower <= 40.5 <= found.upper
     True
@@ -467,7 +467,7 @@ class ModalCategory:
     Examples
     --------
     >>> major = ColumnSpec(role="sensitive", type="category", categories=("CS", "EE", "MA"))
-    >>> Mode(major, Unit(), Loss.micro_epsilon(1_000_000), 0.95).find([10, 500, 20])
+    >>> ModalCategory(major, Unit(), Loss.micro_epsilon(1_000_000), 0.95).find([10, 500, 20])
     'EE'
     """
 

@@ -389,7 +389,7 @@ class ExpectedError:
 
 
 @dataclass(frozen=True)
-class Price:
+class PricedQuery:
     """A question with what it will cost: everything that an answer needs except the data."""
 
     query: Query
@@ -525,7 +525,7 @@ def price(
     error: float | None = None,
     delta: Number | None = None,
     records: int | None = None,
-) -> Price:
+) -> PricedQuery:
     """Say what an answer costs and how exact it will be; reads no data and spends nothing.
 
     Say what to spend (`epsilon`, or `rho` where the policy counts zero-concentrated), or the `error` wanted for every
@@ -550,10 +550,10 @@ def price(
         raise PlanError(f"the policy counts {policy.accountant}: say `{'rho' if zcdp else 'epsilon'}`")
     question = admit(query, table)
 
-    def made(units: int) -> Price:
+    def made(units: int) -> PricedQuery:
         whole = Cost(0, units) if zcdp else Cost(units)
         spent = whole + Cost(0, 0, _nano_delta(question, table, policy, whole, delta))
-        return Price(question, table, spent, policy.confidence, records)
+        return PricedQuery(question, table, spent, policy.confidence, records)
 
     if error is not None:
         return _checked(_cheapest(made, error), policy)
@@ -565,7 +565,7 @@ def price(
     return _checked(made(units), policy)
 
 
-def _checked(found: Price, policy: DpPolicy) -> Price:
+def _checked(found: PricedQuery, policy: DpPolicy) -> PricedQuery:
     """Refuse what the policy does not allow, and what cannot be computed, before anything is charged."""
     most = policy.max_epsilon_per_query
     if most is not None:
@@ -595,7 +595,7 @@ def _nano_delta(query: Query, table: TableSpec, policy: DpPolicy, whole: Cost, d
     return max(1, math.floor(min(share, Fraction(1)) * reserve * NANO))
 
 
-def _cheapest(made: Callable[[int], Price], wanted: float) -> Price:
+def _cheapest(made: Callable[[int], PricedQuery], wanted: float) -> PricedQuery:
     """Find the least cost at which every figure is as exact as wanted: errors fall as more is spent."""
     if not wanted > 0:
         raise PlanError("the wanted error is a positive number")

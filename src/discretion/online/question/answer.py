@@ -1,4 +1,4 @@
-"""Answers: figures as they are kept in the ledger, and as an analyst sees them.
+"""Answers and estimates, once for Python, the wire, the client and OpenAPI; figures as the ledger keeps them.
 
 The ledger keeps the answer to the canonical question. The same question in other words (names, order of figures and of
 groups) gets the same figures under its own names, so that asking again never costs anything.
@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator
 
 from discretion.errors import need
 from discretion.online.backends import GroupKey
@@ -24,18 +26,52 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
 
-_UNITS = (("ε", 10**6), ("ρ", 10**9))
+
+class Price(BaseModel):
+    """An amount of privacy."""
+
+    epsilon: float
+    rho: float
+    delta: float
 
 
-@dataclass(frozen=True)
-class Estimate:
+def cost_json(cost: Cost) -> dict[str, float]:
+    """Write a cost in ε, ρ and δ."""
+    return {"epsilon": cost.micro_epsilon / 10**6, "rho": cost.nano_rho / 10**9, "delta": cost.nano_delta / 10**9}
+
+
+def cost_of(content: dict[str, float]) -> Cost:
+    """Read a cost."""
+    return Cost(round(content["epsilon"] * 10**6), round(content["rho"] * 10**9), round(content["delta"] * 10**9))
+
+
+_Amount = Annotated[
+    Cost,
+    PlainValidator(lambda given: given if isinstance(given, Cost) else cost_of(given)),
+    PlainSerializer(lambda cost: Price(**cost_json(cost)), return_type=Price),
+]
+
+
+def _as_always(schema: dict[str, Any]) -> None:
+    """Say in OpenAPI that every field is always there: what Python leaves out is written too."""
+    for about in schema["properties"].values():
+        about.pop("default", None)
+        if "$ref" in str(about):  # what it refers to has its own title
+            about.pop("title", None)
+
+
+class Estimate(BaseModel):
     """Cost and expected error of an answer, before anything is spent; it depends on the declarations only."""
+
+    model_config = ConfigDict(
+        frozen=True, json_schema_serialization_defaults_required=True, json_schema_extra=_as_always
+    )
 
     mode: str
     """exact+audit, dp or perturbed"""
-    cost: Cost = FREE
+    cost: _Amount = FREE
     """what the answer would spend"""
-    remaining: Cost | None = None
+    remaining: _Amount | None = None
     """what the user may spend now; none: there is no budget"""
     affordable: bool = True
     """whether the budget covers it"""
@@ -43,33 +79,46 @@ class Estimate:
     """whether it was asked before and costs nothing"""
     confidence: float | None = None
     """level of `errors`"""
-    errors: Mapping[str, float | None] = field(default_factory=lambda: MappingProxyType({}))
+    errors: Mapping[str, float | None] = Field(default_factory=lambda: MappingProxyType({}))
     """figure → half the width of its expected interval; none where it cannot be known beforehand"""
     notes: tuple[str, ...] = ()
     """what to know before asking"""
 
+    __str__ = BaseModel.__repr__
+
     def to_json(self) -> dict[str, Any]:
         """Give it as plain data."""
-        return {
-            "mode": self.mode,
-            "cost": cost_json(self.cost),
-            "remaining": None if self.remaining is None else cost_json(self.remaining),
-            "affordable": self.affordable,
-            "cached": self.cached,
-            "confidence": self.confidence,
-            "errors": dict(self.errors),
-            "notes": list(self.notes),
-        }
+        return self.model_dump(mode="json")
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> Estimate:
         """Read what `to_json` wrote."""
-        left = content["remaining"]
-        return cls(
-            content["mode"], cost_of(content["cost"]), None if left is None else cost_of(left), content["affordable"],
-            content["cached"], content["confidence"], MappingProxyType(dict(content["errors"])),
-            tuple(content["notes"]),
-        )  # fmt: skip
+        return cls(**{name: content[name] for name in cls.model_fields})
+
+
+class EstimateBody(Estimate):
+    """What an answer would cost and how exact it would be; nothing was spent."""
+
+
+class Spending(BaseModel):
+    """One charge."""
+
+    time: str
+    amount: float
+
+
+class BudgetBody(BaseModel):
+    """The budget of a user for a table."""
+
+    table: str
+    mode: str
+    unit: str | None
+    period: str | None
+    limit: float | None
+    spent: float | None
+    remaining: float | None
+    delta_remaining: float | None
+    spending: list[Spending]
 
 
 @dataclass(frozen=True)
@@ -92,24 +141,15 @@ class TableBudget:
 
     def to_json(self) -> dict[str, Any]:
         """Give it as plain data, in the unit of the accountant: ε, or ρ of zero-concentrated privacy."""
+        told: dict[str, Any] = dict.fromkeys(BudgetBody.model_fields)
+        told |= {"table": self.table, "mode": self.mode, "spending": []}
         if self.limit is None or self.remaining is None:
-            empty = dict.fromkeys(("unit", "period", "limit", "spent", "remaining", "delta_remaining"))
-            return {"table": self.table, "mode": self.mode, **empty, "spending": []}
-        place = 1 if self.limit.nano_rho else 0
-        sign, unit = _UNITS[place]
-        return {
-            "table": self.table,
-            "mode": self.mode,
-            "unit": sign,
-            "period": self.period,
-            "limit": self.limit.amounts[place] / unit,
-            "spent": self.spent.amounts[place] / unit,
-            "remaining": self.remaining.amounts[place] / unit,
-            "delta_remaining": self.remaining.nano_delta / 10**9,
-            "spending": [
-                {"time": moment.isoformat(), "amount": cost.amounts[place] / unit} for moment, cost in self.spending
-            ],
-        }
+            return told
+        sign, place, unit = ("ρ", 1, 10**9) if self.limit.nano_rho else ("ε", 0, 10**6)
+        amounts = {name: getattr(self, name).amounts[place] / unit for name in ("limit", "spent", "remaining")}
+        charges = [{"time": moment.isoformat(), "amount": cost.amounts[place] / unit} for moment, cost in self.spending]
+        left = self.remaining.nano_delta / 10**9
+        return told | amounts | {"unit": sign, "period": self.period, "delta_remaining": left, "spending": charges}
 
 
 Value = int | float | str | None | list[int | float | None]
@@ -264,37 +304,49 @@ class Answer:
         return found
 
     def to_json(self) -> dict[str, Any]:
-        """Give the answer as plain data."""
+        """Give the answer as plain data, in the form of `AnswerBody`."""
         groups = 0 if self.query is None else len(self.query.group_by)
-        return {
-            "columns": self.frame.columns,
-            "types": [_type_name(kind) for kind in self.frame.dtypes],
-            "groups": groups,
-            "rows": [list(row) for row in self.frame.rows()],
-            "low": None if self.low is None else [list(row) for row in self.low.rows()],
-            "high": None if self.high is None else [list(row) for row in self.high.rows()],
-            "confidence": self.confidence,
-            "mode": self.mode,
-            "cost": cost_json(self.cost),
-            "remaining": None if self.remaining is None else cost_json(self.remaining),
-            "cached": self.cached,
-            "notes": list(self.notes),
-            "covered": None if self.covered is None else [list(row) for row in self.covered.rows()],
-            "share": None if self.share is None else [list(row) for row in self.share.rows()],
-        }
+        kinds = [_type_name(kind) for kind in self.frame.dtypes]
+        own = {"columns": self.frame.columns, "types": kinds, "groups": groups, "rows": self.frame}
+        return {name: _plain(own[name] if name in own else getattr(self, name)) for name in AnswerBody.model_fields}
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> Answer:
         """Read what `to_json` wrote."""
-        parts = ("rows", "low", "high", "covered", "share")
-        frame, low, high, covered, share = (_read_frame(content, name) for name in parts)
-        if frame is None:
-            raise ValueError("an answer has rows")
-        left = content["remaining"]
-        return cls(
-            frame, content["mode"], low, high, content["confidence"], cost_of(content["cost"]),
-            None if left is None else cost_of(left), content["cached"], tuple(content["notes"]), None, covered, share,
-        )  # fmt: skip
+        told: dict[str, Any] = {name: content[name] for name in AnswerBody.model_fields}
+        told |= {name: _read_frame(content, name) for name in ("rows", "low", "high", "covered", "share")}
+        left = told["remaining"]
+        told |= {"cost": cost_of(told["cost"]), "remaining": None if left is None else cost_of(left)}
+        told |= {"frame": told["rows"], "notes": tuple(told["notes"])}
+        return cls(**{one.name: told[one.name] for one in fields(cls) if one.name in told})
+
+
+class AnswerBody(BaseModel):
+    """Figures, their errors and what they cost."""
+
+    columns: list[str]
+    types: list[str]
+    groups: int
+    rows: list[list[Any]]
+    low: list[list[Any]] | None
+    high: list[list[Any]] | None
+    confidence: float | None
+    mode: str
+    cost: Price
+    remaining: Price | None
+    cached: bool
+    notes: list[str]
+    covered: list[list[Any]] | None
+    share: list[list[Any]] | None
+
+
+def _plain(value: Any) -> Any:
+    """Write frames as lists of rows and costs in ε, ρ and δ."""
+    if isinstance(value, Cost):
+        return cost_json(value)
+    if isinstance(value, tuple):
+        return list(value)
+    return [list(row) for row in value.rows()] if hasattr(value, "rows") else value
 
 
 def _share(part: Value, whole: Value) -> float | None:
@@ -324,16 +376,6 @@ def _number(value: Any) -> str:
         places = max(0, 5 - math.floor(math.log10(abs(value))))
         return f"{value:,.{places}f}".rstrip("0").rstrip(".") if places else f"{value:,.0f}"
     return f"{int(value):,}" if abs(value) >= _LONG else str(int(value))
-
-
-def cost_json(cost: Cost) -> dict[str, float]:
-    """Write a cost in ε, ρ and δ."""
-    return {"epsilon": cost.micro_epsilon / 10**6, "rho": cost.nano_rho / 10**9, "delta": cost.nano_delta / 10**9}
-
-
-def cost_of(content: dict[str, float]) -> Cost:
-    """Read a cost."""
-    return Cost(round(content["epsilon"] * 10**6), round(content["rho"] * 10**9), round(content["delta"] * 10**9))
 
 
 def _rows(content: Any) -> tuple[tuple[Value, ...], ...]:
@@ -392,7 +434,9 @@ def _type_name(kind: Any) -> str:
 def _read_frame(content: dict[str, Any], part: str) -> pl.DataFrame | None:
     import polars as pl
 
-    if content.get(part) is None:
+    if content[part] is None:
+        if part == "rows":
+            raise ValueError("an answer has rows")
         return None
     kinds: dict[str, Any] = {"integer": pl.Int64, "number": pl.Float64, "truth": pl.Boolean, "text": pl.String}
     columns = []

@@ -17,12 +17,60 @@ from datetime import date
 from functools import cached_property
 from typing import Any, Literal, get_args
 
-from discretion.data.conditions import And, Condition, Everything, Filter, Not, Or, Scalar, comparisons, depth_of
+from discretion.data.conditions import (
+    And,
+    Condition,
+    Everything,
+    Filter,
+    Not,
+    Operator,
+    Or,
+    Scalar,
+    comparisons,
+    depth_of,
+)
 from discretion.errors import QueryRefused, did_you_mean
 from discretion.online.declare.catalog import ColumnSpec, ServiceSpec, TableSpec, tables_of
 
 Function = Literal["count", "count-distinct", "sum", "mean", "variance", "min", "max", "quantile", "mode", "histogram"]
 
+_CONDITION_FORM: dict[str, Any] = {
+    "type": "object",
+    "description": "a `column`, an `op` and `values`; or one of `and`, `or` (lists of conditions) and `not`",
+    "properties": {
+        "column": {"type": "string"},
+        "op": {"enum": list(get_args(Operator))},
+        "values": {"type": "array", "items": {"type": ["string", "number", "boolean"]}},
+        "and": {"type": "array", "items": {"type": "object"}, "minItems": 1},
+        "or": {"type": "array", "items": {"type": "object"}, "minItems": 1},
+        "not": {"type": "object"},
+    },
+    "additionalProperties": False,
+}
+_AGGREGATE_FORM: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "function": {"enum": list(get_args(Function))},
+        "column": {"type": "string"},
+        "share": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
+        "cuts": {"type": "array", "items": {"type": "number"}, "minItems": 2},
+        "name": {"type": "string"},
+    },
+    "required": ["function"],
+    "additionalProperties": False,
+}
+QUERY_FORM: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "table": {"type": "string"},
+        "aggregates": {"type": "array", "items": _AGGREGATE_FORM, "minItems": 1},
+        "where": {"anyOf": [_CONDITION_FORM, {"type": "null"}]},
+        "group_by": {"type": "array", "items": {"type": "string"}},
+    },
+    "required": ["table", "aggregates"],
+    "additionalProperties": False,
+}
+"""The form of a question as plain data: what `Query.from_json` reads and what OpenAPI says."""
 _MOST_DEPTH = 32
 _EVERYTHING = Everything()
 
@@ -127,7 +175,7 @@ class Query:
     @classmethod
     def from_json(cls, content: Any) -> Query:
         """Read a question from plain data; anything unexpected is refused."""
-        found = _mapping(content, {"table", "aggregates", "where", "group_by"}, "a question")
+        found = _mapping(content, QUERY_FORM, "a question")
         table, aggregates, group_by = found.get("table"), found.get("aggregates"), found.get("group_by", [])
         if not isinstance(table, str) or not isinstance(aggregates, list):
             raise QueryRefused("a question has a `table` (text) and `aggregates` (a list)")
@@ -196,20 +244,14 @@ def _sorted(values: set[Scalar]) -> tuple[Scalar, ...]:
 
 
 def _aggregate_json(aggregate: Aggregate) -> dict[str, Any]:
-    content: dict[str, Any] = {"function": aggregate.function}
-    if aggregate.column is not None:
-        content["column"] = aggregate.column
-    if aggregate.share is not None:
-        content["share"] = aggregate.share
-    if aggregate.cuts:
-        content["cuts"] = list(aggregate.cuts)
-    if aggregate.name:
-        content["name"] = aggregate.name
-    return content
+    found = {name: getattr(aggregate, name) for name in _AGGREGATE_FORM["properties"]}
+    found["cuts"] = list(aggregate.cuts)
+    unsaid = {"column": None, "share": None, "cuts": [], "name": ""}
+    return {name: value for name, value in found.items() if name not in unsaid or value != unsaid[name]}
 
 
 def _aggregate_of(content: Any) -> Aggregate:
-    found = _mapping(content, {"function", "column", "share", "cuts", "name"}, "an aggregate")
+    found = _mapping(content, _AGGREGATE_FORM, "an aggregate")
     column, share, cuts, name = (found.get(key) for key in ("column", "share", "cuts", "name"))
     if not isinstance(found.get("function"), str) or not isinstance(column, str | None):
         raise QueryRefused("an aggregate has a `function` and a `column`, both texts")
@@ -242,7 +284,7 @@ def _filter_of(content: Any, depth: int = 0) -> Filter:
         raise QueryRefused("the conditions are nested too deeply")
     if content is None:
         return Everything()
-    found = _mapping(content, {"column", "op", "values", "not", "and", "or"}, "a condition")
+    found = _mapping(content, _CONDITION_FORM, "a condition")
     if set(found) == {"not"}:
         return Not(_filter_of(found["not"], depth + 1))
     if len(found) == 1 and (key := next(iter(found))) in ("and", "or"):
@@ -256,8 +298,9 @@ def _filter_of(content: Any, depth: int = 0) -> Filter:
     return Condition(column, op, tuple(values))  # type: ignore[arg-type]  # Condition refuses other operators
 
 
-def _mapping(content: Any, allowed: set[str], what: str) -> Mapping[str, Any]:
-    if not isinstance(content, dict) or not set(content) <= allowed:
+def _mapping(content: Any, form: Mapping[str, Any], what: str) -> Mapping[str, Any]:
+    allowed = form["properties"]
+    if not isinstance(content, dict) or not content.keys() <= allowed.keys():
         raise QueryRefused(f"{what} is an object with {', '.join(sorted(allowed))} and nothing else")
     return content
 

@@ -14,12 +14,11 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from discretion import __version__
-from discretion.data.conditions import Operator
 from discretion.errors import BudgetExhausted, DiscretionError, QueryRefused
 from discretion.online.backends import QueryTimeout
 from discretion.online.ledger.entries import Entry
-from discretion.online.question.answer import cost_json
-from discretion.online.question.query import Function
+from discretion.online.question.answer import AnswerBody, BudgetBody, EstimateBody, Price, cost_json
+from discretion.online.question.query import QUERY_FORM
 from discretion.online.question.sql import LONGEST
 from discretion.online.server.access import KeyRing
 from discretion.online.server.guard import (
@@ -37,44 +36,6 @@ from discretion.online.server.guard import (
 )
 from discretion.online.statistical_database import StatisticalDatabase
 
-_SCALAR = {"type": ["string", "number", "boolean"]}
-_CONDITION = {
-    "type": "object",
-    "description": "a `column`, an `op` and `values`; or one of `and`, `or` (lists of conditions) and `not`",
-    "properties": {
-        "column": {"type": "string"},
-        "op": {"enum": list(Operator.__args__)},  # type: ignore[attr-defined]
-        "values": {"type": "array", "items": _SCALAR},
-        "and": {"type": "array", "items": {"type": "object"}, "minItems": 1},
-        "or": {"type": "array", "items": {"type": "object"}, "minItems": 1},
-        "not": {"type": "object"},
-    },
-    "additionalProperties": False,
-}
-_AGGREGATE = {
-    "type": "object",
-    "properties": {
-        "function": {"enum": list(Function.__args__)},  # type: ignore[attr-defined]
-        "column": {"type": "string"},
-        "share": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
-        "cuts": {"type": "array", "items": {"type": "number"}, "minItems": 2},
-        "name": {"type": "string"},
-    },
-    "required": ["function"],
-    "additionalProperties": False,
-}
-_QUERY = {
-    "type": "object",
-    "properties": {
-        "table": {"type": "string"},
-        "aggregates": {"type": "array", "items": _AGGREGATE, "minItems": 1},
-        "where": {"anyOf": [_CONDITION, {"type": "null"}]},
-        "group_by": {"type": "array", "items": {"type": "string"}},
-    },
-    "required": ["table", "aggregates"],
-    "additionalProperties": False,
-}
-
 
 class Question(BaseModel):
     """A question: in SQL, or as an object. Exactly one of the two."""
@@ -83,7 +44,7 @@ class Question(BaseModel):
 
     sql: str | None = Field(None, max_length=LONGEST)
     """SELECT aggregates FROM table [WHERE …] [GROUP BY …]"""
-    query: Annotated[dict[str, Any] | None, WithJsonSchema({"anyOf": [_QUERY, {"type": "null"}]})] = None
+    query: Annotated[dict[str, Any] | None, WithJsonSchema({"anyOf": [QUERY_FORM, {"type": "null"}]})] = None
     """the same as an object"""
     epsilon: float | None = Field(None, gt=0, le=1000, strict=True)
     """what to spend on the answer (differential privacy); without it, what the owner set"""
@@ -109,67 +70,6 @@ class FileWish(BaseModel):
     """the table"""
     epsilon: float | None = Field(None, gt=0, le=100, strict=True)
     """what to spend on the file; without it, what the owner set"""
-
-
-class CostBody(BaseModel):
-    """An amount of privacy."""
-
-    epsilon: float
-    rho: float
-    delta: float
-
-
-class AnswerBody(BaseModel):
-    """Figures, their errors and what they cost."""
-
-    columns: list[str]
-    types: list[str]
-    groups: int
-    rows: list[list[Any]]
-    low: list[list[Any]] | None
-    high: list[list[Any]] | None
-    confidence: float | None
-    mode: str
-    cost: CostBody
-    remaining: CostBody | None
-    cached: bool
-    notes: list[str]
-    covered: list[list[Any]] | None
-    share: list[list[Any]] | None
-
-
-class EstimateBody(BaseModel):
-    """What an answer would cost and how exact it would be; nothing was spent."""
-
-    mode: str
-    cost: CostBody
-    remaining: CostBody | None
-    affordable: bool
-    cached: bool
-    confidence: float | None
-    errors: dict[str, float | None]
-    notes: list[str]
-
-
-class Spending(BaseModel):
-    """One charge."""
-
-    time: str
-    amount: float
-
-
-class BudgetBody(BaseModel):
-    """The budget of a user for a table."""
-
-    table: str
-    mode: str
-    unit: str | None
-    period: str | None
-    limit: float | None
-    spent: float | None
-    remaining: float | None
-    delta_remaining: float | None
-    spending: list[Spending]
 
 
 class BudgetsBody(BaseModel):
@@ -218,7 +118,7 @@ class EntryBody(BaseModel):
     kind: str
     digest: str
     query: Any
-    cost: CostBody
+    cost: Price
     refers: int | None
     hash: str
 

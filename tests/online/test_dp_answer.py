@@ -17,7 +17,7 @@ import discretion as dc
 from discretion.errors import DataError, PlanError, QueryRefused
 from discretion.online.backends import Backend, Bounded, ClampedFigure, GroupKey, open_backend
 from discretion.online.declare.catalog import DpPolicy, TableSpec
-from discretion.online.dp.answer import PrivateAnswer, answer
+from discretion.online.dp.answer import answer
 from discretion.online.dp.mechanisms import Additive
 from discretion.online.dp.price import PricedQuery, price
 from discretion.online.question.query import Aggregate, Query
@@ -281,16 +281,6 @@ def test_a_database_that_leaves_out_declared_groups_is_an_error() -> None:
     canned = Canned({("f",): Bounded(1, None, (ClampedFigure(),))})
     with pytest.raises(DataError, match="2 of 3 declared groups"):
         answer(ask(Aggregate("count"), by=("sex",), epsilon=1), canned)  # type: ignore[arg-type]
-
-
-def test_a_stored_answer_is_the_same_answer(backend: Backend) -> None:
-    import json
-
-    found = answer(ask(*ALL, by=("sex",), epsilon=5), backend)
-    again = PrivateAnswer.from_json(json.loads(json.dumps(found.to_json())))
-    assert again == found and again.frame().equals(found.frame())
-    with pytest.raises(DataError):
-        PrivateAnswer.from_json({"figures": [{}]})
 
 
 def test_names_of_groups_do_not_collide_with_the_frame() -> None:

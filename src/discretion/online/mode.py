@@ -12,7 +12,7 @@ from discretion.errors import QueryRefused
 from discretion.online.backends import Backend
 from discretion.online.declare.catalog import TableSpec
 from discretion.online.ledger import FREE, Cost, Entry, Kind, Ledger
-from discretion.online.question.answer import Estimate, Figures, TableBudget, Value
+from discretion.online.question.answer import AnswerFigures, Estimate, TableBudget, Value
 from discretion.online.question.query import Aggregate, Query
 
 _COUNTS = ("count", "count-distinct", "histogram")
@@ -35,7 +35,7 @@ class RequestedAccuracy:
 class Reply:
     """Figures and how they came."""
 
-    figures: Figures
+    figures: AnswerFigures
     cost: Cost = FREE
     cached: bool = False
 
@@ -97,7 +97,7 @@ def canonical_text(query: Query) -> str:
 
 
 def whole(aggregate: Aggregate, value: Value) -> Value:
-    """Give counts as integers, and nothing but finite numbers."""
+    """Return counts as integers, and nothing but finite numbers."""
     if isinstance(value, list | tuple):
         return [_one(aggregate, item) for item in value]
     return value if isinstance(value, str) else _one(aggregate, value)

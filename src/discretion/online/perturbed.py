@@ -29,7 +29,7 @@ from discretion.online.backends import Backend, GroupKey, table_of
 from discretion.online.declare.catalog import PerturbedPolicy, TableSpec
 from discretion.online.ledger import Charge
 from discretion.online.mode import Desk, Reply, RequestedAccuracy, canonical_text, whole
-from discretion.online.question.answer import Estimate, Figures, TableBudget
+from discretion.online.question.answer import AnswerFigures, Estimate, TableBudget
 from discretion.online.question.query import Aggregate, Query, admit
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class CellKeys:
             raise PlanError("the secret of cell keys has at least 16 bytes")
 
     def of_rows(self, rows: int) -> NDArray[np.uint64]:
-        """Give the keys of the first rows."""
+        """Return the keys of the first rows."""
         if rows > len(self._keys):
             start = hmac.digest(self.secret, b"rows of " + self.table.encode(), "sha256")
             stream = hashlib.shake_256(start).digest(_WORD * rows)
@@ -63,7 +63,7 @@ class CellKeys:
         return self._keys[:rows]
 
     def draw(self, members: Ints, rows: int, purpose: str) -> float:
-        """Give a number in [0, 1) that depends on who is in the cell and what for, and on nothing else."""
+        """Return a number in [0, 1) that depends on who is in the cell and what for, and on nothing else."""
         total = int(self.of_rows(rows)[members].sum(dtype=np.uint64))
         text = f"{self.table}\n{purpose}\n{len(members)}\n{total}"
         digest = hmac.digest(self.secret, text.encode(), "sha256")
@@ -72,7 +72,7 @@ class CellKeys:
 
 @lru_cache(maxsize=1024)
 def change_law(count: int, deviation: int, variance: float) -> tuple[float, ...]:
-    """Give the probabilities of the changes −min(count, deviation) … deviation of a count.
+    """Return the probabilities of the changes −min(count, deviation) … deviation of a count.
 
     Of all laws on these changes with mean 0 and this variance, the one with the largest entropy: p(d) ∝ exp(λd + μd²).
     A count never becomes negative, and nothing stays nothing. Where the variance cannot be reached (small counts), nine
@@ -100,7 +100,7 @@ def change_law(count: int, deviation: int, variance: float) -> tuple[float, ...]
 
 
 def _balanced(changes: Floats, curve: float) -> Floats:
-    """Give p(d) ∝ exp(λd + curve·d²) with the λ that makes the mean 0."""
+    """Return p(d) ∝ exp(λd + curve·d²) with the λ that makes the mean 0."""
 
     def law(slope: float) -> Floats:
         exponents = slope * changes + curve * changes**2
@@ -128,7 +128,7 @@ class Perturbation:
             raise PlanError(f"`variance` of changes by at most {self.policy.deviation} is below {most}")
 
     def count(self, true: int, members: Ints, rows: int, purpose: str = "count") -> int:
-        """Give a count with the change that belongs to its cell."""
+        """Return a count with the change that belongs to its cell."""
         if self.policy.deviation == 0 or true == 0:
             return true
         law = change_law(min(true, self.policy.deviation), self.policy.deviation, self.policy.variance)
@@ -146,7 +146,7 @@ class Perturbation:
         *,
         whole: bool = False,
     ) -> float:
-        """Give a sum, moved by up to `magnitude_percent` of its largest contributions, or of a typical value.
+        """Return a sum, moved by up to `magnitude_percent` of its largest contributions, or of a typical value.
 
         Ten zeros are moved too: their sum would tell all ten. Sums of whole numbers (`whole`) move by up to `deviation`
         at least, as counts do: less than one half would be rounded away by whoever knows that they are whole.
@@ -167,7 +167,7 @@ class Perturbation:
 
 
 @dataclass
-class Measured:
+class MeasuredColumns:
     """The values of a table's columns, read once for all questions until the table grows.
 
     The typical size of a value is the mean size, or three standard deviations where that is more, rounded up to a power
@@ -180,7 +180,7 @@ class Measured:
     _found: dict[str, tuple[int, bool, Floats, float]] = field(default_factory=dict, repr=False)
 
     def of(self, column: str) -> tuple[Floats, float]:
-        """Give the values, missing as NaN, and a typical size; refuse columns of few different values."""
+        """Return the values, missing as NaN, and a typical size; refuse columns of few different values."""
         rows = self.backend.rows(self.table.name)
         if column not in self._found or self._found[column][0] != rows:
             self._found[column] = (rows, *self._read(column))
@@ -201,7 +201,7 @@ class Measured:
 
 
 def perturb(
-    query: Query, backend: Backend, policy: PerturbedPolicy, keys: CellKeys, measured: Measured | None = None
+    query: Query, backend: Backend, policy: PerturbedPolicy, keys: CellKeys, measured: MeasuredColumns | None = None
 ) -> pl.DataFrame:
     """Answer counts, sums, means and histograms with perturbed figures; small cells are refused or left out.
 
@@ -230,7 +230,7 @@ def perturb(
     100.0
     """
     table = table_of(backend.tables, query.table)
-    cells = large_cells(query, backend, policy, measured or Measured(backend, table))
+    cells = large_cells(query, backend, policy, measured or MeasuredColumns(backend, table))
     change = Perturbation(policy, keys)
     return _Cells(admit(query, table), table, backend, change, cells.keys, cells.measured).frame()
 
@@ -240,10 +240,10 @@ class Large:
     """Which cells of a question are told."""
 
     keys: tuple[GroupKey, ...]
-    measured: Measured
+    measured: MeasuredColumns
 
 
-def large_cells(query: Query, backend: Backend, policy: PerturbedPolicy, measured: Measured) -> Large:
+def large_cells(query: Query, backend: Backend, policy: PerturbedPolicy, measured: MeasuredColumns) -> Large:
     """Refuse what has no perturbed answer, and find the cells that are large enough."""
     table = measured.table
     question = admit(query, table)
@@ -253,15 +253,13 @@ def large_cells(query: Query, backend: Backend, policy: PerturbedPolicy, measure
         if aggregate.column is not None:
             measured.of(aggregate.column)
     people = backend.members(question.table, question.where, question.group_by)
-    everybody = backend.people(question.table)
-    large = tuple(key for key in _sorted(people) if _is_large(len(people[key]), everybody, policy))
+    everybody, least = backend.people(question.table), policy.min_query_size
+    large = tuple(
+        key for key in _sorted(people) if len(people[key]) >= least and not 0 < everybody - len(people[key]) < least
+    )
     if not large:
         raise QueryRefused("the question is about too few people, or about all but too few")
     return Large(large, measured)
-
-
-def _is_large(size: int, everybody: int, policy: PerturbedPolicy) -> bool:
-    return size >= policy.min_query_size and not 0 < everybody - size < policy.min_query_size
 
 
 def _sorted(keys: Any) -> list[GroupKey]:
@@ -280,10 +278,10 @@ class _Cells:
     backend: Backend
     change: Perturbation
     keys: tuple[GroupKey, ...]
-    measured: Measured
+    measured: MeasuredColumns
 
     def frame(self) -> pl.DataFrame:
-        """Give one line per group, a column per figure."""
+        """Return one line per group, a column per figure."""
         import polars as pl
 
         columns: dict[str, Any] = {name: [key[i] for key in self.keys] for i, name in enumerate(self.query.group_by)}
@@ -314,7 +312,7 @@ class _Cells:
         return {key: change.rounded(change.count(counts[key], cells[key], rows, purpose)) for key in self.keys}
 
     def _sum(self, aggregate: Aggregate, cell: Ints) -> float | None:
-        """Give a sum, or a mean as the told sum over the told count; both are of the records with a value."""
+        """Return a sum, or a mean as the told sum over the told count; both are of the records with a value."""
         rows, change, column = self.backend.rows(self.query.table), self.change, aggregate.column or ""
         values, typical = self.measured.of(column)
         present = cell[~np.isnan(values[cell])]
@@ -360,7 +358,7 @@ class PerturbedMode:
 
     def __init__(self, desk: Desk, policy: PerturbedPolicy, keys: CellKeys) -> None:
         self._desk, self._policy, self._keys = desk, policy, keys
-        self._measured = Measured(desk.backend, desk.table)
+        self._measured = MeasuredColumns(desk.backend, desk.table)
         for name in desk.table.visible:  # read now what decides about refusals, not when somebody asks
             if desk.table.columns[name].role == "sensitive":
                 with suppress(QueryRefused):
@@ -376,7 +374,7 @@ class PerturbedMode:
         question = query.canonical()
         found = self._desk.stored(question, user, "perturbed")
         if found is not None and found.answer is not None:
-            return Reply(Figures.from_text(found.answer), cached=True)
+            return Reply(AnswerFigures.from_text(found.answer), cached=True)
         try:
             cells = large_cells(question, self._desk.backend, self._policy, self._measured)
             number = self._charge(question, user, len(cells.keys))
@@ -384,11 +382,11 @@ class PerturbedMode:
             self._desk.note_refusal(question, user, refusal)
             raise
         frame = perturb(question, self._desk.backend, self._policy, self._keys, self._measured)
-        plain = Figures.of_frame(frame, len(question.group_by))
+        plain = AnswerFigures.of_frame(frame, len(question.group_by))
         values = tuple(
             tuple(whole(a, value) for a, value in zip(question.aggregates, row, strict=True)) for row in plain.values
         )
-        figures = Figures(plain.keys, values, notes=(_NOTE,))
+        figures = AnswerFigures(plain.keys, values, notes=(_NOTE,))
         self._desk.confirm()
         self._desk.ledger.record_answer(number, figures.to_text())
         return Reply(figures)

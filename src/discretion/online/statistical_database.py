@@ -6,7 +6,7 @@ import contextlib
 import os
 import secrets
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from discretion.online.backends import Limits, open_backend
 from discretion.online.declare.catalog import ServiceSpec, TableSpec, checked_name
 from discretion.online.declare.draft import declare
 from discretion.online.dp.answer import NOTE, PrivateMode, SyntheticFile
-from discretion.online.ledger import Entry, Ledger, open_ledger
+from discretion.online.ledger import Entry, Ledger, open_ledger, utc_now
 from discretion.online.mode import RequestedAccuracy
 from discretion.online.question.answer import Answer, Estimate, TableBudget
 from discretion.online.question.query import Query, admit
@@ -25,10 +25,6 @@ from discretion.online.question.sql import parse_sql
 from discretion.online.table_service import TableService, Turns, check_budgets, check_people
 
 Question = str | Query | Mapping[str, Any]
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
 
 
 class StatisticalDatabase:
@@ -108,7 +104,7 @@ class StatisticalDatabase:
         users: Mapping[str, Any] | None = None,
         ledger: str | Path | None = None,
         data: Mapping[str, Any] | None = None,
-        clock: Callable[[], datetime] = _now,
+        clock: Callable[[], datetime] = utc_now,
         **options: Any,
     ) -> None:
         given = {"columns": columns, "policy": policy, "users": users, **options}
@@ -120,7 +116,7 @@ class StatisticalDatabase:
         server = self.spec.server
         limits = Limits(server.query_seconds, server.memory, server.threads, server.max_groups)
         self._turns = Turns()
-        self.ledger: Ledger = open_ledger(_ledger_place(self.spec.ledger), clock=clock)
+        self.ledger: Ledger = open_ledger(self.spec.ledger, clock=clock)
         opened: list[Any] = [self.ledger]
         try:
             self._backend = open_backend(self.spec.tables.values(), frames, limits)
@@ -207,7 +203,7 @@ class StatisticalDatabase:
         return self._desks[query.table].mode(name).dry_run(query, name, RequestedAccuracy(epsilon, error, records))
 
     def synthetic(self, table: str, *, user: str | None = None, epsilon: float | None = None) -> Answer:
-        """Give a synthetic file of a table, paid from the budget of its user; the same file again costs nothing.
+        """Return a synthetic file of a table, paid from the budget of its user; the same file again costs nothing.
 
         The owner declares the generator (`synthetic` of the table) and with it the usual ε. The answer's `frame` holds
         the rows; they belong to nobody. For users of mode dp with a δ.
@@ -223,7 +219,7 @@ class StatisticalDatabase:
         return Answer(rows, mode.name, cost=cost, remaining=mode.remaining(name), cached=cached, notes=(NOTE,))
 
     def budget(self, user: str | None = None) -> list[TableBudget]:
-        """Give for each table that a user may ask what may be spent and what was spent."""
+        """Return for each table that a user may ask what may be spent and what was spent."""
         name = self._user(user, asks=False)
         return [self._desks[table].mode(name).budget(name) for table in self.spec.tables_for(name)]
 
@@ -247,7 +243,7 @@ class StatisticalDatabase:
     def history(
         self, *, table: str | None = None, of: str | None = None, after: int = 0, limit: int | None = None
     ) -> list[Entry]:
-        """Give the entries of the ledger, of a table, of a user, after a number: for owner and auditor."""
+        """Return the entries of the ledger, of a table, of a user, after a number: for owner and auditor."""
         found: Iterable[Entry] = self.ledger.history(table, of, after)
         return list(islice(found, limit))
 
@@ -263,7 +259,7 @@ class StatisticalDatabase:
         return self._desks[table].refresh(data)
 
     def close(self) -> None:
-        """Let go of data and ledger."""
+        """Close the data and the ledger."""
         self._backend.close()
         self.ledger.close()
 
@@ -280,7 +276,7 @@ class StatisticalDatabase:
 def _declared(
     source: Any, given: dict[str, Any], table: str, ledger: str | Path | None, data: Mapping[str, Any] | None
 ) -> tuple[ServiceSpec, dict[str, Any]]:
-    """Give the declaration of the service and the frames of its tables."""
+    """Return the declaration of the service and the frames of its tables."""
     named = [name for name, value in given.items() if value is not None]
     is_file = isinstance(source, str | Path) and Path(source).suffix.lower() in (".yaml", ".yml")
     if isinstance(source, ServiceSpec) or is_file:
@@ -292,22 +288,10 @@ def _declared(
     return spec, {} if spec.tables[table].source else {table: source}
 
 
-def _ledger_place(place: str) -> str | Path:
-    return Path(place) if "://" not in place else place
-
-
 def _described(table: TableSpec, mode: str) -> dict[str, Any]:
+    shown = ("role", "type", "bounds", "categories", "description")
     columns = [
-        {
-            "name": name,
-            "role": column.role,
-            "type": column.type,
-            "bounds": None if column.bounds is None else list(column.bounds),
-            "categories": list(column.categories),
-            "description": column.description,
-        }
-        for name, column in table.columns.items()
-        if column.role != "hidden"
+        {"name": name, **table.columns[name].model_dump(mode="json", include={*shown})} for name in table.visible
     ]
     return {"name": table.name, "description": table.description, "mode": mode, "columns": columns}
 
@@ -319,7 +303,7 @@ _LEAST = 16
 
 
 def read_secret(spec: ServiceSpec) -> bytes:
-    """Give the secret of a service: from its file, made when absent; beside a SQLite ledger unless said otherwise.
+    """Return the secret of a service: from its file, made when absent; beside a SQLite ledger unless said otherwise.
 
     A ledger in memory has a secret that is forgotten with it.
     """
@@ -363,13 +347,9 @@ def secret_place(spec: ServiceSpec) -> Path | None:
     if spec.ledger.startswith("sqlite:///") or "://" not in spec.ledger:
         path = Path(spec.ledger.removeprefix("sqlite:///"))
         return path.with_name(f"{path.name}.secret")
-    if _is_needed(spec):
+    if any(spec.policy_for(user, table).mode == "perturbed" for user in spec.users for table in spec.tables):
         raise PlanError("perturbed answers need a `secret_file`: without it a restart would change every figure")
     return None
-
-
-def _is_needed(spec: ServiceSpec) -> bool:
-    return any(spec.policy_for(user, table).mode == "perturbed" for user in spec.users for table in spec.tables)
 
 
 def _read(place: Path) -> bytes:

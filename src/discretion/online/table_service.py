@@ -11,8 +11,8 @@ from typing import Any
 
 from discretion.errors import DataError, PlanError
 from discretion.online.audit.exact import ExactMode
-from discretion.online.audit.history import History
-from discretion.online.audit.protection import Protection
+from discretion.online.audit.history import AnswerHistory
+from discretion.online.audit.protection import SumProtection
 from discretion.online.backends import Backend
 from discretion.online.declare.catalog import DpPolicy, ExactPolicy, Policy, ServiceSpec
 from discretion.online.dp.answer import PrivateMode
@@ -48,7 +48,7 @@ class Turns:
                     self._held[name] = (lock, waiting - 1)
 
 
-class Growth:
+class GrowthLock:
     """Many read a table, or one lets it grow: an answer and its audit speak about the same rows."""
 
     def __init__(self) -> None:
@@ -101,7 +101,7 @@ class TableService:
         *,
         lasting: bool = False,
     ) -> None:
-        self.table, self.growth = spec.tables[name], Growth()
+        self.table, self.growth = spec.tables[name], GrowthLock()
         self._spec, self._desk = spec, Desk(self.table, backend, ledger, spec.server.max_groups, self._confirm)
         self._looking = threading.Lock()
         self._keys = CellKeys(secret, name)
@@ -111,12 +111,12 @@ class TableService:
         self._shared = shared_limits(spec, name, self._people)
         for limit in self._shared:  # add up now what everybody spent, not while the first user waits
             ledger.remaining(limit, _SERVICE)
-        self.history: History | None = None
-        self._protection: Protection | None = None
+        self.history: AnswerHistory | None = None
+        self._protection: SumProtection | None = None
         if any(isinstance(policy, ExactPolicy) for policy in policies.values()):
-            self.history = History(ledger, self.table, backend.person_of_rows(name))
+            self.history = AnswerHistory(ledger, self.table, backend.person_of_rows(name))
             self._teach(self.history)
-            self._protection = Protection(self._desk, self.history.insiders)
+            self._protection = SumProtection(self._desk, self.history.insiders)
         self._modes = {user: self._made(policy) for user, policy in policies.items()}
         self._values = Values(self._desk, secret if lasting else None)
         self._values.require_new()
@@ -127,7 +127,7 @@ class TableService:
         self._look()
 
     def mode(self, user: str) -> AnswerMode:
-        """Give the way in which a user is answered."""
+        """Return the way in which a user is answered."""
         self._spec.table_for(user, self.table.name)
         return self._modes[user]
 
@@ -206,7 +206,7 @@ class TableService:
             return ExactMode(self._desk, policy, self.history, self._protection)
         return PerturbedMode(self._desk, policy, self._keys)
 
-    def _teach(self, history: History) -> None:
+    def _teach(self, history: AnswerHistory) -> None:
         """Tell the audits what users know anyway."""
         for user, spec in self._spec.users.items():
             if keys := spec.knows.get(self.table.name):

@@ -48,7 +48,7 @@ class Sign(NamedTuple):
 
 
 def signs(backend: Backend, table: str, key: bytes, rows: int | None = None) -> dict[str, Sign]:
-    """Give the signs of the visible columns, of all rows or of the first ones; reads each column once."""
+    """Return the signs of the visible columns, of all rows or of the first ones; reads each column once."""
     found = {}
     for name in table_of(backend.tables, table).visible:
         values = _plain(backend.column(table, name))
@@ -74,7 +74,7 @@ def alike(some: Mapping[str, Sign], others: Mapping[str, Sign]) -> tuple[str, st
 
 
 def _plain(values: pl.Series) -> pl.Series:
-    """Give numbers as floats and everything else as text, so that types do not matter."""
+    """Return numbers as floats and everything else as text, so that types do not matter."""
     import polars as pl
 
     number = values.dtype.is_numeric() or values.dtype == pl.Boolean
@@ -265,7 +265,7 @@ class Values:
         return {*found, PEOPLE} if found else found
 
     def _last(self) -> dict[str, Any] | None:
-        """Give what the last update says, with the digests of the last one that has any."""
+        """Return what the last update says, with the digests of the last one that has any."""
         found: dict[str, Any] | None = None
         for entry in self.desk.ledger.latest(self.desk.table.name, "update"):
             about = json.loads(entry.query)
@@ -278,7 +278,7 @@ class Values:
         return () if self.secret is None else (PEOPLE, *self.desk.table.visible)
 
     def _digests(self, columns: Iterable[str], rows: int, name: str | None = None) -> dict[str, str]:
-        """Give digests of the first rows, with the key of this table, or of one of another name."""
+        """Return digests of the first rows, with the key of this table, or of one of another name."""
         wanted = tuple(columns)
         if self.secret is None or not wanted:
             return {}

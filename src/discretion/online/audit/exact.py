@@ -13,13 +13,13 @@ import numpy as np
 from discretion.data.conditions import And, Condition
 from discretion.errors import QueryRefused
 from discretion.kernels.arrays import Ints
-from discretion.online.audit.history import History, moments_of, size_problem
+from discretion.online.audit.history import AnswerHistory, moments_of, size_problem
 from discretion.online.audit.interval import Response
-from discretion.online.audit.protection import CONFIRMED, OTHERS, Cells, Protection, Reach
+from discretion.online.audit.protection import CONFIRMED, OTHERS, QuestionCells, Reach, SumProtection
 from discretion.online.backends import GroupKey
 from discretion.online.declare.catalog import ExactPolicy
 from discretion.online.mode import Desk, Reply, RequestedAccuracy
-from discretion.online.question.answer import Estimate, Figures, TableBudget, Value
+from discretion.online.question.answer import AnswerFigures, Estimate, TableBudget, Value
 from discretion.online.question.query import Aggregate, Query
 
 _EXTRA = "discretion: sum "
@@ -44,7 +44,7 @@ class ExactMode:
 
     name = "exact+audit"
 
-    def __init__(self, desk: Desk, policy: ExactPolicy, history: History, protection: Protection) -> None:
+    def __init__(self, desk: Desk, policy: ExactPolicy, history: AnswerHistory, protection: SumProtection) -> None:
         self._desk, self._policy, self._history, self._protection = desk, policy, history, protection
 
     def ask(self, query: Query, user: str, wish: RequestedAccuracy) -> Reply:  # noqa: ARG002 - nothing is spent
@@ -52,7 +52,7 @@ class ExactMode:
         question = query.canonical()
         stored = self._history.find_answer(question, user=user)
         if isinstance(stored, dict):
-            return Reply(Figures.from_json(stored), cached=True)
+            return Reply(AnswerFigures.from_json(stored), cached=True)
         try:
             by_groups = self._protection.rule(moments_of(question, self._desk.table)) == "groups"
             if by_groups:
@@ -69,7 +69,7 @@ class ExactMode:
         notes = (*((_AUDITED,) if admission.columns else ()), *((_FEW,) if len(found) > len(sets) else ()))
         found = {key: found[key] for key in found if key in sets}
         totals = {c: [sums.get(key, {}).get(c, 0.0) for key in admission.keys] for c in admission.columns}
-        figures = Figures(tuple(found), tuple(found.values()), notes=notes)
+        figures = AnswerFigures(tuple(found), tuple(found.values()), notes=notes)
         self._desk.confirm()
         self._history.settle(admission, totals, lambda _: figures.to_json())
         return Reply(figures)
@@ -91,7 +91,7 @@ class ExactMode:
     def remaining(self, user: str) -> None:
         """There is no budget."""
 
-    def _whole_groups(self, query: Query) -> tuple[Cells, dict[str, Reach]]:
+    def _whole_groups(self, query: Query) -> tuple[QuestionCells, dict[str, Reach]]:
         """Say which base groups each cell can be told for; by public columns only, whatever the values are."""
         cells = self._large_cells(query)
         found = {c: self._large_enough(c, self._protection.told(c, cells)) for c in moments_of(query, self._desk.table)}
@@ -102,7 +102,7 @@ class ExactMode:
             raise QueryRefused("these columns have different base groups; ask for one of them at a time")
         return cells, found
 
-    def _large_cells(self, query: Query) -> Cells:
+    def _large_cells(self, query: Query) -> QuestionCells:
         """Find the cells of a question; groups of too few people are left out, as they are of counts."""
         cells = self._protection.cells(query)
         return cells.only(self._protection.people_of(cells) >= self._policy.min_query_size) if query.group_by else cells
@@ -123,7 +123,7 @@ class ExactMode:
             np.cumsum(np.where(good, counts, 0)),
         )
 
-    def _by_groups(self, query: Query, user: str, cells: Cells, told: Mapping[str, Reach]) -> Reply:
+    def _by_groups(self, query: Query, user: str, cells: QuestionCells, told: Mapping[str, Reach]) -> Reply:
         """Charge, then add up the sums of base groups; with the interval audit they may be told as bounds."""
         if not self._policy.interval_audit:
             entry = self._desk.charge(query, user, "exact")
@@ -139,7 +139,7 @@ class ExactMode:
         everybody = self._protection.people(column)
         admission = self._history.admit(user, query, sets, self._policy, everybody=everybody)
         totals = {column: self._protection.totals(column, found) for column, found in told.items()}
-        made: list[Figures] = []
+        made: list[AnswerFigures] = []
 
         def render(responses: Mapping[str, list[Response]]) -> object:
             made.append(self._grouped_figures(query, cells, told, totals, responses))
@@ -152,11 +152,11 @@ class ExactMode:
     def _grouped_figures(
         self,
         query: Query,
-        cells: Cells,
+        cells: QuestionCells,
         told: Mapping[str, Reach],
         totals: Mapping[str, Sequence[float]],
         responses: Mapping[str, Sequence[Response]],
-    ) -> Figures:
+    ) -> AnswerFigures:
         """Put the answer together from sums of base groups, what the audit lets out of them, and public figures."""
         known = tuple(a for a in query.aggregates if a.column is not None and a.column not in told)
         public, width = {}, len(query.group_by)
@@ -187,7 +187,7 @@ class ExactMode:
                 rows.append(tuple(cell[part] for cell in line))
         values, low, high, covered, asked_records = map(tuple, parts)
         bounded = any(response.kind != "exact" for listed in responses.values() for response in listed)
-        return Figures(
+        return AnswerFigures(
             cells.keys,
             values,
             low if bounded else None,
@@ -203,7 +203,7 @@ class ExactMode:
         )
 
     def _sets(self, query: Query) -> tuple[dict[GroupKey, Ints], int | None]:
-        """Give the rows with a value in each group, and how many people have one.
+        """Return the rows with a value in each group, and how many people have one.
 
         Several sensitive columns must be missing in the same rows of each group.
         """
@@ -222,7 +222,7 @@ class ExactMode:
         return found, self._people_with_a_value(gaps[0])
 
     def _counted(self, query: Query) -> dict[GroupKey, Ints]:
-        """Give the cells of a question that adds up nothing, without listing who is in them.
+        """Return the cells of a question that adds up nothing, without listing who is in them.
 
         Cells of too few people are left out; none left is a refusal.
         """
@@ -247,7 +247,7 @@ class ExactMode:
     def _compute(
         self, query: Query, columns: Iterable[str]
     ) -> tuple[dict[GroupKey, tuple[Value, ...]], dict[GroupKey, dict[str, float]]]:
-        """Give the true figures and the sums of the sensitive columns, per group."""
+        """Return the true figures and the sums of the sensitive columns, per group."""
         extra = {column: Aggregate("sum", column, name=f"{_EXTRA}{i}") for i, column in enumerate(columns)}
         asked = Query(query.table, (*query.aggregates, *extra.values()), query.where, query.group_by)
         width, count = len(query.group_by), len(query.aggregates)

@@ -30,7 +30,7 @@ _POWERS = {"sum": (SUM,), "mean": (SUM,), "variance": (SUM, SQUARES)}
 
 
 def moments_of(query: Query, table: TableSpec) -> Moments:
-    """Give what a question adds up of sensitive columns, or refuse it.
+    """Return what a question adds up of sensitive columns, or refuse it.
 
     - Counts over public properties add nothing: anybody could make them. Figures of public columns neither.
     - A sum or a mean is Σx (the number of people is public); a variance is Σx and Σx².
@@ -53,7 +53,7 @@ def moments_of(query: Query, table: TableSpec) -> Moments:
 
 
 def told_moments(query: Query, table: TableSpec) -> Moments:
-    """Give what an answered question added up, also when the declaration has changed since.
+    """Return what an answered question added up, also when the declaration has changed since.
 
     Who was in its query sets stands in the ledger, so it does not matter whether its conditions could be asked today.
     A column that is hidden today, or not declared, keeps what was told about it.
@@ -104,7 +104,7 @@ class AnsweredSets:
         self.count += 1
 
     def largest_overlap(self, members: Ints, records: int) -> int:
-        """Give how many records a set shares at most with an answered one; asking the same set again shares none."""
+        """Return how many records a set shares at most with an answered one; asking the same set again shares none."""
         whole = self._packed(members, records)
         if self.count == 0 or _name(whole) in self._names:
             return 0
@@ -120,12 +120,12 @@ class AnsweredSets:
 
 
 def _name(packed: NDArray[np.uint8]) -> bytes:
-    """Give a short name of a set that does not change when records are appended."""
+    """Return a short name of a set that does not change when records are appended."""
     return hashlib.sha256(packed.tobytes().rstrip(b"\0")).digest()
 
 
 def overlap_within(sets: list[Ints], records: int) -> int:
-    """Give how many records two different sets of one question share at most."""
+    """Return how many records two different sets of one question share at most."""
     seen, most = AnsweredSets(), 0
     for members in sets:
         most = max(most, seen.largest_overlap(members, records))
@@ -134,7 +134,7 @@ def overlap_within(sets: list[Ints], records: int) -> int:
 
 
 @dataclass(frozen=True)
-class Knowledge:
+class InsiderKnowledge:
     """People whose values somebody knows anyway, in some columns (none: all)."""
 
     people: tuple[int, ...]
@@ -152,7 +152,7 @@ Replay = Callable[[str], Iterable[tuple[tuple[int, ...], Sequence[Ints]]]]
 class AttackerAudits:
     """The audits of one attacker, a system of unknowns per sensitive column; made from the ledger when first needed."""
 
-    def __init__(self, owner: Ints, knowledge: Iterable[Knowledge], primes: int, replay: Replay) -> None:
+    def __init__(self, owner: Ints, knowledge: Iterable[InsiderKnowledge], primes: int, replay: Replay) -> None:
         self._owner, self._primes, self._replay = owner, primes, replay
         self.knowledge = list(knowledge)
         self.linear: dict[str, LinearAudit] = {}
@@ -160,7 +160,7 @@ class AttackerAudits:
         self._answered: dict[str, AnsweredSets] = {}
 
     def audit(self, column: str) -> LinearAudit:
-        """Give the linear audit of a column."""
+        """Return the linear audit of a column."""
         if column not in self.linear:
             people = int(self._owner.max(initial=-1)) + 1
             made = LinearAudit(people, owner=self._owner, primes=self._primes)
@@ -220,7 +220,7 @@ class AttackerAudits:
             for members in sets:
                 self._answered[column].add(members, len(self._owner))
 
-    def learn(self, known: Knowledge) -> int:
+    def learn(self, known: InsiderKnowledge) -> int:
         """Take in what this attacker knows anyway; give how many other people that exposes."""
         self.knowledge.append(known)
         exposed = [audit.know(known.people) for column, audit in self.linear.items() if known.about(column)]
@@ -248,7 +248,7 @@ EVERYBODY = EACH
 
 
 def pack_owners(start: int, owner: Ints) -> tuple[str, bytes]:
-    """Give what the entry of an update says about appended records."""
+    """Return what the entry of an update says about appended records."""
     return json.dumps({"start": start, "records": len(owner)}), zlib.compress(owner.astype("<i8").tobytes())
 
 
@@ -259,7 +259,7 @@ class Memory:
         self.table, self.owner = table, owner
         self.people = int(owner.max(initial=-1)) + 1
         """the number of people so far"""
-        self.known: dict[str, list[Knowledge]] = {}
+        self.known: dict[str, list[InsiderKnowledge]] = {}
         self.seen = 0
         self.recorded = 0
         """records that the ledger knows of"""
@@ -325,7 +325,7 @@ class Memory:
                 self.scope(name).remember(moments, sets, now=name is None)
 
     def answered(self, user: str | None, column: str) -> Iterator[tuple[tuple[int, ...], list[Ints]]]:
-        """Give what a user (or anybody) was told about a column, from the ledger as far as it was read."""
+        """Return what a user (or anybody) was told about a column, from the ledger as far as it was read."""
         for entry in self._ledger.history(self.table.name, user, kinds=("exact",)):
             if entry.id > self.seen:
                 return
@@ -344,7 +344,7 @@ class Memory:
     def _know(self, entry: Entry, packed: bytes) -> int:
         columns = json.loads(entry.query)["columns"]
         people = tuple(int(person) for person in unpack_sets(packed)[0][0])
-        known = Knowledge(people, None if columns is None else tuple(columns))
+        known = InsiderKnowledge(people, None if columns is None else tuple(columns))
         self.known.setdefault(entry.user, []).append(known)
         exposed = 0
         for name, scope in self._scopes.items():
@@ -362,7 +362,7 @@ class Memory:
                     _tell(charge, answer, scope.intervals[column], column)  # type: ignore[union-attr]
 
     def scope(self, user: str | None) -> AttackerAudits:
-        """Give the audits of a user, or (None) of all together."""
+        """Return the audits of a user, or (None) of all together."""
         if user not in self._scopes:
             holders = list(self.known) if user is None else [user, EVERYBODY]
             known = [knowledge for holder in holders for knowledge in self.known.get(holder, [])]
@@ -370,7 +370,7 @@ class Memory:
         return self._scopes[user]
 
     def interval(self, user: str | None, column: str) -> IntervalAudit:
-        """Give the interval audit of a column, made from the ledger when it is first needed."""
+        """Return the interval audit of a column, made from the ledger when it is first needed."""
         scope = self.scope(user)
         if column not in scope.intervals:
             spec = self.table.column(column)
@@ -386,7 +386,7 @@ class Memory:
         return scope.intervals[column]
 
     def _settled(self, user: str | None) -> Iterator[tuple[Entry, Entry]]:
-        """Give the true answers of a user (or of all) with their charges, as far as the ledger was read."""
+        """Return the true answers of a user (or of all) with their charges, as far as the ledger was read."""
         for charge in self._ledger.history(self.table.name, user, kinds=("exact",)):
             answer = self._ledger.answer_to(charge.id)
             if answer is not None and answer.id <= self.seen:
@@ -418,7 +418,7 @@ def _tell(charge: Entry, answer: Entry, audit: IntervalAudit, column: str) -> No
         audit.tell(members, Response(kind, value))
 
 
-__all__ = ["EVERYBODY", "Admission", "History"]
+__all__ = ["EVERYBODY", "Admission", "AnswerHistory"]
 
 GroupKey = tuple[Scalar | None, ...]
 Sums = Mapping[str, Sequence[float]]
@@ -439,7 +439,7 @@ class Admission:
     policy: ExactPolicy
 
 
-class History:
+class AnswerHistory:
     """Decide which true answers may be given, remember them in the ledger, and rebuild everything after a restart.
 
     Guarantees: a question is admitted only if, with all questions answered to the same user, and with all answered to
@@ -466,7 +466,7 @@ class History:
     >>> table = TableSpec(name="students", columns=columns)
     >>> folder = tempfile.TemporaryDirectory()
     >>> ledger = open_ledger(Path(folder.name) / "ledger.db")
-    >>> history = History(ledger, table, 9)
+    >>> history = AnswerHistory(ledger, table, 9)
     >>> query, policy = Query("students", (Aggregate("sum", "income"),)), ExactPolicy(min_query_size=2)
     >>> admission = history.admit("ann", query, {(): np.arange(9)}, policy)
     >>> history.settle(admission, {"income": [598_000.0]})["income"]
@@ -654,7 +654,7 @@ class History:
         return band
 
     def find_answer(self, query: Query, *, user: str | None = None) -> object | None:
-        """Give what `render` made of the answer to the same question, if it was answered since the last update."""
+        """Return what `render` made of the answer to the same question, if it was answered since the last update."""
         found = self.ledger.find_answer(self.table.name, query.digest(), user=user, kind="exact")
         if found is None or found.answer is None:
             return None

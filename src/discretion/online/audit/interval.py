@@ -64,7 +64,7 @@ class WidthProgram:
         self._highs.addRow(low, high, len(columns), columns.astype(np.int32), values)
 
     def sums(self, atom: int) -> tuple[float, float] | None:
-        """Give the least and largest sum that leaves a person of an atom wide enough; None when there is none."""
+        """Return the least and largest sum that leaves a person of an atom wide enough; None when there is none."""
         highs, row = self._highs, self._row_high
         highs.changeCoeff(row, atom, -1.0)
         highs.changeRowBounds(row, -self._infinite, 0.0)
@@ -101,7 +101,7 @@ class Band:
     high: float
 
     def within(self, other: Band | None) -> Band | None:
-        """Give what both bands allow, or None."""
+        """Return what both bands allow, or None."""
         if other is None or max(self.low, other.low) > min(self.high, other.high):
             return None
         return Band(max(self.low, other.low), min(self.high, other.high))
@@ -258,7 +258,7 @@ class IntervalAudit:
         return (max(1.0, math.ceil(width)) if self.integral else width) / span
 
     def _split(self, members: Ints) -> Ints:
-        """Give the atoms that remain when a set is told apart."""
+        """Return the atoms that remain when a set is told apart."""
         mask = np.zeros(len(self._labels), np.int64)
         mask[members] = 1
         labels: Ints = np.unique(self._labels * 2 + mask, return_inverse=True)[1].astype(np.int64)

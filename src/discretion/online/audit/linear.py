@@ -54,7 +54,7 @@ _FIRST_ROWS = 16
 
 
 def ascending(numbers: Ints) -> Ints:
-    """Give numbers in ascending order without repetition; quick when they are so already.
+    """Return numbers in ascending order without repetition; quick when they are so already.
 
     Sorting and looking at neighbors is many times quicker than `np.unique`, which hashes every number.
     """
@@ -68,7 +68,7 @@ def ascending(numbers: Ints) -> Ints:
 
 
 def longer(lines: NDArray[Any], number: int) -> NDArray[Any]:
-    """Give the same lines with room for more; what is not used yet takes no memory."""
+    """Return the same lines with room for more; what is not used yet takes no memory."""
     grown = np.zeros((number, lines.shape[1]), lines.dtype)
     grown[: len(lines)] = lines
     return grown
@@ -98,13 +98,13 @@ class Elements:
         self.is_first[self.order[self.first[:-1][counts > 0]]] = True
 
     def one_of(self, person: int) -> int:
-        """Give the first record of a person."""
+        """Return the first record of a person."""
         if not 0 <= person < self.people or self.first[person] == self.first[person + 1]:
             raise DataError(f"there is no record of person number {person}")
         return int(self.order[self.first[person]])
 
     def checked(self, members: Ints | Bools) -> Ints:
-        """Give a query set (numbers or a mask over all records) as ascending numbers."""
+        """Return a query set (numbers or a mask over all records) as ascending numbers."""
         given = np.asarray(members)
         if given.dtype == np.bool_:
             if given.shape != self.owner.shape:
@@ -167,7 +167,7 @@ _FIRST_CAPACITY = 16
 
 
 @dataclass
-class Step:
+class PlannedRow:
     """What a new row would change."""
 
     pivot: int
@@ -179,7 +179,7 @@ class Step:
     kept: tuple[Words, np.uint64] = (np.zeros(0, np.uint64), np.uint64(0))
 
     def zeros(self, pivots: Ints) -> Ints:
-        """Give the columns that are 0 afterwards."""
+        """Return the columns that are 0 afterwards."""
         found = pivots[self.pivots_after == 0]
         return found if self.pivot_after != 0 else np.append(found, np.int64(self.pivot))
 
@@ -238,7 +238,7 @@ class NullVector:
         blocks = -(-people // BLOCK)
         self.sums = np.hstack([self.sums, np.zeros((len(self.sums), blocks - self.sums.shape[1]), np.uint64)])
 
-    def plan(self, row: int, power: int, store: RowStore) -> Step | None:
+    def plan(self, row: int, power: int, store: RowStore) -> PlannedRow | None:
         """Work out what a stored row would change; None when it is a combination of kept rows."""
         from discretion.kernels import null_vector as algebra
 
@@ -257,7 +257,7 @@ class NullVector:
         shift = np.uint64(algebra.ratio(p - product, rest, p))
         after = algebra.shifted(self.x[self.pivots], moves, shift, p)
         own = np.uint64((int(self.x[pivot]) + int(shift)) % int(p))
-        return Step(pivot, made_of, moves, rest, after, own)
+        return PlannedRow(pivot, made_of, moves, rest, after, own)
 
     def _remember_sums(self, row: int, power: int, store: RowStore) -> None:
         from discretion.kernels.null_vector import block_sums
@@ -268,7 +268,7 @@ class NullVector:
         block_sums(self.y, self._owner(power), weight, ready, members, _BLOCK_BITS, self.sums[row], self.prime)
 
     def _owner(self, power: int) -> Ints:
-        """Give the people of the records; none where records are people and have no weights (sums, power 0)."""
+        """Return the people of the records; none where records are people and have no weights (sums, power 0)."""
         return self._elements.owner[:0] if power == 0 and self._elements.is_alone else self._elements.owner
 
     def _find_pivot(
@@ -296,7 +296,7 @@ class NullVector:
                     rest = np.uint64((int(own[place]) - int(made[place - start])) % int(p))
                     return int(columns[place]), rest, algebra.column_of_rows(*kept, columns[place], p)
 
-    def keep(self, step: Step, row: int) -> None:
+    def keep(self, step: PlannedRow, row: int) -> None:
         """Make a planned row part of the state."""
         from discretion.kernels.null_vector import grow
 
@@ -314,7 +314,7 @@ class NullVector:
         self.is_pivot[step.pivot] = True
         self.size += 1
 
-    def undo(self, step: Step) -> None:
+    def undo(self, step: PlannedRow) -> None:
         """Forget the row kept last."""
         from discretion.kernels.null_vector import shrink
 
@@ -409,7 +409,7 @@ class LinearAudit:
         generator = np.random.default_rng(secrets.randbits(256) if seed is None else seed)
         self.fields = [NullVector(random_prime(generator), generator, self.elements) for _ in range(primes)]
         self.determined = np.zeros(self.elements.people, np.bool_)
-        self._pending: list[list[tuple[NullVector, Step]]] = []
+        self._pending: list[list[tuple[NullVector, PlannedRow]]] = []
 
     @property
     def people(self) -> int:

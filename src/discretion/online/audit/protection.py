@@ -192,7 +192,7 @@ class BaseGroups:
 
 
 def pack_groups(columns: tuple[str, ...], group: Ints) -> tuple[str, bytes]:
-    """Give what the ledger keeps of the groups: the columns they serve, and the group of each record."""
+    """Return what the ledger keeps of the groups: the columns they serve, and the group of each record."""
     return json.dumps({"columns": sorted(columns)}), zlib.compress(group.astype("<i4").tobytes(), 1)
 
 
@@ -259,7 +259,7 @@ def rule_of(spec: ColumnSpec, values: pl.Series) -> Ruling:
 
 
 @dataclass(frozen=True)
-class Cells:
+class QuestionCells:
     """Who is in the cells of a question, by profiles or by records."""
 
     keys: tuple[GroupKey, ...]
@@ -271,14 +271,14 @@ class Cells:
     left_out: bool = False
     """whether there are more cells, of few people"""
 
-    def only(self, kept: Bools) -> Cells:
+    def only(self, kept: Bools) -> QuestionCells:
         """Leave cells out."""
         number = np.append(np.where(kept, np.cumsum(kept) - 1, NOWHERE), NOWHERE)  # the last is that of no cell, -1
         keys = tuple(key for key, good in zip(self.keys, kept, strict=True) if good)
-        return Cells(keys, number[self.label], self.rows[kept], self.by_profile, left_out=not kept.all())
+        return QuestionCells(keys, number[self.label], self.rows[kept], self.by_profile, left_out=not kept.all())
 
 
-class Protection:
+class SumProtection:
     """The rules of one table's sensitive columns, its base groups and their sums.
 
     Everything is decided when the service starts and when the table grows. What rule a column has depends on its
@@ -351,7 +351,7 @@ class Protection:
         self._atoms = {name: profiles.atoms(series, self._groups[name]) for name, series in values.items()}
 
     def _completed(self, held: Ints | None, present: Bools, known: Ints, profiles: _Profiles) -> Ints:
-        """Give everybody who has a value and no group one, where ten can be brought together."""
+        """Return everybody who has a value and no group one, where ten can be brought together."""
         here = len(self.owner)
         group = np.full(max(here, 0 if held is None else len(held)), NOWHERE, np.int64)
         if held is not None:
@@ -379,11 +379,11 @@ class Protection:
                     self._rules[name], self._why[name] = "none", "true sums were told by another rule before"
 
     def rulings(self) -> dict[str, Ruling]:
-        """Give the rule of every sensitive column, and why it has it."""
+        """Return the rule of every sensitive column, and why it has it."""
         return {name: Ruling(rule, self._why[name]) for name, rule in self._rules.items()}
 
     def rule(self, moments: Moments) -> Rule:
-        """Give the rule of the columns that a question adds up, or refuse; without columns it is the audit."""
+        """Return the rule of the columns that a question adds up, or refuse; without columns it is the audit."""
         rules = {self._rules.get(name, "none") for name in moments}
         for name in moments:
             if self._rules.get(name, "none") == "none":
@@ -400,7 +400,7 @@ class Protection:
         """Say whether true sums of a column are told by base groups."""
         return self._rules.get(column) == "groups"
 
-    def cells(self, query: Query) -> Cells:
+    def cells(self, query: Query) -> QuestionCells:
         """Find who is in the cells of a question; reads public columns only."""
         profiles = self._profiles
         if profiles is not None and self._fits(query):
@@ -410,7 +410,7 @@ class Protection:
         for number, found in enumerate(members.values()):
             label[found] = number
         rows = np.array([len(found) for found in members.values()], np.int64)
-        return Cells(tuple(members), label, rows, by_profile=False)
+        return QuestionCells(tuple(members), label, rows, by_profile=False)
 
     def row_sets(self, query: Query) -> dict[GroupKey, Ints]:
         """List the records of each cell, ascending; reads public columns only.
@@ -428,7 +428,7 @@ class Protection:
         chosen = query.columns_in_where() | set(query.group_by)
         return self._profiles is not None and chosen <= self._profiles.columns
 
-    def people_of(self, cells: Cells) -> Ints:
+    def people_of(self, cells: QuestionCells) -> Ints:
         """Count the people of each cell."""
         if self.owner.max(initial=-1) + 1 == len(self.owner):
             return cells.rows
@@ -446,7 +446,7 @@ class Protection:
         cells = self.cells(query)
         return dict(zip(cells.keys, self.people_of(cells).tolist(), strict=True))
 
-    def told(self, column: str, cells: Cells) -> Reach:
+    def told(self, column: str, cells: QuestionCells) -> Reach:
         """Say which base groups lie in the cells."""
         groups = self._groups[column]
         if cells.by_profile:
@@ -495,7 +495,8 @@ class _Sums:
         ends = np.cumsum(groups.size)
         self._whole = values.dtype.is_integer()
         if self._whole:  # in two halves, so that nothing overflows
-            added = [np.concatenate([[0], np.cumsum(half)]) for half in _halves(listed.astype(np.int64))]
+            whole = listed.astype(np.int64)
+            added = [np.concatenate([[0], np.cumsum(half)]) for half in (whole >> 32, whole & 0xFFFFFFFF)]
             self._high, self._low = (half[ends] - half[ends - groups.size] for half in added)
         else:
             parts = zip(ends - groups.size, ends, strict=True)
@@ -509,10 +510,6 @@ class _Sums:
         added = (np.concatenate([[0], np.cumsum(half[reach.whole])]) for half in (self._high, self._low))
         high, low = ((half[reach.ends] - half[first]).tolist() for half in added)
         return [(h << 32) + rest for h, rest in zip(high, low, strict=True)]
-
-
-def _halves(values: Ints) -> tuple[Ints, Ints]:
-    return values >> 32, values & 0xFFFFFFFF
 
 
 class _Profiles:
@@ -581,13 +578,13 @@ class _Profiles:
         return made
 
     def atoms(self, values: pl.Series, groups: BaseGroups) -> tuple[Ints, Ints, Ints]:
-        """Give pairs of profile and group (or none), and how many records with a value each has."""
+        """Return pairs of profile and group (or none), and how many records with a value each has."""
         at = np.flatnonzero(values.is_not_null().to_numpy())
         key = self.profile[at] * (groups.count + 1) + groups.group[at] + 1
         found, weight = np.unique(key, return_counts=True)
         return found // (groups.count + 1), found % (groups.count + 1) - 1, weight.astype(np.int64)
 
-    def cells(self, query: Query) -> Cells:
+    def cells(self, query: Query) -> QuestionCells:
         """Find the cells of a question among the profiles."""
         found = np.flatnonzero(self._chosen(query.where))
         codes = [self._ranks[name][found] for name in query.group_by]
@@ -599,7 +596,7 @@ class _Profiles:
         label = np.full(len(self._rows), NOWHERE, np.int64)
         label[found] = cell
         rows = np.bincount(cell, self._rows[found], len(keys)).astype(np.int64)
-        return Cells(tuple(keys), label, rows, by_profile=True)
+        return QuestionCells(tuple(keys), label, rows, by_profile=True)
 
     def _chosen(self, where: Filter) -> Bools:
         """Say which profiles fulfil a condition; a missing value (rank 0) fulfils no comparison, as in SQL."""
@@ -626,13 +623,13 @@ class _Profiles:
 
 
 def _places(keys: Sequence[Any], value: Any) -> range:
-    """Give the rank of a value among ascending keys, if it is one of them."""
+    """Return the rank of a value among ascending keys, if it is one of them."""
     at = bisect_left(keys, value)
     return range(at + 1, at + 1 + int(at < len(keys) and keys[at] == value))
 
 
 def _by_rank(ranks: Ints, values: pl.Series) -> tuple[Any, ...]:
-    """Give the value of each rank, ascending; none of rank 0, which is the missing one's."""
+    """Return the value of each rank, ascending; none of rank 0, which is the missing one's."""
     found, first = np.unique(ranks, return_index=True)
     listed: list[Any] = [None] * (int(found.max(initial=0)) + 1)
     for rank, value in zip(found.tolist(), group_key(values.gather(first).to_list()), strict=True):

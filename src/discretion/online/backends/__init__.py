@@ -90,25 +90,25 @@ class Backend(Protocol):
         ...
 
     def person_of_rows(self, table: str) -> Ints:
-        """Give for every row the number of its person."""
+        """Return for every row the number of its person."""
         ...
 
     def find_people(self, table: str, keys: Iterable[Scalar]) -> Ints:
-        """Give the numbers of people by their key in the person column (or row key, or number of the row)."""
+        """Return the numbers of people by their key in the person column (or row key, or number of the row)."""
         ...
 
     def members(
         self, table: str, where: Filter, group_by: tuple[str, ...] = (), *, unit: Unit = "person"
     ) -> dict[GroupKey, Ints]:
-        """Give who is in each group: ascending numbers without repetition. Only public columns may choose."""
+        """Return who is in each group: ascending numbers without repetition. Only public columns may choose."""
         ...
 
     def missing(self, table: str, column: str) -> Ints:
-        """Give the numbers of the rows without a value in a column, ascending; for the audit, never for an answer."""
+        """Return the numbers of the rows without a value in a column, ascending; for the audit, never for an answer."""
         ...
 
     def column(self, table: str, name: str) -> pl.Series:
-        """Give all values of a declared column in the order of the rows; for the service, never for an answer."""
+        """Return all values of a declared column in the order of the rows; for the service, never for an answer."""
         ...
 
     def exact(self, query: Query) -> pl.DataFrame:
@@ -124,18 +124,18 @@ class Backend(Protocol):
         ...
 
     def digests(self, table: str, columns: Iterable[str], rows: int, key: bytes) -> dict[str, str]:
-        """Give for columns ("": the people) a digest of the values in the first rows, which a secret key decides."""
+        """Return for columns ("": the people) a digest of the values in the first rows, which a secret key decides."""
         ...
 
     def signatures(self, table: str) -> dict[str, str]:
-        """Give for each column ("": the keys of the people) a figure that equal values give in any order; "" if few.
+        """Return for each column ("": the keys of the people) a figure that equal values give in any order; "" if few.
 
         Columns of two tables with the same figure hold the same values: for the owner's check at the start.
         """
         ...
 
     def version(self, table: str) -> str:
-        """Give a text that changes when the rows that the service knows are written to; "" where they cannot be."""
+        """Return a text that changes when the rows that the service knows are written to; "" where they cannot be."""
         ...
 
     def refresh(self, table: str, data: Any = None) -> int:
@@ -146,12 +146,12 @@ class Backend(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Close everything."""
         ...
 
 
 def table_of(tables: Mapping[str, TableSpec], name: str) -> TableSpec:
-    """Give a declared table, or refuse."""
+    """Return a declared table, or refuse."""
     if name not in tables:
         raise QueryRefused(f"unknown table{did_you_mean(name, tables)}")
     return tables[name]

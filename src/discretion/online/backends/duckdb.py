@@ -73,7 +73,7 @@ class Loaded:
         return self.layout.person or "rowid"
 
     def fingerprint(self, rows: int) -> int:
-        """Give a figure that changes when one of the first rows changes or moves."""
+        """Return a figure that changes when one of the first rows changes or moves."""
         columns = ", ".join(self.layout.column(name) for name in self.layout.spec.visible)
         statement = f"SELECT bit_xor(hash(rowid, {self.person}, {columns})) FROM data WHERE rowid < ?"
         (found,) = self.connection.cursor().execute(statement, [rows]).fetchone()
@@ -244,7 +244,7 @@ _DIGEST = 32
 
 
 def column_digests(cursor: Any, loaded: Loaded, columns: Sequence[str], rows: int, key: bytes) -> dict[str, str]:
-    """Give for each column ("": the people) a digest of the first rows; reads a million rows at a time.
+    """Return for each column ("": the people) a digest of the first rows; reads a million rows at a time.
 
     The same values in the same order give the same digest on any version: nothing of the database's own (hashes,
     layouts in memory) is in them, since they are compared between two runs.
@@ -262,7 +262,7 @@ def column_digests(cursor: Any, loaded: Loaded, columns: Sequence[str], rows: in
 
 
 def _pieces(values: pl.Series) -> list[Any]:
-    """Give the bytes of a column: what is missing, then lengths and texts, or numbers of one width."""
+    """Return the bytes of a column: what is missing, then lengths and texts, or numbers of one width."""
     import polars as pl
 
     missing = values.is_null().to_numpy()
@@ -311,14 +311,14 @@ class DuckdbBackend:
         return self._of(table).rows
 
     def person_of_rows(self, table: str) -> Ints:
-        """Give for every row the number of its person."""
+        """Return for every row the number of its person."""
         loaded = self._of(table)
         if loaded.layout.spec.person is None:
             return np.arange(loaded.rows)
         return self._numbers(loaded, Sql(f"SELECT {loaded.person} FROM {loaded.layout.source} ORDER BY rowid"))
 
     def find_people(self, table: str, keys: Iterable[Scalar]) -> Ints:
-        """Give the numbers of people by their key in the person column; without one, the keys are row numbers."""
+        """Return the numbers of people by their key in the person column; without one, the keys are row numbers."""
         loaded, wanted = self._of(table), list(keys)
         if loaded.layout.spec.person is None:
             found = np.unique(np.array([key for key in wanted if isinstance(key, int)], np.int64))
@@ -337,7 +337,7 @@ class DuckdbBackend:
     def members(
         self, table: str, where: Filter, group_by: tuple[str, ...] = (), *, unit: Unit = "person"
     ) -> dict[GroupKey, Ints]:
-        """Give who is in each group: ascending numbers without repetition. Only public columns may choose."""
+        """Return who is in each group: ascending numbers without repetition. Only public columns may choose."""
         loaded = self._of(table)
         query = admit(Query(table, (Aggregate("count"),), where, group_by), loaded.layout.spec)
         require_public(loaded.layout.spec, query.columns_in_where(), group_by)
@@ -361,14 +361,14 @@ class DuckdbBackend:
         return {group_key(key): ascending(numbers) for key, numbers in zip(keys, parts, strict=True)}
 
     def missing(self, table: str, column: str) -> Ints:
-        """Give the numbers of the rows without a value in a column."""
+        """Return the numbers of the rows without a value in a column."""
         loaded = self._of(table)
         loaded.layout.spec.column(column)
         statement = f"SELECT rowid FROM {loaded.layout.source} WHERE {loaded.layout.column(column)} IS NULL ORDER BY 1"
         return self._numbers(loaded, Sql(statement))
 
     def column(self, table: str, name: str) -> pl.Series:
-        """Give all values of a declared column in the order of the rows."""
+        """Return all values of a declared column in the order of the rows."""
         loaded = self._of(table)
         loaded.layout.spec.column(name)
         statement = f"SELECT {loaded.layout.column(name)} AS found FROM {loaded.layout.source} ORDER BY rowid"
@@ -391,7 +391,7 @@ class DuckdbBackend:
             return bounded_groups(query, loaded.layout, lambda sql: _rows(cursor, sql), self._limits)
 
     def digests(self, table: str, columns: Iterable[str], rows: int, key: bytes) -> dict[str, str]:
-        """Give for columns ("": the people) a digest of the values in the first rows, which a secret key decides."""
+        """Return for columns ("": the people) a digest of the values in the first rows, which a secret key decides."""
         loaded = self._of(table)
         with loaded.connection.cursor() as cursor:
             return column_digests(cursor, loaded, tuple(columns), rows, key)
@@ -449,7 +449,7 @@ class DuckdbBackend:
 
     @contextmanager
     def _cursor(self, loaded: Loaded) -> Iterator[Any]:
-        """Give a cursor that is interrupted when the time is over; what the database says is never passed on."""
+        """Return a cursor that is interrupted when the time is over; what the database says is never passed on."""
         import duckdb
 
         cursor = loaded.connection.cursor()

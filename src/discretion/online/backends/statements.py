@@ -78,7 +78,7 @@ class Layout:
         return "?" if self.engine == "duckdb" else "%s"
 
     def bind(self, *values: Any) -> Sql:
-        """Give parameters, separated by commas."""
+        """Return parameters, separated by commas."""
         return Sql(", ".join([self.mark] * len(values)), values)
 
 
@@ -233,7 +233,7 @@ def _squared(code: Sql, spec: ColumnSpec) -> Sql:
 
 
 def square_origin(spec: ColumnSpec) -> int:
-    """Give the code from which distances are squared: 0, or of large codes the middle one.
+    """Return the code from which distances are squared: 0, or of large codes the middle one.
 
     Codes span at most 2³² steps, so that no square exceeds 2⁶², and no sum of 2⁶⁴ of them what a database adds up; the
     squares of codes near 2⁵² would overflow with eight million records.
@@ -314,7 +314,7 @@ _LARGEST_INTEGER = 2**63 - 1
 
 
 def group_key(values: Sequence[Any]) -> GroupKey:
-    """Give the key of a group as plain values: dates as text, missing as None."""
+    """Return the key of a group as plain values: dates as text, missing as None."""
     return tuple(value.isoformat() if isinstance(value, date) else value for value in values)
 
 
@@ -367,7 +367,7 @@ def _is_whole(aggregate: Aggregate, layout: Layout, values: list[Any]) -> bool:
 
 
 def _finite(value: Any) -> Any:
-    """Give a figure as integer or float; one that is no finite number is missing."""
+    """Return a figure as integer or float; one that is no finite number is missing."""
     if value is None or isinstance(value, int):
         return value
     number = float(value)

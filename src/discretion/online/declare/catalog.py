@@ -203,18 +203,18 @@ class ColumnSpec(Declared):
         return self.code(lower), self.code(upper)
 
     def code(self, value: float) -> int:
-        """Give the fixed-point code of a number."""
+        """Return the fixed-point code of a number."""
         return math.floor(value / self.unit + 0.5)
 
     def required_limits(self) -> tuple[float, float]:
-        """Give the bounds, or refuse: without bounds no noise is enough."""
+        """Return the bounds, or refuse: without bounds no noise is enough."""
         limits = self.limits
         if limits is None:
             raise QueryRefused("the column has no declared bounds, so no amount of noise would protect an answer")
         return limits
 
     def candidates(self) -> tuple[float, ...]:
-        """Give the `grid` + 1 borders of equal steps between the bounds."""
+        """Return the `grid` + 1 borders of equal steps between the bounds."""
         lower, upper = self.required_limits()
         if self.type == "truth":
             return (0.0, 1.0)
@@ -423,13 +423,13 @@ class TableSpec(Declared):
         return tuple(name for name, spec in self.columns.items() if spec.role == "public")
 
     def column(self, name: str) -> ColumnSpec:
-        """Give a column; a hidden one is as unknown as one that does not exist."""
+        """Return a column; a hidden one is as unknown as one that does not exist."""
         if name not in self.visible:
             raise QueryRefused(f"unknown column{did_you_mean(name, self.visible)}")
         return self.columns[name]
 
     def declared_groups(self, group_by: tuple[str, ...]) -> tuple[tuple[Scalar, ...], ...] | None:
-        """Give all keys of the groups when each column declares its categories, otherwise nothing."""
+        """Return all keys of the groups when each column declares its categories, otherwise nothing."""
         keys = [self._keys(name) for name in group_by]
         return tuple(product(*keys)) if all(keys) else None
 
@@ -615,13 +615,13 @@ class ServiceSpec(Declared):
         return found
 
     def user(self, name: str) -> UserSpec:
-        """Give a user, or refuse."""
+        """Return a user, or refuse."""
         if name not in self.users:
             raise QueryRefused("unknown user")
         return self.users[name]
 
     def table_for(self, user: str, name: str) -> TableSpec:
-        """Give a table that the user may ask; others are as unknown as tables that do not exist."""
+        """Return a table that the user may ask; others are as unknown as tables that do not exist."""
         allowed = self.tables_for(user)
         if name not in allowed:
             raise QueryRefused(f"unknown table{did_you_mean(name, allowed)}")
@@ -640,7 +640,7 @@ class ServiceSpec(Declared):
         return tuple(one for one, table in self.tables.items() if one == name or (people and table.people == people))
 
     def policy_for(self, user: str, table: str) -> Policy:
-        """Give the policy that applies: the user's, the group's, the table's, the service's."""
+        """Return the policy that applies: the user's, the group's, the table's, the service's."""
         spec = self.user(user)
         group = self.groups[spec.group].policy if spec.group is not None else None
         for found in (spec.policy, group, self.tables[table].policy):
@@ -649,7 +649,7 @@ class ServiceSpec(Declared):
         return self.policies[self.policy] if isinstance(self.policy, str) else self.policy
 
     def resolve(self, path: str) -> str:
-        """Give a path relative to the folder of the service file; URLs and absolute paths stay."""
+        """Return a path relative to the folder of the service file; URLs and absolute paths stay."""
         return resolve(self.base, path)
 
     @classmethod
@@ -659,7 +659,7 @@ class ServiceSpec(Declared):
 
 
 def resolve(base: Path, path: str) -> str:
-    """Give a path as seen from a folder; SQLite addresses too; other URLs and absolute paths stay."""
+    """Return a path as seen from a folder; SQLite addresses too; other URLs and absolute paths stay."""
     if path.startswith("sqlite:///"):
         return f"sqlite:///{base / path.removeprefix('sqlite:///')}"
     return path if "://" in path else str(base / path)

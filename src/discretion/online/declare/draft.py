@@ -61,7 +61,7 @@ def _role(roles: Collection[str]) -> str:
 
 
 def type_of(data: Dataset, name: str) -> str:
-    """Give the type of a column as a service declares it; numbers 0 and 1, and the texts yes and no, are truths."""
+    """Return the type of a column as a service declares it; numbers 0 and 1, and the texts yes and no, are truths."""
     kind = data.frame.schema[name]
     if _is_yes_or_no(data.frame[name]):
         return "truth"

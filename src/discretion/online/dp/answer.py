@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.data.finite import bounding_numbers
-from discretion.errors import DataError, PlanError, QueryRefused
+from discretion.errors import PlanError, QueryRefused
 from discretion.method import Decision, Method
 from discretion.online.backends import Backend, Bounded, GroupKey
 from discretion.online.declare.catalog import ColumnSpec, DpPolicy, TableSpec
@@ -33,7 +33,7 @@ from discretion.online.dp.price import (
 )
 from discretion.online.ledger import FREE, Cost, Limit
 from discretion.online.mode import Desk, Reply, RequestedAccuracy, whole
-from discretion.online.question.answer import Estimate, Figures, TableBudget, Value
+from discretion.online.question.answer import AnswerFigures, Estimate, TableBudget, Value
 from discretion.online.question.query import Aggregate, Query
 from discretion.part import find, parse
 from discretion.privacy.accounting import NANO, exact, nano_rho_within
@@ -62,7 +62,7 @@ class PrivateAnswer:
     figures: tuple[PrivateFigure, ...]
 
     def frame(self) -> pl.DataFrame:
-        """Give one line per figure: group, figure, bin, value, lower, upper, error and what the error is of.
+        """Return one line per figure: group, figure, bin, value, lower, upper, error and what the error is of.
 
         With a mode among them all values are texts.
         """
@@ -86,7 +86,7 @@ class PrivateAnswer:
         return pl.DataFrame(columns, schema_overrides=types, strict=False)
 
     def values(self) -> pl.DataFrame:
-        """Give one line per group with a column per figure, as a true answer has them; a histogram is a list."""
+        """Return one line per group with a column per figure, as a true answer has them; a histogram is a list."""
         import polars as pl
 
         lines: dict[GroupKey, dict[str, Any]] = {}
@@ -98,35 +98,9 @@ class PrivateAnswer:
                 line.setdefault(found.figure, []).append(found.estimate.value)
         return pl.DataFrame(list(lines.values()), infer_schema_length=None)
 
-    def to_json(self) -> dict[str, Any]:
-        """Give the answer as plain data."""
-        figures = [
-            {"group": list(f.group), "figure": f.figure, "bin": f.bin and list(f.bin), **asdict(f.estimate)}
-            for f in self.figures
-        ]
-        return {"group_by": list(self.group_by), "figures": figures}
-
-    @classmethod
-    def from_json(cls, content: Mapping[str, Any]) -> PrivateAnswer:
-        """Read an answer that was stored."""
-        try:
-            found = [dict(item) for item in content["figures"]]
-            figures = tuple(
-                PrivateFigure(
-                    tuple(item.pop("group")),
-                    item.pop("figure"),
-                    bin=None if (ends := item.pop("bin")) is None else (ends[0], ends[1]),
-                    estimate=PrivateEstimate(**item),
-                )
-                for item in found
-            )
-            return cls(tuple(content["group_by"]), figures)
-        except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise DataError("the stored answer cannot be read") from error
-
 
 def _free(name: str, taken: Sequence[str]) -> str:
-    """Give a name for a column that no group column has."""
+    """Return a name for a column that no group column has."""
     while name in taken:
         name += "_"
     return name
@@ -292,7 +266,7 @@ class SyntheticFile:
             return self.generator.fit(data, Context(0, "synthetic")).to_json()
 
     def write(self, learned: str) -> Any:
-        """Give the rows, dates as text; the same noisy tables give the same rows. Reads no data."""
+        """Return the rows, dates as text; the same noisy tables give the same rows. Reads no data."""
         import polars as pl
 
         seed = int.from_bytes(hashlib.sha256(learned.encode()).digest()[:16], "big")
@@ -302,7 +276,7 @@ class SyntheticFile:
 
 
 def _values(name: str, column: ColumnSpec) -> dict[str, Any]:
-    """Give the declared values of a column: categories, truth, or equal steps between the bounds."""
+    """Return the declared values of a column: categories, truth, or equal steps between the bounds."""
     if column.keys:
         return {"categories": list(column.keys), "missing": True}
     if column.bounds is None:
@@ -363,7 +337,7 @@ class PrivateMode:
         return Reply(figures, priced.cost)
 
     def synthetic(self, user: str, epsilon: float | None) -> tuple[Any, Cost, bool]:
-        """Give rows of a synthetic file, what they cost, and whether the user had them before."""
+        """Return rows of a synthetic file, what they cost, and whether the user had them before."""
         policy, desk = self._policy, self._desk
         if not policy.delta:
             raise QueryRefused("a synthetic file needs a δ: the policy has none")
@@ -403,7 +377,7 @@ class PrivateMode:
         )  # fmt: skip
 
     def budget(self, user: str) -> TableBudget:
-        """Give what a user may spend and has spent in the running period."""
+        """Return what a user may spend and has spent in the running period."""
         ledger, table, policy = self._desk.ledger, self._desk.table.name, self._policy
         charges = tuple(ledger.spending(user, self._people, policy.period))
         limit, spent = policy_budget(policy), ledger.spent(user, self._people, policy.period)
@@ -414,7 +388,7 @@ class PrivateMode:
         return (own, *self._shared)
 
     def remaining(self, user: str) -> Cost:
-        """Give what is left under all budgets together."""
+        """Return what is left under all budgets together."""
         accountant = self._policy.accountant
         left = [self._desk.ledger.remaining(limit, user, accountant) for limit in self._limits(user)]
         return Cost(*(min(cost.amounts[i] for cost in left) for i in range(3)))
@@ -432,12 +406,12 @@ class PrivateMode:
         except PlanError as fault:
             raise QueryRefused(str(fault)) from None
 
-    def _stored(self, question: Query, user: str, priced: PricedQuery) -> Figures | None:
+    def _stored(self, question: Query, user: str, priced: PricedQuery) -> AnswerFigures | None:
         """Find an earlier answer that was paid for with at least as much."""
         found = self._desk.stored(question, user, "dp")
         if found is None or found.answer is None:
             return None
-        figures = Figures.from_text(found.answer)
+        figures = AnswerFigures.from_text(found.answer)
         return figures if figures.price >= _units(priced.cost) else None
 
 
@@ -450,7 +424,7 @@ def _notes(priced: PricedQuery) -> tuple[str, ...]:
     return (_NOTE, *few)
 
 
-def _rows_per_group(drawn: PrivateAnswer, question: Query, priced: PricedQuery) -> Figures:
+def _rows_per_group(drawn: PrivateAnswer, question: Query, priced: PricedQuery) -> AnswerFigures:
     """Bring the figures of an answer into rows per group."""
     cells: dict[GroupKey, dict[str, list[tuple[Value, Value, Value]]]] = {}
     for figure in drawn.figures:
@@ -470,4 +444,4 @@ def _rows_per_group(drawn: PrivateAnswer, question: Query, priced: PricedQuery) 
             for key in keys
         )
 
-    return Figures(keys, rows(0), rows(1), rows(2), priced.confidence, _notes(priced), _units(priced.cost))
+    return AnswerFigures(keys, rows(0), rows(1), rows(2), priced.confidence, _notes(priced), _units(priced.cost))

@@ -113,11 +113,11 @@ class Additive:
         self._release  # noqa: B018 - made and checked
 
     def release(self, values: Sequence[int]) -> list[int]:
-        """Give the values with fresh noise."""
+        """Return the values with fresh noise."""
         return self._release(values) if len(values) else []
 
     def accuracy(self, confidence: float) -> int:
-        """Give the least a (Gaussian: a little more) such that the noise lies within ±a with this probability.
+        """Return the least a (Gaussian: a little more) such that the noise lies within ±a with this probability.
 
         Laplace: P(|Z| > a) = 2·q^(a+1)/(1 + q), q = e^(−1/scale). Gaussian: P(Z ≥ a + 1) ≤ P(N(0, σ²) ≥ a) for the
         discrete law (Canonne, Kamath & Steinke 2020, proposition 25).
@@ -175,13 +175,13 @@ class Choice:
         self._measurement  # noqa: B018 - made and checked
 
     def choose(self, scores: Sequence[int]) -> int:
-        """Give the position of the chosen candidate."""
+        """Return the position of the chosen candidate."""
         if len(scores) == 0:
             raise PlanError("a choice needs at least one candidate")
         return int(self._measurement(clamped(scores)))
 
     def accuracy(self, candidates: int, confidence: float) -> int:
-        """Give how far, at most, the chosen score lies below the best, with this probability: scale·ln(k/β)."""
+        """Return how far, at most, the chosen score lies below the best, with this probability: scale·ln(k/β)."""
         return math.ceil(self.scale * math.log(max(candidates, 1) / (1 - confidence)))
 
 
@@ -249,7 +249,7 @@ class Threshold:
         self._measurement  # noqa: B018 - made and checked
 
     def release(self, counts: Mapping[int, int]) -> dict[int, int]:
-        """Give the noisy counts that reach the threshold, by number of the key, ascending."""
+        """Return the noisy counts that reach the threshold, by number of the key, ascending."""
         values = dict(zip(counts, clamped(list(counts.values())), strict=True))
         return dict(sorted((int(key), int(value)) for key, value in self._measurement(values).items()))
 
@@ -288,7 +288,7 @@ class RandomAnswer:
         return checked(found, found.map(1), self.loss.amount)
 
     def release(self, values: Sequence[str]) -> list[str]:
-        """Give an answer for each person."""
+        """Return an answer for each person."""
         if not set(values) <= set(self.categories):
             raise PlanError("a value is not one of the declared categories")
         return [str(self._measurement(value)) for value in values]
@@ -328,7 +328,7 @@ class ValueWithBounds:
 
 
 def scores(bins: Sequence[int], part: int, whole: int, target: int = 0) -> list[int]:
-    """Give minus the distance of the target to [g(a), g(b)] for each step [a, b) of the grid.
+    """Return minus the distance of the target to [g(a), g(b)] for each step [a, b) of the grid.
 
     Examples
     --------
@@ -383,7 +383,7 @@ class QuantileValue:
             choice.prepare()
 
     def miss(self, number: int, confidence: float) -> int:
-        """Give how far the value (0), the lower (1) or the upper bound (2) misses its target, in units of g."""
+        """Return how far the value (0), the lower (1) or the upper bound (2) misses its target, in units of g."""
         return self._choices[number].accuracy(self.column.grid, confidence)
 
     @property
@@ -495,7 +495,7 @@ class ModalCategory:
 
 
 def value_of_step(column: ColumnSpec, step: int) -> float:
-    """Give the value that stands for a step: its middle; of whole numbers the first one in it, or the last before."""
+    """Return the value that stands for a step: its middle; of whole numbers the first one in it, or the last before."""
     borders = column.candidates()
     low, high = borders[step], borders[step + 1]
     if _tells_whole(column):

@@ -61,19 +61,19 @@ _FINE = 2**30
 
 
 def center(column: ColumnSpec) -> int:
-    """Give the middle code: sums of distances to it need half the noise, and its multiple is added afterwards."""
+    """Return the middle code: sums of distances to it need half the noise, and its multiple is added afterwards."""
     low, high = column.codes
     return (low + high) // 2
 
 
 def reach(column: ColumnSpec) -> int:
-    """Give the largest distance of a code to the middle."""
+    """Return the largest distance of a code to the middle."""
     low, high = column.codes
     return max(high - center(column), center(column) - low)
 
 
 def half_square(column: ColumnSpec) -> int:
-    """Give the middle of the squared distances."""
+    """Return the middle of the squared distances."""
     return reach(column) ** 2 // 2
 
 
@@ -178,7 +178,7 @@ def _ingredient(
 
 
 def _span(kind: Kind, column: ColumnSpec) -> tuple[int, int]:
-    """Give what one row can add to a sum, at least and at most."""
+    """Return what one row can add to a sum, at least and at most."""
     low, high = column.codes
     if kind == "total":
         return low, high
@@ -221,7 +221,7 @@ class Noisy:
     scale_of_error: Mapping[float, int]
 
     def within(self, confidence: float) -> tuple[float, float]:
-        """Give the bounds of the true number; a number in steps was rounded down by less than one."""
+        """Return the bounds of the true number; a number in steps was rounded down by less than one."""
         step, off = self.ingredient.step, self.scale_of_error[confidence]
         return (self.value - off) * step, (self.value + off + (step > 1)) * step
 
@@ -233,25 +233,25 @@ class Noisy:
 
 
 def parts_confidence(confidence: float, parts: int) -> float:
-    """Give the confidence of each part such that all hold together with the wanted one."""
+    """Return the confidence of each part such that all hold together with the wanted one."""
     return 1 - (1 - confidence) / parts
 
 
 def counted(noisy: Noisy, confidence: float) -> PrivateEstimate:
-    """Give a count or the number of different values."""
+    """Return a count or the number of different values."""
     low, high = noisy.within(confidence)
     return PrivateEstimate(float(noisy.value), low, high, (high - low) / 2)
 
 
 def summed(noisy: Noisy, column: ColumnSpec, confidence: float) -> PrivateEstimate:
-    """Give a sum in the units of the column."""
+    """Return a sum in the units of the column."""
     low, high = noisy.within(confidence)
     unit = column.unit
     return PrivateEstimate(noisy.middle * unit, low * unit, high * unit, (high - low) / 2 * unit)
 
 
 def averaged(present: Noisy, total: Noisy, column: ColumnSpec, confidence: float) -> PrivateEstimate:
-    """Give a mean: the middle of the bounds plus noisy sum over noisy number, kept within the bounds."""
+    """Return a mean: the middle of the bounds plus noisy sum over noisy number, kept within the bounds."""
     each = parts_confidence(confidence, 2)
     low, high = _ratio(total.within(each), present.within(each), *_limits(column))
     value = _clip(total.middle / max(present.value, 1), *_limits(column))
@@ -262,7 +262,7 @@ def averaged(present: Noisy, total: Noisy, column: ColumnSpec, confidence: float
 
 
 def varied(present: Noisy, total: Noisy, spread: Noisy, column: ColumnSpec, confidence: float) -> PrivateEstimate:
-    """Give a variance (N − 1): mean square minus squared mean around the middle of the bounds, kept possible."""
+    """Return a variance (N − 1): mean square minus squared mean around the middle of the bounds, kept possible."""
     each = parts_confidence(confidence, 3)
     number = present.within(each)
     half = half_square(column)
@@ -292,7 +292,7 @@ def _limits(column: ColumnSpec) -> tuple[float, float]:
 
 
 def _ratio(over: tuple[float, float], under: tuple[float, float], low: float, high: float) -> tuple[float, float]:
-    """Give the bounds of a mean from bounds of its sum and of its number, within what one value can be."""
+    """Return the bounds of a mean from bounds of its sum and of its number, within what one value can be."""
     if under[0] < 1:
         return low, high
     quotients = [a / b for a in over for b in under]
@@ -323,7 +323,7 @@ def estimate(
 
 
 def confidences(aggregate: Aggregate, confidence: float) -> float:
-    """Give the confidence at which the parts of a figure are needed."""
+    """Return the confidence at which the parts of a figure are needed."""
     return parts_confidence(confidence, {"mean": 2, "variance": 3}.get(aggregate.function, 1))
 
 
@@ -333,12 +333,12 @@ def number_of_groups(query: Query, table: TableSpec) -> int:
 
 
 def in_order(key: GroupKey) -> tuple[tuple[bool, str, str], ...]:
-    """Give what keys are sorted by: nothing but the key itself, so that the order tells nothing."""
+    """Return what keys are sorted by: nothing but the key itself, so that the order tells nothing."""
     return tuple((value is None, type(value).__name__, str(value)) for value in key)
 
 
 def declared(query: Query, table: TableSpec, found: Mapping[GroupKey, Bounded]) -> dict[GroupKey, Bounded]:
-    """Give the figures of every declared group, in the declared order, the empty ones too, and of no other."""
+    """Return the figures of every declared group, in the declared order, the empty ones too, and of no other."""
     keys = table.declared_groups(query.group_by)
     if keys is None:
         raise PlanError("the keys of these groups are not declared; they must pass a threshold")
@@ -349,26 +349,26 @@ def declared(query: Query, table: TableSpec, found: Mapping[GroupKey, Bounded]) 
 
 
 def passing(found: Mapping[GroupKey, Bounded], threshold: Threshold) -> dict[GroupKey, int]:
-    """Give the keys that enough people stand behind, with their noisy numbers of people."""
+    """Return the keys that enough people stand behind, with their noisy numbers of people."""
     keys = sorted((key for key, group in found.items() if (group.people or 0) > 0), key=in_order)
     released = threshold.release({number: found[key].people or 0 for number, key in enumerate(keys)})
     return {keys[number]: count for number, count in released.items()}
 
 
 def policy_filter(policy: DpPolicy) -> PrivacyFilter:
-    """Give the budget of a user in a period, as the ledger keeps it."""
+    """Return the budget of a user in a period, as the ledger keeps it."""
     if policy.accountant != "pure" and not policy.delta:
         raise PlanError(f"{policy.accountant} accounting needs a δ between 0 and 1")
     return PrivacyFilter(policy.epsilon, policy.delta)
 
 
 def policy_budget(policy: DpPolicy) -> Cost:
-    """Give what a user may spend in a period, in the measure of the policy."""
+    """Return what a user may spend in a period, in the measure of the policy."""
     return policy_filter(policy).left(FREE, policy.accountant)
 
 
 def policy_cost(policy: DpPolicy, *, delta: Number = 0) -> Cost:
-    """Give what an answer spends when the question does not say: the policy's ε per question.
+    """Return what an answer spends when the question does not say: the policy's ε per question.
 
     Under zero-concentrated accounting it is the ρ of a single answer that alone would be (ε per question, δ/2).
     """
@@ -410,13 +410,13 @@ class PricedQuery:
         return ingredients(self.query, self.table, self.groups)
 
     def loss(self, part: Ingredient) -> Loss:
-        """Give the part of the loss that an ingredient may spend; rounded down, so that all stay within the cost."""
+        """Return the part of the loss that an ingredient may spend; rounded down, so that all stay within the cost."""
         if self.cost.nano_rho:
             return Loss.nano_rho(math.floor(self.cost.nano_rho * part.weight))
         return Loss.micro_epsilon(math.floor(self.cost.micro_epsilon * part.weight))
 
     def noise(self, part: Ingredient) -> Additive:
-        """Give the noise of an ingredient."""
+        """Return the noise of an ingredient."""
         if part.kind == "keys":
             return self.threshold.noise
         if part.sensitivity is None:
@@ -442,7 +442,7 @@ class PricedQuery:
 
     @cached_property
     def threshold(self) -> Threshold:
-        """Give the threshold that keys must pass which are not declared."""
+        """Return the threshold that keys must pass which are not declared."""
         keys = next(part for part in self.parts if part.kind == "keys")
         if keys.sensitivity is None:
             raise PlanError("the people behind a key have a sensitivity")
@@ -454,7 +454,7 @@ class PricedQuery:
         return self.groups >= MANY
 
     def column(self, aggregate: Aggregate) -> ColumnSpec | None:
-        """Give the column that is measured."""
+        """Return the column that is measured."""
         return None if aggregate.column is None else self.table.column(aggregate.column)
 
     @cached_property
@@ -463,7 +463,7 @@ class PricedQuery:
         return {aggregate.label: self._make_choice(aggregate) for aggregate in asked}
 
     def choice(self, aggregate: Aggregate) -> QuantileValue | ExtremeValue | ModalCategory:
-        """Give the mechanism of a quantile, minimum, maximum or mode."""
+        """Return the mechanism of a quantile, minimum, maximum or mode."""
         return self._choices[aggregate.label]
 
     def _make_choice(self, aggregate: Aggregate) -> QuantileValue | ExtremeValue | ModalCategory:
@@ -480,7 +480,7 @@ class PricedQuery:
         return ExtremeValue(column, which, unit, loss, self.confidence, self.groups)
 
     def accuracies(self, part: Ingredient) -> Mapping[float, int]:
-        """Give how far the noise of an ingredient reaches, at every confidence that a figure needs."""
+        """Return how far the noise of an ingredient reaches, at every confidence that a figure needs."""
         return self._accuracies[part.name]
 
     @cached_property

@@ -37,7 +37,7 @@ EACH = "*"
 
 
 def start_of(period: Calendar, moment: datetime) -> int:
-    """Give the start of the calendar period around a moment, in microseconds since 1970.
+    """Return the start of the calendar period around a moment, in microseconds since 1970.
 
     Examples
     --------
@@ -78,7 +78,7 @@ class Limit:
             raise PlanError("a rolling period is longer than nothing")
 
     def scope(self, user: str) -> Scope:
-        """Give what is added up for a user."""
+        """Return what is added up for a user."""
         return Scope(user if self.user == EACH else self.user, self.table, self.period)
 
 
@@ -91,7 +91,7 @@ class Scope:
     period: Period = "ever"
 
     def since(self, moment: datetime) -> int:
-        """Give where the period starts that holds (or ends at) a moment."""
+        """Return where the period starts that holds (or ends at) a moment."""
         if isinstance(self.period, timedelta):
             return microseconds(moment - self.period) + 1
         return start_of(self.period, moment)
@@ -139,7 +139,7 @@ Adder = Callable[[Scope, int], Cost]
 """Adds up the costs of a scope since a time."""
 
 
-class Totals:
+class RunningTotals:
     """Running totals of all scopes that were ever asked for, kept up with the ledger entry by entry."""
 
     def __init__(self, reader: Reader, adder: Adder) -> None:
@@ -158,7 +158,7 @@ class Totals:
                 window.add(entry.time, entry.cost)
 
     def spent(self, scope: Scope, moment: datetime) -> Cost:
-        """Give what a scope has spent in its period at a moment."""
+        """Return what a scope has spent in its period at a moment."""
         since = scope.since(moment)
         window = self._windows.get(scope)
         if window is None or not window.move(since):
@@ -195,6 +195,11 @@ _PORTION = 500
 _NUMBERS = 2**62
 
 
+def utc_now() -> datetime:
+    """Return the time in UTC."""
+    return datetime.now(UTC)
+
+
 class Store(Protocol):
     """Where entries lie; one transaction at a time writes, and what it wrote is on disk when it ends."""
 
@@ -207,7 +212,7 @@ class Store(Protocol):
         ...
 
     def last(self) -> tuple[int, str, int] | None:
-        """Give number, hash and time of the last entry."""
+        """Return number, hash and time of the last entry."""
         ...
 
     def select(self, where: str, values: Sequence[Any] = (), tail: str = "ORDER BY id") -> Iterator[Entry]:
@@ -227,14 +232,14 @@ class Store(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go."""
+        """Close the store."""
         ...
 
 
 class Page:
     """A transaction on the ledger: look at what is there, charge, and only then is anything written."""
 
-    def __init__(self, ledger: Ledger, store: Store, totals: Totals, moment: datetime) -> None:
+    def __init__(self, ledger: Ledger, store: Store, totals: RunningTotals, moment: datetime) -> None:
         self._ledger, self._store, self._totals = ledger, store, totals
         last = store.last()
         self.head = Head() if last is None else Head(last[0], last[1])
@@ -251,7 +256,7 @@ class Page:
         return self._store.select("id > ? AND subject = ?", (number, table))
 
     def latest(self, table: str, kind: Kind) -> Entry | None:
-        """Give the last entry of one kind about a table."""
+        """Return the last entry of one kind about a table."""
         found = self._store.select("subject = ? AND kind = ?", (table, kind), "ORDER BY id DESC LIMIT 1")
         return next(found, None)
 
@@ -321,12 +326,13 @@ class Ledger:
     >>> ledger.close(); folder.cleanup()
     """
 
-    def __init__(
-        self, store: Store, limits: Iterable[Limit] = (), clock: Callable[[], datetime] = lambda: datetime.now(UTC)
-    ) -> None:
+    def __init__(self, store: Store, limits: Iterable[Limit] = (), clock: Callable[[], datetime] = utc_now) -> None:
         self.limits = tuple(limits)
         self._store, self._clock = store, clock
-        self._totals = Totals(self._read_spending, self._read_total)
+        self._totals = RunningTotals(
+            lambda scope, since: store.spending(*self._spent_where(scope, since)),
+            lambda scope, since: store.total(*self._spent_where(scope, since)),
+        )
         self._seen = 0
         self._writing = False
         self._lock = threading.RLock()
@@ -382,7 +388,7 @@ class Ledger:
     def find_answer(
         self, table: str, digest: str, *, user: str | None = None, kind: Kind | None = None
     ) -> Entry | None:
-        """Give the latest recorded answer to a question since the table was last updated, or None."""
+        """Return the latest recorded answer to a question since the table was last updated, or None."""
         with self._lock:
             where, values = "subject = ? AND digest = ? AND kind = 'answer'", [table, digest]
             if user is not None:
@@ -396,12 +402,12 @@ class Ledger:
         return None
 
     def spent(self, user: str | None = None, table: str | tuple[str, ...] | None = None, period: Any = "ever") -> Cost:
-        """Give what was spent by a user (or all), on a table or several (or all), in the running period."""
+        """Return what was spent by a user (or all), on a table or several (or all), in the running period."""
         with self._lock:
             return self._now(Scope(user, table, period))
 
     def remaining(self, limit: Limit, user: str, accountant: Accountant = "pure") -> Cost:
-        """Give what a user who counts in one way may still spend under a budget."""
+        """Return what a user who counts in one way may still spend under a budget."""
         with self._lock:
             return limit.most.left(self._now(limit.scope(user)), accountant)
 
@@ -416,7 +422,7 @@ class Ledger:
     def history(
         self, table: str | None = None, user: str | None = None, after: int = 0, kinds: Sequence[Kind] | None = None
     ) -> Iterator[Entry]:
-        """Give entries in their order, of a table, of a user, after a number, of some kinds."""
+        """Return entries in their order, of a table, of a user, after a number, of some kinds."""
         named: list[tuple[str, Any]] = [("subject", table), ("who", user)]
         if kinds is None:
             return self._portions(named, after)
@@ -437,7 +443,7 @@ class Ledger:
             at = portion[-1].id
 
     def latest(self, table: str, kind: Kind) -> Iterator[Entry]:
-        """Give the entries of one kind about a table, the last one first; reads as far as it is asked."""
+        """Return the entries of one kind about a table, the last one first; reads as far as it is asked."""
         where, values = _condition([("subject", table), ("kind", kind)])
         before = _NUMBERS
         while True:
@@ -449,17 +455,17 @@ class Ledger:
             before = found[0].id
 
     def entry(self, number: int) -> Entry | None:
-        """Give the entry of a number."""
+        """Return the entry of a number."""
         with self._lock:
             return next(self._store.select("id = ?", (number,)), None)
 
     def answer_to(self, number: int) -> Entry | None:
-        """Give the recorded answer to the charge of a number."""
+        """Return the recorded answer to the charge of a number."""
         with self._lock:
             return next(self._store.select("refers = ?", (number,)), None)
 
     def head(self) -> Head:
-        """Give number and hash of the last entry: keep it elsewhere, and `verify` against it later."""
+        """Return number and hash of the last entry: keep it elsewhere, and `verify` against it later."""
         with self._lock:
             last = self._store.last()
             return Head() if last is None else Head(last[0], last[1])
@@ -479,12 +485,12 @@ class Ledger:
         return count
 
     def close(self) -> None:
-        """Let go of the file or connection, when the transaction that runs has ended."""
+        """Close the file or connection when the transaction that runs has ended."""
         with self._lock:
             self._store.close()
 
     def _now(self, scope: Scope) -> Cost:
-        """Give what a scope has spent, at the time that the next entry would have."""
+        """Return what a scope has spent, at the time that the next entry would have."""
         last = self._store.last()
         if last is None:
             return FREE
@@ -493,7 +499,7 @@ class Ledger:
         return self._totals.spent(scope, self._moment(last))
 
     def _moment(self, last: tuple[int, str, int] | None) -> datetime:
-        """Give the time that the next entry would have: never before the last one's."""
+        """Return the time that the next entry would have: never before the last one's."""
         return moment_of(max(microseconds(self._clock()), 0 if last is None else last[2]))
 
     def _catch_up(self, head: Head) -> None:
@@ -504,23 +510,14 @@ class Ledger:
                 self._totals.see(entry)
             self._seen = head.id
 
-    def _read_spending(self, scope: Scope, since: int) -> list[tuple[int, Cost]]:
-        """Read what a scope spent, as far as this process has counted the ledger."""
-        where, values = self._spent_where(scope, since)
-        return self._store.spending(where, values)
-
-    def _read_total(self, scope: Scope, since: int) -> Cost:
-        """Add up what a scope spent, as far as this process has counted the ledger."""
-        where, values = self._spent_where(scope, since)
-        return self._store.total(where, values)
-
     def _spent_where(self, scope: Scope, since: int) -> tuple[str, list[Any]]:
+        """Choose what a scope spent, as far as this process has counted the ledger."""
         where, values = _condition([("who", scope.user), ("subject", scope.table)])
         return f"{where} AND time >= ? AND id <= ?", [*values, since, self._seen]
 
 
 def _condition(wanted: Iterable[tuple[str, Any]]) -> tuple[str, list[Any]]:
-    """Give the condition that columns have values (or one of several), where one is wanted."""
+    """Return the condition that columns have values (or one of several), where one is wanted."""
     given = [(column, value if isinstance(value, tuple) else (value,)) for column, value in wanted if value is not None]
     parts = [f"{column} IN ({', '.join('?' * len(values))})" for column, values in given]
     return " AND ".join(parts) or "TRUE", [value for _, values in given for value in values]

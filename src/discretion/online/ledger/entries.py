@@ -82,7 +82,7 @@ class Entry:
         return moment_of(self.time)
 
     def to_json(self) -> dict[str, Any]:
-        """Give the entry as plain data."""
+        """Return the entry as plain data."""
         content = {
             field.name: getattr(self, field.name) for field in fields(self) if field.name not in ("cost", "sets")
         }
@@ -110,7 +110,7 @@ _TEXTS = ("user", "table", "kind", "digest", "query", "previous", "hash")
 
 
 def well_formed(entry: Entry) -> Entry:
-    """Give the entry back, or raise DataError where a field holds what no ledger writes (SQLite would keep it)."""
+    """Return the entry back, or raise DataError where a field holds what no ledger writes (SQLite would keep it)."""
     texts = [getattr(entry, name) for name in _TEXTS]
     whole = [entry.id, entry.time] if entry.refers is None else [entry.id, entry.time, entry.refers]
     texts += [] if entry.answer is None else [entry.answer]
@@ -122,12 +122,12 @@ def well_formed(entry: Entry) -> Entry:
 
 
 def moment_of(time: int) -> datetime:
-    """Give a moment from microseconds."""
+    """Return a moment from microseconds."""
     return _EPOCH + timedelta(microseconds=time)
 
 
 def microseconds(moment: datetime) -> int:
-    """Give microseconds since 1970."""
+    """Return microseconds since 1970."""
     return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
@@ -187,7 +187,7 @@ def total_of(halves: Sequence[Any]) -> Cost:
 
 
 def row_of(entry: Entry) -> tuple[Any, ...]:
-    """Give the values of the columns."""
+    """Return the values of the columns."""
     return (
         entry.id, entry.time, entry.user, entry.table, entry.kind, entry.digest, entry.query, *entry.cost.amounts,
         entry.sets, entry.refers, entry.answer, entry.previous, entry.hash,
@@ -195,7 +195,7 @@ def row_of(entry: Entry) -> tuple[Any, ...]:
 
 
 def entry_of(row: Sequence[Any]) -> Entry:
-    """Give the entry of a row; DataError when somebody put something into it that no ledger writes."""
+    """Return the entry of a row; DataError when somebody put something into it that no ledger writes."""
     number, time, user, table, kind, digest, query, epsilon, rho, delta, sets, refers, answer, previous, own = row
     packed = bytes(sets) if isinstance(sets, memoryview | bytearray) else sets
     cost = Cost(epsilon, rho, delta)
@@ -236,7 +236,7 @@ class Head:
 
 
 def hash_of(entry: Entry) -> str:
-    """Give the hash of an entry's content and of the hash before it."""
+    """Return the hash of an entry's content and of the hash before it."""
     sets = None if entry.sets is None else hashlib.sha256(entry.sets).hexdigest()
     content = [
         entry.id, entry.time, entry.user, entry.table, entry.kind, entry.digest, entry.query, *entry.cost.amounts,
@@ -246,7 +246,7 @@ def hash_of(entry: Entry) -> str:
 
 
 def sealed(entry: Entry) -> Entry:
-    """Give the entry with its hash."""
+    """Return the entry with its hash."""
     return Entry(
         entry.id, entry.time, entry.user, entry.table, entry.kind, entry.digest, entry.query, entry.cost, entry.sets,
         entry.refers, entry.answer, entry.previous, hash_of(entry),

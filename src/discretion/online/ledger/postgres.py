@@ -156,7 +156,7 @@ class PostgresStore:
             self._connection.execute(f"INSERT INTO {self._name} ({', '.join(COLUMNS)}) VALUES ({places})", row)
 
     def last(self) -> tuple[int, str, int] | None:
-        """Give number, hash and time of the last entry."""
+        """Return number, hash and time of the last entry."""
         found = self._read(f"SELECT id, hash, time FROM {self._name} ORDER BY id DESC LIMIT 1")
         return (found[0][0], found[0][1], found[0][2]) if found else None
 

@@ -87,7 +87,7 @@ class Estimate(BaseModel):
     __str__ = BaseModel.__repr__
 
     def to_json(self) -> dict[str, Any]:
-        """Give it as plain data."""
+        """Return it as plain data."""
         return self.model_dump(mode="json")
 
     @classmethod
@@ -140,7 +140,7 @@ class TableBudget:
     """the charges of the running period, in their order"""
 
     def to_json(self) -> dict[str, Any]:
-        """Give it as plain data, in the unit of the accountant: ε, or ρ of zero-concentrated privacy."""
+        """Return it as plain data, in the unit of the accountant: ε, or ρ of zero-concentrated privacy."""
         told: dict[str, Any] = dict.fromkeys(BudgetBody.model_fields)
         told |= {"table": self.table, "mode": self.mode, "spending": []}
         if self.limit is None or self.remaining is None:
@@ -159,7 +159,7 @@ _LONG = 10_000
 
 
 @dataclass(frozen=True)
-class Figures:
+class AnswerFigures:
     """The answer to a canonical question: per group one value for each aggregate, maybe with limits of its error."""
 
     keys: tuple[GroupKey, ...]
@@ -179,7 +179,7 @@ class Figures:
     """records with a value that were asked about"""
 
     def to_json(self) -> dict[str, Any]:
-        """Give plain data for the ledger."""
+        """Return plain data for the ledger."""
         return {
             "keys": self.keys, "values": self.values, "low": self.low, "high": self.high,
             "confidence": self.confidence, "notes": self.notes, "price": self.price,
@@ -191,12 +191,12 @@ class Figures:
         return json.dumps(self.to_json(), ensure_ascii=False, allow_nan=False)
 
     @classmethod
-    def from_text(cls, text: str) -> Figures:
+    def from_text(cls, text: str) -> AnswerFigures:
         """Read from the ledger."""
         return cls.from_json(json.loads(text))
 
     @classmethod
-    def from_json(cls, found: dict[str, Any]) -> Figures:
+    def from_json(cls, found: dict[str, Any]) -> AnswerFigures:
         """Read what `to_json` gave."""
         names = ("low", "high", "covered", "asked")
         low, high, *reach = (None if found.get(name) is None else _rows(found[name]) for name in names)
@@ -204,7 +204,7 @@ class Figures:
         return cls(keys, _rows(found["values"]), low, high, found["confidence"], notes, found["price"], *reach)
 
     @classmethod
-    def of_frame(cls, frame: pl.DataFrame, groups: int) -> Figures:
+    def of_frame(cls, frame: pl.DataFrame, groups: int) -> AnswerFigures:
         """Take a frame with the columns of the groups first."""
         rows = frame.rows()
         return cls(tuple(row[:groups] for row in rows), tuple(row[groups:] for row in rows))
@@ -212,7 +212,7 @@ class Figures:
     def frames(
         self, query: Query, table: TableSpec
     ) -> tuple[pl.DataFrame, pl.DataFrame | None, pl.DataFrame | None, pl.DataFrame | None, pl.DataFrame | None]:
-        """Give values, lower and upper limits, numbers and shares of the records that figures are over.
+        """Return values, lower and upper limits, numbers and shares of the records that figures are over.
 
         In the words of a question, groups in the order of their keys.
         """
@@ -220,7 +220,9 @@ class Figures:
         key_places = [canonical.group_by.index(name) for name in query.group_by]
         places = [canonical.place_of(aggregate) for aggregate in query.aggregates]
         keys = [tuple(key[i] for i in key_places) for key in self.keys]
-        order = sorted(range(len(keys)), key=lambda i: _sort_key(keys[i]))
+        order = sorted(
+            range(len(keys)), key=lambda i: [(value is None, "" if value is None else value) for value in keys[i]]
+        )
 
         def frame(
             rows: Sequence[Sequence[Value]] | None, column: Callable[[Aggregate, list[Any]], pl.Series] = _column
@@ -298,13 +300,13 @@ class Answer:
         )
 
     def to_pandas(self) -> pd.DataFrame:
-        """Give the figures as a pandas frame."""
+        """Return the figures as a pandas frame."""
         library = need("pandas", "a pandas frame", "io")
         found: pd.DataFrame = library.DataFrame({column.name: column.to_list() for column in self.frame})
         return found
 
     def to_json(self) -> dict[str, Any]:
-        """Give the answer as plain data, in the form of `AnswerBody`."""
+        """Return the answer as plain data, in the form of `AnswerBody`."""
         groups = 0 if self.query is None else len(self.query.group_by)
         kinds = [_type_name(kind) for kind in self.frame.dtypes]
         own = {"columns": self.frame.columns, "types": kinds, "groups": groups, "rows": self.frame}
@@ -350,7 +352,7 @@ def _plain(value: Any) -> Any:
 
 
 def _share(part: Value, whole: Value) -> float | None:
-    """Give a part of what was asked about; nothing of nobody is nothing."""
+    """Return a part of what was asked about; nothing of nobody is nothing."""
     if not isinstance(part, int | float) or not isinstance(whole, int | float):
         return None
     return part / whole if whole else 0.0
@@ -382,10 +384,6 @@ def _rows(content: Any) -> tuple[tuple[Value, ...], ...]:
     return tuple(map(tuple, content))
 
 
-def _sort_key(key: GroupKey) -> tuple[Any, ...]:
-    return tuple((value is None, "" if value is None else value) for value in key)
-
-
 def _key_column(name: str, values: list[Any], table: TableSpec) -> pl.Series:
     import polars as pl
 
@@ -406,7 +404,7 @@ def _column(aggregate: Aggregate, values: list[Any]) -> pl.Series:
 
 
 def _numbers(aggregate: Aggregate, values: list[Any]) -> pl.Series:
-    """Give numbers or shares of records."""
+    """Return numbers or shares of records."""
     import polars as pl
 
     whole = all(isinstance(item, int | None) for item in values)

@@ -103,7 +103,7 @@ class Aggregate:
 
     @property
     def label(self) -> str:
-        """Give the name of the figure in the answer."""
+        """Return the name of the figure in the answer."""
         made = self.function if self.column is None else f"{self.function}_{self.column}"
         return self.name or (made if self.share is None else f"{made}_{self.share:g}")
 
@@ -127,7 +127,7 @@ class Query:
             raise QueryRefused("the conditions are nested too deeply")
 
     def conditions(self) -> Iterator[Condition]:
-        """Give every comparison of the filter."""
+        """Return every comparison of the filter."""
         yield from comparisons(self.where)
 
     def columns_in_where(self) -> frozenset[str]:
@@ -140,7 +140,7 @@ class Query:
         return frozenset(measured | self.columns_in_where() | set(self.group_by))
 
     def canonical(self) -> Query:
-        """Give the one form of all questions that ask the same: order, repetition and names do not matter."""
+        """Return the one form of all questions that ask the same: order, repetition and names do not matter."""
         return self._canonical
 
     @cached_property
@@ -151,11 +151,11 @@ class Query:
         return Query(self.table, told_apart(ordered, groups), _canonical(self.where), groups)
 
     def place_of(self, aggregate: Aggregate) -> int:
-        """Give the place of a figure in this question, whatever it is called in either."""
+        """Return the place of a figure in this question, whatever it is called in either."""
         return [replace(own, name="") for own in self.aggregates].index(replace(aggregate, name=""))
 
     def digest(self) -> str:
-        """Give a name for the canonical form."""
+        """Return a name for the canonical form."""
         return self._digest
 
     @cached_property
@@ -164,7 +164,7 @@ class Query:
         return hashlib.sha256(text.encode()).hexdigest()
 
     def to_json(self) -> dict[str, Any]:
-        """Give the question as plain data."""
+        """Return the question as plain data."""
         return {
             "table": self.table,
             "aggregates": [_aggregate_json(aggregate) for aggregate in self.aggregates],
@@ -186,7 +186,7 @@ class Query:
 
 
 def told_apart(aggregates: Sequence[Aggregate], group_by: Sequence[str]) -> tuple[Aggregate, ...]:
-    """Give figures without a name that would be called like another column of the answer names with a number.
+    """Return figures without a name that would be called like another column of the answer names with a number.
 
     Two histograms of one column with other borders are two figures; the same figure twice stays an error.
 
@@ -215,7 +215,9 @@ def told_apart(aggregates: Sequence[Aggregate], group_by: Sequence[str]) -> tupl
 
 def _canonical(where: Filter) -> Filter:
     if isinstance(where, Condition):
-        return replace(where, values=_sorted(set(where.values))) if where.op == "in" else where
+        if where.op != "in":
+            return where
+        return replace(where, values=tuple(sorted(set(where.values), key=lambda value: (type(value).__name__, value))))
     if isinstance(where, Not):
         inner = _canonical(where.part)
         return inner.part if isinstance(inner, Not) else Not(inner)
@@ -239,14 +241,10 @@ def _canonical_group(where: And | Or) -> Filter:
     return ordered[0] if len(ordered) == 1 else kind(ordered)
 
 
-def _sorted(values: set[Scalar]) -> tuple[Scalar, ...]:
-    return tuple(sorted(values, key=lambda value: (type(value).__name__, value)))
-
-
 def _aggregate_json(aggregate: Aggregate) -> dict[str, Any]:
     found = {name: getattr(aggregate, name) for name in _AGGREGATE_FORM["properties"]}
     found["cuts"] = list(aggregate.cuts)
-    unsaid = {"column": None, "share": None, "cuts": [], "name": ""}
+    unsaid: dict[str, Any] = {"column": None, "share": None, "cuts": [], "name": ""}
     return {name: value for name, value in found.items() if name not in unsaid or value != unsaid[name]}
 
 
@@ -317,7 +315,7 @@ _NEEDED = {"category": "a text in single quotes", "truth": "TRUE or FALSE", "dat
 
 
 def admit(query: Query, tables: ServiceSpec | TableSpec | Mapping[str, TableSpec]) -> Query:
-    """Give the question with its values in one form, or refuse it.
+    """Return the question with its values in one form, or refuse it.
 
     Examples
     --------

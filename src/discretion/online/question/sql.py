@@ -180,7 +180,7 @@ class _Reader:
         return Query(self.table.name, figures, where, group_by)
 
     def column(self, node: Any, what: str) -> str:
-        """Give the declared column that a node names, or refuse."""
+        """Return the declared column that a node names, or refuse."""
         from sqlglot import exp
 
         if type(node) is not exp.Column or type(node.this) is not exp.Identifier:
@@ -247,7 +247,9 @@ class _Reader:
             return _Asked("quantile", self.column(node.this, "median"), 0.5, name=name)
         if kind is exp.PercentileCont:
             only(node, {"this", "expression"}, {})
-            return _Asked("quantile", self.column(node.this, "quantile_cont"), _share(node.expression), name=name)
+            return _Asked(
+                "quantile", self.column(node.this, "quantile_cont"), float(plain_number(node.expression)), name=name
+            )
         if kind is exp.Anonymous and str(node.this).casefold() in ("mean", "histogram"):
             return self._anonymous(node, name)
         raise QueryRefused(_hint(node))
@@ -287,10 +289,6 @@ def _alias(identifier: Any) -> str:
         return checked_name(str(identifier.this))
     except ValueError as error:
         raise QueryRefused(f"the name of a figure: {error}") from None
-
-
-def _share(node: Any) -> float:
-    return float(plain_number(node))
 
 
 def _hint(node: Any) -> str:

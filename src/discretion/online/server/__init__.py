@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def create_app(database: StatisticalDatabase, keys: KeyRing | None = None, log: AuditLog | None = None) -> FastAPI:
-    """Give the ASGI application of a database; any ASGI server can run it.
+    """Return the ASGI application of a database; any ASGI server can run it.
 
     `keys` default to those in the service file, `log` to the file it names, or stderr.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,7 +18,7 @@ from discretion import __version__
 from discretion.errors import BudgetExhausted, DiscretionError, QueryRefused
 from discretion.online.backends import QueryTimeout
 from discretion.online.ledger.entries import Entry
-from discretion.online.question.answer import AnswerBody, BudgetBody, EstimateBody, Price, cost_json
+from discretion.online.question.answer import Answer, AnswerBody, BudgetBody, EstimateBody, Price, cost_json
 from discretion.online.question.query import QUERY_FORM
 from discretion.online.question.sql import LONGEST
 from discretion.online.server.access import KeyRing
@@ -193,27 +194,26 @@ class Service:
         user = self._caller(request, "analyst", "owner")
         query = self._database.read(question.content, user=user)
         request.scope[NOTES]["question"] = shape(query)
-        with self._running.take(user) as allowed:
-            if not allowed:
-                reason = "too many questions of yours are being answered; wait for one"
-                raise Turned(429, "TooManyRequests", reason, Retry_After="1")
-            private = self._database.spec.policy_for(user, query.table).mode == "dp"
-            with self._schedule.keep(on=private):
-                answer = self._database.ask(query, user=user, epsilon=question.epsilon)
-        request.scope[NOTES] |= {"mode": answer.mode, "cached": answer.cached, "cost": cost_json(answer.cost)}
-        return reply(answer.to_json())
+        private = self._database.spec.policy_for(user, query.table).mode == "dp"
+        return self._told(
+            request, user, private, lambda: self._database.ask(query, user=user, epsilon=question.epsilon)
+        )
 
     def synthetic(self, request: Request, wish: FileWish) -> Response:
         """Write a synthetic file of a table, paid from one's budget; the same file again costs nothing."""
         user = self._caller(request, "analyst", "owner")
         table = self._database.spec.table_for(user, wish.table).name
         request.scope[NOTES]["question"] = {"table": table, "figures": ["synthetic file"]}
+        return self._told(request, user, True, lambda: self._database.synthetic(table, user=user, epsilon=wish.epsilon))
+
+    def _told(self, request: Request, user: str, private: bool, ask: Callable[[], Answer]) -> Response:
+        """Answer unless too much runs for this user, private answers on the schedule, and note it for the log."""
         with self._running.take(user) as allowed:
             if not allowed:
                 reason = "too many questions of yours are being answered; wait for one"
                 raise Turned(429, "TooManyRequests", reason, Retry_After="1")
-            with self._schedule.keep(on=True):
-                answer = self._database.synthetic(table, user=user, epsilon=wish.epsilon)
+            with self._schedule.keep(on=private):
+                answer = ask()
         request.scope[NOTES] |= {"mode": answer.mode, "cached": answer.cached, "cost": cost_json(answer.cost)}
         return reply(answer.to_json())
 
@@ -276,13 +276,8 @@ class Service:
 
 
 def _entry_json(entry: Entry) -> dict[str, Any]:
-    import json
-
-    return {
-        "id": entry.id, "time": entry.moment.isoformat(), "user": entry.user, "table": entry.table,
-        "kind": entry.kind, "digest": entry.digest, "query": json.loads(entry.query), "cost": cost_json(entry.cost),
-        "refers": entry.refers, "hash": entry.hash,
-    }  # fmt: skip
+    own = {"time": entry.moment.isoformat(), "query": json.loads(entry.query), "cost": cost_json(entry.cost)}
+    return {name: own[name] if name in own else getattr(entry, name) for name in EntryBody.model_fields}
 
 
 def build(database: StatisticalDatabase, keys: KeyRing | None = None, log: AuditLog | None = None) -> FastAPI:

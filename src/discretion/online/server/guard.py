@@ -163,7 +163,7 @@ class Schedule:
         self._step, self._clock, self._sleep = step, clock, sleep
 
     def due(self, took: float) -> float:
-        """Give the moment after the question at which something that took so long is told."""
+        """Return the moment after the question at which something that took so long is told."""
         moment = self._step
         while 0 < moment < took:
             moment *= 2
@@ -192,7 +192,7 @@ def reply(content: Any, status: int = 200, headers: Mapping[str, str] | None = N
 
 
 def problem(status: int, kind: str, reason: str, headers: Mapping[str, str] | None = None) -> Response:
-    """Give the reason why there is no answer."""
+    """Return the reason why there is no answer."""
     return reply({"error": {"kind": kind, "reason": reason}}, status, headers)
 
 

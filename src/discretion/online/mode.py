@@ -91,6 +91,20 @@ class AnswerMode(Protocol):
         ...
 
 
+class FreeMode:
+    """A way to answer that spends nothing."""
+
+    name: str
+    _desk: Desk
+
+    def budget(self, user: str) -> TableBudget:  # noqa: ARG002
+        """Return that there is no budget."""
+        return TableBudget(self._desk.table.name, self.name)
+
+    def remaining(self, user: str) -> None:
+        """Return nothing: there is no budget."""
+
+
 def canonical_text(query: Query) -> str:
     """Write the canonical question for the ledger."""
     return json.dumps(query.canonical().to_json(), sort_keys=True, ensure_ascii=False)

@@ -28,8 +28,8 @@ from discretion.kernels.arrays import Floats, Ints
 from discretion.online.backends import Backend, GroupKey, table_of
 from discretion.online.declare.catalog import PerturbedPolicy, TableSpec
 from discretion.online.ledger import Charge
-from discretion.online.mode import Desk, Reply, RequestedAccuracy, canonical_text, whole
-from discretion.online.question.answer import AnswerFigures, Estimate, TableBudget
+from discretion.online.mode import Desk, FreeMode, Reply, RequestedAccuracy, canonical_text, whole
+from discretion.online.question.answer import AnswerFigures, Estimate
 from discretion.online.question.query import Aggregate, Query, admit
 
 if TYPE_CHECKING:
@@ -351,7 +351,7 @@ MOST_ANSWERS = 24
 """figures of a column, however many people there are: with all of them on one person the error is 2·√(3/24) = .7"""
 
 
-class PerturbedMode:
+class PerturbedMode(FreeMode):
     """Perturbed answers about one table."""
 
     name = "perturbed"
@@ -420,10 +420,3 @@ class PerturbedMode:
         most = self._policy.deviation + (self._policy.rounding_base or 0) / 2
         off = {a.label: most if a.function == "count" else None for a in query.aggregates}
         return Estimate(mode=self.name, cached=cached, errors=off, confidence=1.0, notes=(_NOTE,))
-
-    def budget(self, user: str) -> TableBudget:  # noqa: ARG002
-        """There is none."""
-        return TableBudget(self._desk.table.name, self.name)
-
-    def remaining(self, user: str) -> None:
-        """There is no budget."""

@@ -18,8 +18,8 @@ from discretion.online.audit.interval import Response
 from discretion.online.audit.protection import CONFIRMED, OTHERS, QuestionCells, Reach, SumProtection
 from discretion.online.backends import GroupKey
 from discretion.online.declare.catalog import ExactPolicy
-from discretion.online.mode import Desk, Reply, RequestedAccuracy
-from discretion.online.question.answer import AnswerFigures, Estimate, TableBudget, Value
+from discretion.online.mode import Desk, FreeMode, Reply, RequestedAccuracy
+from discretion.online.question.answer import AnswerFigures, Estimate, Value
 from discretion.online.question.query import Aggregate, Query
 
 _EXTRA = "discretion: sum "
@@ -36,7 +36,7 @@ _FEW = "counts of too few people, inside or outside, are not told"
 _BOUNDED = "some figures are told as a bound or not at all, because they would narrow somebody's value too much"
 
 
-class ExactMode:
+class ExactMode(FreeMode):
     """Answers by base groups, or under the audit of a table's history; `protection` says which column has which rule.
 
     Whose value is missing counts as public: rows without a value are in no query set and in no base group.
@@ -83,13 +83,6 @@ class ExactMode:
         notes = (_NOTE, *((_GROUPED,) if any(grouped.values()) else ()), *((_AUDITED,) if audited else ()))
         errors = {label: None if partial else 0.0 for label, partial in grouped.items()}
         return Estimate(mode=self.name, cached=cached, errors=errors, notes=notes)
-
-    def budget(self, user: str) -> TableBudget:  # noqa: ARG002
-        """There is none."""
-        return TableBudget(self._desk.table.name, self.name)
-
-    def remaining(self, user: str) -> None:
-        """There is no budget."""
 
     def _whole_groups(self, query: Query) -> tuple[QuestionCells, dict[str, Reach]]:
         """Say which base groups each cell can be told for; by public columns only, whatever the values are."""

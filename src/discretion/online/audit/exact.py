@@ -86,7 +86,9 @@ class ExactMode(FreeMode):
 
     def _whole_groups(self, query: Query) -> tuple[QuestionCells, dict[str, Reach]]:
         """Say which base groups each cell can be told for; by public columns only, whatever the values are."""
-        cells = self._large_cells(query)
+        cells = self._protection.cells(query)
+        if query.group_by:  # groups of too few people are left out, as they are of counts
+            cells = cells.only(self._protection.people_of(cells) >= self._policy.min_query_size)
         found = {c: self._large_enough(c, self._protection.told(c, cells)) for c in moments_of(query, self._desk.table)}
         if not any(told.covered.any() for told in found.values()):
             raise QueryRefused(_NOTHING)
@@ -94,11 +96,6 @@ class ExactMode(FreeMode):
         if self._policy.interval_audit and any(not np.array_equal(first.whole, told.whole) for told in others):
             raise QueryRefused("these columns have different base groups; ask for one of them at a time")
         return cells, found
-
-    def _large_cells(self, query: Query) -> QuestionCells:
-        """Find the cells of a question; groups of too few people are left out, as they are of counts."""
-        cells = self._protection.cells(query)
-        return cells.only(self._protection.people_of(cells) >= self._policy.min_query_size) if query.group_by else cells
 
     def _large_enough(self, column: str, told: Reach) -> Reach:
         """Leave out cells of fewer people than the policy wants, inside or outside."""
@@ -212,7 +209,9 @@ class ExactMode(FreeMode):
             if any(not np.array_equal(present[0], other) for other in present[1:]):
                 raise QueryRefused("these columns have values for different people; ask for one of them at a time")
             found[key] = present[0]
-        return found, self._people_with_a_value(gaps[0])
+        if not len(gaps[0]):
+            return found, backend.people(query.table)
+        return found, len(np.unique(np.delete(backend.person_of_rows(query.table), gaps[0])))
 
     def _counted(self, query: Query) -> dict[GroupKey, Ints]:
         """Return the cells of a question that adds up nothing, without listing who is in them.
@@ -230,12 +229,6 @@ class ExactMode(FreeMode):
         """Say of numbers of people what is wrong with them: too few inside, or too few outside."""
         everybody, least = self._desk.backend.people(self._desk.table.name), self._policy.min_query_size
         return [size_problem(int(size), everybody, least) for size in people]
-
-    def _people_with_a_value(self, gap: Ints) -> int:
-        backend, name = self._desk.backend, self._desk.table.name
-        if not len(gap):
-            return backend.people(name)
-        return len(np.unique(np.delete(backend.person_of_rows(name), gap)))
 
     def _compute(
         self, query: Query, columns: Iterable[str]

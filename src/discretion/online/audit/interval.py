@@ -38,10 +38,7 @@ class WidthProgram:
             self._highs.setOptionValue(option, TOLERANCE)
         self._optimal, self._infeasible = highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kInfeasible
         self._minimize, self._maximize = highspy.ObjSense.kMinimize, highspy.ObjSense.kMaximize
-        self._build(rows, lower, upper, asked, width, highspy.kHighsInf)
-
-    def _build(self, rows: Bools, lower: Floats, upper: Floats, asked: Bools, width: float, infinite: float) -> None:
-        count = self._atoms
+        count, infinite = self._atoms, highspy.kHighsInf
         first, second = np.arange(count), np.arange(count, 2 * count)
         self._high, self._low, self._s = 2 * count, 2 * count + 1, 2 * count + 2
         add = self._highs.addVars

@@ -28,18 +28,11 @@ def is_prime(number: int) -> bool:
     odd, twos = number - 1, 0
     while odd % 2 == 0:
         odd, twos = odd // 2, twos + 1
-    return all(_passes(witness, odd, twos, number) for witness in _WITNESSES)
-
-
-def _passes(witness: int, odd: int, twos: int, number: int) -> bool:
-    power = pow(witness, odd, number)
-    if power in (1, number - 1):
-        return True
-    for _ in range(twos - 1):
-        power = power * power % number
-        if power == number - 1:
-            return True
-    return False
+    for witness in _WITNESSES:
+        powers = [pow(witness, odd << square, number) for square in range(twos)]
+        if powers[0] != 1 and number - 1 not in powers:
+            return False
+    return True
 
 
 def random_prime(generator: np.random.Generator) -> int:

@@ -530,10 +530,12 @@ class _Profiles:
         order = sorted(table.public, key=lambda name: values[name])
         coarse = [name for name in order if values[name] <= max(20, rows // 20)]
         base = list(coarse[:MOST_COLUMNS] if table.base_columns is None else table.base_columns)
-        chosen = base[:]
+        chosen, most = base[:], max(_SMALL, rows // _COARSE)  # profiles that columns together may have
         for name in order:
-            if name not in chosen and self._few([series[c] for c in (*chosen, name)], values[name], rows):
-                chosen.append(name)
+            if name not in chosen and values[name] <= most:
+                together = [series[c] for c in (*chosen, name)]
+                if rows <= _SMALL or pl.DataFrame(together).n_unique() <= most:
+                    chosen.append(name)
         self.columns = frozenset(chosen)
         if not chosen:
             self.profile, self._rows = np.zeros(rows, np.int64), np.array([rows], np.int64)
@@ -548,14 +550,6 @@ class _Profiles:
         self._ranks = {name: ranked[name].to_numpy() for name in chosen}
         self._keys = {name: _by_rank(self._ranks[name], grouped[name]) for name in chosen}
         self._codes = np.column_stack([np.zeros((len(grouped), 0), np.int64), *(self._ranks[name] for name in base)])
-
-    @staticmethod
-    def _few(columns: list[pl.Series], values: int, rows: int) -> bool:
-        """Say whether columns together still have few profiles."""
-        import polars as pl
-
-        most = max(_SMALL, rows // _COARSE)
-        return values <= most and (rows <= _SMALL or pl.DataFrame(columns).n_unique() <= most)
 
     def groups(self, left: Ints, known: Ints) -> Ints:
         """Make base groups of some records; people whom somebody knows are not counted."""

@@ -77,7 +77,7 @@ class PostgresStore:
         self._inside = False
         self._connection: Any = self._connect()
         try:
-            if self._exists():
+            if self._read("SELECT to_regclass(%s)", (self._name,))[0][0] is not None:
                 self._check_kind()
             elif not create:
                 raise NoLedger("there is no ledger in this database")
@@ -100,10 +100,6 @@ class PostgresStore:
         for setting in _SETTINGS:
             connection.execute(f"SET {setting}")
         return connection
-
-    def _exists(self) -> bool:
-        found = self._read("SELECT to_regclass(%s)", (self._name,))
-        return found[0][0] is not None
 
     def _check_kind(self) -> None:
         """Raise when the table belongs to something else or to a later version."""

@@ -221,12 +221,8 @@ def _canonical(where: Filter) -> Filter:
     if isinstance(where, Not):
         inner = _canonical(where.part)
         return inner.part if isinstance(inner, Not) else Not(inner)
-    if isinstance(where, And | Or):
-        return _canonical_group(where)
-    return where
-
-
-def _canonical_group(where: And | Or) -> Filter:
+    if not isinstance(where, And | Or):
+        return where
     kind = type(where)
     parts: set[Filter] = set()
     for part in map(_canonical, where.parts):

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -21,6 +22,8 @@ SHARED = Path(os.environ.get("DISCRETION_SHARED", Path(__file__).parents[2] / "s
 ADULT = SHARED / "data" / "adult"
 COPIES = 33
 """Copies of the data that make a million records."""
+PEOPLE = 317_238_626
+"""The population that the census extract is a sample of."""
 BASE = "polars group_by().len()"
 
 _MILLION = """
@@ -66,7 +69,34 @@ def lines() -> Iterator[Line]:
             f"anonymize, k=5, limit {limit:g}, {rows}", lambda limit=limit: search(frame, hierarchies, limit), BASE,
             lambda: frame.group_by(frame.columns).len(), most,
         )  # fmt: skip
+    if ADULT.is_dir():
+        yield from _models(frame, hierarchies)
     yield from _million(len(frame))
+
+
+def _models(frame: pl.DataFrame, hierarchies: Mapping[str, dc.Hierarchy]) -> Iterator[Line]:
+    """Models about the occupation, with the other columns as quasi-identifiers, and about the population."""
+    job: dict[str, Any] = {"sensitive": ["occupation"]}
+    five = dc.KAnonymity(k=5)
+    others = [name for name in frame.columns if name != "occupation"]
+    cases: list[tuple[str, list[Any], float, float]] = [
+        ("t-closeness, hierarchical", [five, dc.TCloseness(t=0.2, distance="hierarchical", **job)], 1.0, 50.0),
+        ("t-closeness, equal", [five, dc.TCloseness(t=0.2, distance="equal", **job)], 1.0, 50.0),
+        ("beta-likeness", [dc.BetaLikeness(beta=2, enhanced=False, **job)], 0.05, 20.0),
+        ("delta-disclosure", [dc.DeltaDisclosure(delta=1, absent="ignore", **job)], 0.05, 20.0),
+        ("population uniques 0.01", [dc.PopulationUniquenessBound(share=0.01, population_size=PEOPLE)], 0.0, 5.0),
+        ("population uniques 0.0001", [dc.PopulationUniquenessBound(share=0.0001, population_size=PEOPLE)], 0.0, 50.0),
+    ]
+    for name, models, limit, most in cases:
+        quasi = frame.columns if name.startswith("population") else others
+
+        def work(models: list[Any] = models, limit: float = limit, quasi: list[str] = quasi) -> object:
+            data = dc.Dataset(frame, roles=dict.fromkeys(quasi, "quasi"), hierarchies=hierarchies)
+            return dc.anonymize(data, models, suppression_limit=limit)
+
+        yield compare(
+            f"anonymize, {name}, limit {limit:g}", work, BASE, lambda: frame.group_by(frame.columns).len(), most
+        )
 
 
 def _million(rows: int) -> Iterator[Line]:

@@ -646,6 +646,17 @@ class GeneratorMembership(_GeneratorMembership):
         shadows: int = 16,
     ) -> None: ...
 
+from discretion.utility.hierarchy_loss import Granularity as _Granularity
+
+class Granularity(_Granularity):
+    """How precise the published values are, from 1 (original values) to 0 (all at the top), as ARX reports it."""
+
+    def __init__(
+        self,
+        *,
+        columns: Sequence[str] = (),
+    ) -> None: ...
+
 from discretion.risk.attribute.group_attack import GroupAttack as _GroupAttack
 
 class GroupAttack(_GroupAttack):
@@ -1308,12 +1319,14 @@ class OptimalGeneralization(_OptimalGeneralization):
         *,
         models: Sequence[Any],
         columns: Sequence[str] = (),
-        loss: Literal['loss', 'height', 'precision-loss', 'aecs', 'discernibility', 'discernibility-star', 'entropy', 'normalized-entropy', 'entropy-based', 'ambiguity', 'kl', 'kl-arx'] = 'loss',
+        loss: Literal['loss', 'height', 'precision-loss', 'aecs', 'discernibility', 'discernibility-star', 'entropy', 'normalized-entropy', 'entropy-based', 'ambiguity', 'kl', 'kl-arx', 'payout'] = 'loss',
         suppression_limit: float = 0.0,
         importance: Mapping[str, float] = ...,
         levels: Mapping[str, Any] = ...,
         suppression_factor: float = 0.5,
         aggregate: Literal['geometric-mean', 'mean', 'sum', 'max', 'rank'] | None = None,
+        summarize: Mapping[str, Literal['mean', 'geometric-mean', 'median', 'interval', 'set']] = ...,
+        cluster: Sequence[str] = (),
         seconds: float | None = None,
     ) -> None: ...
 
@@ -1477,6 +1490,23 @@ class Precision(_Precision):
         columns: Sequence[str] = (),
     ) -> None: ...
 
+from discretion.anonymize.private_generalization import PrivateGeneralization as _PrivateGeneralization
+
+class PrivateGeneralization(_PrivateGeneralization):
+    """Publish a random sample of the records in broad, declared classes, and only classes with enough records."""
+
+    def __init__(
+        self,
+        *,
+        epsilon: float,
+        delta: float = 1e-09,
+        domain: Mapping[str, Any],
+        groups: Mapping[str, Any] = ...,
+        person: str = '',
+        share: float | None = None,
+        drop: Sequence[str] = (),
+    ) -> None: ...
+
 from discretion.protect.synthetic.private_marginals import PrivateMarginals as _PrivateMarginals
 
 class PrivateMarginals(_PrivateMarginals):
@@ -1512,6 +1542,25 @@ class ProbabilisticLinkage(_ProbabilisticLinkage):
         max_pairs: int = 1000000000,
         candidates: int = 50,
         intruder: Any = ...,
+    ) -> None: ...
+
+from discretion.privacy.profitability import Profitability as _Profitability
+
+class Profitability(_Profitability):
+    """Every record brings its publisher more than it costs, against an attacker who attacks where that pays."""
+
+    def __init__(
+        self,
+        *,
+        columns: Sequence[str] = (),
+        missing: Literal['category', 'ignore'] = 'category',
+        benefit: float,
+        loss: float,
+        gain: float,
+        cost: float,
+        attacks: Literal['allowed', 'none'] = 'none',
+        population: Any | None = None,
+        frequency: str = '',
     ) -> None: ...
 
 from discretion.protect.microaggregation_projection import ProjectionMicroaggregation as _ProjectionMicroaggregation

@@ -17,7 +17,7 @@ from discretion.errors import Infeasible
 from .naive import Evaluated, Problem
 from .small import MODELS, dataset, frame, naive, smaller_than
 
-LOSSES = get_args(LossName)
+LOSSES = [name for name in get_args(LossName) if name != "payout"]  # it needs its own model: see test_payout
 LIMITS = (0.0, 0.02, 0.1, 0.3, 1.0)
 
 

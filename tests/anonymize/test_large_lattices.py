@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import count
+from itertools import count, product
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,17 +11,20 @@ import pytest
 
 import discretion as dc
 from discretion.anonymize import anonymize, explorer, search
+from discretion.anonymize.problem import SearchProblem, Settings
 
 
-def many_columns(columns: int, rows: int = 400) -> dc.Dataset:
-    rng = np.random.default_rng(0)
+def many_columns(columns: int, rows: int = 400, seed: int = 0) -> dc.Dataset:
+    rng = np.random.default_rng(seed)
     hidden = rng.normal(size=(rows, 2))
     frame, tables = {}, {}
     for j in range(columns):
         score = hidden @ rng.normal(size=2) + rng.normal(size=rows)
         frame[f"c{j}"] = np.digitize(score, [-1.5, -0.5, 0, 0.5, 1.5]).astype(str)
         tables[f"c{j}"] = [[str(v), str(v // 2), "*"] for v in range(6)]
-    return dc.Dataset(pl.DataFrame(frame), roles=dict.fromkeys(frame, "quasi"), hierarchies=tables)
+    roles = dict.fromkeys(frame, "quasi") | {"secret": "sensitive"}
+    frame["secret"] = rng.choice(["a", "b", "c"], rows)
+    return dc.Dataset(pl.DataFrame(frame), roles=roles, hierarchies=tables)
 
 
 @pytest.fixture
@@ -79,3 +82,53 @@ def test_deferred_lessons_reach_the_nodes_below(monkeypatch: pytest.MonkeyPatch)
 def test_infeasible_large_lattice(tiny_limits: None) -> None:
     with pytest.raises(dc.Infeasible, match="k-anonymity fails"):
         anonymize(many_columns(5), [dc.KAnonymity(k=5)], levels={f"c{j}": [0, 1] for j in range(5)}, seconds=1.0)
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_the_bound_is_never_above_the_optimum(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """200 small lattices, searched as large ones and stopped at any time, against all their nodes."""
+    monkeypatch.setattr(search, "_PROVABLE", 10)
+    monkeypatch.setattr(search, "_LOOK_AHEAD", 16)
+    proven = stopped = 0
+    for seed in range(50 * part, 50 * part + 50):
+        rng = np.random.default_rng(seed)
+        data = many_columns(int(rng.integers(3, 5)), int(rng.integers(30, 200)), seed)
+        models = [
+            [dc.KAnonymity(k=int(rng.integers(2, 9)))],
+            [dc.AverageRisk(risk=float(rng.uniform(0.05, 0.4)))],
+            [dc.TCloseness(t=0.3, distance="equal", sensitive=["secret"])],
+        ][seed % 3]
+        limit = float(rng.choice([0.0, 0.05, 0.3]))
+        columns = [name for name in data.columns if name != "secret"]
+        problem = SearchProblem(data, Settings(tuple(models), tuple(columns), suppression_limit=limit))
+        explorer_of_all = problem.explore()
+        nodes = [explorer_of_all.look_at(steps) for steps in product(*map(range, problem.records.shape))]
+        best = min((node.score for node in nodes if node.holds), default=None)
+        ticks = count()
+        clock = SimpleNamespace(monotonic=lambda ticks=ticks: next(ticks) * 0.01)
+        monkeypatch.setattr(explorer, "time", clock)
+        monkeypatch.setattr(search, "time", clock)
+        found = search.search(problem.explore(), float(rng.uniform(0.03, 0.5)))
+        if best is None:
+            assert found.best is None
+            continue
+        assert found.bound <= best + 1e-12
+        assert found.best is None or found.best.score >= best - 1e-12
+        if found.proven:
+            assert found.best is not None and found.best.score == pytest.approx(best, rel=1e-12)
+        proven, stopped = proven + found.proven, stopped + (not found.proven)
+    assert proven > 3 and stopped > 3
+
+
+def test_progress_tells_what_was_found_and_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "_PROVABLE", 100)
+    told: list[str] = []
+    anonymize(
+        many_columns(7, 2000),
+        [dc.KAnonymity(k=5)],
+        suppression_limit=0.05,
+        seconds=3.0,
+        progress=lambda done, total, label: told.append(label),
+    )
+    assert any(" found" in label for label in told)
+    assert any("at least" in label for label in told)

@@ -55,7 +55,7 @@ def test_keys_of_several_words() -> None:
         assert sorted(roll.classes(steps).counts.tolist()) == want
 
 
-@pytest.mark.parametrize("loss", get_args(LossName))
+@pytest.mark.parametrize("loss", [name for name in get_args(LossName) if name != "payout"])  # see test_profitability
 @pytest.mark.parametrize("factor", [0.2, 0.5, 0.9])
 def test_bounds_hold_for_every_node(loss: LossName, factor: float) -> None:
     for seed in range(3):

@@ -162,3 +162,14 @@ def test_written_rows_stand_in_a_random_order(tmp_path: Path) -> None:
     kept = [str(value) for value in old["illness"]]
     moved = [str(value) for value in new["illness"]]
     assert sorted(kept) == sorted(moved) and kept != moved
+
+
+def test_written_people_are_numbered_anew(tmp_path: Path) -> None:
+    table = frame(1, 300)
+    table = table.with_columns(person=pl.Series([f"P{900 + row // 2}" for row in range(len(table))]))
+    data = dc.Dataset(table, schema=dataset(frame(1, 300)).schema.with_column("person", roles=("unit",)))
+    found = anonymize(data, MODELS, suppression_limit=0.1)
+    found.write(tmp_path / "release.csv")
+    people, before = dc.read(tmp_path / "release.csv").frame["person"], found.dataset.frame["person"]
+    assert set(people) == set(range(1, before.n_unique() + 1))
+    assert sorted(people.value_counts()["count"]) == sorted(before.value_counts()["count"])

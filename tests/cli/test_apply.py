@@ -265,3 +265,13 @@ def test_columns_that_tell_who_somebody_is_are_named(tmp_path: Path, cli: Cli) -
     assert words in " ".join(cli(*call, "--sd-share", 0.2).err.split())
     told = cli(*call, "--sd-share", 0.2, "--identifier", "person_id", "--household", "household")
     assert "look as if they told" not in told.err
+
+
+@pytest.mark.parametrize("keep", [(), ("--keep-order",)])
+def test_numbers_of_people_are_not_written(tmp_path: Path, cli: Cli, keep: tuple[str, ...]) -> None:
+    frame = pl.DataFrame({"patient_no": [70001, 70001, 70014, 70014], "cost": [1.0, 2.0, 3.0, 4.0]})
+    frame.write_csv(tmp_path / "in.csv")
+    call = ("apply", "additive-noise", tmp_path / "in.csv", tmp_path / "out.csv", "--columns", "cost")
+    done = cli(*call, "--sd-share", 0.2, "--unit", "patient_no", *keep)
+    assert done.code == 0 and "numbers of people in patient_no were given anew" in " ".join(done.err.split())
+    assert sorted(pl.read_csv(tmp_path / "out.csv")["patient_no"]) == [1, 1, 2, 2]

@@ -63,3 +63,25 @@ def test_what_is_missing_is_said(folder: Path, cli: Cli) -> None:
     assert cli("compare", folder / "light", folder, *MEASURES).code == 3
     done = cli("compare", folder / "light", folder / "heavy", "--measure", "average-divergence")
     assert done.code == 2 and "says nothing about loss" in done.err
+
+
+def test_releases_of_different_originals_are_refused(folder: Path, cli: Cli) -> None:
+    other = folder / "other"
+    other.mkdir()
+    path = put_survey(other, without(PLAN, "output", "- distance-linkage"))
+    survey(seed=2).write_csv(other / "survey.csv")  # as many records with the same columns: other people
+    dc.Plan.load(path).run(seed=1, out=other / "light")
+    done = cli("compare", folder / "heavy", other / "light", *MEASURES)
+    assert done.code == 3 and "were made of different originals" in " ".join(done.err.split())
+    survey(rows=200).write_csv(other / "few.csv")
+    done = cli("compare", folder / "light", folder / "heavy", "--original", other / "few.csv", *MEASURES)
+    assert done.code == 3 and "was not made of this original" in " ".join(done.err.split())
+    survey().select(town="region").write_csv(other / "towns.csv")
+    done = cli("compare", folder / "light", other / "towns.csv", *MEASURES)
+    assert done.code == 3 and "has no column of the original" in " ".join(done.err.split())
+
+
+def test_the_same_original_in_another_file_may_be_named(folder: Path, cli: Cli) -> None:
+    survey().write_parquet(folder / "again.parquet")
+    done = cli("compare", folder / "light", folder / "heavy", "--original", folder / "again.parquet", *MEASURES)
+    assert done.code == 0, done.err

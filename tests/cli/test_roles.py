@@ -254,3 +254,51 @@ def test_numbers_without_predictors_are_swapped_by_ranks(tmp_path: Path, cli: Cl
     assert "rank-swap: {columns: [einkommen], percent: 15}" in text and "shuffle" not in text
     assert "  # - distance-linkage: {columns: [ort, einkommen], at_most: 0.2}" in text  # too few records to promise it
     assert cli("run", tmp_path / "plan.yaml").code == 0
+
+
+def test_recurring_numbers_of_people_are_left_out_and_people_counted(tmp_path: Path, cli: Cli) -> None:
+    rng = np.random.default_rng(3)
+    numbers = np.sort(rng.choice(np.arange(400_000, 999_999), 300, replace=False))
+    person = np.repeat(np.arange(300), 1 + rng.poisson(1.0, 300))
+    frame = pl.DataFrame(
+        {
+            "Patientennummer": numbers[person],
+            "Geschlecht": rng.choice(["m", "w"], 300)[person],
+            "Alter": rng.integers(18, 95, 300)[person],
+            "Diagnose": rng.choice(["I10", "J18", "E11"], len(person)),
+        }
+    )
+    text = _proposed(frame, tmp_path, cli)
+    assert "  Patientennummer: unit" in text and "drop-identifiers: {columns: [Patientennummer]}" in text
+    done = cli("run", tmp_path / "plan.yaml")
+    assert done.code == 0, done.err
+    new = dc.read(tmp_path / "release" / "data.csv").frame
+    assert new.columns == ["Geschlecht", "Alter", "Diagnose"]
+    rows = np.load(tmp_path / "release-private" / "order.npy")
+    people = new.with_columns(person=pl.Series(person[rows])).group_by("Geschlecht", "Alter")
+    assert people.agg(pl.col("person").n_unique())["person"].min() >= 5  # people, not records
+
+
+def test_codes_for_missing_values_are_proposed_and_make_no_levels(tmp_path: Path, cli: Cli) -> None:
+    rng = np.random.default_rng(2)
+    age = np.where(rng.random(800) < 0.03, -9, rng.integers(18, 95, 800))
+    frame = pl.DataFrame(
+        {
+            "alter": age,
+            "gesch": rng.choice([1, 2, 9], 800, p=[0.48, 0.48, 0.04]),
+            "geburtsjahr": np.where(age > 0, 2023 - age, -9),
+            "einkommen": np.where(rng.random(800) < 0.05, 99_999_998, rng.integers(900, 4000, 800)),
+        }
+    )
+    text = _proposed(frame, tmp_path, cli)
+    wanted = "missing_codes:\n  alter: [-9]\n  gesch: [9]\n  geburtsjahr: [-9]\n  einkommen: [99999998]\n"
+    assert wanted in text and 'geburtsjahr: {"intervals": {"width": 5, "levels": 5}}' in text
+    said = " ".join(cli("roles", tmp_path / "in.csv").err.split())
+    assert "codes of missing values" in said and "alter: -9; gesch: 9; geburtsjahr: -9; einkommen: 99999998" in said
+    done = cli("run", tmp_path / "plan.yaml")
+    assert done.code == 0, done.err
+    new = pl.read_csv(tmp_path / "release" / "data.csv", infer_schema=False)
+    assert not new["alter"].drop_nulls().str.contains("-").any() and new["einkommen"].cast(pl.Int64).max() < 4000
+    own = cli("roles", tmp_path / "in.csv", "-o", tmp_path / "own.yaml", "--missing-codes", "alter=-9|94")
+    assert own.code == 0 and '  alter: ["-9", "94"]' in (tmp_path / "own.yaml").read_text()
+    assert dc.Plan.load(tmp_path / "own.yaml").schema["alter"].missing_codes == ("-9", "94")

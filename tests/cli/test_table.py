@@ -386,3 +386,21 @@ def test_the_page_folds_and_tells_reasons_to_the_owner_only(tmp_path: Path, cli:
         assert "level by level" in page and "row, level 2: " in page
     assert "sensitive: threshold" in private and "for others" in private
     assert "threshold" not in public and "for others" not in public
+
+
+def test_a_table_is_written_as_its_data_and_without_rounding_errors(tmp_path: Path, cli: Cli) -> None:
+    sectors = [("a", "x"), ("a", "y"), ("b", "x"), ("b", "y")]
+    lines = [f"{r};{s};0,{cents}" for r, s in sectors for cents in (1, 2, 7) for _ in range(7)]
+    (tmp_path / "data.csv").write_text("\n".join(["region;sector;pay", *lines]) + "\n")
+    plan = "data: data.csv\ntable:\n  by: [region, sector]\n  value: pay\n  rules:\n    - threshold: {minimum: 3}\n"
+    plan += "  protect: {suppress: {engine: levels}}\n  output: {folder: out, formats: [csv, pivot, sdmx, json]}\n"
+    (tmp_path / "plan.yaml").write_text(plan)
+    assert cli("table", tmp_path / "plan.yaml").code == 0
+    assert (tmp_path / "out" / "table.csv").read_text().splitlines()[:3] == [
+        "region;sector;pay;status", "Total;Total;28;", "Total;x;14;",
+    ]  # fmt: skip
+    (tmp_path / "data.csv").write_text("\n".join(["region;sector;pay", *lines, "a;x;0,01"]) + "\n")
+    assert cli("table", tmp_path / "plan.yaml", "--force").code == 0
+    assert (tmp_path / "out" / "table.csv").read_text().splitlines()[1] == "Total;Total;28,01;"
+    assert (tmp_path / "out" / "table-pivot.csv").read_text().splitlines()[1].startswith("Total;28,01;")
+    assert ",28.01," in (tmp_path / "out" / "table-sdmx.csv").read_text()  # SDMX has a dialect of its own

@@ -53,6 +53,7 @@ OVERRIDES: dict[str, dict[str, object]] = {
     "entropy-l-diversity": {"l": 4.5, "columns": ["region"], "sensitive": ["income"]},
     "estimated-entropy-l-diversity": {"l": 4.5, "columns": ["region"], "sensitive": ["income"]},
     "sample-uniqueness-bound": {"share": 0.1, "columns": ["region", "hours"]},
+    "profitability": {"benefit": 10, "loss": 30, "gain": 30, "cost": 4, "columns": ["region", "sex"]},
     "recursive-l-diversity": {"c": 0.2, "l": 2, "columns": ["region", "sex"], "sensitive": ["income"]},
     "t-closeness": {"t": 0.2, "columns": ["region", "sex"], "sensitive": ["income", "hours"]},
     "alpha-k": {"alpha": 0.5, "k": 2, "columns": ["region"], "sensitive": ["sex"]},
@@ -99,6 +100,7 @@ OVERRIDES: dict[str, dict[str, object]] = {
     "discernibility": {"columns": ["region", "sex"]},
     "precision": {"columns": ["region"]},
     "iloss": {"columns": ["region"]},
+    "granularity": {"columns": ["region"]},
     "height": {"columns": ["region"]},
     "non-uniform-entropy": {"columns": ["region"]},
     "result-privacy": {"rules": ["region=a -> sex=f"], "min_support": 0.1, "columns": ["region", "sex"]},
@@ -106,6 +108,14 @@ OVERRIDES: dict[str, dict[str, object]] = {
     "integral-privacy": {"result": "mean", "columns": ["hours"], "grid": {"hours": 10}, "samples": 40},
     "special-rule": {"detail": {"region": 1}},
     "narrow-range": {"column": "region"},
+}
+
+OVERRIDES["private-generalization"] = {
+    "epsilon": 3.0,
+    "delta": 0.2,
+    "share": 0.6,
+    "domain": {"sex": {"categories": ["f", "m"], "missing": True}},
+    "drop": ["name", "region", "income", "hours"],
 }
 
 OVERRIDES["private-marginals"] = {
@@ -137,6 +147,7 @@ MISSPELLED: dict[str, dict[str, object]] = {
     "sample": {"by": ["incme"]},
     "reissue-weights": {"by": ["incme"]},
     "private-marginals": {"drop": ["name", "incme"]},
+    "private-generalization": {"drop": ["name", "incme", "hours"]},
 }
 """Fields that name a column which does not exist, for methods without `columns`, `column` or `levels`."""
 

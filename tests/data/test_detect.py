@@ -305,3 +305,160 @@ def test_dates_with_a_time_are_dates() -> None:
     frame = pl.DataFrame({"aufnahme": [f"{day:02d}.05.2023 14:{day:02d}" for day in range(1, 29)]})
     found = propose(frame)[0]
     assert found.type == "date" and found.role == "quasi"
+
+
+PERSON_NUMBERS = (
+    "Patienten-ID", "PatientenID", "patient_id", "PatientID", "PatNr", "Pat.-Nr.", "Patientennummer", "pid",
+    "person_id", "Versichertennummer", "KVNR", "case_no", "Fallnummer", "customer_id", "pseudonym", "Pseudonym_ID",
+    "id", "ID_Person", "idnr", "respid", "numéro du patient", "código_paciente", "Personenkennung", "study_patient_id",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PERSON_NUMBERS)
+@pytest.mark.parametrize("form", ["text", "number"])
+def test_numbers_of_people_are_units_where_they_recur_and_identifiers_where_not(name: str, form: str) -> None:
+    rng = np.random.default_rng(0)
+    drawn = [int(number) for number in rng.integers(0, 900, 1443)]
+    every = list(range(1443))
+    for numbers, role in ((drawn, "unit"), (every, "identifier")):
+        values = [f"P{n:05d}" for n in numbers] if form == "text" else [50_000 + n for n in numbers]
+        frame = pl.DataFrame({name: values, "x": rng.normal(size=1443)})
+        found = propose(frame)[0]
+        assert (found.role, found.confidence, found.type) == (role, "high", "nominal")
+        assert looks_like_identifier(frame, name)
+
+
+@pytest.mark.parametrize("name", ["hh_id", "zip_code", "country code", "patient_age", "product_id", "ward_no", "pcode"])
+def test_other_numbers_are_not_those_of_people(name: str) -> None:
+    assert propose(pl.DataFrame({name: [30 + i % 60 for i in range(1200)]}))[0].role not in ("unit", "identifier")
+
+
+def test_the_number_within_a_household_is_no_number_of_people() -> None:
+    assert propose(pl.DataFrame({"pnr": [1 + i % 6 for i in range(900)]}))[0].role == "quasi"
+
+
+def test_numbers_that_recur_are_told_from_measured_ones_by_their_values() -> None:
+    rng = np.random.default_rng(5)
+    n = 1500
+    people = np.sort(rng.choice(np.arange(400_000, 999_999), 900, replace=False))
+    frame = pl.DataFrame(
+        {
+            "v1": rng.choice(people, n),
+            "v2": [f"K-{p % 10_000:04d}" for p in rng.choice(people, n)],
+            "m1": np.clip(rng.normal(5000, 900, n), 1000, 9999).astype(int),  # measured, four digits
+            "m2": 1000 + rng.integers(0, 900, n) * 10,  # rounded
+            "m3": rng.integers(1000, 3000, n),  # even, recurs by chance
+            "m4": rng.choice(["AB12 low", "AB13 high"], n),
+        }
+    )
+    found = {p.column: (p.role, p.confidence) for p in propose(frame)}
+    assert found["v1"] == found["v2"] == ("unit", "low")
+    assert {found[name][0] for name in ("m1", "m2", "m3")} == {"sensitive"} and found["m4"][0] == "quasi"
+    assert looks_like_identifier(frame, "v1") is None  # by values alone nobody is stopped
+
+
+def test_long_labels_that_ask_for_an_age_are_understood() -> None:
+    labels = [
+        "Age of respondent in years", "Age of respondent", "Age in years", "Respondent's age", "How old are you?",
+        "Alter in Jahren", "Wie alt sind Sie?",
+    ]  # fmt: skip
+    frame = pl.DataFrame({f"v{i}": [16.0 + (7 * row) % 79 for row in range(800)] for i in range(len(labels))})
+    schema = Dataset(frame).schema
+    for number, label in enumerate(labels):
+        schema = schema.with_column(f"v{number}", label=label)
+    data = Dataset(frame, schema=schema)
+    for found in propose(data):
+        assert (found.role, found.confidence) == ("quasi", "high")
+        assert propose_hierarchy(data, found) == {"intervals": {"cuts": _AGES}}
+    points = Dataset(frame.select(v0=pl.col("v0") * 900), schema=schema.only(["v0"]))
+    assert propose(points)[0].role != "quasi"  # no ages
+
+
+@pytest.mark.parametrize(
+    ("name", "role"), [("hhgew", "weight"), ("eink_erwerb", "sensitive"), ("erwerb", "quasi"), ("notiz", "identifier")]
+)
+def test_short_german_names(name: str, role: str) -> None:
+    found = role_in_name(name)
+    assert found is not None and found[0] == role
+
+
+def test_text_of_many_words_is_free_text() -> None:
+    said = [f"called on day {i} and asked for a new appointment" for i in range(40)]
+    kinds = ["never married and living alone", "married and living together", "widowed or divorced by now"]
+    frame = pl.DataFrame({"v1": [said[i % 40] for i in range(400)], "v2": [kinds[i % 3] for i in range(400)]})
+    found = propose(frame)
+    assert [p.role for p in found] == ["identifier", "quasi"] and "free text" in found[0].reason
+
+
+def test_rare_categories_join_one_that_is_called_other() -> None:
+    counts = {"de": 700, "fr": 200, "Other": 85, "is": 10, "mt": 5}
+    frame = pl.DataFrame({"country": [name for name, count in counts.items() for _ in range(count)]})
+    rule = _rule(frame, "country")
+    assert rule == {"groups": {"levels": [{"Other": ["is", "mt"]}]}}
+    assert set(Hierarchy.of(rule).bind(list(counts), "country").table[1]) == {"de", "fr", "Other"}
+
+
+def _column(values: list[float], codes: dict[float, int]) -> list[float]:
+    return [*values, *(code for code, count in codes.items() for _ in range(count))]
+
+
+AGES = [float(18 + i % 76) for i in range(760)]
+FOUR = [float(1 + i % 4) for i in range(400)]
+PAY = [float(900 + (i * 7919) % 8000) for i in range(900)]
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "codes"),
+    [
+        ("alter", AGES, {-9: 30}),
+        ("alter", AGES, {99: 40}),  # far commoner than 94 … 98
+        ("alter", AGES, {98: 40, 99: 40}),
+        ("alter", AGES, {999: 1}),
+        ("born", [1930.0 + x for x in AGES], {-9: 20}),
+        ("born", [1930.0 + x for x in AGES], {9999: 20}),
+        ("school", FOUR, {-9: 20, -8: 15}),
+        ("school", FOUR, {9: 20}),
+        ("school", FOUR, {98: 1, 99: 1}),
+        ("school", FOUR, {-1: 20}),
+        ("pay", PAY, {99_999_998: 9}),
+        ("pay", PAY, {99_998: 9, 99_999: 9}),
+        ("pay", PAY, {-9: 9}),
+        ("pay", PAY, {-1: 9, -2: 9}),
+        ("pay", [*PAY, -120.0, -311.0], {-9: 60}),
+    ],
+)
+def test_codes_for_missing_values_are_found(name: str, values: list[float], codes: dict[float, int]) -> None:
+    frame = pl.DataFrame({name: _column(values, codes)})
+    for table in (frame, frame.cast(pl.Int64)):
+        found = propose(table)[0]
+        assert found.missing_codes == tuple(sorted(codes))
+        assert found.missing == sum(codes.values()) and found.distinct == len(set(values))
+    plain = propose(frame.head(len(values)))[0]
+    assert not plain.missing_codes and propose_hierarchy(frame, found) == propose_hierarchy(frame[: len(values)], plain)
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("alter", [*AGES, 97.0, 98.0, 99.0, 99.0]),  # some people are that old
+        ("alter", [*AGES, *[90.0] * 60]),  # top-coded
+        ("members", [1.0, 2.0, 3.0, 4.0, 5.0, 8.0] * 50),
+        ("children", [0.0, 1.0, 2.0, 3.0] * 99 + [7.0]),
+        ("scale", [-2.0, -1.0, 0.0, 1.0, 2.0] * 50),
+        ("degrees", [float(x) for x in range(-9, 35)] * 5),
+        ("balance", [*PAY, *[-float(x) for x in range(1, 10)]]),
+        ("gain", [*[0.0] * 900, *[float(x) for x in range(100, 41_310, 371)], *[99_999.0] * 20]),
+        ("percent", [float(x) for x in range(101)] * 4),
+    ],
+)
+def test_ordinary_values_are_no_codes(name: str, values: list[float]) -> None:
+    assert propose(pl.DataFrame({name: values}))[0].missing_codes == ()
+
+
+def test_labels_of_codes_must_say_so_and_declared_codes_are_enough() -> None:
+    frame = pl.DataFrame({"q": _column(FOUR, {9.0: 20})})
+    labels = {1.0: "a", 2.0: "b", 3.0: "c", 4.0: "d"}
+    for label, codes in (("Refused", (9,)), ("Another party", ())):
+        schema = Dataset(frame).schema.with_column("q", value_labels={**labels, 9.0: label})
+        assert propose(Dataset(frame, schema=schema))[0].missing_codes == codes
+    assert propose(Dataset(frame, missing_codes={"q": [4]}))[0].missing_codes == ()

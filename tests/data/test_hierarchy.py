@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discretion.data.hierarchy import Hierarchy, Levels, canonical
-from discretion.data.hierarchy_file import hierarchy_text
+from discretion.data.hierarchy import Hierarchy, Levels, canonical, hierarchy_text
 from discretion.errors import DataError, PlanError
 from discretion.risk.identity.ranges import ranges_holding
 

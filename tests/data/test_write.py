@@ -15,6 +15,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+import discretion as dc
 from discretion.data import files, labels
 from discretion.data.dataset import Dataset
 from discretion.data.read import read
@@ -281,3 +282,64 @@ def test_gzip_holds_no_time_or_name(tmp_path: Path) -> None:
     content = (tmp_path / "a.csv.gz").read_bytes()
     assert content[3] == 0 and content[4:8] == b"\0\0\0\0"
     assert gzip.decompress(content).startswith(b"whole,")
+
+
+def _with_user_missing(path: Path) -> None:
+    import pyreadstat
+
+    frame = pd.DataFrame({"sex": [1.0, 2.0] * 20, "vote": [1.0, 2.0, 88.0, 99.0] * 10, "pay": [-8.0, *range(900, 939)]})
+    labels = {"vote": {1: "A", 2: "B", 88: "Refused", 99: "Don't know"}}
+    missing = {"vote": [88, 99], "pay": [{"lo": -9, "hi": -1}]}
+    pyreadstat.write_sav(frame, str(path), variable_value_labels=labels, missing_ranges=missing)
+
+
+def test_user_missing_codes_of_spss_stay_where_a_column_is_untouched(tmp_path: Path) -> None:
+    import pyreadstat
+
+    _with_user_missing(tmp_path / "in.sav")
+    data = dc.read(tmp_path / "in.sav")
+    assert data.schema["vote"].missing_codes == (88, 99) and data.count_missing("vote") == 20
+    assert data.schema["pay"].missing_codes == (-8,) and data.count_missing("pay") == 1
+    dc.write(dc.AdditiveNoise(columns=["pay"], sd_share=0.1)(data, seed=3), tmp_path / "out.sav")
+    frame, found = pyreadstat.read_sav(str(tmp_path / "out.sav"), user_missing=True)
+    assert frame["vote"].tolist() == [1.0, 2.0, 88.0, 99.0] * 10
+    assert found.missing_ranges == {"vote": [{"lo": 88.0, "hi": 88.0}, {"lo": 99.0, "hi": 99.0}]}
+    assert found.variable_value_labels["vote"][88.0] == "Refused"
+    assert frame["pay"].isna().sum() == 1 and not (frame["pay"] < 0).any()  # changed: plain missing, nothing defined
+    again = dc.read(tmp_path / "out.sav")
+    assert again.frame["vote"].equals(data.frame["vote"])
+
+
+def test_what_becomes_of_codes_for_missing_values_is_said(tmp_path: Path) -> None:
+    _with_user_missing(tmp_path / "in.sav")
+    data = dc.read(tmp_path / "in.sav", roles={"sex": "quasi", "vote": "sensitive", "pay": "sensitive"})
+    release = dc.Study(data, 2**127 + 1).apply(dc.AdditiveNoise(columns=["pay"], sd_share=0.1)).release()
+    notes = " ".join(release.notes)
+    assert "missing values in pay became plain missing" in notes
+    assert "missing values in vote are written as they are" in notes  # the plan writes CSV
+    assert 88 in dc.Dataset(release.to_native()).frame["vote"].to_list()
+
+
+def test_a_quasi_identifier_goes_out_with_one_kind_of_missing() -> None:
+    """Classes count the missing as one value: a code that one person has would tell that person apart."""
+    frame = pl.DataFrame({"school": [1] * 6 + [-9] * 5 + [-8], "x": [0.5] * 12})
+    roles = {"school": "quasi", "x": "other"}
+    data = dc.Dataset(frame, roles=roles, missing_codes={"school": [-9, -8]})
+    release = dc.Study(data, 2**127 + 1).release(requirements=[dc.KAnonymity(k=6)])
+    assert release.findings[0].holds
+    out = release.to_native()["school"]
+    assert out.value_counts()["count"].min() >= 6 and out.null_count() == 6
+    assert "missing values in school became plain missing" in " ".join(release.notes)
+    single = dc.Dataset(frame, roles=roles, missing_codes={"school": [-9]}, types={"school": "nominal"})
+    kept = dc.Study(single, 2**127 + 1).release().to_native()["school"]
+    assert sorted(kept) == sorted(frame["school"])  # one kind of missing: as it came in
+
+
+@pytest.mark.parametrize(("yes", "no"), [("True", "False"), ("TRUE", "FALSE"), ("true", "false")])
+def test_true_and_false_stay_as_they_were_written(tmp_path: Path, yes: str, no: str) -> None:
+    text = f"who,alone\nann,{yes}\nbob,{no}\ncyd,\n"
+    (tmp_path / "in.csv").write_text(text)
+    data = dc.read(tmp_path / "in.csv")
+    assert data.frame["alone"].to_list() == [True, False, None]
+    dc.write(data, tmp_path / "out.csv")
+    assert (tmp_path / "out.csv").read_text() == text

@@ -131,7 +131,7 @@ def test_what_does_not_determine_a_result_is_not_opened(sharing: Sharing, agreem
         ({"linear-regression": {"target": "income", "on": ["age"]}},
          "linear-regression: the columns determine the coefficients"),
     ):  # fmt: skip
-        with pytest.raises(RequirementNotMet, match="nothing was opened"):
+        with pytest.raises(RequirementNotMet, match="was not opened"):
             found(sharing, agreement, flat, statistic)
         assert [one.label for one in sharing.opened] == ["sizes and rules hold", last]
     cells = np.array(list(itertools.product([0, 1], repeat=3)) * 10)  # who has two of three is ill: separated

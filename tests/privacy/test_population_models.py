@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import discretion as dc
+from discretion.risk.identity import population_models
 from discretion.risk.identity.population_models import (
     ESTIMATORS,
     dankar,
@@ -159,3 +160,28 @@ def test_arx_on_adult() -> None:
             got = ESTIMATORS[name](frequencies, case["population_size"])
             assert got == pytest.approx(case[name]["n"], rel=1e-9)
         assert snb(frequencies, case["population_size"]) > 0  # ARX's own fails here
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_newton_finds_the_maximum_that_a_search_within_bounds_finds(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    theta, alpha = float(np.exp(rng.uniform(0, 5))), float(rng.uniform(0.15, 0.85))
+    frequencies = np.bincount(np.bincount(pitman_population(3000, theta, alpha, seed)))
+    sample = population_models._sample(frequencies, 10**6)
+    start = population_models._pitman_start(sample)
+    quick = population_models.fit_pitman(frequencies, 10**6)
+    slow = population_models._fit_within_bounds(sample, start)
+    assert quick.alpha == pytest.approx(slow.alpha, rel=1e-6)
+    assert quick.theta == pytest.approx(slow.theta, rel=1e-6)
+    slope = population_models._pitman_likelihood(sample, *quick)[1]
+    assert np.abs(slope).max() < 1e-6
+
+
+def test_a_maximum_at_the_border_is_left_to_the_search_within_bounds() -> None:
+    """Classes of equal sizes: α tends to 0, where Newton's steps do not arrive."""
+    from discretion.kernels.pitman import fit
+
+    sizes, counts = np.array([1, 20]), np.array([1, 40])
+    assert fit(30.0, 0.3, sizes, counts) is None
+    frequencies = np.bincount(np.repeat(sizes, counts))
+    assert fit_pitman(frequencies, 10**5).alpha < 1e-3

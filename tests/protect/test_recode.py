@@ -278,3 +278,9 @@ def test_a_coded_column_is_generalized_where_the_labels_stay_true() -> None:
     want = ["[0, 19]", "[20, 39]", ">= 60", ">= 60", ">= 60", ">= 60"]
     for data in (people, dc.TopCode(column="age", at=79)(people)):
         assert dc.Generalize(levels={"age": 1})(data).frame["age"].to_list() == want
+
+
+def test_small_categories_join_one_that_is_called_other_in_any_letters() -> None:
+    frame = pl.DataFrame({"job": ["nurse"] * 9 + ["Other"] * 6 + ["smith"] * 2})
+    new = dc.GroupCategories(column="job", smaller_than=5)(frame, seed=1)["job"]
+    assert new.to_list() == ["nurse"] * 9 + ["Other"] * 8

@@ -189,3 +189,16 @@ def test_a_bound_outside_the_type_of_the_column() -> None:
     assert dc.BottomCode(column="x", at=-5)(unsigned).equals(unsigned)
     assert dc.BottomCode(column="x", at=300)(small)["x"].to_list() == [300, 300, 300]
     assert dc.TopCode(column="x", at=-5)(unsigned)["x"].to_list() == [-5, -5, -5]
+
+
+@pytest.mark.parametrize("method", [dc.TopCode, dc.BottomCode])
+def test_the_mean_of_a_tail_has_the_decimals_of_the_column(method: type[dc.TopCode]) -> None:
+    values = [round(0.1 * i + 0.01 * (i % 7), 2) for i in range(200)]
+    frame = pl.DataFrame({"pay": values})
+    quantile = 0.94 if method is dc.TopCode else 0.06
+    new = method(column="pay", quantile=quantile, replace="mean")(frame, seed=1)["pay"]
+    tail = [value for value, now in zip(values, new, strict=True) if value != now]
+    coded = {now for value, now in zip(values, new, strict=True) if value != now}
+    assert len(tail) > 5 and len(coded) == 1
+    mean = sum(tail) / len(tail)
+    assert abs(coded.pop() - mean) <= 0.05 and all(round(value, 2) == value for value in new)

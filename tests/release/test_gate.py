@@ -12,11 +12,16 @@ import pytest
 
 import discretion as dc
 from discretion.cli.app import run
+from discretion.cli.run import report
 from discretion.context import Context
-from discretion.errors import PlanError
+from discretion.errors import PlanError, RequirementNotMet
 from discretion.release.gate import judge, unsaid
 from discretion.release.plan import Requirement
+from discretion.release.release import Release
+from discretion.release.report.scores import scores_of
+from discretion.release.report.summary import summary_of
 from tests.cli.conftest import Cli, cli  # noqa: F401
+from tests.release.report.build import release
 from tests.release.survey import PLAN, ROLES, files_of, put_survey, survey
 
 REQUIRED = PLAN[PLAN.index("requirements:") : PLAN.index("output:")]
@@ -265,3 +270,74 @@ def test_a_limit_on_intervals_without_columns_holds_in_the_worst_one(kind: type[
     assert not found.holds and found.value == 1.0 and "in the worst column, c" in found.explain()
     named = judge(Requirement(kind(columns=["a", "b", "c"]), at_most=0.6), data, released, Context(0, "test"))
     assert named.holds and named.value == score.value  # as it was asked for
+
+
+def _exposed() -> dc.Dataset:
+    rng = np.random.default_rng(2)
+    n = 300
+    frame = pl.DataFrame(
+        {
+            "town": rng.choice(list("ABCD"), n),
+            "job": rng.choice([f"j{i}" for i in range(60)], n),
+            "pay": rng.permutation(n),
+        }
+    )
+    return dc.Dataset(frame, roles={"town": "quasi", "job": "sensitive", "pay": "sensitive"})
+
+
+def _required(at_most: float, columns: tuple[str, ...] = ("pay", "job", "town")) -> Requirement:
+    return Requirement(dc.DistanceLinkage(columns=columns), at_most=at_most)
+
+
+def test_a_linkage_that_finds_too_many_names_columns_and_what_would_help() -> None:
+    made = release([dc.Shuffle(columns=["pay"], predictors=["town"])], _exposed(), [_required(0.3)])
+    with pytest.raises(RequirementNotMet) as refused:
+        made.require()
+    said = str(refused.value)
+    assert "it links by pay, job, town; published as in the original: job, town; without job" in said
+    without = dc.DistanceLinkage(columns=["pay", "town"])(made.study.original, made.data).value
+    assert f"without job it would reach {without:.4g}" in said
+    assert "`shuffle`" in said and "`drop-identifiers`" in said
+
+
+def test_what_a_requirement_limits_is_not_called_unlimited(capsys: pytest.CaptureFixture[str]) -> None:
+    """The columns of the requirement stand in another order than those of the measure."""
+    steps = [dc.Shuffle(columns=["pay"], predictors=["town"])]
+    measures = [dc.DistanceLinkage(columns=["town", "job", "pay"])]
+    held = release(steps, _exposed(), [_required(0.9)], measures)
+    assert held.measured[0].after.value > 0.3
+    report(held, False, {})
+    assert "no requirement limits it" not in capsys.readouterr().out
+    assert "none of them limits" not in _badge(held)
+    other = release(steps, _exposed(), [_required(0.9, ("town",))], measures)
+    report(other, False, {})
+    printed = capsys.readouterr()
+    assert "warning: distance-linkage by town, job, pay finds" in printed.out + printed.err
+    assert "none of them limits" in _badge(other)
+
+
+def _badge(made: Release) -> str:
+    return summary_of(made, *(scores_of(made, family, internal=True) for family in ("risk", "utility"))).verdict
+
+
+@pytest.mark.parametrize("role", ["sensitive", "quasi"])
+def test_numbers_of_people_under_another_role_stop_until_they_are_confirmed(tmp_path: Path, role: str) -> None:
+    frame = pl.DataFrame({"PatNr": [70_000 + 13 * (i // 2) for i in range(200)], "sex": ["f", "m"] * 100})
+    data = dc.Dataset(frame, roles={"PatNr": role, "sex": "quasi"})
+    done = dc.Study(data, 2**127 + 5).apply(dc.Pram(columns=["sex"], keep_share=0.9))
+    with pytest.raises(PlanError) as refused:
+        done.release(tmp_path / "out", no_requirements=True)
+    assert f"column 'PatNr' has the role {role} and looks like numbers of people" in str(refused.value)
+    assert "confirmed_telling: [PatNr]" in str(refused.value) and not (tmp_path / "out").exists()
+    done.release(tmp_path / "out", no_requirements=True, confirmed_telling=["PatNr"])
+    unit = dc.Dataset(frame, roles={"PatNr": "unit", "sex": "quasi"})
+    done = dc.Study(unit, 2**127 + 5).apply(dc.Pram(columns=["sex"], keep_share=0.9))
+    done.release(tmp_path / "unit", no_requirements=True)
+    assert set(dc.read(tmp_path / "unit" / "data.csv").frame["PatNr"]) == set(range(1, 101))
+
+
+def test_numbers_of_people_without_a_role_stop_too() -> None:
+    frame = pl.DataFrame({"PatNr": [70_000 + 13 * (i // 2) for i in range(200)], "sex": ["f", "m"] * 100})
+    data = dc.Dataset(frame, roles={"PatNr": "other", "sex": "quasi"})
+    said = unsaid(dc.Plan(schema=data.schema), data, made=True)
+    assert any("column 'PatNr' has the role `other` and looks like unit" in one for one in said)

@@ -15,6 +15,7 @@ import discretion as dc
 from discretion.errors import PlanError
 from discretion.release.journal import in_journal_order, read_order
 from discretion.release.order import permuted
+from discretion.release.report.summary import summary_of
 
 SEED = 2**127 + 12345
 ROLES = {"region": "quasi", "age": "quasi", "income": "sensitive"}
@@ -174,3 +175,29 @@ def test_the_public_words_say_that_members_of_a_household_stand_together() -> No
     ):
         words = release.facts()["row_order"]["meaning"]
         assert "household" not in words and "the place of a row tells nothing about it" in words
+
+
+@pytest.mark.parametrize("order", ["permute", "keep"])
+@pytest.mark.parametrize("kind", [pl.Int64, pl.String])
+def test_numbers_of_people_are_given_anew_also_in_the_old_order(order: str, kind: type[pl.DataType]) -> None:
+    person = pl.Series("person", 700_000 + 13 * (np.arange(600) // 3)).cast(kind)
+    done = study(people().with_columns(person), person="unit")
+    release = done.release(order=order)  # type: ignore[arg-type]
+    data, rows = release.data.frame, release.data.row_ids
+    assert data.schema["person"] == kind
+    assert set(data["person"].cast(pl.Int64)) == set(range(1, 201))  # none of the true numbers, which are all larger
+    old = person.to_list()
+    assert len(set(zip(data["person"], (old[row] for row in rows), strict=True))) == 200  # who belongs together stays
+    words = release.facts()["row_order"]["meaning"]
+    assert "The numbers of people in person were given anew" in words
+    told = summary_of(release, (), (), internal=False).answers[0].more
+    assert any(line.startswith("Renumbered: person") for line in told)
+    assert not any("person" in line for line in told if line.startswith("As in the original"))
+
+
+def test_the_number_of_a_person_tells_whose_records_are_like_no_others() -> None:
+    frame = pl.DataFrame({"person": [901, 901, 902, 902, 903, 903], "area": ["a", "b", "b", "a", "a", "a"]})
+    data = dc.Dataset(frame, roles={"person": "unit", "area": "quasi"})
+    facts = dc.Study(data, SEED).release().facts()
+    assert facts["people_alone"] == 2 / 6  # only 903 has the records {a, a}
+    assert facts["households_alone"] is None

@@ -277,3 +277,25 @@ def test_every_field_with_text_is_known_to_name_columns_or_not() -> None:
 )
 def test_columns_named_by_a_part(part: Any, names: set[str]) -> None:
     assert {named.column for named in named_columns(part)} == names
+
+
+def test_importance_outside_the_columns_of_a_search_names_the_line(tmp_path: Path) -> None:
+    plan = """\
+data: survey.csv
+roles: {person_id: identifier, age: quasi, sex: quasi, region: quasi, income: sensitive, savings: sensitive}
+steps:
+  - drop-identifiers
+  - optimal-generalization:
+      models: [k-anonymity: {k: 3}]
+      importance:
+        age: 1
+        income: 2
+requirements: none
+"""
+    path = put_survey(tmp_path, plan)
+    said = column_faults(Plan.load(path), survey().columns)
+    place = f"line {line_of(plan, 'income: 2')} (steps.2.optimal-generalization.importance.income)"
+    assert len(said) == 1 and place in said[0]
+    assert "column 'income' is not among the columns of the search (age, sex, region)" in said[0]
+    (tmp_path / "plan.yaml").write_text(plan.replace("models:", "columns: [age, income]\n      models:"))
+    assert not column_faults(Plan.load(path), survey().columns)

@@ -284,3 +284,25 @@ def test_a_class_that_is_missing_although_it_is_large_enough_tells_its_value(div
         assert score.value == pytest.approx(8 / 42) and "8 are in classes" in score.meaning
     else:
         assert "dropped" not in score.detail and score.value == pytest.approx(8 / 40)
+
+
+def test_what_is_almost_certain_is_told() -> None:
+    """Of forty in town a one is ill, of forty in b half: nobody is learnt, 39 almost."""
+    frame = pl.DataFrame(
+        {"town": ["a"] * 40 + ["b"] * 40, "ill": ["yes"] + ["no"] * 39 + ["yes", "no"] * 20, "sex": ["m"] * 80}
+    )
+    data = dc.Dataset(frame, roles={"town": "quasi", "ill": "sensitive"})
+    score = dc.GroupAttack()(data, data)
+    assert score.value == 0 and score.detail["almost_certain"] == pytest.approx(39 / 80)
+    assert "Almost certain" in score.meaning and "48.8%" in score.meaning
+    assert dc.GroupAttack(share=0.95)(data, data).value == pytest.approx(39 / 80)
+    whole = dc.GroupAttack(columns=["sex"])(data, data)  # one group: nothing that everybody does not know
+    assert whole.detail["almost_certain"] == 0 and "Almost" not in whole.meaning
+
+
+def test_what_is_almost_certain_of_everybody_is_nothing_learnt() -> None:
+    data = dc.Dataset(
+        pl.DataFrame({"town": ["a", "b"] * 50, "ill": ["yes"] * 2 + ["no"] * 98}),
+        roles={"town": "quasi", "ill": "sensitive"},
+    )
+    assert dc.GroupAttack()(data, data).detail["almost_certain"] == 0

@@ -25,6 +25,8 @@ def anonymize(
     levels: Mapping[str, object] | None = None,
     suppression_factor: float = 0.5,
     aggregate: str | None = None,
+    summarize: Mapping[str, str] | None = None,
+    cluster: Sequence[str] | None = None,
     seconds: float | None = None,
     progress: Progress | None = None,
 ) -> Solution:
@@ -51,6 +53,8 @@ def anonymize(
         "importance": importance,
         "levels": levels,
         "aggregate": aggregate,
+        "summarize": summarize,
+        "cluster": cluster,
         "seconds": seconds,
     }
     method = OptimalGeneralization(

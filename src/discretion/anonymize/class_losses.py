@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import numpy as np
 
+from discretion.anonymize.lattice import Axis
 from discretion.anonymize.losses import (
     AggregateName,
     EntropyBasedLoss,
@@ -21,9 +22,12 @@ from discretion.anonymize.losses import (
     NormalizedEntropyLoss,
     Outcome,
     PrecisionLoss,
+    SummarizedLoss,
 )
 from discretion.anonymize.records import NodeClasses, RollUp, SearchRecords, Steps
+from discretion.errors import PlanError
 from discretion.kernels.rollup import sum_of_products
+from discretion.privacy.profitability import Profitability
 
 
 class _ClassLoss(Loss):
@@ -228,6 +232,36 @@ class _AmbiguityLoss(_ClassLoss):
         return kept + outcome.suppressed * self._whole
 
 
+class _PayoutLoss(EntropyBasedLoss):
+    """`payout`: what a publisher misses in the game of `profitability`."""
+
+    game: Profitability
+
+    @cached_property
+    def _parts(self) -> list[list[Floats]]:
+        return [[np.log(leaves) * self._counts(axis) for leaves in axis.leaves] for axis in self.records.axes]
+
+    def _counts(self, axis: Axis) -> float:
+        """Give the weight of a column's bits: none where nothing can be lost."""
+        logs = [float(np.log(one.domain)) for one in self.records.axes if one.height]
+        return self.game.benefit / max(sum(logs), 1e-10) if axis.height else 0.0
+
+    def _column(self, place: int) -> float:
+        axis = self.records.axes[place]
+        return float(np.log(axis.domain)) * self._counts(axis)
+
+    def score(self, outcome: Outcome) -> float:
+        """Add what attacks cost to what generalization and suppression do."""
+        sizes = people = outcome.classes.counts
+        name = self.game.population_name
+        if name is not None:
+            _, numbers = outcome.roll.numbered(outcome.steps)
+            people = np.bincount(numbers, self.records.population[name], len(sizes)).astype(np.int64)
+        harmed = self.game.attacked(people) & ~outcome.gone & (sizes > 0)
+        harm = self.game.loss * float((sizes[harmed] / np.maximum(people[harmed], 1)).sum())
+        return float(self.exact(outcome).sum()) + harm
+
+
 _LOSSES: dict[LossName, tuple[type[Loss], AggregateName]] = {
     "loss": (LeafLoss, "geometric-mean"),
     "height": (HeightLoss, "sum"),
@@ -241,6 +275,7 @@ _LOSSES: dict[LossName, tuple[type[Loss], AggregateName]] = {
     "kl": (_DivergenceLoss, "sum"),
     "kl-arx": (_ArxDivergenceLoss, "sum"),
     "ambiguity": (_AmbiguityLoss, "sum"),
+    "payout": (_PayoutLoss, "sum"),
 }
 
 
@@ -251,8 +286,21 @@ def make_loss(
     factor: float = 0.5,
     aggregate: AggregateName | None = None,
     alike: Callable[[], Ints] | None = None,
+    games: Sequence[Profitability] = (),
 ) -> Loss:
-    """Give a loss by its name, with its usual aggregate unless another is asked for; `alike`: see `Loss`."""
+    """Give a loss by its name, with its usual aggregate unless another is asked for; `alike`: see `Loss`.
+
+    `games`: the models that say what a publisher gains and loses, for the loss `payout`.
+    """
     kind, usual = _LOSSES[name]
-    given = np.ones(len(records.axes)) if weights is None else weights / weights.max()
+    if issubclass(kind, _PayoutLoss):
+        if len(games) != 1:
+            raise PlanError(f"the loss payout needs one model profitability, which says the amounts; got {len(games)}")
+        made = kind(records, np.ones(len(records.axes)), 0.5, "sum")
+        made.game = games[0]
+        return made
+    if kind is LeafLoss and records.summarized:
+        kind = SummarizedLoss
+    columns = len(records.axes) + (len(records.summarized) if kind is SummarizedLoss else 0)
+    given = np.ones(columns) if weights is None else weights[:columns] / weights.max()
     return kind(records, given, factor, aggregate or usual, alike)

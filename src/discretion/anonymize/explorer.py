@@ -52,6 +52,8 @@ class Node:
     """false where the evaluation stopped early, because more would be suppressed than allowed"""
     tie: tuple[float, ...] = ()
     """what decides between nodes of the same score"""
+    least: int = 0
+    """records that every less general node suppresses, as far as this one tells"""
 
     @property
     def rank(self) -> tuple[float, tuple[float, ...], int, Steps]:
@@ -77,6 +79,8 @@ class Explorer:
         self._progress = progress
         self._waiting: list[tuple[Steps, int]] = []
         self.deadline: float | None = None
+        self.bound = 0.0
+        """what no node can be better than, as far as a search has told; for the progress"""
         self.evaluated: dict[Steps, Node] = {}
         self.best: Node | None = None
         self.top: Steps = tuple(steps - 1 for steps in records.shape)
@@ -93,11 +97,10 @@ class Explorer:
         if known is not None:
             return known
         self._tick()
-        node, least, dooms = self._judged(steps, self.allowed)
-        self.evaluated[steps] = node
+        node = self.evaluated[steps] = self._judged(steps, self.allowed)
         if node.holds and (self.best is None or node.rank < self.best.rank):
             self.best = node
-        self._learn(steps, max(least, 1) if dooms and self.allowed == 0 else least)
+        self._learn(steps, node.least)
         return node
 
     def look_at(self, steps: Steps) -> Node:
@@ -105,25 +108,35 @@ class Explorer:
         known = self.evaluated.get(steps)
         if known is not None and known.exact:
             return known
-        return self._judged(steps, self.records.n)[0]
+        return self._judged(steps, self.records.n)
 
-    def _judged(self, steps: Steps, enough: int) -> tuple[Node, int, bool]:
+    def _judged(self, steps: Steps, enough: int) -> Node:
         judged = self.judge.judge(steps, enough)
         classes, kept, smallest, largest, squares = figures(judged.classes.counts, judged.gone)
         suppressed = self.records.n - kept
-        exact = self.judge.by_size or judged.least <= enough
+        exact = judged.complete
         score, tie = math.nan, tuple[float, ...]()
         if exact:
             outcome = Outcome(steps, judged.classes, judged.gone, classes, suppressed, squares, self._roll)
             score, tie = self.loss.score(outcome), self.loss.tie(outcome)
         holds = exact and not judged.broken and suppressed <= self.allowed and classes > 0
-        node = Node(steps, holds, score, suppressed, classes, smallest, largest, exact, tie)
-        return node, judged.least, judged.dooms
+        least = max(judged.least, 1) if judged.dooms and self.allowed == 0 else judged.least
+        return Node(steps, holds, score, suppressed, classes, smallest, largest, exact, tie, least)
+
+    def dooms(self, steps: Steps) -> bool:
+        """Evaluate a node, and tell whether every less general one must suppress too much."""
+        return self.evaluate(steps).least > self.allowed
 
     def _tick(self) -> None:
         if self._progress is not None and len(self.evaluated) % 16 == 0:
-            self._progress(len(self.evaluated), self.records.nodes, "evaluating generalizations")
+            self._progress(len(self.evaluated), self.records.nodes, self._so_far)
         self.check_time()
+
+    @property
+    def _so_far(self) -> str:
+        """Say what is done, the best loss found, and what no node can be better than."""
+        found = "" if self.best is None else f", {self.best.score:.4g} found"
+        return f"evaluating generalizations{found}" + (f", at least {self.bound:.4g}" if self.bound > 0 else "")
 
     def check_time(self) -> None:
         """Raise `OutOfTime` when the time given is over."""

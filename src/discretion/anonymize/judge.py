@@ -15,14 +15,19 @@ from discretion.anonymize.losses import Loss
 from discretion.anonymize.records import NodeClasses, RollUp, SearchRecords, Steps
 from discretion.data.dataset import Dataset
 from discretion.data.households import count_units
-from discretion.data.population import load_population
+from discretion.data.population_classes import load_population
 from discretion.errors import PlanError
-from discretion.kernels.rollup import sensitive_triples
-from discretion.privacy.class_table import ClassModel, ClassTable, SensitiveCounts
+from discretion.kernels.class_tests import ClassTest, ClassValues, ClassWork, judge_classes, keep_large, make_work
+from discretion.kernels.rollup import add_rows, sensitive_triples
+from discretion.privacy.class_table import ClassModel, ClassTable, SensitiveCounts, SensitiveModel
+from discretion.privacy.class_tests import smallest_standing
 from discretion.privacy.k_anonymity import KAnonymity
 
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
+
+_NONE = np.empty(0, np.int64)
+_NO_TABLE = np.empty((0, 0), np.int32)
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,8 @@ class NodeJudgement:
     """whether no less general node can satisfy the models without suppression"""
     broken: bool = False
     """whether a model fails whatever is suppressed: it needs records in a class that only the population has"""
+    complete: bool = True
+    """whether all the classes to suppress were found; false where it stopped because they are too many"""
 
 
 @dataclass(frozen=True)
@@ -59,29 +66,71 @@ class ModelFailure:
         return f"{absent} ({reached})" if self.absent else reached
 
 
+@dataclass(frozen=True)
+class _Tested:
+    """A model that is a test of single classes, for one of its columns."""
+
+    model: ClassModel
+    column: str
+    test: ClassTest
+    work: ClassWork
+
+
 class Judge:
-    """Privacy models, applied to the nodes of a lattice."""
+    """Privacy models, applied to the nodes of a lattice.
+
+    Classes that are too small go first. Models that are tests of single classes are applied in kernels, to counts of
+    the sensitive values that are rolled up like the classes themselves. Then come those that look at sizes only, and at
+    last those that need the whole table. After each, nothing more is done where more is lost than is allowed.
+    """
 
     def __init__(self, models: Sequence[ClassModel], records: SearchRecords, roll: RollUp, loss: Loss) -> None:
         self._by_class = [model for model in models if type(model).suppress is ClassModel.suppress]
         self.models = [*self._by_class, *(model for model in models if model not in self._by_class)]
         self.records = records
         self._roll, self._loss = roll, loss
+        self._tested: list[_Tested] = []
+        self._others: list[ClassModel] = []
+        for model in self.models:
+            tests = self._tests(model)
+            if tests is None:
+                self._others.append(model)
+            else:
+                self._tested += tests
+
+    def _tests(self, model: ClassModel) -> list[_Tested] | None:
+        """Give the tests that a model consists of beside its smallest class; None if it is more than that."""
+        if type(model) is KAnonymity and not self.records.units:
+            return []
+        if not isinstance(model, SensitiveModel) or (model.counts_units and self.records.units):
+            return None
+        found = []
+        for name, entries in self.records.sensitive.items():
+            if not model.sensitive or name in model.sensitive:
+                test = model.class_test(entries.domain)
+                if test is None:
+                    return None
+                found.append(_Tested(model, name, test, make_work(test)))
+        return found
 
     @cached_property
     def smallest_class(self) -> int:
         """The size below which a class certainly fails."""
-        return max(model.smallest_class for model in self.models)
+        tested = [smallest_standing(one.test) for one in self._tested]
+        return max([model.smallest_class for model in self.models] + tested)
 
     @cached_property
     def by_size(self) -> bool:
         """Whether the size of a class is all that counts."""
-        return not self.records.units and all(type(model) is KAnonymity for model in self.models)
+        return not self._tested and not self._others
 
     @cached_property
-    def always_monotone(self) -> bool:
-        """Whether a record that is suppressed at a node is suppressed at every less general one."""
-        return all(model.monotone for model in self.models)
+    def teaches(self) -> bool:
+        """Whether every model that fails at a node says something about the less general ones."""
+        alike = (ClassModel.kept_below, ClassModel.lost_below)
+        return all(
+            model.monotone or (type(model).kept_below, type(model).lost_below) != alike for model in self._others
+        )
 
     @cached_property
     def _dooming(self) -> list[ClassModel]:
@@ -94,26 +143,83 @@ class Judge:
 
     def judge(self, steps: Steps, allowed: int) -> NodeJudgement:
         """Find the classes to suppress; it stops early where more must be suppressed than is allowed."""
-        classes = self._roll.classes(steps)
-        small = (classes.counts < self.smallest_class) & (classes.counts > 0)
-        least = int(classes.counts[small].sum())
-        if self.by_size or least > allowed:
-            return NodeJudgement(classes, small, least, least > 0)
+        classes, hub, numbers = self._roll.from_hub(steps)
+        sizes = classes.counts
+        gone, keep = np.empty(len(classes), np.bool_), np.empty(len(classes), np.int64)
+        lost = keep_large(sizes, self.smallest_class, gone, keep)
+        dooms = lost > 0
+        if self.by_size or lost > allowed:
+            return NodeJudgement(classes, gone, lost, dooms, complete=self.by_size)
+        if self._tested:
+            found = self._found(steps, classes, hub, numbers, keep)
+            for one in self._tested:
+                lost, failed = judge_classes(
+                    one.test, found[one.column], one.work, sizes, self.smallest_class, allowed, lost, gone, keep
+                )
+                dooms |= failed > 0 and one.model in self._dooming
+                if lost > allowed:
+                    return NodeJudgement(classes, gone, lost, dooms, complete=False)
+        if not self._others:
+            return NodeJudgement(classes, gone, lost, dooms or lost > 0)
+        return self._judge_others(
+            steps, classes, gone, keep, NodeJudgement(classes, gone, lost, dooms or lost > 0), allowed
+        )
+
+    def _found(
+        self, steps: Steps, classes: NodeClasses, hub: NodeClasses, numbers: NDArray[np.int32], keep: Ints
+    ) -> dict[str, ClassValues]:
+        """Count the sensitive values of the classes of which something can be kept."""
+        result, first = {}, 0
+        if hub.table is not None:
+            table = add_rows(hub.table, numbers, keep)
+            for name, entries in self.records.sensitive.items():
+                result[name] = ClassValues(table, first, _NONE, _NONE, _NONE)
+                first += entries.domain.size
+            return result
+        _, owners = self._roll.numbered(steps)
+        for name, entries in self.records.sensitive.items():
+            triples = sensitive_triples(
+                owners[entries.combination], entries.values, entries.counts, len(classes), entries.domain.size
+            )
+            result[name] = ClassValues(_NO_TABLE, 0, *triples)
+        return result
+
+    def _judge_others(
+        self, steps: Steps, classes: NodeClasses, gone: Bools, keep: Ints, before: NodeJudgement, allowed: int
+    ) -> NodeJudgement:
+        """Apply the models that are no tests: first by the sizes alone, then with all they look at."""
+        lost, dooms = before.least, before.dooms
+        alive = np.flatnonzero(classes.counts > 0)
+        plain = ClassTable(classes.counts[alive])
+        by_sizes = [model for model in self._others if model.by_sizes]
+        out = gone[alive]
+        for model in by_sizes:
+            lost = max(lost, model.lost_below(plain))
+            alone = not out.any()
+            out = model.suppress(plain, out, allowed)
+            dooms |= alone and model in self._dooming and bool(out.any())
+        if int(plain.sizes[out].sum()) > allowed:
+            whole = gone.copy()
+            whole[alive] = out
+            return NodeJudgement(classes, whole, lost, dooms, complete=False)
         classes, numbers = self._roll.numbered(steps)
         table, alive = self.table(steps, classes, numbers)
-        gone, failing = np.zeros(len(table), np.bool_), np.zeros(len(table), np.bool_)
-        dooms = False
-        for model in self.models:
-            before = gone
-            gone = model.suppress(table, gone)
-            alone = model in self._by_class or not before.any()  # what others took away can break a model of the whole
-            dooms |= alone and model in self._dooming and bool((gone & ~before).any())
-            if model.monotone:
-                failing |= model.failing(table)
+        out, kept = gone[alive], keep[alive]
+        for model in self._others:
+            if model.by_sizes:
+                continue
+            failing = model.failing(table)
+            out = out | failing
+            dooms |= model in self._dooming and bool(failing.any())
+            kept = np.minimum(kept, model.kept_below(table))
+        lost = max(lost, int((table.sizes - kept).sum()))
+        for model in by_sizes:
+            out = model.suppress(table, out, allowed)
         whole = np.zeros(len(classes), np.bool_)
-        whole[alive] = gone
+        whole[alive] = out
         broken = any(self._absent(model, classes, numbers) for model in self.models)
-        return NodeJudgement(classes, whole, int(table.sizes[failing].sum()), dooms or broken, broken)
+        complete = lost <= allowed and int(table.sizes[out].sum()) <= allowed
+        return NodeJudgement(classes, whole, lost, dooms or broken, broken, complete)
 
     def _absent(self, model: ClassModel, classes: NodeClasses, numbers: NDArray[np.int32]) -> int:
         """Count the classes of a model's population that have no record, where they break the model.
@@ -151,7 +257,7 @@ class Judge:
     def table(self, steps: Steps, classes: NodeClasses, numbers: NDArray[np.int32]) -> tuple[ClassTable, Ints]:
         """Build what the models look at, and say which classes these are.
 
-        Classes that only a population has are left out (see `Judgement.broken`). A model that suppresses some of
+        Classes that only a population has are left out (see `NodeJudgement.broken`). A model that suppresses some of
         several classes of the same size takes them in the order of the table: as in ARX, those that lose least come
         first, then those whose first record does.
         """
@@ -177,9 +283,19 @@ class Judge:
         for combination, of in self.records.units:
             found = count_units([of], owners[combination], len(alive))
             units = found if units is None or found is None else np.minimum(units, found)
+        lost = self._lost(steps, classes)[alive] if any(model.looks_at_loss for model in self.models) else None
         return ClassTable(
-            classes.counts[alive], MappingProxyType(sensitive), MappingProxyType(population), units
+            classes.counts[alive], MappingProxyType(sensitive), MappingProxyType(population), units, lost
         ), alive
+
+    def _lost(self, steps: Steps, classes: NodeClasses) -> NDArray[np.float64]:
+        """Give the entropy-based loss of each class, over the columns that have hierarchies."""
+        lost, most = np.zeros(len(classes)), 0.0
+        for axis, step, values in zip(self.records.axes, steps, self._roll.values(classes), strict=True):
+            if axis.height:
+                lost += np.log(axis.leaves[step])[values]
+                most += float(np.log(axis.domain))
+        return lost / most if most else lost
 
     def refuse_impossible(self) -> None:
         """Raise if a model could not hold however the data is generalized."""

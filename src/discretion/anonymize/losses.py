@@ -6,6 +6,8 @@ suppression (both 1 unless the factor says otherwise):
 
 - `loss`: per column (Σ_kept g·c·share + Σ_sup (share + s·(1 − share)) − g·n/leaves) / (n − g·n/leaves), cut to ten
   digits, not below 0; geometric mean of 1 + loss, minus 1.
+  A column that is summarized inside the classes loses, per kept record, the different values of its class over all that
+  occur, and s per suppressed one; other losses leave it out.
 - `precision-loss`: per column (g·(n − sup)·level/height + s·sup) / n; arithmetic mean.
 - `height`: the level of each column; sum. Ignores suppression.
 - `entropy`: per column −[g·Σ_v n_v·log2(n_v / n_group(v)) + s·Σ_u c_u·log2(c_u / sup)], v over the values of all
@@ -17,14 +19,16 @@ suppression (both 1 unless the factor says otherwise):
   sums p·log2(p / q) over the records, as ARX does: frequent combinations count twice.
 - `aecs`: n / (s·classes kept + g if anything is suppressed).
 - `discernibility`: Σ_kept c² + n·sup. `discernibility-star`: Σ c² over all classes, suppressed ones too.
+- `payout`: what the publisher of `profitability` misses: Σ_kept (benefit·entropy-based loss + loss·π where an attack
+  pays) + benefit·sup. The amounts are those of that model, and columns without hierarchies do not count.
 - `ambiguity`: Σ_kept c·Π leaves + sup·Π all leaves, the products over the columns: how many records of the original
   domain a published record could stand for (Goldberger & Tassa 2010, as ARX computes it).
 
 A weight w of a column multiplies its loss inside the aggregate (in the geometric mean 1 + w·loss; in ARX the factor
 stands outside, where it changes nothing), the largest weight counting as 1. Classes do not know columns, so that
-`aecs`, `discernibility`, `ambiguity` and `kl` take no weights. A missing value stays missing: it counts as one leaf.
-The aggregate `rank` compares the columns' losses in descending order, the first difference deciding; the score is the
-largest of them.
+`aecs`, `discernibility`, `ambiguity`, `kl` and `payout` take no weights. A missing value stays missing: it counts as
+one leaf. The aggregate `rank` compares the columns' losses in descending order, the first difference deciding; the
+score is the largest of them.
 """
 
 from __future__ import annotations
@@ -39,7 +43,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discretion.anonymize.records import NodeClasses, RollUp, SearchRecords, Steps
-from discretion.kernels.rollup import histogram
+from discretion.kernels.rollup import histogram, sensitive_triples, sums_by_field
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -57,6 +61,7 @@ LossName = Literal[
     "ambiguity",
     "kl",
     "kl-arx",
+    "payout",
 ]
 AggregateName = Literal["geometric-mean", "mean", "sum", "max", "rank"]
 
@@ -83,6 +88,11 @@ class Outcome:
         else:
             found = histogram(self.classes.keys, self.classes.counts, self.gone, fields, places)
         return np.split(found, fields[1:, 3])
+
+    def sums_of_suppressed(self, figures: Ints) -> Ints:
+        """For each column, add up a figure of the generalized values (column after column) over the suppressed."""
+        fields, _ = self.roll.fields(self.steps)
+        return sums_by_field(self.classes.keys, self.classes.counts, self.gone, fields, figures)
 
 
 class Loss(ABC):
@@ -170,7 +180,12 @@ class ColumnLoss(Loss):
             values.reshape([-1 if place == axis else 1 for axis in range(axes)])
             for place, values in enumerate(self._plain)
         ]
-        return np.broadcast_to(self.aggregate(spread), self.records.shape)
+        return np.broadcast_to(self.aggregate([*spread, *self.further]), self.records.shape)
+
+    @property
+    def further(self) -> list[Floats]:
+        """What columns outside the lattice lose at least, whatever the node."""
+        return []
 
     def floor(self, steps: Ints, least: Ints, most: Floats | None = None) -> Floats:  # noqa: ARG002
         """Aggregate the columns' bounds."""
@@ -182,7 +197,7 @@ class ColumnLoss(Loss):
                 if here.any():
                     own[here] = self.column_floor(place, step, least[here])
             values.append(own * self.weights[place])
-        return np.asarray(self.aggregate(values))
+        return np.asarray(self.aggregate([*values, *self.further]))
 
 
 class LeafLoss(ColumnLoss):
@@ -233,16 +248,57 @@ class LeafLoss(ColumnLoss):
         ]
         return np.round(self.aggregate(own), 12)
 
+    @cached_property
+    def _domains(self) -> Floats:
+        return np.array([axis.domain for axis in self.records.axes], float)
+
     def exact(self, outcome: Outcome) -> Floats:
         """Count what the suppressed records really cost."""
-        values = np.empty(len(self.records.axes))
-        for place, (axis, counts) in enumerate(zip(self.records.axes, outcome.suppressed_values(), strict=True)):
-            step = outcome.steps[place]
-            gone = int(counts @ axis.leaves[step]) / axis.domain
-            kept = self._leaf_sums[place][step] / axis.domain - gone
-            lost = gone + self.suppression * (outcome.suppressed - gone)
-            values[place] = self._normalized(place, np.array(self.generalization * kept + lost))
-        return values
+        steps = outcome.steps
+        sums = np.array([sums[step] for sums, step in zip(self._leaf_sums, steps, strict=True)], float)
+        gone, sup = np.zeros(len(steps)), self.suppression
+        if outcome.suppressed:
+            leaves = [axis.leaves[step] for axis, step in zip(self.records.axes, steps, strict=True)]
+            gone = outcome.sums_of_suppressed(np.concatenate(leaves)) / self._domains
+        kept = sums / self._domains - gone
+        total = self.generalization * kept + (gone + sup * (outcome.suppressed - gone))
+        low = self.generalization * self.n / self._domains
+        with np.errstate(divide="ignore", invalid="ignore"):
+            shares = np.floor(np.maximum((total - low) / (self.n - low), 0.0) * _DIGITS) / _DIGITS
+        return np.where(self._domains == 1, 0.0, shares)
+
+
+class SummarizedLoss(LeafLoss):
+    """`loss` with columns that are summarized inside the classes: the values of a class, over all that occur."""
+
+    @cached_property
+    def _costs(self) -> list[Floats]:
+        """What a record of a class with so many different values loses in each column."""
+        sizes = [entries.domain.size for entries in self.records.summarized.values()]
+        return [self.generalization * np.arange(size + 1) / size for size in sizes]
+
+    @property
+    def further(self) -> list[Floats]:
+        """Classes only get more values when they are merged; a record that goes costs what its suppression does."""
+        own = []
+        pairs = zip(self.records.summarized.values(), self._costs, strict=True)
+        for place, (entries, costs) in enumerate(pairs, len(self.records.axes)):
+            different = np.bincount(entries.combination, minlength=len(self.records.counts))
+            lost = np.minimum(costs[different], self.suppression) @ self.records.counts / self.n
+            own.append(np.asarray(lost * self.weights[place] * (1 - 1e-12)))
+        return own
+
+    def exact(self, outcome: Outcome) -> Floats:
+        """Add the columns outside the lattice."""
+        classes, numbers = outcome.roll.numbered(outcome.steps)
+        kept = np.where(outcome.gone, 0, classes.counts)
+        own = []
+        for entries, costs in zip(self.records.summarized.values(), self._costs, strict=True):
+            starts = sensitive_triples(
+                numbers[entries.combination], entries.values, entries.counts, len(classes), entries.domain.size
+            )[0]
+            own.append((kept @ costs[np.diff(starts)] + self.suppression * outcome.suppressed) / self.n)
+        return np.concatenate([super().exact(outcome), own])
 
 
 class PrecisionLoss(ColumnLoss):

@@ -13,6 +13,7 @@ from discretion.anonymize.lattice import Bounds
 from discretion.anonymize.losses import AggregateName, LossName
 from discretion.anonymize.problem import SearchProblem, Settings, bounds_of
 from discretion.anonymize.solutions import Solution, solve
+from discretion.anonymize.summaries import SummaryName
 from discretion.context import Context, Progress
 from discretion.data.dataset import Dataset
 from discretion.errors import Infeasible
@@ -48,6 +49,9 @@ class OptimalGeneralization(Method, kind="optimal-generalization"):
     levels), `aecs` (average class size), `discernibility`, `entropy` (non-uniform), `ambiguity`; all as ARX computes
     them. A release that drops every record does not count as a solution. A quasi-identifier without a hierarchy keeps
     its values (level 0). Missing values stay missing and count as a category of their own, whatever the models say.
+
+    Columns of `summarize` are microaggregated inside the classes that the others make: their records share one value,
+    so that the models hold for all columns together. An interval or a set is true of every record; a mean is not.
 
     The records are compressed once; most of the lattice is excluded by bounds, which takes time linear in the number of
     nodes up to 20 million of them. Larger lattices, or those that `seconds` does not suffice for, get the best answer
@@ -87,6 +91,11 @@ class OptimalGeneralization(Method, kind="optimal-generalization"):
     """balance of suppression and generalization in the loss: 0 favors suppression, 1 generalization, 0.5 neither"""
     aggregate: AggregateName | None = None
     """how the columns' losses are put together; without it, as is usual for the loss"""
+    summarize: FrozenMapping[str, SummaryName] = Field(default_factory=lambda: MappingProxyType({}))
+    """quasi-identifiers whose values become, inside each class, their `mean`, `geometric-mean`, `median`, `interval` or
+    `set`, the same for all its records; they do not divide the classes unless `cluster` names them"""
+    cluster: Columns = ()
+    """columns of `summarize` whose hierarchies divide the classes too, before the values are summarized"""
     seconds: float | None = Field(None, gt=0)
     """time limit; without it, as long as the proof takes (50 seconds for lattices of more than a million nodes)"""
 
@@ -113,6 +122,8 @@ class OptimalGeneralization(Method, kind="optimal-generalization"):
             levels=levels,
             suppression_factor=self.suppression_factor,
             aggregate=self.aggregate,
+            summarize=self.summarize,
+            cluster=self.cluster,
         )
 
     def solve(self, data: Dataset, progress: Progress | None = None) -> Solution:
@@ -135,8 +146,9 @@ class OptimalGeneralization(Method, kind="optimal-generalization"):
     def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:  # noqa: ARG002
         """Apply the levels and drop the records of classes that fail."""
         fixed: dict[str, Bounds] = {name: (level, level) for name, level in decision["levels"].items()}
-        problem = SearchProblem(data, self._settings(list(fixed), fixed))
-        steps = (0,) * len(fixed)
+        others = [name for name in self.summarize if name not in fixed]
+        problem = SearchProblem(data, self._settings([*fixed, *others], fixed))
+        steps = (0,) * len(problem.columns)
         result = problem.generalized(steps)
         lost = len(data) - len(result)
         if problem.judge.judge(steps, problem.allowed).broken:

@@ -21,12 +21,14 @@ from discretion.anonymize.judge import (
 from discretion.anonymize.lattice import Bounds, check_bounds
 from discretion.anonymize.losses import AggregateName, Loss, LossName
 from discretion.anonymize.records import RollUp, SearchRecords, Steps, compress
+from discretion.anonymize.summaries import SummaryName, check_summary, summarize
 from discretion.context import Progress
 from discretion.data.dataset import Dataset
 from discretion.data.households import unit_codes
 from discretion.errors import DataError, Infeasible, PlanError
 from discretion.measure import as_percent
 from discretion.privacy.class_table import ClassModel
+from discretion.privacy.profitability import Profitability
 
 _NOTHING: Mapping[str, Bounds] = MappingProxyType({})
 
@@ -43,6 +45,8 @@ class Settings:
     levels: Mapping[str, Bounds] = field(default_factory=lambda: _NOTHING)
     suppression_factor: float = 0.5
     aggregate: AggregateName | None = None
+    summarize: Mapping[str, SummaryName] = field(default_factory=lambda: MappingProxyType({}))
+    cluster: tuple[str, ...] = ()
 
 
 class SearchProblem:
@@ -51,14 +55,20 @@ class SearchProblem:
     def __init__(self, data: Dataset, settings: Settings) -> None:
         self.data, self.settings = data, settings
         self.models: list[ClassModel] = list(settings.models)
-        self.columns = data.choose(common_columns(self.models, settings.columns), "classes")
+        self.chosen = data.choose(common_columns(self.models, settings.columns), "classes")
+        """all quasi-identifiers; those that are only summarized are not in the lattice"""
+        self._check_summaries()
+        self.summarized = tuple(name for name in settings.summarize if name not in settings.cluster)
+        self.columns = tuple(name for name in self.chosen if name not in self.summarized)
+        if not self.columns:
+            raise PlanError("summarize: at least one quasi-identifier must divide the classes; all are summarized")
         check_bounds(settings.levels, self.columns)
-        sensitive = sensitive_columns(self.models, data, self.columns)
+        sensitive = sensitive_columns(self.models, data, self.chosen)
         if not len(data):
             raise DataError("the data has no rows; there is nothing to generalize")
         units = unit_codes(data) if any(model.counts_units for model in self.models) else ()
         self.records: SearchRecords = compress(
-            data, self.columns, settings.levels, sensitive, populations(self.models), units
+            data, self.columns, settings.levels, sensitive, populations(self.models), units, self.summarized
         )
         self.roll = RollUp(self.records)
         self.allowed = math.floor(settings.suppression_limit * len(data) + 1e-9)
@@ -73,11 +83,21 @@ class SearchProblem:
             )
         self.judge.refuse_impossible()
 
+    def _check_summaries(self) -> None:
+        settings = self.settings
+        for name, kind in settings.summarize.items():
+            if name not in self.chosen:
+                raise PlanError(f"summarize: {name!r} is not among the quasi-identifiers ({', '.join(self.chosen)})")
+            check_summary(self.data, name, kind)
+        if wrong := [name for name in settings.cluster if name not in settings.summarize]:
+            raise PlanError(f"cluster: {wrong[0]!r} is not summarized; only columns of `summarize` can be")
+
     def _loss(self) -> Loss:
         settings = self.settings
-        if unknown := [name for name in settings.importance if name not in self.columns]:
+        if unknown := [name for name in settings.importance if name not in self.chosen]:
             raise PlanError(f"importance: {unknown[0]!r} is not among the columns of the search")
-        weights = np.array([settings.importance.get(name, 1.0) for name in self.columns], float)
+        every = (*self.columns, *self.summarized)
+        weights = np.array([settings.importance.get(name, 1.0) for name in every], float)
         if not weights.max() > 0:
             raise PlanError("importance: at least one column must have a weight above 0")
         made = make_loss(
@@ -87,6 +107,7 @@ class SearchProblem:
             settings.suppression_factor,
             settings.aggregate,
             lambda: self.data.class_sizes(self.columns).astype(np.int64),
+            [model for model in self.models if isinstance(model, Profitability)],
         )
         made.allowed = self.allowed
         return made
@@ -118,11 +139,17 @@ class SearchProblem:
         """Give the data at a node, without the records that it suppresses."""
         from discretion.protect.recode import Generalize
 
-        levels = self.records.levels(steps)
+        summaries = self.settings.summarize
+        levels = {name: level for name, level in self.records.levels(steps).items() if name not in summaries}
         raised = {name: level for name, level in levels.items() if level > 0 and self.data.levels.get(name, 0) != level}
         data = Generalize(levels=raised)(self.data, seed=0) if raised else self.data
         gone = self.suppressed_rows(steps)
-        return data.take(~gone, suppressed=True) if gone.any() else data
+        data = data.take(~gone, suppressed=True) if gone.any() else data
+        if not summaries:
+            return data
+        classes = self.roll.numbered(steps)[1][self.records.rows][~gone]
+        new = {name: summarize(data, name, classes, kind) for name, kind in summaries.items()}
+        return data.with_columns(new, integers=True)
 
     def infeasible(self, evaluated: Iterable[Node]) -> Infeasible:
         """Say why nothing satisfies the models, and what comes closest."""

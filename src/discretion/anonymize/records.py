@@ -14,15 +14,18 @@ from numpy.typing import NDArray
 from discretion.anonymize.lattice import Axis, Bounds, code_column
 from discretion.data.dataset import Dataset
 from discretion.kernels.classes import class_ids
-from discretion.kernels.rollup import merge
+from discretion.kernels.rollup import add_rows, merge
 from discretion.privacy.class_table import SensitiveDomain, sensitive_domain
 
 Ints = NDArray[np.int64]
 Keys = NDArray[np.uint64]
 Steps = tuple[int, ...]
 
-_KEPT = 4_000_000
-"""Classes of hubs that are kept for re-use (24 bytes each)."""
+_KEPT = 24_000_000
+"""Words of hubs that are kept for re-use: six for a class, one for each sensitive value."""
+_VALUES = 256
+_CELLS = 1 << 24
+"""Sensitive values, and values × combinations, up to which their counts are a dense table."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,8 @@ class NodeClasses:
 
     keys: Keys
     counts: Ints
+    table: NDArray[np.int32] | None = None
+    """the records of each class with each sensitive value, where hubs have them"""
 
     def __len__(self) -> int:
         return len(self.counts)
@@ -63,6 +68,8 @@ class SearchRecords:
     population: Mapping[str, Ints] = field(default_factory=lambda: MappingProxyType({}))
     units: tuple[tuple[Ints, Ints], ...] = ()
     """for each kind of unit that counts, the combinations and units that occur together, each pair once"""
+    summarized: Mapping[str, SensitiveEntries] = field(default_factory=lambda: MappingProxyType({}))
+    """columns outside the lattice whose values are summarized inside the classes"""
 
     @property
     def n(self) -> int:
@@ -108,6 +115,7 @@ def compress(
     sensitive: Sequence[str] = (),
     populations: Mapping[str, tuple[Dataset, str]] | None = None,
     units: Sequence[Ints] = (),
+    summarized: Sequence[str] = (),
 ) -> SearchRecords:
     """Code the columns, and count the records of each combination. Time O(n·columns).
 
@@ -132,9 +140,12 @@ def compress(
     codes = np.empty((len(axes), size), np.int32)
     for place, column in enumerate(stacked):
         codes[place] = column[found.first_row]
-    entries = {name: _entries(data, name, rows, size) for name in sensitive}
+    entries, inside = (
+        MappingProxyType({name: _entries(data, name, rows, size) for name in names})
+        for names in (sensitive, summarized)
+    )
     together = tuple(_pairs(rows, of, size) for of in units)
-    return SearchRecords(axes, codes, counts, rows, MappingProxyType(entries), MappingProxyType(within), together)
+    return SearchRecords(axes, codes, counts, rows, entries, MappingProxyType(within), together, inside)
 
 
 def _pairs(rows: NDArray[np.int32], units: Ints, size: int) -> tuple[Ints, Ints]:
@@ -163,6 +174,8 @@ class RollUp:
     def __init__(self, records: SearchRecords) -> None:
         self.records = records
         self._fields, words = _fields(records.axes)
+        self._taken = [(word, mask << shift) for word, shift, mask, _ in self._fields.tolist()]
+        """the word of each column's field, and the bits it takes there"""
         self._keys = _packed(records.codes, self._fields, words)
         self._offsets, self._tables = _tables(records.axes, self._fields)
         order = np.argsort([-axis.sizes[0] for axis in records.axes], kind="stable")
@@ -170,14 +183,21 @@ class RollUp:
         self._tiers = [frozenset(order[:third].tolist()), frozenset(order[: 2 * third].tolist())]
         self._hubs: OrderedDict[Steps, NodeClasses] = OrderedDict()
         self._kept = 0
-
-    @property
-    def base(self) -> NodeClasses:
-        """The distinct combinations of the records themselves."""
-        return NodeClasses(self._keys, self.records.counts)
+        self.base = NodeClasses(self._keys, records.counts, _value_table(records))
+        """the distinct combinations of the records themselves"""
 
     def classes(self, steps: Steps) -> NodeClasses:
         """Give the classes of a node."""
+        source, origin = self._source(steps)
+        return self._merged(source, origin, steps)
+
+    def from_hub(self, steps: Steps) -> tuple[NodeClasses, NodeClasses, NDArray[np.int32]]:
+        """Give the classes of a node, those of the hub they were made from, and the class of each of these."""
+        source, origin = self._source(steps)
+        numbers = np.empty(len(source), np.int32)
+        return self._merged(source, origin, steps, numbers), source, numbers
+
+    def _source(self, steps: Steps) -> tuple[NodeClasses, Steps]:
         origin: Steps = (0,) * len(steps)
         source = self.base
         for tier in self._tiers:
@@ -186,7 +206,7 @@ class RollUp:
                 break
             if hub != origin:
                 source, origin = self._hub(hub, source, origin), hub
-        return self._merged(source, origin, steps)
+        return source, origin
 
     def numbered(self, steps: Steps) -> tuple[NodeClasses, NDArray[np.int32]]:
         """Give the classes of a node, and the class of each combination."""
@@ -211,24 +231,46 @@ class RollUp:
         if hub in self._hubs:
             self._hubs.move_to_end(hub)
             return self._hubs[hub]
-        made = self._merged(source, origin, hub)
-        self._hubs[hub] = NodeClasses(made.keys.copy(), made.counts.copy())
-        self._kept += len(made)
+        numbers = np.empty(len(source), np.int32)
+        made = self._merged(source, origin, hub, numbers)
+        table = None if source.table is None else add_rows(source.table, numbers, made.counts)
+        made = self._hubs[hub] = NodeClasses(made.keys.copy(), made.counts.copy(), table)
+        self._kept += self._words(made)
         while self._kept > _KEPT and len(self._hubs) > 1:
-            self._kept -= len(self._hubs.popitem(last=False)[1])
+            self._kept -= self._words(self._hubs.popitem(last=False)[1])
         return made
+
+    @staticmethod
+    def _words(hub: NodeClasses) -> int:
+        return 6 * len(hub) + (0 if hub.table is None else hub.table.size)
 
     def _merged(
         self, source: NodeClasses, origin: Steps, steps: Steps, numbers: NDArray[np.int32] | None = None
     ) -> NodeClasses:
         changed = [place for place, (old, new) in enumerate(zip(origin, steps, strict=True)) if old != new]
-        keep = np.full(self._keys.shape[1], np.iinfo(np.uint64).max, np.uint64)
+        keep = [(1 << 64) - 1] * self._keys.shape[1]
         moves = self._fields[changed]
-        for row, place in enumerate(changed):
-            moves[row, 3] = self._offsets[place, origin[place], steps[place]]
-            word, shift, mask = moves[row, :3].tolist()
-            keep[word] &= np.uint64(~(mask << shift) & (1 << 64) - 1)
-        return NodeClasses(*merge(source.keys, source.counts, keep, moves, self._tables, numbers))
+        offsets = []
+        for place in changed:
+            offsets.append(self._offsets[place, origin[place], steps[place]])
+            word, taken = self._taken[place]
+            keep[word] &= ~taken
+        moves[:, 3] = offsets
+        return NodeClasses(*merge(source.keys, source.counts, np.array(keep, np.uint64), moves, self._tables, numbers))
+
+
+def _value_table(records: SearchRecords) -> NDArray[np.int32] | None:
+    """Count the sensitive values of each combination, column by column, where there are not too many."""
+    columns = list(records.sensitive.values())
+    width = sum(entries.domain.size for entries in columns)
+    if not 0 < width <= _VALUES or width * len(records.counts) > _CELLS:
+        return None
+    table = np.zeros((len(records.counts), width), np.int32)
+    first = 0
+    for entries in columns:
+        table[entries.combination, first + entries.values] = entries.counts
+        first += entries.domain.size
+    return table
 
 
 def _fields(axes: Sequence[Axis]) -> tuple[Ints, int]:

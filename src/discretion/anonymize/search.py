@@ -3,11 +3,14 @@
 Small and medium lattices are searched with proof. Every node has a lower bound of its loss (see `losses`) and of the
 records it must suppress (see `projections`); a first answer comes from a walk up and a few local improvements; then the
 nodes whose bound is below it are evaluated, layer by layer from the most general down. Records that an evaluated node
-suppresses because of monotone models are suppressed by every node below it too, which raises the bounds of those; most
-are never evaluated. Nothing is assumed to be monotone that is not: where models are not, only class sizes prune.
+suppresses because of monotone models are suppressed by every node below it too, and of a class that fails a convex
+model only so much can be kept there (see `kernels.class_tests`), which raises the bounds of those; most are never
+evaluated. Nothing is assumed to be monotone that is not: where a model says nothing about other nodes, these are
+evaluated in the order of their bounds.
 
-Lattices too large to list, or to finish in the time given, get the best answer that local search with restarts finds,
-and the bound.
+In lattices of more than a million nodes local search with restarts comes first, and then always the node that could be
+the best of all, so that the bound rises as fast as it can. Lattices too large to list, or to finish in the time given,
+get the best answer found, and the bound.
 """
 
 from __future__ import annotations
@@ -16,13 +19,14 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from heapq import heappop, heappush
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discretion.anonymize.explorer import Explorer, Node, OutOfTime
 from discretion.anonymize.records import Steps
-from discretion.anonymize.walks import climb, improve, restart
+from discretion.anonymize.walks import climb, improve, raised, restart
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -37,6 +41,10 @@ _SEARCHING = 0.9
 """Share of the time for the search of a large lattice; the rest is for the bound."""
 _CHUNK = 1 << 17
 """Nodes that are bounded together."""
+_LOOK_AHEAD = 4096
+"""Nodes of a large lattice that are bounded together."""
+_BATCH = 256
+"""Nodes that are bounded together where they are evaluated in the order of their bounds."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +67,12 @@ def search(explorer: Explorer, seconds: float | None = None) -> SearchResult:
 
     last = _SEARCHING if large else 1.0
     until(_WALKING if large and floor is not None else last)
-    done = _in_time(lambda: _walk(explorer, floor, large))
+    in_order = not explorer.judge.teaches
+    straight = in_order and limit is None and floor is not None
+    done = straight or _in_time(lambda: _walk(explorer, floor, large))
     until(last)
-    proven = floor is not None and (done or large) and _in_time(lambda: _sweep(explorer, floor))
+    sweep = _go_up if in_order else _close_in if large else _sweep
+    proven = floor is not None and (done or large) and _in_time(lambda: sweep(explorer, floor))
     explorer.deadline = None
     if explorer.best is None:
         explorer.evaluate(explorer.top)  # whether anything is possible at all, whatever the time
@@ -139,6 +150,78 @@ def _sweep(explorer: Explorer, floor: Floats) -> None:
                 explorer.evaluate(rows[place])
 
 
+def _close_in(explorer: Explorer, floor: Floats) -> None:
+    """Raise the bound of a large lattice: always look at the node that could be the best of all.
+
+    Where it must suppress too much, so does everything below the most general node above it that must as well. That one
+    is found by halving a path to the top, and all that is below is closed at once.
+    """
+    explorer.tell_below()
+    cost = floor.ravel()
+    nodes = np.flatnonzero(_is_open(explorer, floor))
+    nodes = nodes[np.argsort(cost[nodes], kind="stable")]
+    closed = np.zeros(floor.shape, np.bool_)
+    waiting: list[tuple[float, Steps]] = []
+    start = 0
+    while waiting or start < len(nodes):
+        if start < len(nodes) and not (waiting and waiting[0][0] < cost[nodes[start]]):
+            explorer.check_time()
+            here = nodes[start : start + _LOOK_AHEAD]
+            start += len(here)
+            here = here[~closed.ravel()[here] & _is_open(explorer, floor, here)]
+            rows = _steps(explorer, here)
+            for pair in zip(explorer.bounds(np.array(rows)).tolist(), rows, strict=True) if rows else ():
+                if pair[0] < explorer.ceiling:
+                    heappush(waiting, pair)
+            continue
+        explorer.bound, steps = heappop(waiting)
+        if not explorer.bound < explorer.ceiling:
+            return
+        if not closed[steps] and explorer.dooms(steps):
+            highest = _highest_doomed(explorer, floor, closed, steps)
+            closed[tuple(slice(0, step + 1) for step in highest)] = True
+
+
+def _highest_doomed(explorer: Explorer, floor: Floats, closed: NDArray[np.bool_], steps: Steps) -> Steps:
+    """Find a most general node above one that must suppress too much, and must as well."""
+    path = [steps]
+    while path[-1] != explorer.top:
+        path.append(min(raised(path[-1], explorer.top), key=lambda higher: float(floor[higher])))
+    low, high = 0, len(path) - 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if explorer.dooms(path[middle]) else (low, middle)
+    found = path[low]
+    for place in np.argsort([-most for most in explorer.top], kind="stable").tolist():
+        while found[place] < explorer.top[place]:
+            higher = (*found[:place], found[place] + 1, *found[place + 1 :])
+            if not (closed[higher] or explorer.dooms(higher)):
+                break
+            found = higher
+    return found
+
+
+def _go_up(explorer: Explorer, floor: Floats) -> None:
+    """Evaluate what the bounds leave over, the least loss first.
+
+    Where a node that fails says nothing about others, all with a smaller loss than the optimum must be looked at,
+    whatever the order. Without suppression the loss is its bound: the first node that satisfies the models is the best.
+    """
+    nodes = np.flatnonzero(_is_open(explorer, floor))
+    nodes = nodes[np.argsort(floor.ravel()[nodes], kind="stable")]
+    for start in range(0, len(nodes), _BATCH):
+        here = nodes[start : start + _BATCH]
+        here = here[_is_open(explorer, floor, here)]
+        if not len(here):
+            continue
+        rows = _steps(explorer, here)
+        bounds = explorer.bounds(np.array(rows))
+        for place in np.argsort(bounds, kind="stable").tolist():
+            if not bounds[place] < explorer.ceiling:
+                break
+            explorer.evaluate(rows[place])
+
+
 def _layers(explorer: Explorer, floor: Floats) -> Iterator[Ints]:
     """List the nodes that the bounds leave over by height, the highest first."""
     explorer.tell_below()
@@ -176,10 +259,11 @@ def _open_bound(explorer: Explorer, floor: Floats) -> float:
     """Give the least bound of the nodes of a listed lattice that are not excluded."""
     explorer.tell_below()
     nodes = np.flatnonzero(_is_open(explorer, floor))
-    if len(nodes) > _PROVABLE:
-        return float(floor.ravel()[nodes].min())
+    nodes = nodes[np.argsort(floor.ravel()[nodes], kind="stable")]
     lowest = math.inf
     for start in range(0, len(nodes), _CHUNK):
+        if floor.ravel()[nodes[start]] >= lowest:
+            break
         rows = _steps(explorer, nodes[start : start + _CHUNK])
         bounds = explorer.bounds(np.array(rows))
         bounds[[place for place, row in enumerate(rows) if row in explorer.evaluated]] = math.inf

@@ -98,19 +98,17 @@ class Solution:
         return found.drop(found.having("identifier"))
 
     def write(self, path: str | Path, **options: Any) -> None:
-        """Write the data with its rows in a random order, and households numbered anew: a place tells nobody's record.
+        """Write the data in a random order of its rows: a place tells nobody's record.
 
+        Households and people (roles `household` and `unit`) are numbered anew: their numbers stand in other files.
         `dc.write(found.dataset, …)` keeps the order of the original, by which whoever has a list of the people in that
         order finds all of them. Options as for `dc.write`.
         """
+        from discretion.data.publishable import publishable
         from discretion.data.write import write
 
         shuffled = self.dataset.take(np.random.default_rng().permutation(len(self.dataset)))
-        new = {}
-        for name in shuffled.having("household"):
-            _, first, which = np.unique(shuffled.codes(name).codes, return_index=True, return_inverse=True)
-            new[name] = np.argsort(np.argsort(first))[which] + 1
-        write(shuffled.with_columns(new) if new else shuffled, path, **options)
+        write(publishable(shuffled), path, **options)
 
     @property
     def words(self) -> str:
@@ -131,10 +129,12 @@ class Solution:
         settings = self._problem.settings
         return OptimalGeneralization(
             models=settings.models,
-            columns=self._problem.columns,
+            columns=self._problem.chosen,
             loss=settings.loss,
             suppression_limit=settings.suppression_limit,
             levels=self.levels,
+            summarize=settings.summarize,
+            cluster=settings.cluster,
         ).to_plan()
 
     def _repr_html_(self) -> str:

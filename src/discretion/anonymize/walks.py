@@ -14,7 +14,7 @@ def climb(explorer: Explorer, start: Steps) -> None:
     """Walk up from a node, each time where the bound grows least; evaluate some nodes on the way; improve the best."""
     path = [start]
     while path[-1] != explorer.top:
-        choices = _raised(path[-1], explorer.top)
+        choices = raised(path[-1], explorer.top)
         path.append(choices[int(np.argmin(explorer.bounds(np.array(choices))))])
     for place in _tried(explorer, path):
         explorer.evaluate(path[place])
@@ -75,7 +75,7 @@ def _better_neighbor(explorer: Explorer, node: Node) -> Node | None:
     return None if found is node else found
 
 
-def _raised(steps: Steps, top: Steps) -> list[Steps]:
+def raised(steps: Steps, top: Steps) -> list[Steps]:
     """List the direct successors of a node."""
     return [
         (*steps[:place], step + 1, *steps[place + 1 :])
@@ -87,6 +87,6 @@ def _raised(steps: Steps, top: Steps) -> list[Steps]:
 def _neighbors(steps: Steps, top: Steps) -> list[Steps]:
     """List the nodes one step away, up or down, and those one step up in one column and down in another."""
     lowered = [(*steps[:place], step - 1, *steps[place + 1 :]) for place, step in enumerate(steps) if step > 0]
-    raised = _raised(steps, top)
-    swapped = [higher for lower in lowered for higher in _raised(lower, top) if higher != steps]
-    return list(dict.fromkeys([*lowered, *swapped, *raised]))
+    higher = raised(steps, top)
+    swapped = [other for lower in lowered for other in raised(lower, top) if other != steps]
+    return list(dict.fromkeys([*lowered, *swapped, *higher]))

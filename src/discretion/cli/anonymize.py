@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _SEARCHES = ("optimal-generalization", "mondrian", "local-recoding")
 _LOSSES = (
     "loss", "height", "precision-loss", "aecs", "discernibility", "discernibility-star", "entropy",
-    "normalized-entropy", "entropy-based", "ambiguity", "kl", "kl-arx",
+    "normalized-entropy", "entropy-based", "ambiguity", "kl", "kl-arx", "payout",
 )  # fmt: skip
 _SHORTCUTS = {"k": "k-anonymity", "l": "distinct-l-diversity", "t": "t-closeness"}
 _SHOWN = 10

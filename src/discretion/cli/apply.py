@@ -236,22 +236,29 @@ _LOOKED_AT = 10_000
 def write_released(
     released: Dataset, original: Dataset, seed: int, target: str, options: dict[str, Any], quiet: bool
 ) -> None:
-    """Write protected data in a random order of rows, or as it is with `--keep-order`; say which."""
+    """Write protected data in a random order of rows, or in its own with `--keep-order`; say which."""
     from discretion.data.atomic import replacing
+    from discretion.data.publishable import codes_lost, codes_without_definition, publishable
     from discretion.data.write import write
     from discretion.release.journal import write_order
-    from discretion.release.order import order_words, permuted
+    from discretion.release.order import missing_words, order_words, permuted
 
     if options["dry_run"]:
         return
     keep = options["keep_order"]
-    data = released if keep else permuted(released, seed)
+    data = publishable(released) if keep else permuted(released, seed)
     write(data, target, overwrite=options["force"])
     if options["order_file"]:
         with replacing(Path(options["order_file"]), overwrite=options["force"], private=True) as temporary:
             write_order(temporary, original, data)
     say(order_words("keep" if keep else "permute", data), quiet)
+    spss = target.lower().endswith((".sav", ".zsav"))
+    for words in missing_words(codes_lost(data), codes_without_definition(data, spss)):
+        say(words, quiet)
     _name_telling(data, quiet)
+
+
+_WHO = ("identifier", "unit", "household")
 
 
 def _name_telling(data: Dataset, quiet: bool) -> None:
@@ -261,7 +268,7 @@ def _name_telling(data: Dataset, quiet: bool) -> None:
     if known := data.having("identifier"):
         say(f"note: the file holds identifiers ({', '.join(known)}); `apply drop-identifiers` takes them out", quiet)
     looks = propose(data.frame.head(_LOOKED_AT))
-    telling = [one for one in looks if one.role in ("identifier", "household") and not data.schema[one.column].has_role]
+    telling = [one for one in looks if one.role in _WHO and not data.schema[one.column].has_role]
     if telling:
         names = ", ".join(f"{one.column} ({one.role})" for one in telling)
         say(

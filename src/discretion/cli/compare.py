@@ -50,6 +50,7 @@ def compare(
     if page is not None:
         check_files([page], force=force)
     before, reading = _original(releases, original, options, quiet)
+    comparing.require_one_original(before, releases, named=original is not None)
     found = comparing.read_releases(
         before, releases, lambda file: read_with(str(file), before.schema, reading, quiet, partial=True)
     )

@@ -15,8 +15,7 @@ from discretion.cli.values import structured
 from discretion.errors import DataError, PlanError
 
 if TYPE_CHECKING:
-    from discretion.data.hierarchy import Hierarchy, Levels
-    from discretion.data.hierarchy_file import Rows
+    from discretion.data.hierarchy import Hierarchy, Levels, Rows
 
 
 @click.group(name="hierarchy")
@@ -52,7 +51,7 @@ def make(source: str, column: str, out: str | None, force: bool, as_json: bool, 
     The file lists the values of the data: keep it as private as they are.
     """
     from discretion.data.atomic import write_text
-    from discretion.data.hierarchy_file import hierarchy_text
+    from discretion.data.hierarchy import hierarchy_text
 
     reading = take_reading(options)
     recipe = _recipe(options)
@@ -185,7 +184,7 @@ def _numbers(text: str) -> list[float]:
 
 
 def _tree(file: str) -> Any:
-    from discretion.data.hierarchy_file import decode_hierarchy
+    from discretion.data.hierarchy import decode_hierarchy
 
     if file != "-" and not Path(file).is_file():
         raise PlanError(f"--tree: no file {file!r}")
@@ -209,7 +208,7 @@ def _name(file: str) -> str:
 
 
 def _rows(file: str, delimiter: str | None) -> Rows:
-    from discretion.data.hierarchy_file import decode_hierarchy, hierarchy_rows, split_rows
+    from discretion.data.hierarchy import decode_hierarchy, hierarchy_rows, split_rows
 
     if file == "-":
         return split_rows(decode_hierarchy(sys.stdin.buffer.read()), "standard input", delimiter)

@@ -231,12 +231,18 @@ def report(release: Release, as_json: bool, places: dict[str, str]) -> None:
 def _unlimited(release: Release) -> str:
     """Say which attack finds many people though no requirement limits it."""
     from discretion.measure import as_percent
+    from discretion.release.gate import is_limited
     from discretion.release.ranking import FIND_RECORD, MANY_FOUND, rank_attacks
 
-    limited = [finding.requirement.part for finding in release.findings]
-    found = rank_attacks(item.after for item in release.measured if item.measure not in limited)
-    people = [one for one in found if one.aim == FIND_RECORD and not one.doubtful and one.gain > 0]
-    worst = max(people, key=lambda one: one.success, default=None)
-    if worst is None or worst.success <= MANY_FOUND:
+    found = []
+    for item in release.measured:
+        for one in rank_attacks([item.after]):
+            columns = item.after.detail.get("columns") or ()
+            free = not is_limited(release.findings, one.measure, columns, one.success)
+            if free and one.aim == FIND_RECORD and not one.doubtful and one.gain > 0:
+                found.append((one.success, one.measure, columns))
+    success, name, columns = max(found, key=lambda one: one[0], default=(0.0, "", ()))
+    if success <= MANY_FOUND:
         return ""
-    return f"warning: {worst.measure} finds {as_percent(worst.success)} of the people, and no requirement limits it"
+    by = f" by {', '.join(columns)}" if columns else ""
+    return f"warning: {name}{by} finds {as_percent(success)} of the people, and no requirement limits it"

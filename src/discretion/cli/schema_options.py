@@ -50,6 +50,12 @@ source_options = _all(_SOURCE)
 reading_options = _all((*_TEXT, *_SOURCE))
 """All options that tell how the only input of a command is read."""
 
+missing_codes_option = click.option(
+    "--missing-codes", multiple=True, metavar="COLUMN=CODE",
+    help="values of a column that stand for missing ones, with | between several: 'income=NA|-9'",
+)  # fmt: skip
+"""Option for values that stand for missing ones."""
+
 schema_options = _all(
     (
         click.option("--plan", "plan_file", metavar="PLAN", help="take roles and hierarchies from this plan file"),
@@ -69,10 +75,7 @@ schema_options = _all(
             "--type", "types", multiple=True, metavar="COLUMN=TYPE",
             help="type of a column: continuous, ordinal, nominal, set or date",
         ),
-        click.option(
-            "--missing-codes", multiple=True, metavar="COLUMN=CODE",
-            help="values of a column that stand for missing ones, with | between several: 'income=NA|-9'",
-        ),
+        missing_codes_option,
         *_TEXT,
     )
 )  # fmt: skip
@@ -87,6 +90,12 @@ def take_reading(options: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in given.items() if value is not None}
 
 
+def take_missing_codes(options: dict[str, Any]) -> dict[str, Any]:
+    """Take the values that stand for missing ones out of a command's options, by column."""
+    codes = pairs_of(options.pop("missing_codes", ()), "--missing-codes", "COLUMN=CODE")
+    return {name: text.split("|") if isinstance(text, str) else text for name, text in codes.items()}
+
+
 def take_schema(options: dict[str, Any]) -> tuple[Schema, dict[str, Any]]:
     """Take the schema and the reading options out of a command's options."""
     roles: dict[str, list[str]] = {}
@@ -96,9 +105,7 @@ def take_schema(options: dict[str, Any]) -> tuple[Schema, dict[str, Any]]:
     hierarchies = _in_folder(options.pop("hierarchy_folder", None))
     hierarchies |= dict(_hierarchy(text) for text in options.pop("hierarchy", ()))
     types = pairs_of(options.pop("types", ()), "--type", "COLUMN=TYPE")
-    codes = pairs_of(options.pop("missing_codes", ()), "--missing-codes", "COLUMN=CODE")
-    missing = {name: text.split("|") if isinstance(text, str) else text for name, text in codes.items()}
-    given = _built(roles, types, hierarchies, missing)
+    given = _built(roles, types, hierarchies, take_missing_codes(options))
     reading = take_reading(options)
     plan_file = options.pop("plan_file", None)
     if plan_file is None:

@@ -156,6 +156,11 @@ class Dataset:
             return self._frame
         return give_back(self._source, self._frame, self._rows, self._changed)
 
+    @property
+    def changed(self) -> frozenset[str]:
+        """The columns that do not go out as they came in: codes for missing values in them are plain missing."""
+        return self._changed
+
     def having(self, *roles: Role) -> tuple[str, ...]:
         """Name the columns that have any of these roles and are still there."""
         return tuple(name for name in self.schema.having(*roles) if name in self.columns)

@@ -3,26 +3,219 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from discretion.data.dataset import Dataset
-from discretion.data.patterns import has_sets, pattern_of, spread_sample
 from discretion.data.schema import Role, Type
 from discretion.data.words import (
+    asks_age,
     is_whole_name,
     parts_of,
     role_in_name,
     says_age,
     says_birth,
     says_number,
+    says_person_number,
     says_postal_code,
     says_sex,
 )
+from discretion.kernels.arrays import Floats, Ints
 
 if TYPE_CHECKING:
     import polars as pl
+
+# Numbers that stand for missing values: −9, 99, 99999998. Found by their usual form and because they stand apart.
+
+MissingCodes = Mapping[str, tuple[int | float, ...]]
+
+_USUAL = re.compile(r"9*[6-9]|6{2,}|7{2,}|8{2,}")
+_SAID = re.compile(
+    r"refus|verweiger|don.?t know|do not know|wei(?:ss|ß) nicht|no answer|not answered|keine ang|\bk\. ?a\.|missing|"
+    r"fehlt|fehlend|not applicable|inapplicable|trifft nicht zu|entf[aä]llt|not stated|not available|unknown|unbekannt|"
+    r"no sabe|no contesta|ns/nc|\bn[ao]o sabe|não (?:sabe|responde)|non risponde|non sa\b|ne sait pas|sans r[eé]ponse|"
+    r"no ho sap|nicht erhoben|would not say|prefer not",
+    re.IGNORECASE,
+)
+_FEW = 20
+_MOST_CODES = 8
+_FARTHEST_SINGLE = -6
+"""From here on down a negative number says by itself that it is none of a count or a scale."""
+
+
+def find_missing_codes(data: Dataset) -> dict[str, tuple[int | float, ...]]:
+    """Find the numbers of each column that seem to stand for missing values; columns with declared codes are passed.
+
+    Negative numbers of the usual form (−1 … −9, −77, −99, −999, …) where nothing else is negative, or ten times as
+    common as anything else that is, and nines, eights and the like above everything else (9, 98, 99, 9999, 99999998),
+    if they stand apart from the other values: by more than the range of these where there are few of them, by three
+    times the range where there are many (half of it for two or more codes in a row). Ages of 97 to 99 count if they are
+    far commoner than the ages before. Where values have labels, the label of a code must say so. A code in the middle
+    of the other values cannot be found.
+    """
+    found = {name: _codes(data, name) for name in data.columns if not data.schema[name].missing_codes}
+    return {name: codes for name, codes in found.items() if codes}
+
+
+def with_missing(data: Dataset, codes: MissingCodes) -> Dataset:
+    """Give the data with these codes declared and made missing; the schema stays otherwise."""
+    if not codes:
+        return data
+    schema = data.schema
+    for name, values in codes.items():
+        schema = schema.with_column(name, missing_codes=(*schema[name].missing_codes, *values))
+    new = Dataset(data.frame, schema=schema)
+    new.came_from, new.dialect = data.came_from, data.dialect
+    return new
+
+
+def _codes(data: Dataset, name: str) -> tuple[int | float, ...]:
+    if not data.is_numeric(name):
+        return ()
+    column = data.frame[name].drop_nulls()
+    values, counts = np.unique(column.to_numpy().astype(np.float64), return_counts=True)
+    values, counts = values[np.isfinite(values)], counts[np.isfinite(values)].astype(np.int64)
+    below = _negative(values, counts)
+    rest = ~np.isin(values, below)
+    found = sorted([*below, *_large(values[rest], counts[rest], says_age(data.schema[name].label or name))])
+    labels: dict[Any, str] = dict(data.schema[name].value_labels)
+    said = [value for value in found if not labels or _SAID.search(labels.get(value, "missing"))]
+    whole = data.frame.schema[name].is_integer() or all(value.is_integer() for value in said)
+    return tuple(int(value) if whole else value for value in said)
+
+
+def _negative(values: Floats, counts: Ints) -> list[float]:
+    below = values < 0
+    usual = np.array([_is_usual(-value, single=True) for value in values[below]], dtype=np.bool_)
+    if 0 < usual.sum() < len(usual):  # others are negative too: only far commoner ones are codes
+        most = counts[below][~usual].max()
+        return list(values[below][usual & (counts[below] >= max(5, 10 * most))])
+    codes, rest = values[below], values[~below]
+    if not 1 <= len(codes) <= _MOST_CODES or len(rest) < 2 or not usual.all():
+        return []
+    gap, far = rest[0] - codes[-1], codes[-1] <= _FARTHEST_SINGLE
+    if len(rest) > _FEW:
+        common = bool((counts[below] >= 3 * counts[~below].mean()).all())
+        return codes.tolist() if common or (far and counts[below].sum() > 1) else []
+    return codes.tolist() if far or gap > np.diff(rest).max() else []
+
+
+def _large(values: Floats, counts: Ints, age: bool) -> list[float]:
+    for size in range(4, 0, -1):
+        codes, rest = values[-size:], values[:-size]
+        if len(rest) < 2 or not all(_is_usual(code) for code in codes):
+            continue
+        gap, span = codes[0] - rest[-1], rest[-1] - rest[0]
+        if len(rest) <= _FEW:
+            often = counts[-size:].min() >= max(5, 0.01 * counts.sum())
+            apart = gap >= 3 and gap > span and (codes[0] > 9 or often)
+        else:
+            row = size > 1 and bool((np.diff(codes) == 1).all())
+            apart = gap >= (0.5 if row else 3) * span
+        if apart or (age and codes[0] >= 97 and codes[-1] <= 99 and _is_spike(values, counts, size)):
+            return list(codes)
+    return []
+
+
+def _is_spike(values: Floats, counts: Ints, size: int) -> bool:
+    """Tell whether each of the last values is far commoner than the five whole numbers before them."""
+    before = counts[:-size][values[:-size] >= values[-size] - 5].sum() / 5
+    return bool(counts[-size:].min() >= 5 * max(float(before), 1.0))
+
+
+def _is_usual(value: float, *, single: bool = False) -> bool:
+    """Tell the usual forms of codes; `single`: any one digit is one."""
+    if not float(value).is_integer():
+        return False
+    text = str(int(value))
+    return (bool(_USUAL.fullmatch(text)) and text != "6") or (single and len(text) == 1 and value > 0)
+
+
+# What cells look like: addresses, phone numbers, IBANs, national numbers, postal codes, dates, links, diagnoses.
+
+SAMPLE = 100_000
+"""How many rows are looked at, at a fixed stride."""
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """A shape of cells and what it suggests."""
+
+    what: str
+    regex: str
+    role: Role
+    type: Type
+    direct: bool = False
+
+
+PATTERNS: tuple[Pattern, ...] = (
+    Pattern("e-mail addresses", r"^[^@\s]+@[^@\s]+\.[A-Za-z]{2,}$", "identifier", "nominal", True),
+    Pattern("links", r"^(?i:https?://|www\.)\S+$", "identifier", "nominal", True),
+    Pattern("IBANs", r"^[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?$", "identifier", "nominal", True),
+    Pattern(
+        "IP addresses",
+        r"^(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)$|^(?i:[0-9a-f]{0,4}:){3,7}[0-9a-f]{0,4}$",
+        "identifier",
+        "nominal",
+        True,
+    ),
+    Pattern(
+        "dates",
+        r"^\d{4}[-/]\d{1,2}[-/]\d{1,2}([T ].*)?$|^\d{1,2}[./-]\d{1,2}[./-]\d{4}([T ]\d{1,2}:\d{2}.*)?$",
+        "quasi",
+        "date",
+    ),
+    Pattern(
+        "national numbers",
+        r"^\d{8}[- ]?[A-Z]$|^[XYZ]-?\d{7}-?[A-Z]$|^\d{3}-\d{2}-\d{4}$|^[A-Z]{6}\d{2}[A-Z]\d{2}[A-Z]\d{3}[A-Z]$"
+        r"|^\d{3}\.\d{3}\.\d{3}-\d{2}$|^[A-CEGHJ-PR-TW-Z]{2} ?\d{2} ?\d{2} ?\d{2} ?[A-D]$",
+        "identifier",
+        "nominal",
+        True,
+    ),
+    Pattern(
+        "telephone numbers",
+        r"^(?:\+|00)[1-9][\d ()/.-]{6,18}\d$|^\(?0\d{1,4}\)?[ /.-]\d[\d .-]{4,12}$|^\(?\d{3}\)?[ .-]\d{3}[ .-]\d{3,4}$",
+        "identifier",
+        "nominal",
+        True,
+    ),
+    Pattern(
+        "postal codes",
+        r"^\d{5}(?:-\d{3,4})?$|^\d{4}[- ]?[A-Z]{2}$|^[A-Z]{1,2}\d[A-Z\d]? ?\d[A-Z]{2}$",
+        "quasi",
+        "nominal",
+    ),
+    Pattern("diagnosis codes (ICD)", r"^[A-TV-Z]\d[0-9AB]\.[0-9A-Z-]{1,4}[+*!]?$", "sensitive", "nominal"),
+)
+
+
+def spread_sample(frame: pl.DataFrame) -> pl.DataFrame:
+    """Take about a hundred thousand rows at a fixed stride."""
+    return frame if frame.height <= SAMPLE else frame.gather_every(-(-frame.height // SAMPLE))
+
+
+def pattern_of(cells: pl.Series, share: float = 0.5) -> tuple[Pattern, float] | None:
+    """Give the first pattern that more than a share of the cells have, and their share."""
+    texts = cells.drop_nulls()
+    if not len(texts):
+        return None
+    for pattern in PATTERNS:
+        found = float(texts.str.contains(pattern.regex).mean() or 0)  # type: ignore[arg-type]
+        if found > share:
+            return pattern, found
+    return None
+
+
+def has_sets(cells: pl.Series) -> bool:
+    """Tell whether many cells are lists joined with `|`."""
+    texts = cells.drop_nulls()
+    return bool(len(texts)) and float(texts.str.contains("|", literal=True).mean() or 0) > 0.2  # type: ignore[arg-type]
+
 
 Confidence = Literal["high", "low"]
 
@@ -38,6 +231,12 @@ _LISTED = 300
 _LOPSIDED = 0.8
 _SHORT_LABEL = 4
 _OTHER = "other"
+_MOST_RECORDS = 10
+"""Mean number of records from which on a few numbers are not those of people, whatever the name says."""
+_LONG_TEXT = (4, 20)
+"""Mean number of words, and of characters, from which texts are written freely."""
+_EXCESS = 5
+"""Times more often than numbers that were measured must two records share a number, to be taken for people's."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +253,8 @@ class Proposal:
     rows: int
     said: str
     """the column's name, or its label in a file of SPSS or Stata where only that says something"""
+    missing_codes: tuple[int | float, ...] = ()
+    """values that seem to stand for missing ones; everything else is said of the column without them"""
 
     @property
     def roles(self) -> tuple[Role, ...]:
@@ -80,16 +281,41 @@ class _Facts:
     """numbers without a fraction, also where they are stored with a decimal point"""
     labelled: bool
     """its values have names, as in files of SPSS and Stata"""
+    most: int
+    """records that have the commonest value"""
     label: str = ""
 
     @property
     def named(self) -> tuple[Role, str] | None:
         """The role that the name suggests, or else a short label, and the word it goes by."""
         found = role_in_name(self.column)
-        if found is None and self.label and len(self.label.split()) <= _SHORT_LABEL:
-            found = role_in_name(self.label)
+        if found is None and self.label:
+            if asks_age(self.label) and self._like_ages:
+                return "quasi", "age"
+            found = role_in_name(self.label) if len(self.label.split()) <= _SHORT_LABEL else None
             found = found if found and found[0] in ("quasi", "sensitive", "geography") else None
         return found
+
+    @property
+    def _like_ages(self) -> bool:
+        """Whether the values could be ages in years, or bands of them."""
+        if not self.kind.is_numeric() or self.labelled:
+            return self.distinct <= _FEW_VALUES
+        low, high = (float(found) for found in (self.sample.min(), self.sample.max()))  # type: ignore[arg-type]
+        return self.whole and low >= 0 and 25 < high <= 130
+
+    @property
+    def says_person_number(self) -> bool:
+        """Whether the name, or the label where the name says nothing, says the number of a person."""
+        text = self.column if self.says_by == "name" else self.label
+        found = role_in_name(text)
+        return says_person_number(text) and (found is None or found[0] == "identifier")
+
+    @property
+    def says_by(self) -> str:
+        """What would say that it holds numbers of people: its name, or its label where the name says nothing."""
+        named = role_in_name(self.column) is not None or says_person_number(self.column) or not self.label
+        return "name" if named else "label"
 
     @property
     def said(self) -> str:
@@ -144,7 +370,8 @@ def propose(data: Any) -> list[Proposal]:
     """Propose a role and a type for each column of a Dataset or frame, with the reason; the user decides.
 
     Names are read in seven languages; patterns are looked for in a sample of the rows; distinct values are
-    counted over all rows. Nothing proposed here is applied by itself.
+    counted over all rows. Numbers that seem to stand for missing values (`missing_codes` of a proposal) count as
+    missing. Nothing proposed here is applied by itself.
 
     Examples
     --------
@@ -154,8 +381,12 @@ def propose(data: Any) -> list[Proposal]:
     [('edad', 'quasi'), ('income', 'sensitive')]
     """
     dataset = Dataset.of(data)
+    codes = find_missing_codes(dataset)
+    dataset = with_missing(dataset, codes)
     sample = spread_sample(dataset.frame)
-    return [_propose(_facts(dataset, sample, name)) for name in dataset.columns]
+    return [
+        replace(_propose(_facts(dataset, sample, name)), missing_codes=codes.get(name, ())) for name in dataset.columns
+    ]
 
 
 def propose_hierarchy(data: Any, proposal: Proposal) -> dict[str, Any] | None:
@@ -167,8 +398,8 @@ def propose_hierarchy(data: Any, proposal: Proposal) -> dict[str, Any] | None:
     those of less than 2 % of the records, then of less than 10 %; at last the value is hidden. What belongs together by
     its meaning only a person can tell.
     """
-    dataset = Dataset.of(data)
     name = proposal.column
+    dataset = with_missing(Dataset.of(data), {name: proposal.missing_codes} if proposal.missing_codes else {})
     if proposal.type == "set":
         return None
     if proposal.type == "date":
@@ -231,7 +462,8 @@ def are_codes(texts: list[str]) -> bool:
 def _rare_together(dataset: Dataset, name: str) -> list[dict[str, list[str]]]:
     """Give the levels at which rare categories become one; a level must leave a category, and put some together.
 
-    Codes with labels (SPSS, Stata) become their labels with it: among the groups a code would say nothing.
+    Codes with labels (SPSS, Stata) become their labels with it: among the groups a code would say nothing. A category
+    that is called other (in any case) takes the rare ones in: two that mean the same would stand side by side.
     """
     from discretion.data.hierarchy import canonical
 
@@ -240,11 +472,12 @@ def _rare_together(dataset: Dataset, name: str) -> list[dict[str, list[str]]]:
     shares = {canonical(value): count / len(dataset) for value, count in counted if value is not None}
     labels = {canonical(value): label for value, label in (dataset.schema[name].value_labels or {}).items()}
     shown = {value: labels.get(value, value) for value in shares}
+    rest = next((label for label in shown.values() if label.casefold() == _OTHER), _OTHER)
     before = {value: value for value in shares}
     levels: list[dict[str, list[str]]] = []
     for limit in _RARE if len(shares) > 2 else ():
-        rare = {value for value, share in shares.items() if share < limit or shown[value] == _OTHER}
-        after = {value: _OTHER if value in rare else shown[value] for value in shares}
+        rare = {value for value, share in shares.items() if share < limit or shown[value].casefold() == _OTHER}
+        after = {value: rest if value in rare else shown[value] for value in shares}
         if not 1 < len(rare) < len(shares) or len(rare) > _LISTED or (levels and after == before):
             continue
         groups: dict[str, set[str]] = {}
@@ -274,7 +507,13 @@ def looks_like_identifier(data: Any, column: str) -> str | None:
     dataset = Dataset.of(data)
     dataset.require([column])
     facts = _facts(dataset, spread_sample(dataset.frame.select(column)), column)
-    found = _identifier(facts)
+    found = _person_number(facts) or _identifier(facts)
+    return found[0] if found is not None and found[1] == "high" else None
+
+
+def looks_like_person_number(data: Dataset, column: str) -> str | None:
+    """Give the reason why a column surely holds numbers of people, whatever role it was given, or None."""
+    found = _person_number(_facts(data, spread_sample(data.frame.select(column)), column))
     return found[0] if found is not None and found[1] == "high" else None
 
 
@@ -289,9 +528,9 @@ def _facts(dataset: Dataset, sample: pl.DataFrame, name: str) -> _Facts:
     present = column.fill_nan(None).drop_nulls() if kind.is_float() else column.drop_nulls()
     whole = kind.is_integer() or bool(kind.is_float() and len(present) and (present == present.floor()).all())
     labelled = dataset.is_labelled(name)
-    return _Facts(
-        name, kind, len(column), present.n_unique(), missing, sample[name], whole, labelled, dataset.schema[name].label
-    )
+    counts = present.value_counts(name="number of records")["number of records"]
+    most, label = int(counts.max() or 0), dataset.schema[name].label  # type: ignore[arg-type]
+    return _Facts(name, kind, len(column), len(counts), missing, sample[name], whole, labelled, most, label)
 
 
 def _propose(facts: _Facts) -> Proposal:
@@ -310,6 +549,9 @@ def _propose(facts: _Facts) -> Proposal:
 
     if facts.present == 0:
         return give("other", "all values are missing", "low")
+    found = _person_number(facts)
+    if found is not None:
+        return give("unit" if facts.distinct < facts.present else "identifier", found[0], found[1], "nominal")
     found = _identifier(facts)
     if found is not None:
         return give("identifier", found[0], found[1], "nominal")
@@ -325,6 +567,62 @@ def _propose(facts: _Facts) -> Proposal:
     if named is not None and named[0] != "identifier":
         return _by_name(facts, *named)
     return _by_values(facts, give)
+
+
+def _person_number(facts: _Facts) -> tuple[str, Confidence] | None:
+    """Say why a column holds the numbers of people, each on all records of one; alone by values never surely."""
+    texts = facts.sample.cast(str) if facts.is_text else None
+    if texts is None and not (facts.whole and not facts.labelled):
+        return None
+    shape = None if texts is None else pattern_of(texts)
+    if shape is not None and (shape[0].direct or shape[0].type == "date"):
+        return None
+    again = facts.distinct < facts.present
+    if facts.says_person_number:
+        records = f"each on {facts.present / facts.distinct:.1f} records on average; {facts.percent()}"
+        if facts.distinct > _FEW_VALUES or not again:
+            return (
+                f"the {facts.says_by} says the number of a person or case, {records if again else facts.percent()}",
+                "high",
+            )
+        if facts.distinct > _FEW_VALUES // 4 and facts.present <= _MOST_RECORDS * facts.distinct:
+            return f"the {facts.says_by} says the number of a person or case, {records}", "low"
+    if facts.named is None and shape is None and again and _recurs(facts):
+        return f"numbers or codes of one form that a few records share, as those of people; {facts.percent()}", "low"
+    return None
+
+
+def _recurs(facts: _Facts) -> bool:
+    """Tell numbers of people by their values: one form, many of them, each on a few records, and not measured.
+
+    Of whole numbers that were measured, two records share one about as often as their density in the neighborhood
+    says, or because they were rounded; of people's numbers far more often, with all last digits alike.
+    """
+    import numpy as np
+    import polars as pl
+
+    few, many = 1.02 * facts.distinct <= facts.present, facts.distinct > 2 * _FEW_VALUES
+    if not (few and many and facts.most <= 2 * _FEW_VALUES and facts.share > 1 / _MOST_RECORDS):
+        return False
+    present = facts.sample.drop_nulls()
+    texts = present.cast(pl.Int64).cast(pl.String) if facts.whole else present.cast(pl.String)
+    forms = texts.str.replace_all(r"\d", "9").str.replace_all(r"\p{L}", "a").value_counts(sort=True)
+    form, count = forms.row(0)
+    if count < _NEARLY_ALL * len(texts) or len(form) < 4 or not set(form) <= {*"9a-_./"}:
+        return False
+    if not facts.whole:
+        return bool(form.count("9") > 2)
+    last = texts.str.tail(1).value_counts()["count"]
+    if int(last.max()) > 0.3 * len(texts):  # type: ignore[arg-type]
+        return False
+    values = np.sort(present.cast(pl.Int64).to_numpy())
+    pairs = expected = 0.0
+    for part in np.array_split(values, _FEW_VALUES):
+        if len(part) > 1:
+            sizes = np.unique(part, return_counts=True)[1]
+            pairs += float((sizes * (sizes - 1)).sum())
+            expected += len(part) * (len(part) - 1) / float(part[-1] - part[0] + 1)
+    return pairs > _EXCESS * expected
 
 
 def _identifier(facts: _Facts) -> tuple[str, Confidence] | None:
@@ -347,12 +645,21 @@ def _identifier(facts: _Facts) -> tuple[str, Confidence] | None:
         sure: Confidence = "high" if facts.whole or (facts.present >= _MANY_ROWS and facts.share >= 0.99) else "low"
         what = "texts" if facts.is_text else "whole numbers"
         return f"nearly all {what} differ: {facts.percent()}", sure
+    if texts is not None and named is None and facts.distinct > _FEW_VALUES and _written_freely(texts):
+        return f"free text: {facts.percent()}", "high" if facts.share > 0.5 else "low"
     if says_number(facts.column) and named is None and (facts.is_text or numbers):
         if facts.share >= _NEARLY_ALL:
             return f"the name says number or id, and nearly all values differ: {facts.percent()}", "high"
         if is_whole_name(facts.column, "id") and facts.distinct > _FEW_VALUES:
             return f"the name says so ('id'); {facts.percent()}", "high"
     return None
+
+
+def _written_freely(texts: pl.Series) -> bool:
+    """Tell texts of many words from the names of categories."""
+    different = texts.drop_nulls().unique()
+    words, length = different.str.count_matches(r"\S+").mean(), different.str.len_chars().mean()
+    return bool(words >= _LONG_TEXT[0] and length >= _LONG_TEXT[1])  # type: ignore[operator]
 
 
 def _names_rows(facts: _Facts) -> bool:

@@ -53,6 +53,8 @@ class Dialect:
     header: bool = True
     quote: str = '"'
     skipped: int = 0
+    truth: Literal["true", "True", "TRUE"] = "true"
+    """how true and false are written"""
 
     def sentence(self) -> str:
         """Say it in one sentence."""

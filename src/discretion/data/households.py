@@ -233,6 +233,27 @@ def find_units(data: Dataset, *, households: bool = True) -> Ints | None:
     return data.cached(("units", households), make)
 
 
+def people_of(data: Dataset) -> Ints | None:
+    """Number the people behind the records, where a column has the role `unit`; None where each has one record.
+
+    A column that is not published any more is read from the data the rows came from. Of several columns the one with
+    the fewest values counts; a record without a value stands for itself.
+    """
+    root = data.origin
+    names = dict.fromkeys((*data.having("unit"), *(() if data.has_new_rows else root.having("unit"))))
+
+    def make() -> Ints | None:
+        found = [
+            _numbered(data, name) if name in data.columns else _numbered(root, name)[data.row_ids] for name in names
+        ]
+        fewest = min(found, key=lambda units: len(np.unique(units)), default=None)
+        if fewest is None or len(np.unique(fewest)) == len(data):
+            return None
+        return np.unique(fewest, return_inverse=True)[1].astype(np.int64)
+
+    return data.cached(("people", tuple(names)), make)
+
+
 def _numbered(data: Dataset, column: str) -> Ints:
     coded = data.codes(column)
     units = coded.codes.astype(np.int64)

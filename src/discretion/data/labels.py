@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from discretion.data.schema import Schema
 
 Values = Mapping[str | float, str]
+Ranges = tuple[tuple[str | float, str | float], ...]
 
 _READERS: Mapping[str, str] = {
     "stata": "read_dta",
@@ -39,27 +40,37 @@ _SAS_TIME = b"01JAN00:00:00:00"
 
 @dataclass(frozen=True)
 class Labels:
-    """What variables and values are called."""
+    """What variables and values are called, and which values an SPSS file defines to be missing."""
 
     variables: Mapping[str, str] = field(default_factory=dict)
     values: Mapping[str, Values] = field(default_factory=dict)
+    missing: Mapping[str, Ranges] = field(default_factory=dict)
+    codes: Mapping[str, tuple[str | float, ...]] = field(default_factory=dict)
+    """the values in these ranges that occur"""
 
     def put_into(self, schema: Schema) -> Schema:
         """Give the schema with these labels."""
         for name in dict.fromkeys([*self.variables, *self.values]):
             found = self.values.get(name, {})
             schema = schema.with_column(name, label=self.variables.get(name, ""), value_labels=found)
+        for name, ranges in self.missing.items():
+            codes = tuple(dict.fromkeys([*schema[name].missing_codes, *self.codes.get(name, ())]))
+            schema = schema.with_column(name, missing_ranges=ranges, missing_codes=codes)
         return schema
 
     @classmethod
-    def of(cls, schema: Schema, frame: pl.DataFrame) -> Labels:
-        """Take the labels of a schema, but not value labels of a column of another type by now."""
+    def of(cls, schema: Schema, frame: pl.DataFrame, changed: Collection[str] = ()) -> Labels:
+        """Take the labels of a schema, but not value labels of a column of another type by now.
+
+        Which values are missing is not said of changed columns: a new value may be one of them by chance.
+        """
         variables = {n: c.label for n, c in schema.columns.items() if c.label and n in frame.columns}
         values = {}
         for name, column in schema.columns.items():
             if name in frame.columns and column.value_labels and _fit(column.value_labels, frame.schema[name]):
                 values[name] = column.value_labels
-        return cls(variables, values)
+        kept = [n for n, c in schema.columns.items() if c.missing_ranges and n in frame.columns and n not in changed]
+        return cls(variables, values, {name: schema[name].missing_ranges for name in kept})
 
 
 def _fit(labels: Values, kind: pl.DataType) -> bool:
@@ -79,6 +90,8 @@ def read_labelled(
     pyreadstat = need("pyreadstat", f"reading {_TITLES[format]} files", "io")
     reader = getattr(pyreadstat, _READERS[format])
     options: dict[str, Any] = {"output_format": "polars"}
+    if format == "spss":
+        options["user_missing"] = True
     if encoding is not None:
         options["encoding"] = encoding
     try:
@@ -100,7 +113,16 @@ def read_labelled(
     frame = frame.with_columns(tidy)
     variables = {n: label for n, label in found.column_names_to_labels.items() if label and n in frame.columns}
     values = {n: _of_type(v, frame.schema[n]) for n, v in found.variable_value_labels.items() if n in frame.columns}
-    return frame, Labels(variables, {n: v for n, v in values.items() if v})
+    defined = found.missing_ranges if format == "spss" else {}
+    missing = {n: tuple((one["lo"], one["hi"]) for one in v) for n, v in defined.items() if n in frame.columns}
+    codes = {name: _within(frame[name], ranges) for name, ranges in missing.items()}
+    return frame, Labels(variables, {n: v for n, v in values.items() if v}, missing, codes)
+
+
+def _within(column: pl.Series, ranges: Ranges) -> tuple[str | float, ...]:
+    """Give the values of a column that are defined to be missing."""
+    values = column.drop_nulls().unique().sort().to_list()
+    return tuple(value for value in values if any(low <= value <= high for low, high in ranges))
 
 
 def _of_type(labels: Values, kind: pl.DataType) -> Values:
@@ -134,6 +156,10 @@ def write_labelled(frame: pl.DataFrame, format: Format, target: Path, labels: La
     }
     if format != "xpt":
         options["variable_value_labels"] = _value_labels(frame, labels, format)
+    if format == "spss" and labels.missing:
+        options["missing_ranges"] = {
+            name: [{"lo": low, "hi": high} for low, high in ranges] for name, ranges in labels.missing.items()
+        }
     writer = {"stata": "write_dta", "spss": "write_sav", "xpt": "write_xport"}[format]
     if format == "stata":
         options["version"] = 14

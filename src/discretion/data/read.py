@@ -16,9 +16,8 @@ from discretion.data.files import read_arrow, read_excel, read_json, read_parque
 from discretion.data.formats import Format, existing_file, format_of
 from discretion.data.infer import not_numbers
 from discretion.data.labels import Labels, read_labelled
-from discretion.data.lines import TextSource
 from discretion.data.schema import Schema
-from discretion.data.text import check_unique, choose_columns, read_text
+from discretion.data.text import TextSource, check_unique, choose_columns, read_text
 from discretion.errors import DataError, PlanError, unknown
 
 if TYPE_CHECKING:

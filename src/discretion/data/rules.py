@@ -46,8 +46,7 @@ def _read(text: str, columns: Sequence[str], who: str) -> Filter:
     sqlglot = need("sqlglot", "a rule", "online")
     from sqlglot import exp
 
-    from discretion.data.sql_filter import FilterReader
-    from discretion.data.sql_nodes import only
+    from discretion.data.sql_filter import FilterReader, only
 
     def column(node: Any, what: str) -> str:
         if type(node) is not exp.Column or {k for k, v in node.args.items() if v} != {"this"}:

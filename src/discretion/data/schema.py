@@ -40,6 +40,8 @@ class Column:
     type: Type | None = None
     hierarchy: Hierarchy | None = None
     missing_codes: tuple[str | float, ...] = ()
+    missing_ranges: tuple[tuple[str | float, str | float], ...] = ()
+    """ranges of such values (from, to) as an SPSS file defines them"""
     order: tuple[str, ...] = ()
     label: str = ""
     value_labels: Mapping[str | float, str] = field(default_factory=lambda: MappingProxyType({}))

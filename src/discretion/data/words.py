@@ -13,28 +13,33 @@ _IDENTIFIERS = """
     name names fullname firstname lastname surname forename givenname familyname maidenname username nickname
     nombre nombres apellido apellidos nom noms cognom cognoms prenom nome cognome nomi sobrenome apelido vorname
     nachname familienname
-    ssn nin nino dni nie nif cif nss cpf cnpj rg codicefiscale fiscalcode passport pasaporte passaport passaporto
-    passaporte reisepass passeport licence license licenceplate plate matricula personalausweis sozialversicherung
-    socialsecurity insurancenumber taxid steuernummer steuerid nhs nhsnumber mrn
+    passport pasaporte passaport passaporto passaporte reisepass passeport licence license licenceplate plate
     phone telephone mobile fax telefono telefon telefono1 movil mobil cellulare telemovel handy tel cell
     email mail correo correu posta emailaddress
     address street direccion domicilio adreca indirizzo endereco morada adresse anschrift strasse rue calle carrer via
     iban bic account accountnumber cuenta conto conta konto kontonummer compte creditcard cardnumber tarjeta
     ip ipaddress url website mac imei deviceid cookie
+    remark remarks comment comments notes freetext notiz notizen vermerk bemerkung bemerkungen anmerkung
+    anmerkungen kommentar freitext
+    observaciones observacions comentario comentari commentaire remarque osservazioni observacoes
+    policennummer aktenzeichen ausweisnummer telefonnummer handynummer mobilnummer kennzeichen policynumber
+    hausarzt hausarztin behandler familydoctor physician
+"""
+_PERSON_NUMBERS = """
+    ssn nin nino dni nie nif cif nss cpf cnpj rg codicefiscale fiscalcode matricula personalausweis sozialversicherung
+    socialsecurity insurancenumber taxid steuernummer steuerid nhs nhsnumber mrn
     patient patientid patientnumber paciente pacient paziente personid subjectid recordid caseid employeeid
     customerid userid memberid studentid respondentid participantid idnumber uuid guid
     respondent participant interviewee proband befragter encuestado entrevistado intervistato enquete
-    remark remarks comment comments freetext bemerkung bemerkungen anmerkung anmerkungen kommentar freitext
-    observaciones observacions comentario comentari commentaire remarque osservazioni observacoes
     svnr svnummer sozialversicherungsnummer rentenversicherungsnummer versichertennummer versichertennr kvnr kvnummer
-    krankenversichertennummer versicherungsnummer policennummer personalnummer matrikelnummer kundennummer
-    mitgliedsnummer aktenzeichen ausweisnummer telefonnummer handynummer mobilnummer kennzeichen policynumber
-    hausarzt hausarztin behandler familydoctor physician
+    krankenversichertennummer versicherungsnummer personalnummer matrikelnummer kundennummer mitgliedsnummer
 """
+"""Identifiers of which each person has one, so that records that share it are of one person."""
 _ROLES: Mapping[Role, str] = {
     "weight": """
         weight weights w wgt wt sampleweight samplingweight pweight fweight designweight finalwt fnlwgt peso pesos pes
-        gewicht hochrechnungsfaktor poids ponderacion ponderation factorexpansion expansionfactor pondera
+        gewicht gew hhgew hgew pgew persgew pergew hochrechnungsfaktor poids ponderacion ponderation
+        factorexpansion expansionfactor pondera
     """,
     "household": """
         household householdid hh hhid hid hhnr hogar llar familia famiglia nucleo agregado haushalt haushaltid menage
@@ -49,14 +54,14 @@ _ROLES: Mapping[Role, str] = {
         gemeinde stadt kreis bundesland land plz postleitzahl
         commune ville departement pays codepostal tract censustract
         latitude longitude lat lon lng coordinates block blockgroup
-        age ages agegroup edad edat eta idade alter sex sexo sexe sesso geschlecht gender genero genere geslacht
+        age ages agegroup edad edat eta idade alter sex sexo sexe sesso geschlecht gesch gender genero genere geslacht
         birth birthdate birthday birthyear dob dateofbirth yearofbirth nacimiento fechanacimiento naixement nascita
         datadinascita nascimento geburt geburtsdatum geburtsjahr naissance datenaissance birthplace
         education educ schooling educacion estudios estudis istruzione titolodistudio educacao escolaridade bildung
         schulbildung ausbildung formation diplome degree
         occupation job profession workclass employment ocupacion profesion trabajo ocupacio professione lavoro
         profissao ocupacao beruf erwerb metier emploi industry sector branch
-        marital maritalstatus married estadocivil estatcivil statocivile familienstand etatcivil relationship
+        marital maritalstatus married estadocivil estatcivil statocivile familienstand famst etatcivil relationship
         race ethnicity ethnic raza etnia ethnie origin origen herkunft ethnicgroup
         nationality nationalitat nacionalidad nacionalitat nazionalita nacionalidade staatsangehorigkeit nationalite
         citizenship nativecountry language idioma lingua sprache langue children hijos fills figli filhos kinder
@@ -65,7 +70,7 @@ _ROLES: Mapping[Role, str] = {
     """,
     "sensitive": """
         income salary wage wages earnings pay pension wealth debt rent tax taxes expenditure turnover revenue profit
-        ingresos renta salario sueldo ingressos sou reddito stipendio salario rendimento einkommen gehalt lohn
+        ingresos renta salario sueldo ingressos sou reddito stipendio salario rendimento einkommen eink gehalt lohn
         vermogen umsatz revenu salaire capital capitalgain capitalloss savings loan credit creditscore benefit
         disease diagnosis diagnoses illness condition icd icd9 icd10 treatment medication drug therapy symptom
         enfermedad diagnostico malaltia diagnostic malattia diagnosi doenca krankheit diagnose maladie hiv cancer
@@ -103,7 +108,7 @@ def _table() -> Mapping[str, Role]:
     for role, words in _ROLES.items():
         for word in words.split():
             table.setdefault(word, role)
-    for word in _IDENTIFIERS.split():
+    for word in (*_IDENTIFIERS.split(), *_PERSON_NUMBERS.split()):
         table[word] = "identifier"
     return table
 
@@ -121,9 +126,22 @@ _LONG = 5
 """Shorter words are not looked for at the end of longer ones: percentage is no age, capacity no city."""
 
 
+_HOW_OLD = re.compile(
+    r"how old (?:are|is) |wie alt (?:sind|bist|ist) |cuantos anos tiene|quants anys te|quanti anni ha|quantos anos tem"
+    r"|quel age avez"
+)
+
+
 def says_age(column: str) -> bool:
-    """Tell whether a column name says age in years."""
-    return any(part in _AGES for part in parts_of(column))
+    """Tell whether a column name says age in years, or a label asks for it."""
+    parts = parts_of(column)
+    return any(part in _AGES for part in parts) or bool(_HOW_OLD.search(" ".join(parts) + " "))
+
+
+def asks_age(label: str) -> bool:
+    """Tell whether a label of any length is about an age: it asks how old somebody is, or begins or ends with age."""
+    parts = parts_of(label)
+    return bool(parts) and says_age(label) and (says_age(f"{parts[0]} {parts[-1]}") or not {*parts} & _AGES)
 
 
 def says_birth(column: str) -> bool:
@@ -142,7 +160,7 @@ def says_sex(column: str) -> bool:
     return any(part in _SEXES for part in parts_of(column))
 
 
-_SEXES = frozenset(["sex", "sexo", "sexe", "sesso", "geschlecht", "gender", "genero", "genere", "geslacht"])
+_SEXES = frozenset(["sex", "sexo", "sexe", "sesso", "geschlecht", "gesch", "gender", "genero", "genere", "geslacht"])
 _POSTAL = frozenset(
     [
         *[
@@ -197,8 +215,17 @@ def _compound(parts: list[str]) -> tuple[Role, str] | None:
     return None
 
 
+_MONEY = """
+    income salary wage wages earnings ingresos renta salario sueldo ingressos reddito stipendio rendimento einkommen
+    eink gehalt lohn revenu salaire
+"""
+"""Words beside which others tell the kind of income: `eink_erwerb` is no employment."""
+
+
 def _mixed(found: list[tuple[Role, str]]) -> tuple[Role, str]:
-    """Prefer what the last word says (`patient age` is an age), and anything to an identifier."""
+    """Prefer what the last word says (`patient age` is an age), and anything to an identifier; income is income."""
+    if money := [hit for hit in found if hit[1] in _MONEY.split()]:
+        return money[0]
     return next((hit for hit in reversed(found) if hit[0] != "identifier"), found[-1])
 
 
@@ -211,3 +238,38 @@ def says_number(column: str) -> bool:
 def is_whole_name(column: str, word: str) -> bool:
     """Tell whether a word is all that a column name says."""
     return "".join(parts_of(column)) == word
+
+
+_PEOPLE = """
+    p person persons personen pers persona personas persones pessoa personne pat patient patients patienten patientin
+    paciente pacient paziente client clients klient klienten cliente kunde kunden customer user usuario utente member
+    mitglied mitglieds membre student students studierende studierenden schuler schueler alumno aluno etudiant proband
+    probanden vp teilnehmer participant respondent resp subject subj befragte befragten befragter befragungs
+    encuestado entrevistado intervistato enquete interviewee versicherte versicherten assure employee mitarbeiter
+    personal empleado employe salarie individual individuo individu indiv case fall caso cas
+"""
+_NUMBERS = """
+    id nr no num number numero nummer code codigo codi codice key clave cle schlussel schluessel kennung kennziffer
+    kennnummer kennzahl ident identifier pseudonym pseudonyme pseudonimo pseudo
+"""
+_IDS = frozenset(["id", "ids", "idnr", "idno", "idnum", "idnummer", "idnumber", "idcode", "idkey"])
+"""Names that say number and nothing of what; inside longer names they may be of anything."""
+
+
+@cache
+def _person_number() -> re.Pattern[str]:
+    people, numbers = ("|".join(sorted(words.split(), key=len, reverse=True)) for words in (_PEOPLE, _NUMBERS))
+    return re.compile(
+        rf"(?:lfd)?(?:{people})(?:{numbers})+|(?:{numbers})(?:de|del|della|do|du|der|des|la|le)?(?:{people})"
+        rf"|(?:pseudonym[eo]?|pseudonimo)(?:{numbers})?"
+    )
+
+
+def says_person_number(text: str) -> bool:
+    """Tell whether a name or a label says the number, code or pseudonym of a person (or of a case), in any writing."""
+    parts = parts_of(text)
+    if (whole := "".join(parts)) in _IDS or whole in _PERSON_NUMBERS.split():
+        return True
+    joined = {"".join(parts[i:j]) for i in range(len(parts)) for j in range(i + 1, len(parts) + 1)} - {"pcode"}
+    numbers = {*_PERSON_NUMBERS.split()} - {*_PEOPLE.split()}
+    return any(word in numbers or _person_number().fullmatch(word) for word in joined)

@@ -37,11 +37,12 @@ def write(
 
     The file appears whole or not at all. An existing one is kept unless `overwrite`. Missing values are empty
     cells (and an empty text is read back as missing); set-valued columns are joined with `|` where the format
-    has no lists. The delimiter and the decimal sign are those of the text file that the data was read from; for data
-    from elsewhere a comma and a point (a tab in `.tsv` files). Labels of variables and values stay in
-    Stata and SPSS files (in SAS transport files those of variables); value labels of a column whose values are
-    of another type by now are left out. The same data gives the same bytes in every file format: times of
-    writing in headers are replaced by a fixed one. Database files are not stable in this sense.
+    has no lists. The delimiter, the decimal sign and the writing of true and false are those of the text file that the
+    data was read from; for data from elsewhere a comma, a point and small letters (a tab in `.tsv` files). Labels of
+    variables and values stay in Stata and SPSS files (in SAS transport files those of variables), and in SPSS files
+    which values stand for missing ones in a column that no step changed; value labels of a column whose values are of
+    another type by now are left out. The same data gives the same bytes in every file format: times of writing in
+    headers are replaced by a fixed one. Database files are not stable in this sense.
 
     Examples
     --------
@@ -52,31 +53,31 @@ def write(
     41
     """
     Given(delimiter, decimal, encoding).check()
-    frame, schema = _take(data)
+    frame, schema, changed = _take(data)
     text = str(path)
     read_as = (data.dialect if isinstance(data, Dataset) else None) or Dialect()
     if delimiter is None:
         delimiter = "\t" if text.lower().removesuffix(".gz").endswith((".tsv", ".tab")) else read_as.delimiter
         decimal = decimal or (read_as.decimal if delimiter != "," else ".")
-    style = Dialect(delimiter, decimal or ".", encoding)  # type: ignore[arg-type]
+    style = Dialect(delimiter, decimal or ".", encoding, truth=read_as.truth)  # type: ignore[arg-type]
     place = _place(path, format, sheet, table)
     if text == "-":
         _to_stdout(frame, style)
     elif isinstance(place, Address):
-        from discretion.data.database_write import write_database
+        from discretion.data.database import write_database
 
         plain = frame if place.engine == "duckdb" else _plain(frame, lists=False)
         write_database(plain, place, overwrite=overwrite)
     else:
         with replacing(Path(path), overwrite=overwrite) as temporary:
-            _to_file(frame, place, temporary, schema, style, sheet)
+            _to_file(frame, place, temporary, schema, changed, style, sheet)
 
 
 def check_output(path: str | Path, *, overwrite: bool = False) -> None:
     """Raise what `write` would raise about the place and the format, before the work that makes the data."""
     place = _place(path, None, None, None)
     if isinstance(place, Address):
-        from discretion.data.database_write import check_address
+        from discretion.data.database import check_address
 
         check_address(place)
     elif str(path) != "-":
@@ -99,12 +100,13 @@ def _place(path: str | Path, format: str | None, sheet: str | None, table: str |
     return kind
 
 
-def _take(data: Any) -> tuple[pl.DataFrame, Schema]:
-    """Give the frame to write: untouched columns as they came in, if they came in as polars."""
+def _take(data: Any) -> tuple[pl.DataFrame, Schema, frozenset[str]]:
+    """Give the frame to write (untouched columns as they came in, if they came in as polars) and what was changed."""
     import polars as pl
 
+    changed: frozenset[str] = frozenset()
     if isinstance(data, Dataset):
-        native = data.to_native()
+        native, changed = data.to_native(), data.changed
         frame, schema = (native if isinstance(native, pl.DataFrame) else data.frame), data.schema
     else:
         from discretion.data.native import take_in
@@ -112,7 +114,7 @@ def _take(data: Any) -> tuple[pl.DataFrame, Schema]:
         frame, schema = take_in(data)[0], Schema()
     if not frame.width:
         raise DataError("the data has no columns; there is nothing to write")
-    return frame, schema
+    return frame, schema, changed
 
 
 def _check_options(kind: Format, target: Path, sheet: str | None, table: str | None) -> None:
@@ -132,7 +134,13 @@ def _check_options(kind: Format, target: Path, sheet: str | None, table: str | N
 
 
 def _to_file(
-    frame: pl.DataFrame, kind: Format, temporary: Path, schema: Schema, style: Dialect, sheet: str | None
+    frame: pl.DataFrame,
+    kind: Format,
+    temporary: Path,
+    schema: Schema,
+    changed: frozenset[str],
+    style: Dialect,
+    sheet: str | None,
 ) -> None:
     import polars as pl
 
@@ -147,7 +155,7 @@ def _to_file(
         elif kind in ("stata", "spss", "xpt"):
             from discretion.data.labels import Labels, write_labelled
 
-            write_labelled(_simple(_plain(frame, lists=False)), kind, temporary, Labels.of(schema, frame))
+            write_labelled(_simple(_plain(frame, lists=False)), kind, temporary, Labels.of(schema, frame, changed))
         else:
             from discretion.data.files import write_binary
 
@@ -174,6 +182,12 @@ def _to_stdout(frame: pl.DataFrame, style: Dialect) -> None:
 def _to_text(frame: pl.DataFrame, handle: IO[bytes], style: Dialect) -> None:
     """Write delimited text, some rows at a time."""
     from codecs import lookup
+
+    import polars as pl
+
+    if style.truth != "true":
+        word = pl.col(pl.Boolean).cast(pl.String)
+        frame = frame.with_columns(word.str.to_uppercase() if style.truth == "TRUE" else word.str.to_titlecase())
 
     is_utf8 = lookup(style.encoding).name == "utf-8"
     if style.encoding == "utf-8-sig":

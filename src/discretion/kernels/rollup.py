@@ -122,6 +122,22 @@ def _merge_words(
     return found
 
 
+def add_rows(table: Ints32, numbers: Ints32, wanted: Ints) -> Ints32:
+    """Add up the rows of a table by their new numbers; rows for which 0 is wanted are not looked at."""
+    result = np.zeros((len(wanted), table.shape[1]), np.int32)
+    _add_rows(table, numbers, wanted, result)
+    return result
+
+
+@kernel
+def _add_rows(table: Ints32, numbers: Ints32, wanted: Ints, result: Ints32) -> None:
+    for row in range(numbers.size):
+        number = numbers[row]
+        if wanted[number] > 0:
+            for place in range(table.shape[1]):
+                result[number, place] += table[row, place]
+
+
 @helper
 def _same(keys: Keys, one: Index, other: Index) -> bool:
     equal = True
@@ -175,6 +191,18 @@ def histogram(keys: Keys, counts: Ints, chosen: Bools, fields: Ints, places: int
             for j in range(fields.shape[0]):
                 field = (keys[row, fields[j, 0]] >> np.uint64(fields[j, 1])) & np.uint64(fields[j, 2])
                 result[fields[j, 3] + np.int64(field)] += counts[row]
+    return result
+
+
+@kernel
+def sums_by_field(keys: Keys, counts: Ints, chosen: Bools, fields: Ints, figures: Ints) -> Ints:
+    """Add up, for each field and over the chosen classes, records × the figure of the field's value."""
+    result = np.zeros(fields.shape[0], np.int64)
+    for row in range(counts.size):
+        if chosen[row]:
+            for j in range(fields.shape[0]):
+                field = (keys[row, fields[j, 0]] >> np.uint64(fields[j, 1])) & np.uint64(fields[j, 2])
+                result[j] += counts[row] * figures[fields[j, 3] + np.int64(field)]
     return result
 
 

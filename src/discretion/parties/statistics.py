@@ -761,7 +761,7 @@ _DIVERGED = "the fit did not converge: a cell or category without both outcomes,
 async def _unless(run: Run, label: str, bit: Any, problem: str) -> None:
     """Open one bit, and stop before anything else is opened where it is zero."""
     if not await run.sharing.reveal(label, bit):
-        raise RequirementNotMet(f"nothing was opened: {problem}")
+        raise RequirementNotMet(f"this statistic was not opened: {problem}")
 
 
 def _logistic(z: Any) -> Any:

@@ -8,8 +8,19 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from discretion.kernels.class_tests import DISTINCT, SHARES, ClassTest
 from discretion.part import confidential
-from discretion.privacy.class_table import Bools, ClassTable, Count, Ints, SensitiveCounts, SensitiveModel
+from discretion.privacy.class_table import (
+    TOLERANCE,
+    Bools,
+    ClassTable,
+    Count,
+    Ints,
+    SensitiveCounts,
+    SensitiveDomain,
+    SensitiveModel,
+)
+from discretion.privacy.class_tests import make_test
 
 
 class _WithClassSize(SensitiveModel):
@@ -77,6 +88,10 @@ class AlphaK(_WithClassSize, kind="alpha-k"):
         """Give the share of the most frequent value."""
         return np.asarray(counts.per_class(np.maximum, counts.counts) / np.maximum(sizes, 1))
 
+    def class_test(self, domain: SensitiveDomain) -> ClassTest | None:
+        """Bound every share."""
+        return make_test(SHARES, domain, shares=np.ones(domain.size), high=self.alpha + TOLERANCE)
+
     def refuse_impossible(self, table: ClassTable) -> None:
         """With few values one of them has a large share."""
         self.refuse_fewer_values(table, 1 / self.alpha, f"a share of at most {self.alpha:g} needs {1 / self.alpha:.4g}")
@@ -121,6 +136,10 @@ class PSensitive(_WithClassSize, kind="p-sensitive"):
     def values_for(self, counts: SensitiveCounts, sizes: Ints) -> NDArray[Any]:  # noqa: ARG002
         """Count the different values."""
         return counts.distinct
+
+    def class_test(self, domain: SensitiveDomain) -> ClassTest | None:
+        """Ask for p values."""
+        return make_test(DISTINCT, domain, need=self.p)
 
     def refuse_impossible(self, table: ClassTable) -> None:
         """A column must have p values in all."""

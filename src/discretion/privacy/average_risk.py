@@ -42,6 +42,7 @@ class AverageRisk(ClassModel, kind="average-risk"):
     attacker: ClassVar[str] = "somebody who links many records by their quasi-identifiers and counts the right ones"
     monotone: ClassVar[bool] = False  # which classes fail depends on all others
     monotone_without_suppression: ClassVar[bool] = True  # generalization makes fewer classes of the same records
+    by_sizes: ClassVar[bool] = True
 
     @property
     def required(self) -> float:
@@ -56,16 +57,20 @@ class AverageRisk(ClassModel, kind="average-risk"):
         """Give the fewest of the smallest classes without which the model holds."""
         return self.suppress(table, np.zeros(len(table), dtype=np.bool_))
 
-    def suppress(self, table: ClassTable, gone: Bools) -> Bools:
+    def lost_below(self, table: ClassTable) -> int:
+        """What goes here is the least that can go, and finer classes are more for the same records."""
+        return int(table.sizes[self.failing(table)].sum())
+
+    def suppress(self, table: ClassTable, gone: Bools, enough: int | None = None) -> Bools:  # noqa: ARG002
         """Drop the smallest classes first, as many as are needed."""
         kept = np.flatnonzero(~gone)
         order = kept[np.argsort(table.sizes[kept], kind="stable")]
         sizes = table.sizes[order]
         classes = len(sizes) - np.arange(len(sizes) + 1)
         records = sizes.sum() - np.concatenate([[0], np.cumsum(sizes)])
-        enough = np.flatnonzero(classes <= self.risk * records * (1 + TOLERANCE))
+        suffices = np.flatnonzero(classes <= self.risk * records * (1 + TOLERANCE))
         result = gone.copy()
-        result[order[: enough[0]]] = True
+        result[order[: suffices[0]]] = True
         return result
 
 
@@ -93,6 +98,7 @@ class SampleUniquenessBound(ClassModel, kind="sample-uniqueness-bound"):
     attacker: ClassVar[str] = "somebody who knows the quasi-identifiers of a person and that the person is in the file"
     monotone: ClassVar[bool] = False  # how many may stand depends on all others
     monotone_without_suppression: ClassVar[bool] = True  # merging classes makes no record unique
+    by_sizes: ClassVar[bool] = True
 
     @property
     def required(self) -> float:
@@ -112,7 +118,11 @@ class SampleUniquenessBound(ClassModel, kind="sample-uniqueness-bound"):
         """Give the unique records that must go, the first ones of the table."""
         return self.suppress(table, np.zeros(len(table), dtype=np.bool_))
 
-    def suppress(self, table: ClassTable, gone: Bools) -> Bools:
+    def lost_below(self, table: ClassTable) -> int:
+        """Whoever is unique here is so in finer classes."""
+        return int(table.sizes[self.failing(table)].sum())
+
+    def suppress(self, table: ClassTable, gone: Bools, enough: int | None = None) -> Bools:  # noqa: ARG002
         """Drop as many unique records as are needed: (u − d) / (n − d) is at most the share."""
         alone = np.flatnonzero((table.sizes == 1) & ~gone)
         records = int(table.sizes[~gone].sum())
@@ -166,6 +176,7 @@ class PopulationUniquenessBound(ClassModel, kind="population-uniqueness-bound"):
     attacker: ClassVar[str] = "somebody who knows the quasi-identifiers of people, but not who was sampled"
     monotone: ClassVar[bool] = False  # which classes fail depends on all others
     monotone_without_suppression: ClassVar[bool] = False  # an estimate may grow when classes are merged
+    by_sizes: ClassVar[bool] = True
 
     @model_validator(mode="after")
     def _one_size(self) -> PopulationUniquenessBound:
@@ -207,28 +218,31 @@ class PopulationUniquenessBound(ClassModel, kind="population-uniqueness-bound"):
         """Give the smallest classes without which the estimate stays below the bound."""
         return self.suppress(table, np.zeros(len(table), dtype=np.bool_))
 
-    def suppress(self, table: ClassTable, gone: Bools) -> Bools:
+    def suppress(self, table: ClassTable, gone: Bools, enough: int | None = None) -> Bools:
         """Drop the smallest classes first, as many as are needed (found by halving)."""
         population = self._size(int(table.sizes.sum()))
         kept = np.flatnonzero(~gone)
-        order = kept[np.argsort(table.sizes[kept], kind="stable")]
-        sizes = table.sizes[order]
 
-        def holds(dropped: int) -> bool:
+        def holds(sizes: Ints) -> bool:
             try:
-                return self._estimate(sizes[dropped:], population) <= self.share + TOLERANCE
+                return self._estimate(sizes, population) <= self.share + TOLERANCE
             except DataError:
                 return False
 
-        needed = 0
-        if not holds(0):
-            low, high = 0, len(sizes)
-            while high - low > 1:
-                middle = (low + high) // 2
-                low, high = (low, middle) if holds(middle) else (middle, high)
-            needed = high
+        if holds(table.sizes[kept]):
+            return gone.copy()
+        most = int(table.sizes.sum()) if enough is None else enough - int(table.sizes[gone].sum())
+        if table.sizes[kept].min() > most:
+            return np.ones_like(gone)
+        order = kept[np.argsort(table.sizes[kept], kind="stable")]
+        sizes = table.sizes[order]
+        left = int(np.searchsorted(np.cumsum(sizes), most, side="right"))  # classes that may go
+        low, high = 0, len(sizes)
+        while high - low > 1 and low < left:
+            middle = (low + high) // 2
+            low, high = (low, middle) if holds(sizes[middle:]) else (middle, high)
         result = gone.copy()
-        result[order[:needed]] = True
+        result[order[:high]] = True
         return result
 
     def details(self, table: ClassTable) -> dict[str, Any]:

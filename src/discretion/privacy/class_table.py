@@ -22,6 +22,7 @@ from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
 from discretion.data.households import count_units, unit_codes
 from discretion.errors import DataError, PlanError
+from discretion.kernels.class_tests import ClassTest
 from discretion.model import FailingClass, PrivacyModel, Verdict
 from discretion.part import Columns
 
@@ -115,6 +116,8 @@ class ClassTable:
     """records of each population (by its name, see `ClassModel.population_name`) in each class"""
     units: Ints | None = None
     """different households, persons or employers in each class; None where every record stands for itself"""
+    lost: Floats | None = None
+    """the entropy-based loss of each class, from 0 to 1, where a model asks for it (see `ClassModel.looks_at_loss`)"""
 
     def counted(self, what: Count) -> Ints:
         """Give what k counts in each class: different units where some are declared, or records."""
@@ -146,6 +149,10 @@ class ClassModel(PrivacyModel):
     """Further generalization never makes a record fail that did not fail before, whatever the others do."""
     monotone_without_suppression: ClassVar[bool] = False
     """Where all classes satisfy the model, they do so after further generalization too."""
+    by_sizes: ClassVar[bool] = False
+    """Whether the sizes of the classes are all that the model looks at."""
+    looks_at_loss: ClassVar[bool] = False
+    """Whether the model asks what each class lost by generalization."""
 
     @abstractmethod
     def failing(self, table: ClassTable) -> Bools:
@@ -190,9 +197,20 @@ class ClassModel(PrivacyModel):
     def refuse_impossible(self, table: ClassTable) -> None:
         """Raise if no generalization of this data could ever satisfy the model (l above the number of values)."""
 
-    def suppress(self, table: ClassTable, gone: Bools) -> Bools:
-        """Give the classes that a search suppresses so that the rest satisfies the model; `gone` are out already."""
+    def suppress(self, table: ClassTable, gone: Bools, enough: int | None = None) -> Bools:  # noqa: ARG002
+        """Give the classes that a search suppresses so that the rest satisfies the model; `gone` are out already.
+
+        Where more than `enough` records must go, any answer will do that suppresses more than these.
+        """
         return gone | self.failing(table)
+
+    def kept_below(self, table: ClassTable) -> Ints:
+        """Give the records of each class that any less general release could keep at most, by this model alone."""
+        return np.where(self.failing(table), 0, table.sizes) if self.monotone else table.sizes
+
+    def lost_below(self, table: ClassTable) -> int:
+        """Give the records that every less general release loses by this model alone."""
+        return int((table.sizes - self.kept_below(table)).sum())
 
     def check(self, released: Dataset, ctx: Context, *, original: Dataset | None = None) -> Verdict:  # noqa: ARG002
         """Count the classes and judge each."""
@@ -290,6 +308,10 @@ class SensitiveModel(ClassModel):
     @abstractmethod
     def values_for(self, counts: SensitiveCounts, sizes: Ints) -> NDArray[Any]:
         """Give the figure of each class for one sensitive column."""
+
+    def class_test(self, domain: SensitiveDomain) -> ClassTest | None:  # noqa: ARG002
+        """Give the model as a test of single classes that says what can be kept of those that fail, if it is one."""
+        return None
 
     def failing_for(self, counts: SensitiveCounts, sizes: Ints) -> Bools:
         """Tell which classes fail for one sensitive column."""

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from discretion.kernels.class_tests import DISTINCT, ENTROPY, RECURSIVE, ClassTest
 from discretion.part import confidential
 from discretion.privacy.class_table import (
     TOLERANCE,
@@ -16,8 +17,10 @@ from discretion.privacy.class_table import (
     Floats,
     Ints,
     SensitiveCounts,
+    SensitiveDomain,
     SensitiveModel,
 )
+from discretion.privacy.class_tests import make_test
 
 
 class DistinctLDiversity(SensitiveModel, kind="distinct-l-diversity"):
@@ -63,6 +66,10 @@ class DistinctLDiversity(SensitiveModel, kind="distinct-l-diversity"):
     def values_for(self, counts: SensitiveCounts, sizes: Ints) -> NDArray[Any]:  # noqa: ARG002
         """Count the different values."""
         return counts.distinct
+
+    def class_test(self, domain: SensitiveDomain) -> ClassTest | None:
+        """Ask for l values."""
+        return make_test(DISTINCT, domain, need=self.l)
 
     def refuse_impossible(self, table: ClassTable) -> None:
         """A column must have l values in all."""
@@ -115,6 +122,10 @@ class EntropyLDiversity(SensitiveModel, kind="entropy-l-diversity"):
     def failing_for(self, counts: SensitiveCounts, sizes: Ints) -> Bools:
         """Compare entropies with log l."""
         return np.asarray(_entropy(counts, sizes) < math.log(self.l) - TOLERANCE)
+
+    def class_test(self, domain: SensitiveDomain) -> ClassTest | None:
+        """Compare entropies with log l."""
+        return make_test(ENTROPY, domain, bound=math.log(self.l) - TOLERANCE)
 
     def refuse_impossible(self, table: ClassTable) -> None:
         """A column must have l values in all."""
@@ -246,6 +257,10 @@ class RecursiveLDiversity(SensitiveModel, kind="recursive-l-diversity"):
         running = np.concatenate([[0], np.cumsum(mask - (keys & mask))])
         ends = counts.starts[1:]
         return first, np.asarray(running[ends] - running[np.minimum(counts.starts[:-1] + self.l - 1, ends)])
+
+    def class_test(self, domain: SensitiveDomain) -> ClassTest | None:
+        """Compare the most frequent value with the tail."""
+        return make_test(RECURSIVE, domain, bound=self.c, part=1 - TOLERANCE, need=self.l)
 
     def refuse_impossible(self, table: ClassTable) -> None:
         """A column must have l values in all."""

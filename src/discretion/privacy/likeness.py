@@ -7,8 +7,19 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from discretion.kernels.class_tests import SHARES, ClassTest
 from discretion.part import confidential
-from discretion.privacy.class_table import TOLERANCE, Bools, ClassTable, Floats, Ints, SensitiveCounts, SensitiveModel
+from discretion.privacy.class_table import (
+    TOLERANCE,
+    Bools,
+    ClassTable,
+    Floats,
+    Ints,
+    SensitiveCounts,
+    SensitiveDomain,
+    SensitiveModel,
+)
+from discretion.privacy.class_tests import make_test
 
 
 def _ratios(counts: SensitiveCounts, sizes: Ints) -> Floats:
@@ -60,6 +71,14 @@ class BetaLikeness(SensitiveModel, kind="beta-likeness"):
             scale = self.beta / np.minimum(self.beta, np.maximum(surprise, np.finfo(np.float64).tiny))
             gains = np.where(surprise[counts.values] > 0, gains * scale[counts.values], 0.0)
         return np.asarray(np.maximum(counts.per_class(np.maximum, gains), 0.0))
+
+    def class_test(self, domain: SensitiveDomain) -> ClassTest | None:
+        """Bound the multiple of each share."""
+        gain = np.full(domain.size, self.beta + TOLERANCE)
+        if self.enhanced:
+            surprise = -np.log(domain.distribution)
+            gain *= np.where(surprise > 0, np.minimum(surprise / self.beta, 1.0), np.inf)
+        return make_test(SHARES, domain, high=1 + gain)
 
 
 class DeltaDisclosure(SensitiveModel, kind="delta-disclosure"):
@@ -113,6 +132,11 @@ class DeltaDisclosure(SensitiveModel, kind="delta-disclosure"):
     def failing_for(self, counts: SensitiveCounts, sizes: Ints) -> Bools:
         """The inequality is strict, so that meeting it up to rounding is not enough."""
         return np.asarray(self.values_for(counts, sizes) >= self.delta - TOLERANCE)
+
+    def class_test(self, domain: SensitiveDomain) -> ClassTest | None:
+        """Bound the multiple of each share from above and below."""
+        most = 2.0 ** (self.delta - TOLERANCE)
+        return make_test(SHARES, domain, high=most, low=1 / most, need=domain.size if self.absent == "fail" else 0)
 
     def details(self, table: ClassTable) -> dict[str, Any]:
         """Count the classes in which a value of the table does not occur."""

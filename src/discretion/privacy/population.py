@@ -10,15 +10,15 @@ from pydantic import Field, model_validator
 
 from discretion.data.codes import Classes
 from discretion.data.dataset import Dataset
-from discretion.data.population import Population, load_population
-from discretion.data.population_classes import PopulationCounts, count_population
+from discretion.data.population_classes import Population, PopulationCounts, count_population, load_population
 from discretion.errors import DataError
 from discretion.model import FailingClass
 from discretion.part import confidential, path_field
-from discretion.privacy.class_table import SHOWN, TOLERANCE, Bools, ClassModel, ClassTable, list_failing
+from discretion.privacy.class_table import SHOWN, TOLERANCE, Bools, ClassModel, ClassTable, Ints, list_failing
 
 
-def _name(population: Any) -> str:
+def name_of(population: Any) -> str:
+    """Name a population under which a `ClassTable` holds its counts."""
     return population if isinstance(population, str) else f"data in memory {id(population)}"
 
 
@@ -76,7 +76,7 @@ class KMap(ClassModel, kind="k-map"):
     @property
     def population_name(self) -> str | None:
         """The population's path, or a name for data in memory."""
-        return None if self.population is None else _name(self.population)
+        return None if self.population is None else name_of(self.population)
 
     def table(
         self, data: Dataset, columns: tuple[str, ...], classes: Classes, sensitive: tuple[str, ...]
@@ -86,18 +86,18 @@ class KMap(ClassModel, kind="k-map"):
         if self.population is None:
             return plain
         found = count_population(data, columns, classes, load_population(self.population), self.frequency)
-        return ClassTable(plain.sizes, plain.sensitive, MappingProxyType({_name(self.population): found.counts}))
+        return ClassTable(plain.sizes, plain.sensitive, MappingProxyType({name_of(self.population): found.counts}))
 
     def failing(self, table: ClassTable) -> Bools:
         """Tell which classes fit fewer than k people."""
         if self.population is not None:
-            return np.asarray(table.population[_name(self.population)] < self.k)
+            return np.asarray(table.population[name_of(self.population)] < self.k)
         return np.asarray(table.sizes < self.records_needed(int(table.sizes.sum())))
 
     def reached(self, table: ClassTable) -> float:
         """Give the fewest people a class fits."""
         if self.population is not None:
-            return float(table.population[_name(self.population)].min())
+            return float(table.population[name_of(self.population)].min())
         smallest, fraction = int(table.sizes.min()), self._fraction(int(table.sizes.sum()))
         low, high = smallest, smallest + 1
         while _records_needed(high, fraction, self.significance) <= smallest:
@@ -188,7 +188,7 @@ class DeltaPresence(ClassModel, kind="delta-presence"):
     @property
     def population_name(self) -> str:
         """The population's path, or a name for data in memory."""
-        return _name(self.population)
+        return name_of(self.population)
 
     def _count(self, data: Dataset, columns: tuple[str, ...], classes: Classes) -> PopulationCounts:
         return count_population(data, columns, classes, load_population(self.population), self.frequency)
@@ -219,6 +219,11 @@ class DeltaPresence(ClassModel, kind="delta-presence"):
         """Tell which classes have a share outside the bounds."""
         shares = self._shares(table)
         return np.asarray((shares < self.delta_min - TOLERANCE) | (shares > self.delta_max + TOLERANCE))
+
+    def kept_below(self, table: ClassTable) -> Ints:
+        """No more can be kept than the largest share of all the people who fit the class."""
+        most = np.floor(table.population[self.population_name] * (self.delta_max + TOLERANCE) + 1e-9)
+        return np.asarray(np.minimum(table.sizes, most.astype(np.int64)))
 
     def reached(self, table: ClassTable) -> float:
         """Give the largest share."""

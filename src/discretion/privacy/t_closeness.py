@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
 from discretion.errors import PlanError
+from discretion.kernels.class_tests import ORDERED, TRANSPORT, ClassTest
 from discretion.part import confidential
-from discretion.privacy.class_table import Ints, SensitiveCounts, SensitiveDomain, SensitiveModel
+from discretion.privacy.class_table import TOLERANCE, Ints, SensitiveCounts, SensitiveDomain, SensitiveModel
+from discretion.privacy.class_tests import make_test
 
 Distance = Literal["ordered", "equal", "hierarchical"]
 
@@ -69,6 +71,19 @@ class TCloseness(SensitiveModel, kind="t-closeness"):
             return transport.equal_distance(counts, sizes)
         self._require_tree(counts.domain)
         return transport.hierarchical_distance(counts, sizes)
+
+    def class_test(self, domain: SensitiveDomain) -> ClassTest | None:
+        """All labels below the top (the distance is what is above its share, over the levels), or all cuts."""
+        bound = self.t + TOLERANCE
+        if self.distance == "ordered":
+            return make_test(ORDERED, domain, bound=bound, part=(domain.size - 1) * (1 - bound))
+        levels: list[Ints] = []
+        if self.distance == "hierarchical":
+            self._require_tree(domain)
+            levels = [np.unique(labels, return_inverse=True)[1] for labels in domain.parents[:-1]]
+        totals = [np.bincount(level, domain.totals).astype(np.int64) for level in levels]
+        part = (1 + len(levels)) * (1 - bound)
+        return make_test(TRANSPORT, domain, levels=levels, totals=totals, bound=bound, part=part)
 
     def sensitive_columns(self, data: Dataset) -> tuple[str, ...]:
         """Give the sensitive columns, and refuse those that have no such distance."""

@@ -39,8 +39,8 @@ class GroupCategories(Method, kind="group-categories"):
     records than `smaller_than` is pooled under `label`. If the pool itself is too small, the next smallest category
     joins it: guarantees then that every category that is left has at least that many records. Nothing false is said,
     only less. Does not by itself give k-anonymity: *combinations* of categories may still be rare. A label that is
-    already a category is joined with it. Missing values stay missing and do not count as a category; the column becomes
-    text. On a column with an order the label takes the place of its lowest member.
+    already a category (in small or large letters) is joined with it. Missing values stay missing and do not count as a
+    category; the column becomes text. On a column with an order the label takes the place of its lowest member.
 
     The grouping can be re-used on the next delivery; there, a category that was not seen when it was fitted counts as
     small and is pooled. Time linear.
@@ -96,7 +96,9 @@ class GroupCategories(Method, kind="group-categories"):
                 faults = [f"column {self.column!r}: {unknown('category', name, known)}" for name in lacking]
                 raise DataError("\n".join(faults))
             return Decision(MappingProxyType({"members": members}))
-        return Decision(MappingProxyType({"kept": self._large(counts), "label": self.label}))
+        label = next((name for name in counts if name.casefold() == self.label.casefold()), self.label)
+        label = self.label if self.label in counts else label
+        return Decision(MappingProxyType({"kept": self._large(counts), "label": label}))
 
     def _large(self, counts: Mapping[str, int]) -> list[str]:
         """Name the categories that stay; the pool takes the smallest ones until it is large enough itself."""
@@ -104,7 +106,7 @@ class GroupCategories(Method, kind="group-categories"):
         if sum(counts.values()) < least:
             raise DataError(f"column {self.column!r} has fewer values than a category needs; nothing can be pooled")
         ranked = sorted(counts, key=lambda name: (counts[name], name))
-        pooled = {name for name in ranked if counts[name] < least or name == self.label}
+        pooled = {name for name in ranked if counts[name] < least or name.casefold() == self.label.casefold()}
         size = sum(counts[name] for name in pooled)
         for name in ranked:
             if not pooled or size >= least:

@@ -16,6 +16,7 @@ from discretion.data.hierarchy import canonical
 from discretion.errors import DataError
 from discretion.method import Decision, StratifiedMethod
 from discretion.part import confidential
+from discretion.protect.noise_keep import decimals_of
 from discretion.protect.ordered import Ordered, ordered
 
 Bound = Annotated[float | str, BeforeValidator(lambda at: at.isoformat() if isinstance(at, dt.date) else at)]
@@ -63,11 +64,18 @@ class _TailCode(StratifiedMethod):
         beyond = found.places[self._beyond(found.places, place)]
         value: float | str = bound
         if self.replace == "mean" and len(beyond):
-            value = found.name(float(beyond.mean()))
+            value = self._mean(found, data, float(beyond.mean()))
         elif self.replace == "flag":
             shown = _shown(bound) if isinstance(bound, float) else bound
             value = self.label if self.label is not None else f"{self._sign} {shown}"
         return Decision(MappingProxyType({"bound": bound, "value": value}))
+
+    def _mean(self, found: Ordered, data: Dataset, mean: float) -> float | str:
+        """Write the mean with the decimals of the column: with more of them it would show which values were coded."""
+        if found.scale != "number":
+            return found.name(mean)
+        decimals = decimals_of(data, [self.column]).get(self.column)
+        return round(mean, decimals) if decimals else mean
 
     def _bound(self, found: Ordered, data: Dataset, ctx: Context) -> float | str:
         if self.at is not None:

@@ -224,6 +224,53 @@ def short_names(places: Sequence[str]) -> list[str]:
     return names if len(set(names)) == len(names) else list(places)
 
 
+def _input_of(place: str | Path) -> dict[str, Any]:
+    """Give what the private folder beside a release says of the original; empty where there is none."""
+    path = Path(place)
+    journal = path.with_name(path.name + "-private") / "journal.json"
+    if not path.is_dir() or not journal.is_file():
+        return {}
+    content = json.loads(journal.read_text(encoding="utf-8"))
+    return dict(content.get("input") or {})
+
+
+def require_one_original(original: Dataset, places: Sequence[str], *, named: bool) -> None:
+    """Refuse releases that were not made of the same original: attacks on them would compare other people.
+
+    The journals have a hash of the original's file or rows, how many records and which columns it had. Where the
+    original is `named`, it may lie in another file, and only records and columns are compared with it.
+    """
+    inputs = {str(place): facts for place in places if (facts := _input_of(place))}
+    if not named and len(inputs) > 1:
+        (first, known), *others = inputs.items()
+        for place, facts in others:
+            hashes = [
+                (known[name], facts[name]) for name in ("sha256", "rows_sha256") if {name} <= known.keys() & facts
+            ]
+            if any(one != other for one, other in hashes) or _shape(known) != _shape(facts):
+                raise DataError(
+                    f"{first!r} and {place!r} were made of different originals ({_words(known)}; {_words(facts)}); "
+                    "only releases of one original can be compared. If these are the same data in two files, name "
+                    "one as --original"
+                )
+    for place, facts in inputs.items():
+        if _shape(facts) != (len(original), sorted(original.columns)):
+            now = {"records": len(original), "columns": original.columns}
+            raise DataError(
+                f"{place!r} was not made of this original: it was made of {_words(facts)}, the original has "
+                f"{_words(now)}"
+            )
+
+
+def _shape(facts: Mapping[str, Any]) -> tuple[int, list[str]]:
+    return int(facts.get("records", -1)), sorted(facts.get("columns", ()))
+
+
+def _words(facts: Mapping[str, Any]) -> str:
+    file = f"{Path(facts['file']).name!r}, " if facts.get("file") else ""
+    return f"{file}{facts.get('records', '?')} records with {len(facts.get('columns', ()))} columns"
+
+
 def read_releases(original: Dataset, places: Sequence[str], read: Callable[[Path], Dataset]) -> dict[str, Dataset]:
     """Read several releases by name, each with the part of the original's roles that it has."""
     if len(set(places)) < len(places):
@@ -232,6 +279,8 @@ def read_releases(original: Dataset, places: Sequence[str], read: Callable[[Path
     for name, place in zip(short_names(places), places, strict=True):
         file = data_file(place)
         data = read(file)
+        if not set(data.columns) & set(original.columns):
+            raise DataError(f"{str(place)!r} has no column of the original: it is no release of it")
         data = Dataset(data.frame, schema=original.schema.only(data.columns))
         journal = Path(place).with_name(Path(place).name + "-private")
         known = Path(place).is_dir() and (journal / ORDER_FILE).is_file()

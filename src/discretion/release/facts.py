@@ -17,6 +17,7 @@ from discretion.release.ranking import chance_of
 
 if TYPE_CHECKING:
     from discretion.release.release import Measured, Release
+    from discretion.release.study import Done
 
 
 def public_facts(release: Release) -> dict[str, Any]:
@@ -31,8 +32,9 @@ def public_facts(release: Release) -> dict[str, Any]:
         "records_suppressed": release.data.lost_records,
         "cells_suppressed": dict(release.data.suppressed_cells),
         "row_order": {"order": release.plan.order, "meaning": order_words(release.plan.order, release.data)},
-        "smallest_class": None if (least := smallest_class(release)) is None else asdict(least),
+        "smallest_class": None if (least := smallest_class(release)) is None else least.to_dict(),
         "households_alone": households_alone(release),
+        "people_alone": people_alone(release),
         "sets_alone": sets_alone(release),
         "columns": columns(release),
         "confirmed_other": [name for name in release.plan.confirmed_other if name in release.data.columns],
@@ -55,6 +57,14 @@ class SmallestClass:
     size: int
     alone: int
     """records without any other like them"""
+    people: int | None = None
+    """where people have several records (a column has the role `unit`): the fewest of whom a class consists"""
+    share: float | None = None
+    """and the largest share of a class that belongs to one person: the best chance to pick a record of that person"""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the class as plain data, without what does not apply."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 def smallest_class(release: Release, columns: Sequence[str] = ()) -> SmallestClass | None:
@@ -64,8 +74,61 @@ def smallest_class(release: Release, columns: Sequence[str] = ()) -> SmallestCla
     plain = tuple(name for name in named if not data.frame.schema[name].is_nested())
     if not plain or not len(data):
         return None
-    counts = [copy.class_counts(plain) for copy in data.copies()]
-    return SmallestClass(plain, min(int(one.min()) for one in counts), max(int((one == 1).sum()) for one in counts))
+    copies = data.copies()
+    counts = [copy.class_counts(plain) for copy in copies]
+    shared = [found for copy in copies if (found := _shared(copy, plain)) is not None]
+    behind = (min(fewest for fewest, _ in shared), max(most for _, most in shared)) if shared else (None, None)
+    alone = max(int((one == 1).sum()) for one in counts)
+    return SmallestClass(plain, min(int(one.min()) for one in counts), alone, *behind)
+
+
+def _shared(data: Dataset, columns: Sequence[str]) -> tuple[int, float] | None:
+    """Give the fewest people of a class and the largest share of one; None where each person has one record."""
+    from discretion.data.households import people_of
+
+    people = people_of(data)
+    if people is None:
+        return None
+    classes = data.classes(columns)
+    width = int(people.max()) + 1
+    pairs, held = np.unique(classes.ids.astype(np.int64) * width + people, return_counts=True)
+    return int(np.bincount(pairs // width).min()), float((held / classes.counts[pairs // width]).max())
+
+
+def dropped_alike(release: Release) -> tuple[str, ...]:
+    """Name the sensitive columns for whose sake groups were dropped that are large enough by themselves.
+
+    A group is the records that share the columns of a step with privacy models, at the levels it chose; one with fewer
+    records or people than the models ask for is dropped for its size, whatever its values.
+    """
+    found: dict[str, None] = {}
+    before = release.study.original
+    for done in release.study.done:
+        method: Any = done.step.method
+        models = getattr(method, "models", ())
+        named = [name for model in models for name in model.sensitive_columns(before)]
+        if named and len(done.data) < len(before) and not done.data.has_new_rows and _large_dropped(before, done):
+            found |= dict.fromkeys(named)
+        before = done.data
+    return tuple(found)
+
+
+def _large_dropped(before: Dataset, done: Done) -> bool:
+    """Tell whether a step dropped a record of a group that is as large as its models ask for."""
+    from discretion.data.households import count_units, unit_codes
+    from discretion.protect.recode import Generalize
+
+    method: Any = done.step.method
+    levels = dict(done.decision.values.get("levels") or {})
+    columns = tuple(levels) or method.columns or next((model.columns for model in method.models if model.columns), ())
+    moved = {name: level for name, level in levels.items() if before.levels.get(name, 0) != level}
+    data = Generalize(levels=moved)(before) if moved else before
+    classes = data.classes(data.choose(columns, "classes"))
+    units = count_units(unit_codes(before), classes.ids, len(classes))
+    sizes = classes.counts if units is None else units
+    least = max(getattr(part, "k", None) or 1 for part in (method, *method.models))
+    gone = ~np.isin(before.row_ids, done.data.row_ids)
+    return bool((sizes[classes.ids[gone]] >= least).any())
 
 
 def households_alone(release: Release) -> float | None:
@@ -73,17 +136,29 @@ def households_alone(release: Release) -> float | None:
 
     Anybody can count it in the file; None where no household number or no quasi-identifier is published.
     """
-    from discretion.data.households import find_households
+    return _alone(release, release.data.having("household"))
+
+
+def people_alone(release: Release) -> float | None:
+    """Give the share of published records of people like no other, by the quasi-identifiers of all their records.
+
+    Anybody can count it in the file; None where no number of people (`unit`) or no quasi-identifier is published.
+    """
+    return _alone(release, release.data.having("unit"))
+
+
+def _alone(release: Release, numbers: Sequence[str]) -> float | None:
+    """Give the share of records in groups like no other; a record without a number belongs to one group with them."""
+    from discretion.kernels.record_swap import multiset_ids
 
     least = smallest_class(release)
-    if least is None or not release.data.having("household"):
+    if least is None or not numbers:
         return None
     shares = []
     for copy in release.data.copies():
-        homes = find_households(copy)
-        kinds = np.asarray(homes.kinds(copy, least.columns))
-        _, number, counts = np.unique(kinds, return_inverse=True, return_counts=True)
-        shares.append(float((counts[number] == 1)[homes.of].mean()))
+        of, values = (np.asarray(copy.classes(names).ids) for names in (numbers[:1], least.columns))
+        _, number, counts = np.unique(multiset_ids(of, values), return_inverse=True, return_counts=True)
+        shares.append(float((counts[number] == 1)[of].mean()))
     return max(shares)
 
 

@@ -12,10 +12,11 @@ from typing import Any
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
-from discretion.data.detect import is_lopsided
+from discretion.data.detect import is_lopsided, looks_like_person_number
 from discretion.errors import DataError, PlanError
 from discretion.measure import Measure, Score
 from discretion.model import Verdict
+from discretion.release.facts import one_digit
 from discretion.release.holdout import run_with_holdout
 from discretion.release.plan import Plan, Requirement
 from discretion.release.plan_columns import confirmed_faults, unknown_telling
@@ -23,6 +24,8 @@ from discretion.release.published import looks_telling, not_counted
 from discretion.risk.identity.intruder import knowing_method
 
 _MOST_ADVISED = 3
+_TRIED_AGAIN = 1_000_000
+"""Records times columns, squared, up to which a linkage that finds too many is run again without each column."""
 
 
 def check_publishable(
@@ -36,7 +39,8 @@ def check_publishable(
     """Refuse to publish by a plan that leaves something unsaid; every fault at once.
 
     It has steps or says that it has none, requirements or says that it has none, and confirms each published column of
-    the role `other` that looks like something others know, and each that tells what was protected in another one.
+    the role `other` that looks like something others know, each that looks like numbers of people and has a role that
+    publishes values, and each that tells what was protected in another one.
     `columns`: those that are published (otherwise all that no step takes out); `made`: the data went through steps, of
     the plan or of the release it is made from; `told`: see `told_by_others`.
     """
@@ -78,7 +82,7 @@ def unsaid(
     if telling:
         listed = _written([*plan.confirmed_other, *(one.column for one in telling)])
         problems.append(f"columns that may be published as they are: confirm them by `confirmed_other: {listed}`")
-    return problems + _unconfirmed(plan, told, columns)
+    return problems + _person_numbers(plan, original, columns) + _unconfirmed(plan, told, columns)
 
 
 def told_by_others(original: Dataset, released: Dataset) -> list[list[str]]:
@@ -89,6 +93,22 @@ def told_by_others(original: Dataset, released: Dataset) -> list[list[str]]:
         return list(ColumnDependence().run(original, released, Context(0, "telling")).detail["told"])
     except DataError:
         return []
+
+
+def _person_numbers(plan: Plan, original: Dataset, columns: Iterable[str]) -> list[str]:
+    """Word which published columns look like numbers of people and have a role that publishes values."""
+    open_ = [name for name in columns if name in original.columns and name not in plan.confirmed_telling]
+    given = {name: original.schema[name].roles for name in open_ if original.schema[name].roles != ("other",)}
+    asked = [name for name, roles in given.items() if not {"identifier", "unit", "household"} & {*roles}]
+    found = {name: reason for name in asked if (reason := looks_like_person_number(original, name))}
+    if not found:
+        return []
+    listed = _written([*plan.confirmed_telling, *found])
+    return [
+        f"column {name!r} has the role {', '.join(given[name])} and looks like numbers of people ({reason}); give it "
+        "the role `unit`, or `identifier`"
+        for name, reason in found.items()
+    ] + [f"columns that hold no numbers of people: confirm them by `confirmed_telling: {listed}`"]
 
 
 def _unconfirmed(plan: Plan, told: Iterable[Sequence[str]], columns: list[str]) -> list[str]:
@@ -176,6 +196,61 @@ class Finding:
             "required": self.requirement.to_plan(),
             **self.result.to_dict(),
         }
+
+
+def is_limited(findings: Iterable[Finding], kind: str, columns: Iterable[str], success: float) -> bool:
+    """Tell whether a requirement limits an attack: one on the same kind that is told as much, or finds as many.
+
+    Who knows fewer columns is a case of who knows them all, see `judge`; and where columns beside those required of
+    find nobody more, the limit holds with them.
+    """
+    for one in findings:
+        if one.kind == kind and one.requirement.at_most is not None and isinstance(one.result, Score):
+            told = {*(getattr(one.requirement.part, "columns", ()) or ()), *one.result.detail.get("columns", ())}
+            if set(columns) <= told or success <= max(one.value, one_digit(one.value)):
+                return True
+    return False
+
+
+def remedies(finding: Finding, original: Dataset, released: Dataset, changed: Iterable[str]) -> str:
+    """Say of a linkage that finds too many by which columns it does, what was not changed, and what would help.
+
+    `changed`: the columns that steps changed. Where it takes little time the linkage is run again without each column.
+    """
+    if finding.holds or finding.kind not in LINKAGES or not isinstance(finding.result, Score):
+        return ""
+    columns = list(finding.result.detail.get("columns", ()))
+    moved = set(changed)
+    same = [name for name in columns if name not in moved]
+    text = f"it links by {', '.join(columns)}"
+    if same:
+        text += f"; published as in the original: {', '.join(same)}"
+    worst = _most_telling(finding, columns, original, released)
+    if worst is not None:
+        text += f"; without {worst[0]} it would reach {worst[1]:.4g}"
+    which = worst[0] if worst is not None else "one of them" if len(same or columns) > 1 else (same or columns)[0]
+    return (
+        f"{text}. Give {which} less detail (`generalize`, `recode`, `group-categories`), deal its values out anew "
+        "(`shuffle`, `rank-swap`, `pram`), leave it out (`drop-identifiers` with `columns`), or allow more (`at_most`)"
+    )
+
+
+def _most_telling(
+    finding: Finding, columns: Sequence[str], original: Dataset, released: Dataset
+) -> tuple[str, float] | None:
+    """Give the column without which a linkage finds least, and how many that is; None where it would take long."""
+    part: Any = finding.requirement.part
+    if len(columns) < 2 or part.intruder.columns or len(released) * len(columns) ** 2 > _TRIED_AGAIN:
+        return None
+    found = {}
+    for name in columns:
+        rest = [other for other in columns if other != name]
+        try:
+            found[name] = part.model_copy(update={"columns": tuple(rest)}).run(original, released, Context(0)).value
+        except DataError:
+            continue
+    least = min(found, key=lambda name: found[name], default=None)
+    return None if least is None or found[least] >= finding.value else (least, found[least])
 
 
 def _by_method(score: Score) -> str:

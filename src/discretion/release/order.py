@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
@@ -10,13 +11,11 @@ import numpy as np
 
 from discretion.context import Context, keyed_hash
 from discretion.data.dataset import Dataset
-from discretion.data.hierarchy import canonical
+from discretion.data.publishable import publishable
 from discretion.kernels.arrays import Ints
 from discretion.kernels.order import keyed_mix
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from discretion.measure import Score
 
 Order = Literal["permute", "keep"]
@@ -29,14 +28,33 @@ ORDERS: dict[str, str] = {
 """What is said about the order of the rows, in public and on the terminal."""
 HOUSEHOLDS_PERMUTED = (
     "The households stand in a random order, and so do the members within each: the members of a household stand "
-    "together, which tells no more than its number does. Otherwise the place of a row tells nothing about it. The "
-    "numbers of households were given anew, in the order of the release."
+    "together, which tells no more than its number does. Otherwise the place of a row tells nothing about it."
+)
+HOUSEHOLDS_ANEW = "The numbers of households were given anew, in the order of the release."
+UNITS_ANEW = (
+    "The numbers of people in {} were given anew, in the order of the release: they tell which records belong to one "
+    "person, and no longer whose they are."
 )
 
 
 def order_words(order: str, data: Dataset) -> str:
-    """Say in what order published rows stand, and what that means."""
-    return HOUSEHOLDS_PERMUTED if order == "permute" and data.having("household") else ORDERS[order]
+    """Say in what order published rows stand, which numbers were given anew, and what that means."""
+    homes, units = data.having("household"), data.having("unit")
+    said = [HOUSEHOLDS_PERMUTED if order == "permute" and homes else ORDERS[order]]
+    said += [HOUSEHOLDS_ANEW] if homes else []
+    said += [UNITS_ANEW.format(", ".join(units))] if units else []
+    return " ".join(said)
+
+
+def missing_words(lost: Sequence[str], undefined: Sequence[str]) -> Iterator[str]:
+    """Say of which columns codes for missing values are gone, or go out without what defines them."""
+    if lost:
+        yield f"Codes for missing values in {', '.join(lost)} became plain missing values: reasons are no longer told."
+    if undefined:
+        yield (
+            f"Codes for missing values in {', '.join(undefined)} are written as they are; which numbers are such codes "
+            "only an SPSS file can tell."
+        )
 
 
 def permuted(data: Dataset, seed: int) -> Dataset:
@@ -65,10 +83,8 @@ def secret_order(data: Dataset, seed: int) -> Ints:
 
 
 def reordered(data: Dataset, order: Ints) -> Dataset:
-    """Put the rows in an order, and number the households anew as they appear: old numbers could tell the old order."""
-    new = data.take(order)
-    units = new.having("household")
-    return new.with_columns({name: _renumbered(new, name) for name in units}) if units else new
+    """Put the rows in an order, and number households and people anew as they appear (see `publishable`)."""
+    return publishable(data.take(order))
 
 
 def in_order_of(score: Score, order: Ints) -> Score:
@@ -96,23 +112,3 @@ def _fingerprint(data: Dataset) -> bytes:
             found.update(texts.is_null().to_numpy().tobytes())
             found.update("\0".join(texts.fill_null("").to_list()).encode())
     return found.digest()
-
-
-def _renumbered(data: Dataset, column: str) -> pl.Series:
-    """Number the households 1, 2, … as they appear, in the type of the old ids where it can hold them."""
-    import polars as pl
-
-    coded, before = data.codes(column), data.frame.schema[column]
-    codes, first = np.unique(coded.codes, return_index=True)
-    present = codes != coded.missing
-    codes, first = codes[present], first[present]
-    taken = {canonical(code) for code in data.schema[column].missing_codes}
-    free = [number for number in range(1, len(codes) + len(taken) + 1) if str(number) not in taken]
-    numbers = np.zeros(coded.size, dtype=np.int64)
-    numbers[codes[np.argsort(first)]] = free[: len(codes)]
-    new = pl.Series(column, numbers[coded.codes])
-    new = new.set(pl.Series(coded.codes == coded.missing), None)
-    if before.is_numeric():
-        fits = new.cast(before, strict=False)
-        return fits if fits.null_count() == new.null_count() else new
-    return new.cast(pl.String)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from discretion.data.population import IN_MEMORY
+from discretion.data.population_classes import IN_MEMORY
 from discretion.errors import PlanError
 from discretion.part import Part, find, holds_parts, is_path
 

@@ -81,6 +81,7 @@ def column_faults(plan: Plan, columns: Sequence[str]) -> list[str]:
     for number, step in enumerate(plan.steps):
         origin = step.origin or Origin(place=("steps", number))
         found += _part_faults(step.method, origin, present, homes)
+        found += _importance_faults(step.method, origin, present, plan)
         present = _after(step.method, present, f"step {number + 1} ({step.method.kind})", plan)
     judged: dict[str, Sequence[Shown | Requirement]] = {"measures": plan.measures, "requirements": plan.requirements}
     for section, items in judged.items():
@@ -192,6 +193,19 @@ def _part_faults(
                 yield f"{where}: column {one.column!r} was taken out by {present.taken_out[one.column]}"
         elif present.certain:
             yield f"{where}: {unknown('column', one.column, present.columns)}"
+
+
+def _importance_faults(part: Part, origin: Origin, present: _Present, plan: Plan) -> Iterator[str]:
+    """Word which columns a search is told the importance of although it does not search over them."""
+    weights, models = getattr(part, "importance", None), getattr(part, "models", ())
+    named = [*getattr(part, "columns", ()), *(name for model in models for name in getattr(model, "columns", ()))]
+    searched = named or [name for name in plan.schema.having("quasi") if name in present.columns]
+    if not weights or not models or not searched:
+        return
+    for name in weights:
+        if name in present.columns and name not in searched:
+            where = origin.where(part.kind, "importance", name)
+            yield f"{where}: column {name!r} is not among the columns of the search ({', '.join(searched)})"
 
 
 def _after(method: Method, present: _Present, step: str, plan: Plan) -> _Present:

@@ -10,7 +10,7 @@ from discretion.data.dataset import Dataset
 from discretion.data.detect import Proposal, propose
 from discretion.measure import Score, as_percent
 
-_TELLING = ("identifier", "quasi", "geography", "stratum", "household")
+_TELLING = ("identifier", "unit", "quasi", "geography", "stratum", "household")
 """Roles that a column without one should perhaps have."""
 CONFIRMED = "the plan confirms the role other"
 

@@ -14,7 +14,7 @@ from discretion.data.dataset import Dataset
 from discretion.display import figure, table
 from discretion.errors import PlanError, RequirementNotMet, unknown
 from discretion.measure import Measure, Score, Scores
-from discretion.release.gate import Finding, check_publishable, told_by_others, unsaid
+from discretion.release.gate import Finding, check_publishable, remedies, told_by_others, unsaid
 from discretion.release.plan import OUTPUT_FORMATS
 from discretion.release.staging import publishing, release_places
 
@@ -97,7 +97,7 @@ class Release:
 
         return averaging(self) if self.plan.previous else ()
 
-    @property
+    @cached_property
     def notes(self) -> tuple[str, ...]:
         """What everybody should know about the making of this release, in sentences."""
         return tuple(_notes(self))
@@ -151,9 +151,14 @@ class Release:
 
     def require(self) -> None:
         """Raise if a requirement does not hold, saying which and by how much."""
-        unmet = [finding.explain() for finding in self.findings if not finding.holds]
-        if unmet:
+        if unmet := [text for finding in self.findings if not finding.holds for text in self._explained(finding)]:
             raise RequirementNotMet("nothing was published; not met:\n  " + "\n  ".join(unmet))
+
+    def _explained(self, finding: Finding) -> list[str]:
+        """Say by how much a requirement is missed, and what would help."""
+        changed = frozenset[str]().union(*self.changes)
+        helps = remedies(finding, self.study.original, self.data, changed)
+        return [finding.explain(), *([f"  {helps}"] if helps else [])]
 
     def to_native(self) -> Any:
         """Give the published data in the frame library the original came in.
@@ -241,6 +246,9 @@ class Release:
 
 
 def _notes(release: Release) -> Iterator[str]:
+    from discretion.data.publishable import codes_lost, codes_without_definition
+    from discretion.release.facts import dropped_alike
+    from discretion.release.order import missing_words
     from discretion.release.synthetic_notes import synthetic_notes
 
     yield from synthetic_notes(release)
@@ -267,18 +275,19 @@ def _notes(release: Release) -> Iterator[str]:
             "A person's unchanged values carry the same noise in every release made this way: equal values tell which "
             "records of two releases belong together, and what one of them hides the other may show."
         )
-    if len(release.data) < len(release.study.original) and any(
-        getattr(model, "sensitive", None) for step in release.study.steps for model in getattr(step, "models", ())
-    ):
+    if alike := dropped_alike(release):
         yield (
-            "Records were dropped where sensitive values were too much alike: a class that a register shows to be "
-            "large enough, and that is missing here as a whole, tells that its people share such values."
+            "Some groups of people were left out although they are large enough, because their values of "
+            f"{' or '.join(alike)} are nearly all the same. Somebody who misses such a group here, and knows from "
+            "elsewhere that it exists, learns that its people are alike in this."
         )
     if release.data.having("household") and release.data.suppressed_cells:
         yield (
             "Household numbers are published and values were taken out: where members of a household are alike, a "
             "value that is missing for one can be read off another. Counts of records that fit do not consider it."
         )
+    lost = codes_lost(release.data)
+    yield from missing_words(lost, codes_without_definition(release.data, release.plan.output.format == "spss"))
 
 
 def check_places(

@@ -178,7 +178,7 @@ def conclude(plan: Plan, study: Study) -> Release:
     left = study.current.having("identifier")
     published = study.current.drop(left) if left else study.current
     order = np.arange(len(published)) if plan.order == "keep" else secret_order(published, study.seed)
-    final = published if plan.order == "keep" else reordered(published, order)
+    final = reordered(published, order)
     ctx = study.context()
     shown = plan.measures or tuple(Shown(measure) for measure in report_set(study.original, published))
     measured, not_run = [], {}

@@ -51,9 +51,9 @@ def _write_tables(release: TableRelease, folder: Path) -> dict[str, str]:
         for kind in formats:
             layout: Any = "pivot" if kind == "xlsx" else kind if kind in ("pivot", "sdmx") else "long"
             if kind in ("csv", "json", "xlsx"):
-                write_table(cells, folder / f"{stem}.{kind}", layout=layout, table=number)
+                write_table(cells, folder / f"{stem}.{kind}", layout=layout, table=number, dialect=release.dialect)
             elif kind in ("pivot", "sdmx"):
-                write_table(cells, folder / f"{stem}-{kind}.csv", layout=layout, table=number)
+                write_table(cells, folder / f"{stem}-{kind}.csv", layout=layout, table=number, dialect=release.dialect)
     return {file.name: sha256_of(file) for file in sorted(folder.iterdir())}
 
 

@@ -17,6 +17,7 @@ from discretion.release.study import Study
 from discretion.tables.cells import Cells
 
 if TYPE_CHECKING:
+    from discretion.data.dialect import Dialect
     from discretion.release.table_plan import TablePlan, TableRequirement
     from discretion.tables.previous import Previous
 
@@ -56,6 +57,8 @@ class TableRelease:
     audit: Any = field(default=None, repr=False)
     read: Mapping[str, Any] = field(default_factory=dict)
     """what the table was made of: records, columns, a hash; internal"""
+    dialect: Dialect | None = None
+    """how the text file that the records came from is written; the table is written alike"""
     override: str | None = None
     """why it is published although it does not hold what it must"""
 
@@ -116,7 +119,8 @@ def run_table(
 
     loss = cells.loss(audit if isinstance(audit, Audit) else None)
     verdicts = (verdict, *(_judged(item, loss) for item in plan.requirements))
-    return TableRelease(plan, cells, verdicts, loss, seed, facts, audit, input_facts(plan.plan, records))
+    read = input_facts(plan.plan, records)
+    return TableRelease(plan, cells, verdicts, loss, seed, facts, audit, read, records.dialect)
 
 
 def _check_keys(plan: TablePlan) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discretion import __version__
-from discretion.data.population import IN_MEMORY as DATA_IN_MEMORY
+from discretion.data.population_classes import IN_MEMORY as DATA_IN_MEMORY
 from discretion.errors import DataError
 from discretion.learning.estimators import IN_MEMORY as ESTIMATOR_IN_MEMORY
 

@@ -40,12 +40,12 @@ class Pivot:
 
     def texts(self, row: int) -> list[str | int | float | None]:
         """Give what one row shows: values, `c` where suppressed, and where no cell is nothing (0 in changed tables)."""
-        from discretion.tables.publish import SUPPRESSED, numbers
+        from discretion.tables.publish import SUPPRESSED, shown_numbers
 
         cells = self.cells
         shown = cells.value if cells.status.released is None else cells.status.released
         nothing = None if cells.status.released is None else 0
-        values = numbers(np.where(cells.suppressed, np.nan, shown)[self.place[row]])
+        values = shown_numbers(np.where(cells.suppressed, np.nan, shown)[self.place[row]])
         return [
             nothing if number < 0 else SUPPRESSED if cells.suppressed[number] else value
             for number, value in zip(self.place[row].tolist(), values, strict=True)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from discretion.data.atomic import replacing, write_text
+from discretion.data.dialect import Dialect
 from discretion.errors import PlanError, RequirementNotMet, unknown
 from discretion.kernels.arrays import Floats
 
@@ -129,8 +130,13 @@ def write_table(
     table: int | None = None,
     internal: bool = False,
     overwrite: bool = False,
+    dialect: Dialect | None = None,
 ) -> None:
-    """Write a table as `publish` does, for callers who have judged it."""
+    """Write a table as `publish` does, for callers who have judged it.
+
+    `dialect`: the delimiter and the decimal sign of text files (SDMX has its own), instead of comma and point.
+    """
+    dialect = dialect or Dialect()
     kind = _format_of(path, layout, internal)
     from discretion.tables.pivot import chosen_cells, pivoted
 
@@ -141,9 +147,11 @@ def write_table(
         write_text(path, to_json(cells, picked, internal=internal), overwrite=overwrite, private=internal)
     elif kind == "csv":
         if layout == "pivot":
-            text = _csv_pivot(pivoted(cells, rows, table or 0))
+            text = _csv_pivot(pivoted(cells, rows, table or 0), dialect)
+        elif layout == "long":
+            text = _csv_long(cells, picked, internal, dialect)
         else:
-            text = (_csv_long if layout == "long" else _csv_sdmx)(cells, picked, internal)
+            text = _csv_sdmx(cells, picked, internal)
         write_text(path, text, overwrite=overwrite, private=internal)
     else:
         from discretion.tables.publish_excel import write_excel
@@ -175,7 +183,7 @@ def long_rows(cells: Cells, picked: Any, internal: bool) -> tuple[list[str], lis
     header = [*names, name, "status", *[c for c in frame.columns if c not in (*names, name, "suppressed", "status")]]
     flags = [SUPPRESSED if hidden else "" for hidden in frame["suppressed"].to_list()]
     columns = [frame[c].to_list() for c in names]
-    columns += [numbers(frame[name].to_numpy()), flags]
+    columns += [(numbers if internal else shown_numbers)(frame[name].to_numpy()), flags]
     columns += [frame[c].to_list() for c in header[len(names) + 2 :]]
     if internal:
         header.append("decision")
@@ -189,9 +197,14 @@ def numbers(values: Floats) -> list[int | float | None]:
     return [None if np.isnan(v) else int(v) if v == np.round(v) and abs(v) < 2**53 else float(v) for v in found]
 
 
-def _csv_long(cells: Cells, picked: Any, internal: bool) -> str:
+def shown_numbers(values: Floats) -> list[int | float | None]:
+    """Write numbers for readers: with 15 digits, because further ones are rounding errors of sums."""
+    return numbers(np.array([float(f"{value:.15g}") for value in np.asarray(values, np.float64)]))
+
+
+def _csv_long(cells: Cells, picked: Any, internal: bool, dialect: Dialect) -> str:
     header, lines = long_rows(cells, picked, internal)
-    return _csv([header, *lines])
+    return _csv([header, *lines], dialect)
 
 
 def _csv_sdmx(cells: Cells, picked: Any, internal: bool) -> str:
@@ -205,7 +218,7 @@ def _csv_sdmx(cells: Cells, picked: Any, internal: bool) -> str:
             raise PlanError(f"layout: {dim.name!r} has a code '_T', which is that of totals in SDMX; recode it")
     shown = cells.value if internal or cells.status.released is None else cells.status.released
     hidden, primary = cells.suppressed[picked], cells.primary[picked]
-    values = numbers(shown[picked] if internal else np.where(hidden, np.nan, shown[picked]))
+    values = numbers(shown[picked]) if internal else shown_numbers(np.where(hidden, np.nan, shown[picked]))
     secret = np.select([hidden & ~primary, hidden], ["D", "C"] if internal else ["C", "C"], "F").tolist()
     columns = [
         ["_T" if code == 0 else dim.codes[code] for code in cells.codes[picked, j].tolist()]
@@ -216,17 +229,24 @@ def _csv_sdmx(cells: Cells, picked: Any, internal: bool) -> str:
     lines = zip(*columns, values, status, secret, strict=True)
     dims = [named(dim.name).upper() for dim in cells.dims]
     header = ["STRUCTURE", "STRUCTURE_ID", "ACTION", *dims, "OBS_VALUE", "OBS_STATUS", "CONF_STATUS"]
-    return _csv([header, *(["dataflow", flow, "I", *line] for line in lines)])
+    return _csv([header, *(["dataflow", flow, "I", *line] for line in lines)], Dialect())
 
 
-def _csv_pivot(found: Pivot) -> str:
-    return _csv([found.header, *([*labels, *found.texts(line)] for line, labels in enumerate(found.labels))])
+def _csv_pivot(found: Pivot, dialect: Dialect) -> str:
+    return _csv([found.header, *([*labels, *found.texts(line)] for line, labels in enumerate(found.labels))], dialect)
 
 
-def _csv(lines: list[list[Any]]) -> str:
+def _csv(lines: list[list[Any]], dialect: Dialect) -> str:
+    comma = dialect.decimal == "," and dialect.delimiter != ","
     buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="\n").writerows([list(map(_no_formula, line)) for line in lines])
+    written = [[_number(_no_formula(item)) if comma else _no_formula(item) for item in line] for line in lines]
+    csv.writer(buffer, delimiter=dialect.delimiter, lineterminator="\n").writerows(written)
     return buffer.getvalue()
+
+
+def _number(item: Any) -> Any:
+    """Write a number with a decimal comma."""
+    return str(item).replace(".", ",") if isinstance(item, float) else item
 
 
 def _no_formula(item: Any) -> Any:

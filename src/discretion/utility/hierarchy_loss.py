@@ -134,6 +134,49 @@ def _leaf_share(data: Dataset, column: str) -> Floats:
     return np.where(data.suppressed(column), (hierarchy.size - 1) / hierarchy.size, share)
 
 
+class Granularity(_LevelLoss, kind="granularity"):
+    """How precise the published values are, from 1 (original values) to 0 (all at the top), as ARX reports it.
+
+    Per column 1 − the mean over the records of (leaves below the label − 1) / (leaves of the hierarchy − 1); suppressed
+    cells and records count as the top. The value is that of all columns together: what they lose, Σ (leaves − 1) / all
+    leaves, over the most that they can lose, so that columns of few values weigh less. The detail holds each column's,
+    and the geometric mean as ARX takes it. Levels may differ from record to record: local recoding, one level for all
+    and other tools compare on one yardstick. Ignores how frequent values are. Time linear.
+
+    References
+    ----------
+    Iyengar (2002), KDD; Prasser, Eicher, Spengler, Bild & Kuhn (2020), Software: Practice and Experience 50(7);
+    catalogue U6.
+
+    Examples
+    --------
+    >>> import discretion as dc
+    >>> people = dc.datasets.census(1000, seed=1)
+    >>> round(dc.Granularity(columns=["sex", "region"])(dc.Generalize(levels={"sex": 1})(people)).value, 3)
+    0.647
+    """
+
+    better: ClassVar[Better] = "higher"
+
+    def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:  # noqa: ARG002
+        """Compare what is lost with the most that can be."""
+        total = len(released) + released.lost_records
+        columns = self._columns(released)
+        most = np.array([1 - 1 / released.hierarchy(name).size for name in columns])
+        whole = [_leaf_share(released, name).sum() for name in columns] + released.lost_records * most
+        lost = np.asarray(whole) / total
+        each = 1 - np.divide(lost, most, out=np.zeros(len(columns)), where=most > 0)
+        value = 1 - float(lost.sum() / most.sum()) if most.any() else 1.0
+        least, reached = (float(np.exp(np.log1p(one).mean())) - 1 for one in (1 - most, 1 - most + lost))
+        geometric = 1 - (reached - least) / (1 - least) if most.any() else 1.0
+        return self.score(
+            value,
+            f"Of the detail of the values {value:.4g} is left.",
+            per_column=dict(zip(columns, each.tolist(), strict=True)),
+            geometric_mean=geometric,
+        )
+
+
 class Height(_LevelLoss, kind="height"):
     """Sum of the generalization levels of all columns.
 

@@ -189,7 +189,7 @@ def test_could_anyone_be_found_gives_the_strongest_attacks_before_after_and_by_g
     assert linkage.rounded
     assert "finds nearly everybody, nearly everybody for certain (guessing: 2 of 1,000 people)" in words
     assert f"With the unprotected data it would be {wording.of_people(linkage.values[0])}." in words
-    assert f"{interval.after} (guessing: {interval.chance}; unprotected data: {interval.before})" in words
+    assert f"{interval.after} (income; guessing: {interval.chance}; unprotected data: {interval.before})" in words
     assert "Assumed to attack: somebody who knows a file with the original values of many people" in words
 
 
@@ -340,10 +340,12 @@ def test_only_columns_that_moved_are_said_to_have_moved() -> None:
 
 
 def test_a_column_that_tells_only_who_had_a_value_is_among_those_of_which_nothing_is_left() -> None:
-    frame = pl.DataFrame({"x": ["a", "b", None, "a"] * 5, "y": ["u", "v"] * 10})
-    data = Dataset(frame, roles={"x": "quasi", "y": "quasi"}, hierarchies={"x": [("a", "*"), ("b", "*")]})
-    words = told(asked(release([dc.Generalize(levels={"x": 1})], data)), 0)
-    assert "Nothing is left of: x (but who had a value is still told)." in words and "With less detail" not in words
+    frame = pl.DataFrame({"x": ["a", "b", None, "a"] * 5, "y": ["u", "v"] * 10, "z": ["a", "b"] * 10})
+    star = [("a", "*"), ("b", "*")]
+    data = Dataset(frame, roles={"x": "quasi", "y": "quasi", "z": "quasi"}, hierarchies={"x": star, "z": star})
+    words = told(asked(release([dc.Generalize(levels={"x": 1, "z": 1})], data)), 0)
+    assert "Nothing is left of: x and z (but of x it is still told who had a value)." in words
+    assert "With less detail" not in words
 
 
 def test_the_short_answer_does_not_say_what_the_next_lines_deny() -> None:
@@ -381,3 +383,46 @@ def test_hierarchies_among_the_settings_are_named() -> None:
     assert wording.setting_text(dc.Hierarchy.intervals(width=5, levels=2), reveal=False) == "hierarchy (intervals)"
     table = [["a", "*"], ["b", "*"]]
     assert wording.setting_text(dc.Hierarchy.of(table), reveal=False) == "hierarchy (table)"
+
+
+def _grouped(values: list[str]) -> Release:
+    """Ninety people of town A with two values, ten of B with the given ones, and three of C; B and C are dropped."""
+    rng = np.random.default_rng(1)
+    town = ["A"] * 90 + ["B"] * 10 + ["C"] * 3
+    frame = pl.DataFrame({"town": town, "ill": [*rng.choice(["yes", "no"], 90).tolist(), *values, "yes", "no", "no"]})
+    data = Dataset(frame, roles={"town": "quasi", "ill": "sensitive"}, hierarchies={"town": {"groups": {"levels": []}}})
+    models = [{"k-anonymity": {"k": 5}}, {"distinct-l-diversity": {"l": 2, "sensitive": "ill"}}]
+    bounds = {"town": 0}
+    return release([dc.OptimalGeneralization(models=models, suppression_limit=0.2, levels=bounds)], data)
+
+
+def test_groups_dropped_for_their_values_are_told_and_small_ones_are_not() -> None:
+    alike = _grouped(["yes"] * 10)
+    assert len(alike.data) == 90
+    assert any("left out although they are large enough" in note and "ill" in note for note in alike.notes)
+    mixed = _grouped(["yes", "no"] * 5)
+    assert len(mixed.data) == 100  # the three of C were simply too few
+    assert not any("left out" in note or "dropped" in note for note in mixed.notes)
+
+
+def test_the_best_chance_is_the_largest_share_of_one_person() -> None:
+    patients = ["a"] * 4 + list("bcdefghijklm")
+    frame = pl.DataFrame({"patient": patients, "town": ["x"] * 8 + ["y"] * 8, "ill": ["yes", "no"] * 8})
+
+    def asked(role: str) -> str:
+        data = Dataset(frame, roles={"patient": role, "town": "quasi", "ill": "sensitive"})
+        return told(summary_of(release([dc.DropIdentifiers(columns=["patient"])], data), (), ()), 1)
+
+    words = asked("unit")
+    assert "records of at least 5 people fit" in words
+    assert "a chance of 1 in 2 at best to pick a record of that person" in words
+    assert "a chance of 1 in 8 at best" in asked("identifier")
+
+
+def test_the_column_whose_values_are_told_is_named() -> None:
+    rng = np.random.default_rng(4)
+    pay = rng.permutation(400).astype(float)
+    frame = pl.DataFrame({"pay": pay, "tax": np.floor(pay / 100), "town": rng.choice(["a", "b"], 400)})
+    data = Dataset(frame, roles={"town": "quasi", "tax": "sensitive", "pay": "sensitive"})
+    done = release([dc.RankSwap(columns=["tax"], percent=40)], data, measures=[dc.ColumnDependence()])
+    assert "(tax, read off pay; guessing:" in told(asked(done), 1)

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from discretion.data.conditions import And, Condition, is_text
-from discretion.data.sql_filter import FilterReader
-from discretion.data.sql_nodes import only, plain_number
+from discretion.data.sql_filter import FilterReader, only, plain_number
 from discretion.errors import QueryRefused, did_you_mean, need
 from discretion.online.declare.catalog import ServiceSpec, TableSpec, checked_name, tables_of
 from discretion.online.question.query import Aggregate, Function, Query, admit, told_apart

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from discretion.release.facts import PublicFigures, one_digit, public_figures
 from discretion.release.ranking import chance_of
@@ -52,6 +53,8 @@ class ScoreRow:
     """columns that it looks at, as far as it says"""
     certain: float | None = None
     """share of the people whom it finds and knows it, where it says so and that may be shown"""
+    about: str = ""
+    """the column whose values the figure is about, and the one that tells it, where it is about one"""
 
 
 def scores_of(release: Release, family: Family, *, internal: bool) -> tuple[ScoreRow, ...]:
@@ -81,6 +84,7 @@ def _row(release: Release, item: Measured, internal: bool) -> ScoreRow:
         guessing=chance,
         columns=_columns(item),
         certain=_certain(item, shown),
+        about=_about(item.after.detail) if shown else "",
     )
 
 
@@ -95,6 +99,16 @@ def _certain(item: Measured, shown: PublicFigures | None) -> float | None:
     if shown is None or not isinstance(found, float):
         return None
     return one_digit(found) if shown.rounded else found
+
+
+def _about(detail: Mapping[str, Any]) -> str:
+    """Name the column that is learnt: the one looked for, or the worst of several, and where it is read off."""
+    of = detail.get("column") or detail.get("target") or detail.get("worst_column")
+    each = detail.get("per_column")
+    if of is None and isinstance(each, Mapping) and each and all(isinstance(one, float) for one in each.values()):
+        of = max(each, key=lambda name: each[name])
+    source = detail.get("source")
+    return "" if not isinstance(of, str) else f"{of}, read off {source}" if isinstance(source, str) else of
 
 
 def _columns(item: Measured) -> tuple[str, ...]:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from discretion.part import find
-from discretion.release.facts import households_alone, one_digit, sets_alone, smallest_class
+from discretion.release.facts import households_alone, one_digit, people_alone, sets_alone, smallest_class
+from discretion.release.gate import is_limited
 from discretion.release.order import order_words
 from discretion.release.plan import OUTPUT_FORMATS
 from discretion.release.published import together
@@ -88,8 +89,9 @@ def _verdict(release: Release, risk: tuple[ScoreRow, ...]) -> str:
 
 def _unbounded(release: Release, risk: tuple[ScoreRow, ...]) -> bool:
     """Tell whether an attack of a kind that no requirement limits finds more people than the limits would allow."""
-    limited = [(one.kind, tuple(getattr(one.requirement.part, "columns", ()) or ())) for one in release.findings]
-    free = [row for row in risk if (row.kind, row.columns) not in limited and not row.doubtful]
+    quasi = release.study.original.having("quasi")
+    limited = [is_limited(release.findings, row.kind, row.columns or quasi, _after(row)) for row in risk]
+    free = [row for row, held in zip(risk, limited, strict=True) if not held and not row.doubtful]
     return _strongest(free) > MANY_FOUND
 
 
@@ -140,8 +142,9 @@ def _goes_out(release: Release) -> PlainAnswer:
     published = [name for name in data.columns if name != data.copy_column]
     coarser, changed = _touched(release)
     empty = emptied(release)
-    coarser, changed = ([name for name in names if name not in empty] for names in (coarser, changed))
-    renumbered = [name for name in data.having("household") if release.plan.order == "permute"]
+    renumbered = list(data.having("household", "unit"))
+    apart = {*empty, *renumbered}
+    coarser, changed = ([name for name in names if name not in apart] for names in (coarser, changed))
     touched = {*coarser, *changed, *empty, *renumbered}
     same = [name for name in published if name not in touched]
     left = ", in the records that are left" if data.lost_records else ""
@@ -165,8 +168,10 @@ def _goes_out(release: Release) -> PlainAnswer:
 
 
 def _still_told(release: Release, names: Sequence[str]) -> str:
-    partly = [name for name in names if 0 < release.data.frame[name].null_count() < len(release.data)]
-    return " (but who had a value is still told)" if partly else ""
+    """Name the columns that were emptied, and whose gaps still tell who had a value: those that had gaps before."""
+    original, data = release.study.original, release.data
+    partly = [name for name in names if original.count_missing(name) and 0 < data.count_missing(name) < len(data)]
+    return f" (but of {listed(partly)} it is still told who had a value)" if partly else ""
 
 
 def emptied(release: Release) -> list[str]:
@@ -201,7 +206,7 @@ def _found(release: Release, rows: tuple[ScoreRow, ...]) -> PlainAnswer:
     people, values = _attacks(rows)
     found, homes = smallest_class(release), households_alone(release) or 0.0
     most = _strongest(rows)
-    worse = most > (0.0 if found is None else 1 / max(found.size, 1))
+    worse = most > (0.0 if found is None else found.share or 1 / max(found.size, 1))
     candidates = _candidates(release, " and nothing else" if worse or homes else "")
     if worse:
         short = f"{'Yes' if most > MANY_FOUND else 'A few'}: an attack that was tried finds {_most_found(rows)}."
@@ -212,6 +217,7 @@ def _found(release: Release, rows: tuple[ScoreRow, ...]) -> PlainAnswer:
     else:
         short, *said = [*candidates, *people] or [""]
     said += _households(homes)
+    said += _people(release)
     said += _sets(release)
     said += values
     if not rows:
@@ -237,6 +243,18 @@ def _households(alone: float) -> list[str]:
         [
             "The number of the household is published: it tells how many live together and who. "
             f"Whoever knows all members of a family finds it for {of_people(alone, 'records')}."
+        ]
+        if alone
+        else []
+    )
+
+
+def _people(release: Release) -> list[str]:
+    alone = people_alone(release) or 0.0
+    return (
+        [
+            "The number of the person is published (given anew): it tells which records belong to one person. Whoever "
+            f"knows of all records of a person what others may know finds them for {of_people(alone, 'records')}."
         ]
         if alone
         else []
@@ -282,6 +300,18 @@ def _candidates(release: Release, only: str) -> list[str]:
     if found is None:
         return []
     known = listed(found.columns)
+    if found.people is not None and found.share is not None and found.people > 1:
+        return [
+            "Nobody stands alone by what others may know of a person: records of at least "
+            f"{counted(found.people, 'person', 'people')} fit.",
+            f"Whoever knows {known}{only} of somebody has a chance of {_one_in(found.share)} at best to pick a record "
+            "of that person: some have several of the records that fit.",
+        ]
+    if found.people is not None and found.size > 1:
+        return [
+            "Some could: there are people of whom all the records that fit what others may know are theirs.",
+            f"Whoever knows {known} of such a person has the records.",
+        ]
     if found.size > 1:
         one_of = (
             f"has a chance of 1 in {found.size:,} at best to pick the right record: anybody can count it in the file."
@@ -297,6 +327,11 @@ def _candidates(release: Release, only: str) -> list[str]:
         f"Some could: {of_people(alone, 'records')} look like no other, by what others may know.",
         f"Whoever knows {known} of such a person has the record{doubt}: anybody can count it in the file.",
     ]
+
+
+def _one_in(share: float) -> str:
+    """Write a chance as one in so many, rounded so that it is not understated; above a half as so many of a hundred."""
+    return f"1 in {math.floor(1 / share + 1e-9):,}" if share <= 1 / 2 + 1e-9 else f"{math.ceil(100 * share)} in 100"
 
 
 def _comparable(rows: Sequence[ScoreRow]) -> list[ScoreRow]:
@@ -325,9 +360,10 @@ def _attacks(rows: tuple[ScoreRow, ...]) -> tuple[list[str], list[str]]:
     if values:
         row = max(values, key=_gain)
         unprotected = "" if row.values is None or row.values[0] is None else f"; unprotected data: {row.before}"
+        about = f"{row.about}; " if row.about else ""
         learnt.append(
-            f"Learning a value instead of finding a person: the {_words(row)} is {row.after} (guessing: {row.chance}"
-            f"{unprotected})."
+            f"Learning a value instead of finding a person: the {_words(row)} is {row.after} ({about}guessing: "
+            f"{row.chance}{unprotected})."
         )
     return found, learnt
 

@@ -38,6 +38,12 @@ class _Learnt(NamedTuple):
     by_chance: Bools
     """learnt with the whole table as the only group, or right by naming the most frequent value for everybody"""
     detail: dict[str, Any]
+    almost: Bools | None = None
+    """almost certain: `ALMOST` of the values of the group are the true one; None where that is no other question"""
+
+
+ALMOST = 0.95
+"""Share of a group's values that is told beside what is certain: whoever names it is hardly ever wrong."""
 
 
 class _CannotLearn(DataError):
@@ -63,11 +69,13 @@ class GroupAttack(Measure, kind="group-attack"):
 
     The detail has the share for each column, what guessing reaches (`chance`: the most frequent value named for
     everybody, and what the whole table as the only group tells), the share of the most frequent value (`majority`), the
-    number of groups and of those in which everybody is learnt, and for totals the number of records that nobody else is
-    left beside and the mean width of the intervals. `per_record` tells who is learnt in any column. Values missing in
-    the original are left out; a value missing in the release, or generalized, is never near another, and a record
-    without it takes no part in totals. A sensitive column of which no value is left as it was, or that has no values,
-    is not attacked and named (`left_out`); where there is no other, the attack is refused.
+    number of groups and of those in which everybody is learnt, with share 1 who is learnt almost for certain
+    (`almost_certain`: 95% of the values left are the true one, and not of the whole table anyway), and for totals the
+    number of records that nobody else is left beside and the mean width of the intervals. `per_record` tells who is
+    learnt in any column. Values missing in the original are left out; a value missing in the release, or generalized,
+    is never near another, and a record without it takes no part in totals. A sensitive column of which no value is left
+    as it was, or that has no values, is not attacked and named (`left_out`); where there is no other, the attack is
+    refused.
 
     Where a step that searched for classes dropped those that break a model of the sensitive column (l-diversity,
     t-closeness), the gap tells: a class of k people or more (or as many as the smallest published one), whom a register
@@ -164,6 +172,13 @@ class GroupAttack(Measure, kind="group-attack"):
             f"For {as_percent(value)} of the records {who} a sensitive value from the group "
             f"(guessing the most frequent value is right for {as_percent(chance)})."
         )
+        almost = [one.almost for one in found.values() if one.almost is not None]
+        nearly = float(np.logical_or.reduce([learnt, *almost])[counted].mean()) if almost else value
+        if nearly > value:
+            meaning += (
+                f" Almost certain (at least {ALMOST:.0%} of the group's values are the true one, of the whole "
+                f"table fewer): {as_percent(nearly)}."
+            )
         if left_out:
             meaning += f" Not attacked: {'; '.join(left_out.values())}."
         if self.truth == "released":
@@ -175,6 +190,7 @@ class GroupAttack(Measure, kind="group-attack"):
             columns=list(columns),
             coalition=self.coalition,
             chance=chance,
+            **({"almost_certain": nearly} if almost else {}),
             per_column={name: float(one.learnt[one.counted].mean()) for name, one in found.items()},
             attacks={name: one.detail for name, one in found.items()},
             groups=int(groups[kept].max()) + 1,
@@ -230,15 +246,16 @@ class GroupAttack(Measure, kind="group-attack"):
                 return near_numbers(of, x[kept], y[kept], self.percent)
             return near_categories(of, true[kept], published[kept])
 
-        def learnt(of: Ints) -> Bools:
-            sizes = np.bincount(of)[of]
-            return certainty(near(of), sizes, self.coalition) >= self.share - ROUNDING
+        def sure(of: Ints) -> Floats:
+            """Give how sure everybody's value is; nothing for records that are left out."""
+            shares = np.zeros(len(original))
+            shares[kept] = certainty(near(of), np.bincount(of)[of], self.coalition)
+            return shares + ROUNDING
 
         inside = groups[kept]
-        result = np.zeros(len(original), np.bool_)
-        result[kept] = learnt(inside)
-        by_chance = np.zeros(len(original), np.bool_)
-        by_chance[kept] = learnt(np.zeros_like(inside))
+        shares, everywhere = sure(inside), sure(np.zeros_like(inside))
+        by_chance = kept & (everywhere >= self.share)
+        almost = kept & counted & (shares >= ALMOST) & (everywhere < ALMOST) if self.share > ALMOST else None
         by_chance |= _is_most_frequent(original, name, counted)
         codes = np.where(shown, released.codes(name).codes.astype(np.int64), -1)
         detail = {
@@ -246,7 +263,7 @@ class GroupAttack(Measure, kind="group-attack"):
             "majority": _mean(_is_most_frequent(original, name, counted)[counted]),
             "homogeneous_groups": _homogeneous(inside, codes[kept]),
         }
-        return _Learnt(result & counted, counted, by_chance, detail)
+        return _Learnt(kept & counted & (shares >= self.share), counted, by_chance, detail, almost)
 
     def _attack_total(self, original: Dataset, released: Dataset, name: str, groups: Ints, kept: Bools) -> _Learnt:
         if original.is_numeric(name) and not released.is_numeric(name):

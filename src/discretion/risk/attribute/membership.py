@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
-from discretion.data.population import Population, load_population
+from discretion.data.population_classes import Population, load_population
 from discretion.errors import DataError, PlanError
 from discretion.learning.cases import match_rows
 from discretion.learning.designs import choose_features, choose_target

@@ -15,6 +15,7 @@ from discretion.measure import Better, Measure, Score, as_percent
 from discretion.part import Columns, Family
 from discretion.risk.identity.distance_columns import unused
 from discretion.risk.identity.distances import Distance, Gaps, Space, make_space
+from discretion.risk.identity.gaps import with_gaps, with_who_lacks
 from discretion.risk.identity.intruder import Intruder, columns_to_link, intruder_field, view
 
 Floats = NDArray[np.float64]
@@ -30,7 +31,7 @@ class AssignmentLinkage(Measure, kind="assignment-linkage"):
     taken: who knows that each person is published once finds more than by looking for the nearest record person by
     person, because a record that fits somebody else better is no longer in the way. Where several published records are
     equal the intruder picks one of them, and the link counts 1/(how many they are) when the right one is among them.
-    The chance level is 1/n.
+    The chance level is 1/n. Where a column has the role `unit`, people are counted as in distance-linkage.
 
     Distances are those of distance-linkage. The value is not an upper bound: another distance may find more. Where
     different assignments have the same least sum, one of them is taken at random. For up to 5,000 records: time O(n³)
@@ -76,23 +77,27 @@ class AssignmentLinkage(Measure, kind="assignment-linkage"):
         _check_size(len(seen.rows), len(released))
         space = make_space(seen, self.distance, self.missing, True, ctx, named=bool(self.columns))
         used = [name for name in seen.columns if name not in space.mute]
+        space, gaps = with_gaps(seen, self.intruder, space)
+        who = with_who_lacks(self.intruder.describe(used), gaps)
         linked, distances = assign(space, ctx)
         shares = _shares(space, linked, seen.rows)
-        value, chance = float(shares.mean()), 1.0 / len(released)
+        value, chance = seen.found(shares), seen.chance
         return self.score(
             value,
-            f"An intruder who {self.intruder.describe(used)} and links all at once finds {as_percent(value)} "
-            f"of them (guessing finds {as_percent(chance)}).{unused(space.mute)}",
+            f"An intruder who {who} and links all at once finds {as_percent(value)} "
+            f"of {seen.them(shares)} (guessing finds {as_percent(chance)}).{unused(space.mute)}",
             per_record=seen.spread(shares),
             reid_d=float((linked == seen.rows).mean()),
             reid_k=value,
             total_distance=float(distances.sum()),
             mean_distance=float(distances.mean()),
+            **seen.counted(shares),
             chance=chance,
             records=len(seen.rows),
             columns=used,
             left_out=list(space.mute),
-            intruder=self.intruder.describe(used),
+            gaps=list(gaps),
+            intruder=who,
         )
 
 

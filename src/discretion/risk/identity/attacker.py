@@ -11,8 +11,8 @@ from pydantic import model_validator
 from discretion.context import Context
 from discretion.data.codes import Missing
 from discretion.data.dataset import Dataset
-from discretion.data.population import Population, load_population
-from discretion.data.population_classes import count_population
+from discretion.data.households import people_of
+from discretion.data.population_classes import Population, count_population, load_population
 from discretion.errors import DataError
 from discretion.measure import Better, Measure, Score, as_percent
 from discretion.part import Columns, Family, confidential, path_field
@@ -43,7 +43,8 @@ class AttackerRisk(Measure, kind="attacker-risk"):
     `journalist` wants to show that anybody can be found and picks one of the F people of the population who fit a
     record: 1/F. For these two the value is the highest risk. The `marketer` links all records and accepts errors: the
     value is the mean risk. `per_record` has the risks; the detail has the share of records above `threshold`, the
-    highest, the lowest and the mean risk, how many records have them, and the distribution of the risks.
+    highest, the lowest and the mean risk, how many records have them, and the distribution of the risks. Where a column
+    with the role `unit` tells that a person has m of the f records, any of them is the right one: m/f.
 
     Without a `population` the file stands for it, which overstates the risk of the journalist and the marketer for a
     sample. A population must contain the data; its values are generalized to the levels of the release. Does not see
@@ -99,7 +100,7 @@ class AttackerRisk(Measure, kind="attacker-risk"):
         """Count each record's class, in the file or in the population."""
         columns = released.choose(self.columns, "classes")
         sizes, people = self._sizes(released, columns)
-        risk = 1.0 / sizes
+        risk = self._own(released, columns) / sizes
         counted = risk[~np.isnan(risk)]
         if not len(counted):
             raise DataError(
@@ -145,6 +146,15 @@ class AttackerRisk(Measure, kind="attacker-risk"):
                 "population must contain the data, with the same labels and not perturbed"
             )
         return fit, int(found.counts.sum() + found.others.sum())
+
+    def _own(self, released: Dataset, columns: tuple[str, ...]) -> Floats:
+        """Count the records of each record's person in its class: any of them is the right one."""
+        people = people_of(released) if self.population is None else None
+        if people is None:
+            return np.ones(len(released))
+        pairs = released.classes(columns).ids.astype(np.int64) * (int(people.max()) + 1) + people
+        _, number, counts = np.unique(pairs, return_inverse=True, return_counts=True)
+        return np.asarray(counts[number], np.float64)
 
 
 def _distribution(risk: Floats) -> dict[str, Any]:

@@ -36,6 +36,8 @@ class Space:
     distance: Distance
     mute: tuple[str, ...] = ()
     """columns that cannot be compared: the published values have nothing in common with the intruder's"""
+    gaps: int = 0
+    """columns at the end that tell who has a value (see `gaps.py`): trees are split by the others"""
 
     @property
     def is_plain(self) -> bool:
@@ -55,7 +57,11 @@ class Space:
         from discretion.kernels.linkage_mixed import build_tree
 
         spread = np.where(np.isfinite(self.terms.scale), self.terms.scale, 1.0).mean(axis=0)
-        return build_tree(self.published, self.terms.kinds, spread)
+        return build_tree(self.published, self.terms.kinds, self.split_by(spread))
+
+    def split_by(self, spread: Floats) -> Floats:
+        """Let a tree be split by columns of values: most records have one, so that gaps divide them badly."""
+        return np.where(np.arange(len(spread)) < len(spread) - self.gaps, spread, 1e-9)
 
     def changed(self, **terms: Any) -> Space:
         """Give the space with other terms."""

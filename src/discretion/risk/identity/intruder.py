@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import numpy as np
@@ -19,9 +20,11 @@ from pydantic import (
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
-from discretion.data.population import Population, load_population
+from discretion.data.households import people_of
+from discretion.data.population_classes import Population, load_population
 from discretion.data.schema import Schema
 from discretion.errors import DataError, PlanError, unknown
+from discretion.measure import as_percent
 from discretion.part import HOLDS_PARTS, Columns, FrozenMapping, Part, parse, path_field
 from discretion.risk.identity.mistakes import Mistakes, with_errors
 
@@ -185,6 +188,49 @@ class View:
     """columns that both sides have and the intruder compares"""
     worst_case: bool
     """the intruder has all the original records with all their values; row i is right for record i"""
+
+    @cached_property
+    def people(self) -> Ints | None:
+        """The person behind each of the intruder's records, where a column has the role `unit` and some have several.
+
+        A record that the release does not have stands for itself.
+        """
+        of = people_of(self.original)
+        if of is None:
+            return None
+        apart = len(of) + np.arange(len(self.rows))
+        return np.unique(np.where(self.rows >= 0, of[self.rows], apart), return_inverse=True)[1].astype(np.int64)
+
+    def found(self, shares: Floats) -> float:
+        """Give the share of the people who are found, from the probability with which each record is linked right.
+
+        A person is found if any record is: with probability 1 − Π(1 − s). A record that was not drawn (NaN) counts as
+        the mean of the others. Without a column of people each record is a person.
+        """
+        if self.people is None:
+            return float(np.nanmean(shares))
+        missed = np.ones(int(self.people.max()) + 1)
+        np.multiply.at(missed, self.people, 1.0 - np.where(np.isnan(shares), np.nanmean(shares), shares))
+        return float(1.0 - missed.mean())
+
+    @property
+    def chance(self) -> float:
+        """The share of the people whom somebody finds who takes any record for each of theirs."""
+        return self.found(np.full(len(self.rows), 1.0 / len(self.released)))
+
+    def them(self, shares: Floats) -> str:
+        """Say whom a figure counts: records, or people with the figure of their records."""
+        if self.people is None:
+            return "them"
+        by_record = as_percent(float(np.nanmean(shares)))
+        return f"the people behind them (a person is found if any record is linked right; of the records {by_record})"
+
+    def counted(self, shares: Floats) -> dict[str, Any]:
+        """Give what a score keeps where people have several records: how many there are, and the figure of records."""
+        if self.people is None:
+            return {}
+        people = int(self.people.max()) + 1
+        return {"people": people, "people_tested": people, "by_record": float(np.nanmean(shares))}
 
     def spread(self, values: Floats) -> Floats:
         """Put figures of the intruder's records at the rows of the release; NaN where the intruder has no record."""

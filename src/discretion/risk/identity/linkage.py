@@ -15,6 +15,7 @@ from discretion.measure import Better, Measure, Score, as_percent
 from discretion.part import Columns, Family, Part
 from discretion.risk.identity.distance_columns import unused
 from discretion.risk.identity.distances import Distance, Gaps, Space, make_space
+from discretion.risk.identity.gaps import with_gaps, with_who_lacks
 from discretion.risk.identity.intruder import Intruder, View, columns_to_link, intruder_field, view
 
 if TYPE_CHECKING:
@@ -50,13 +51,27 @@ class Links:
         """The probability that the intruder, who picks one of the set, picks the right one."""
         return np.where(self.right, 1.0 / np.maximum(self.size, 1), 0.0)
 
-    def figures(self, rows: NDArray[np.int64]) -> dict[str, float]:
-        """Give Reid_d, Reid_k and the links the intruder knows are right, as shares of the records."""
+    def figures(self, seen: View, targets: NDArray[np.int64] | None = None) -> dict[str, float]:
+        """Give Reid_d as a share of the records, Reid_k and the links that the intruder knows are right of the people.
+
+        `targets`: the intruder's records that these are the links of; without them, all.
+        """
+        rows = seen.rows if targets is None else seen.rows[targets]
+        sure = (self.right & (self.size == 1) & self.exact).astype(np.float64)
         return {
             "reid_d": float((self.first == rows).mean()),
-            "reid_k": float(self.shares.mean()),
-            "known_reid": float((self.right & (self.size == 1) & self.exact).mean()),
+            "reid_k": seen.found(_over(self.shares, targets, len(seen.rows))),
+            "known_reid": seen.found(_over(sure, targets, len(seen.rows))),
         }
+
+
+def _over(values: Floats, targets: NDArray[np.int64] | None, n: int) -> Floats:
+    """Put the figures of some records in their places; NaN for the others."""
+    if targets is None:
+        return values
+    whole = np.full(n, np.nan)
+    whole[targets] = values
+    return whole
 
 
 class DistanceLinkage(Measure, kind="distance-linkage"):
@@ -66,14 +81,19 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
     each of these records the nearest published records are found; those at the same least distance form an anonymity
     set A, and the record counts 1/|A| when the right one is among them. The value is Reid_k; the detail also has
     `reid_d` (the first of the set is taken), `known_reid` (right, alone and at distance zero: the intruder knows it is
-    right), and the chance level 1/n.
+    right), and the chance level 1/n. Where a column with the role `unit` tells that people have several records,
+    people are counted: a person is found if any of the records is linked to its own row (`by_record` has the figure
+    of the records; links to another record of the same person do not count).
 
     Numbers, dates and ordered categories (as positions in their order) are compared by a Euclidean distance, each
     divided by its standard deviation; as soon as a column has categories without an order, by Gower's distance:
     differences divided by the range (of both files), 0 or 1 for categories. A generalized value agrees with
     everything below it in the column's hierarchy, a published interval or set with what is inside; columns whose values
     have nothing in common with the original's tell nothing and are named (`left_out`). `distance` chooses another. A
-    value the intruder does not have is left out; what a cell missing in the release counts as is said by `missing`.
+    value the intruder does not have is left out; what a cell suppressed in the release counts as is said by `missing`.
+    Who knows the original values also knows who has none: where each gap of the original is one of the release
+    (imputation apart, methods leave gaps alone), or each gap of the release was one before (nothing was suppressed), a
+    record whose gaps contradict it is nobody's candidate; `gaps` names the columns of which this was used.
 
     A method must not depend on being secret: where the steps that made the release are known, the attack is run twice,
     without and with their knowledge, and the value is the higher figure; the detail has both (`plain`, `informed`).
@@ -133,57 +153,61 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
     def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:
         """Link every record of the intruder to the release."""
         columns = columns_to_link(self.intruder, self.columns, original, released)
-        seen, links, used, mute = self._links(original, released, columns, ctx)
-        figures, shares = links.figures(seen.rows), links.shares
+        seen, links, used, mute, gaps = self._links(original, released, columns, ctx)
+        figures, shares = links.figures(seen), links.shares
         detail: dict[str, Any] = {"plain": figures["reid_k"]}
         known, told = self._known(original, released, columns, seen, links, ctx)
         detail |= told
         if "known_of" in told:
             detail["informed"] = figures["reid_k"]
         if known is not None:
-            informed = known.links.figures(seen.rows[known.targets])
-            certain = max(min(known.certain, informed["reid_k"]), figures["known_reid"])
-            detail |= {"informed": informed["reid_k"], **known.to_detail(len(seen.rows))}
+            informed = known.links.figures(seen, known.targets)
+            certain = max(min(seen.found(known.certain), informed["reid_k"]), figures["known_reid"])
+            detail |= {"informed": informed["reid_k"], **known.to_detail(seen)}
             if informed["reid_k"] >= figures["reid_k"]:
-                figures, shares = informed, np.full(len(seen.rows), np.nan)
-                shares[known.targets] = known.links.shares
+                figures, shares = informed, _over(known.links.shares, known.targets, len(seen.rows))
             figures = {**figures, "known_reid": certain}
             if (left := known.eliminated) is not None:
-                detail["eliminated"], detail["eliminated_certain"] = float(np.nanmean(left.shares)), left.certain
-                figures = {**figures, "known_reid": max(certain, left.certain)}
+                detail["eliminated"] = seen.found(left.shares)
+                detail["eliminated_certain"] = seen.found((left.size == 1).astype(np.float64))
+                figures = {**figures, "known_reid": max(certain, detail["eliminated_certain"])}
                 if detail["eliminated"] > figures["reid_k"]:
                     figures, shares = {**figures, "reid_k": detail["eliminated"]}, left.shares
-                    detail |= _tried(left.shares)
-        value, chance = figures["reid_k"], 1.0 / len(released)
+                    detail |= _tried(seen, left.shares)
+        value, chance = figures["reid_k"], seen.chance
         by_method = known is not None and value > detail["plain"]
         who = (self.intruder.model_copy(update={"knows_method": True}) if by_method else self.intruder).describe(used)
+        who = with_who_lacks(who, gaps)
         if detail.get("eliminated") == value > max(detail["plain"], detail["informed"]):
             who += ", and crosses out the records that must be other people's"
         return self.score(
             value,
-            f"An intruder who {who} finds {as_percent(value)} of them "
+            f"An intruder who {who} finds {as_percent(value)} of {seen.them(shares)} "
             f"(guessing finds {as_percent(chance)}).{_compared(detail)}{unused(mute)}",
             per_record=seen.spread(shares),
             **figures,
             **detail,
+            **seen.counted(shares),
             chance=chance,
             records=len(seen.rows),
             columns=list(used),
             weights=[name for name in used if name in original.having("weight")],
             left_out=list(mute),
+            gaps=list(gaps),
             intruder=who,
         )
 
     def _links(
         self, original: Dataset, released: Dataset, columns: tuple[str, ...], ctx: Context
-    ) -> tuple[View, Links, tuple[str, ...], tuple[str, ...]]:
+    ) -> tuple[View, Links, tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
         """Find the nearest records; kept with the release, so that a measure and a requirement share the search."""
 
-        def search() -> tuple[View, Links, tuple[str, ...], tuple[str, ...]]:
+        def search() -> tuple[View, Links, tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
             seen = view(self.intruder, original, released, columns, ctx)
             space = make_space(seen, self.distance, self.missing, self.standardize, ctx, named=bool(self.columns))
             used = tuple(name for name in seen.columns if name not in space.mute)
-            return seen, link(space, seen.rows, ctx), used, space.mute
+            space, gaps = with_gaps(seen, self.intruder, space)
+            return seen, link(space, seen.rows, ctx), used, space.mute, gaps
 
         if not self._is_shared:
             return search()
@@ -271,8 +295,8 @@ class _Known:
 
     links: Links
     targets: NDArray[np.int64]
-    certain: float
-    """share of the targets for which the method leaves one candidate, the right one"""
+    certain: Floats
+    """whether the method leaves one candidate, the right one; NaN for records that were not judged"""
     eliminated: Eliminated | None = None
     """what is left where everybody is known, and each record belongs to one person"""
 
@@ -281,10 +305,9 @@ class _Known:
         """The 95 % interval of the figure of all."""
         return _interval(self.links.shares)
 
-    def to_detail(self, records: int) -> dict[str, Any]:
+    def to_detail(self, seen: View) -> dict[str, Any]:
         """Give how many were drawn, with the interval; nothing where all were attacked."""
-        m = len(self.targets)
-        return {} if m == records else {"targets": m, "interval": list(self.interval)}
+        return {} if len(self.targets) == len(seen.rows) else _tried(seen, self.links.shares)
 
 
 def _interval(shares: Floats) -> tuple[float, float]:
@@ -295,10 +318,10 @@ def _interval(shares: Floats) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _tried(shares: Floats) -> dict[str, Any]:
-    """Give how many of the people were drawn, with the interval, also where these are all."""
+def _tried(seen: View, shares: Floats) -> dict[str, Any]:
+    """Give how many records were drawn, with the interval (where each is a person), also where these are all."""
     there = shares[~np.isnan(shares)]
-    return {"targets": len(there), "interval": list(_interval(there))}
+    return {"targets": len(there), **({"interval": list(_interval(there))} if seen.people is None else {})}
 
 
 def _few(informed: Informed, n: int, pairs: int) -> int:
@@ -317,7 +340,7 @@ def _attacked(informed: Informed, rows: NDArray[np.int64], plain: Links, ctx: Co
 
     def attack(size: int) -> _Known:
         targets = np.sort(drawn[:size]).astype(np.int64)
-        return _Known(_linked(informed, rows, targets, plain, ctx), targets, 0.0)
+        return _Known(_linked(informed, rows, targets, plain, ctx), targets, np.zeros(n))
 
     found = attack(sizes[0])
     for size in sizes[1:]:
@@ -356,8 +379,8 @@ def _part_of(space: Space, targets: NDArray[np.int64]) -> Space:
     return replace(space, known=space.known[targets]).changed(scale=scale, **bounds)
 
 
-def _certain(informed: Informed, rows: NDArray[np.int64], targets: NDArray[np.int64], ctx: Context) -> float:
-    """Give the share of the targets for which everybody but the right one is impossible.
+def _certain(informed: Informed, rows: NDArray[np.int64], targets: NDArray[np.int64], ctx: Context) -> Floats:
+    """Tell for which of the targets everybody but the right one is impossible; NaN for records that are not judged.
 
     Impossible is who lies outside a window, shows another category where it must agree, or (where partners are
     followed) implies a partner for whom that holds. What remains costs nothing, so that the nearest are all of them; a
@@ -367,7 +390,7 @@ def _certain(informed: Informed, rows: NDArray[np.int64], targets: NDArray[np.in
 
     space = informed.space
     if not len(space.terms.low):
-        return 0.0
+        return np.zeros(len(rows))
     if len(targets) > _SCANNED:
         targets = targets[:: -(-len(targets) // _SCANNED)]
     nominal = space.terms.kinds == NOMINAL
@@ -375,9 +398,11 @@ def _certain(informed: Informed, rows: NDArray[np.int64], targets: NDArray[np.in
     kinds = np.where(nominal, NOMINAL, SQUARED)
     free = replace(informed, space=space.changed(kinds=kinds, scale=scale, gap=np.zeros_like(space.terms.gap)))
     if informed.exchange is None and (scale == scale[0]).all():
-        return float(_alone(_part_of(free.space, targets), rows[targets], informed.tree).mean())
-    found = _informed_search(free, rows, targets, ctx)
-    return float((found.right & (found.size == 1)).mean())
+        alone = _alone(_part_of(free.space, targets), rows[targets], informed.tree)
+    else:
+        found = _informed_search(free, rows, targets, ctx)
+        alone = found.right & (found.size == 1)
+    return _over(alone.astype(np.float64), targets, len(rows))
 
 
 def _alone(space: Space, rows: NDArray[np.int64], tree: Tree) -> NDArray[np.bool_]:

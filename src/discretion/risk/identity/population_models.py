@@ -89,11 +89,24 @@ class PitmanFit(NamedTuple):
 
 
 def fit_pitman(frequencies: ArrayLike, population: int) -> PitmanFit:
-    """Fit Pitman's model by maximum likelihood (Hoshino 2001), with 0 ≤ α < 1 and θ > −α."""
-    from scipy.optimize import minimize
+    """Fit Pitman's model by maximum likelihood (Hoshino 2001), with 0 ≤ α < 1 and θ > −α.
+
+    By Newton's method, from a second start where the first does not arrive at a maximum; where neither does (it lies at
+    the border), by a search with bounds.
+    """
+    from discretion.kernels.pitman import fit
 
     sample = _sample(frequencies, population)
     start = _pitman_start(sample)
+    for theta, alpha in (start, (float(sample.classes), 0.5)):
+        found = fit(theta, alpha, sample.sizes, sample.counts)
+        if found is not None:
+            return PitmanFit(*found)
+    return _fit_within_bounds(sample, start)
+
+
+def _fit_within_bounds(sample: _Sample, start: PitmanFit) -> PitmanFit:
+    from scipy.optimize import minimize
 
     def loss(x: Floats) -> tuple[float, Floats]:
         value, slope = _pitman_likelihood(sample, float(np.exp(x[0]) - x[1]), float(x[1]))

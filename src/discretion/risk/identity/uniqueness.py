@@ -11,8 +11,7 @@ from pydantic import Field
 from discretion.context import Context
 from discretion.data.codes import Missing
 from discretion.data.dataset import Dataset
-from discretion.data.population import Population, load_population
-from discretion.data.population_classes import count_population
+from discretion.data.population_classes import Population, count_population, load_population
 from discretion.errors import DataError
 from discretion.measure import Better, Measure, Score, as_percent
 from discretion.part import Columns, Family, path_field

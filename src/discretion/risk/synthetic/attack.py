@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from numpy.typing import NDArray
 from pydantic import Field
 
-from discretion.data.population import Population
+from discretion.data.population_classes import Population
 from discretion.measure import Better, Measure, Score, as_percent
 from discretion.part import Family, path_field
 from discretion.risk.synthetic.success_rates import Rate, excess_risk, rates_detail

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
 from discretion.data.large_integers import as_differences
-from discretion.data.population import load_population
+from discretion.data.population_classes import load_population
 from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Bools, Floats, Ints
 

@@ -16,6 +16,7 @@ from discretion.data.dataset import Dataset
 from discretion.errors import DataError
 from discretion.part import Part
 from discretion.risk.identity.distances import Space, average_term, make_space, sd_of, whitening
+from discretion.risk.identity.gaps import with_gaps
 from discretion.risk.identity.intruder import Intruder, View
 from discretion.risk.identity.mistakes import Mistakes
 from discretion.risk.identity.transparency.items import with_items_coded
@@ -77,6 +78,7 @@ def inform(
     if all(history.is_generalized(name) and not view.released.count_missing(name) for name in view.columns):
         return None  # true values without gaps: who agrees is found without this knowledge
     exact = intruder.data is None and intruder.error == Mistakes()
+    seen = view
     view, history, coded = _coded(view, history, ctx)
     used: dict[str, str] = {}
     known = _done_again(view, history, ctx, used, made) if exact else view
@@ -86,6 +88,8 @@ def inform(
     if exact:
         space = _with_windows(view, space, history, used, ctx)
     used |= {name: told for name, told in coded.items() if used.get(name, "not changed") == "not changed"}
+    space, gaps = with_gaps(seen, intruder, space)
+    used |= {name: "gaps stay gaps" for name in gaps if name not in used}
     return Informed(space, used, exchange_of(space, exact and view.worst_case)) if used else None
 
 

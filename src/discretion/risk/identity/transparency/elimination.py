@@ -38,11 +38,6 @@ class Eliminated:
     shares: Floats
     """how likely the intruder is right about each person; NaN for people who were not drawn"""
 
-    @property
-    def certain(self) -> float:
-        """The share of the people who can be one record only."""
-        return float((self.size == 1).mean())
-
 
 class Register:
     """The records that each person of a register may be, by the windows and the truthful columns of a space."""
@@ -55,7 +50,7 @@ class Register:
         self._space, self._telling = space, _telling(space)
         terms = self._telling.terms
         self._people = distinct_rows(np.hstack([fill(x) for x in (self._telling.known, terms.low, terms.high)]))
-        self._tree = build_tree(self._telling.published, terms.kinds, _spread(terms))
+        self._tree = build_tree(self._telling.published, terms.kinds, self._telling.split_by(_spread(terms)))
         n = len(space.known)
         seen = np.sort(ctx.within("candidates").rng.choice(n, min(n, _LOOKED_AT), replace=False))
         counted = count_allowed(self._telling.known[seen], self._tree, _of(self._telling, seen))
@@ -180,12 +175,27 @@ def _costs(space: Space, rows: Ints, blocks: list[Ints]) -> list[Floats]:
 
 
 def _linked(costs: Floats, published: Floats) -> Floats:
-    """Link at the least total cost; a right link counts as one of the equal records."""
+    """Link at the least total cost, whatever the order of the file; give how likely each person's link is right.
+
+    People for whom all the records cost the same may be exchanged, and so may equal records.
+    """
     from scipy.optimize import linear_sum_assignment
 
     impossible = 1.0 + len(costs) * max(float(costs[np.isfinite(costs)].max()), 1.0)
-    mixed = np.lexsort(published.T[::-1])  # assignments of the same sum are not to follow the rows of the file
-    _, linked = linear_sum_assignment(np.where(np.isfinite(costs), costs, impossible)[:, mixed])
-    table = np.where(np.isnan(published), np.inf, published)
-    right = (table[mixed[linked]] == table).all(axis=1)
-    return np.asarray(right / (table[:, None] == table[None]).all(axis=2).sum(axis=1))
+    record, columns = _numbered(np.where(np.isnan(published), np.inf, published))
+    costs = np.where(np.isfinite(costs), costs, impossible)[:, columns]
+    person, rows = _numbered(costs)
+    _, linked = linear_sum_assignment(costs[rows])  # assignments of the same sum are not to follow the file
+    given = np.zeros((int(person.max()) + 1, int(record.max()) + 1))
+    np.add.at(given, (person[rows], record[columns[linked]]), 1.0)
+    return np.asarray(given[person, record] / np.bincount(person)[person] / np.bincount(record)[record])
+
+
+def _numbered(table: Floats) -> tuple[Ints, Ints]:
+    """Number the different rows of a table in some order that its values decide; give also that order."""
+    rows = np.ascontiguousarray(table + 0.0)  # −0.0 is 0.0, byte for byte
+    keys = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel()
+    order = np.argsort(keys, kind="stable")
+    numbers = np.empty(len(table), np.int64)
+    numbers[order] = np.cumsum(np.append(False, keys[order[1:]] != keys[order[:-1]]))
+    return numbers, order

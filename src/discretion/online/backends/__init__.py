@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 from discretion.data.conditions import Filter, Scalar
-from discretion.data.database import is_url
 from discretion.errors import PlanError, QueryRefused, did_you_mean
 from discretion.kernels.arrays import Ints
 from discretion.online.declare.catalog import TableSpec
@@ -181,6 +180,8 @@ def open_backend(
 
     `data` gives frames or Datasets for tables without a source.
     """
+    from discretion.data.database import is_url
+
     listed, frames, most = tuple(tables), dict(data or {}), limits or Limits()
     known = by_name(listed)
     problems = [f"data for {name!r}, which is no declared table" for name in frames if name not in known]

@@ -27,7 +27,13 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-class Price(BaseModel):
+class Body(BaseModel):
+    """Something that goes over the wire; built when a server or a client first needs it."""
+
+    model_config = ConfigDict(defer_build=True)
+
+
+class Price(Body):
     """An amount of privacy."""
 
     epsilon: float
@@ -60,7 +66,7 @@ def _as_always(schema: dict[str, Any]) -> None:
             about.pop("title", None)
 
 
-class Estimate(BaseModel):
+class Estimate(Body):
     """Cost and expected error of an answer, before anything is spent; it depends on the declarations only."""
 
     model_config = ConfigDict(
@@ -100,14 +106,14 @@ class EstimateBody(Estimate):
     """What an answer would cost and how exact it would be; nothing was spent."""
 
 
-class Spending(BaseModel):
+class Spending(Body):
     """One charge."""
 
     time: str
     amount: float
 
 
-class BudgetBody(BaseModel):
+class BudgetBody(Body):
     """The budget of a user for a table."""
 
     table: str
@@ -323,7 +329,7 @@ class Answer:
         return cls(**{one.name: told[one.name] for one in fields(cls) if one.name in told})
 
 
-class AnswerBody(BaseModel):
+class AnswerBody(Body):
     """Figures, their errors and what they cost."""
 
     columns: list[str]

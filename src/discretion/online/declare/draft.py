@@ -15,7 +15,8 @@ from discretion.online.declare.catalog import DpPolicy, ExactPolicy, Policy, Ser
 if TYPE_CHECKING:
     import polars as pl
 
-_ROLES = {"identifier": "hidden", "weight": "hidden", "household": "hidden", "sensitive": "sensitive"}
+_HIDDEN = ("identifier", "unit", "household", "weight")
+_ROLES = {**dict.fromkeys(_HIDDEN, "hidden"), "sensitive": "sensitive"}
 _KNOWN = ("quasi", "stratum", "geography")
 _YES_OR_NO = ({"yes", "no"}, {"true", "false"}, {"0", "1"})
 _LETTERS = ({"y", "n"}, {"t", "f"})
@@ -149,14 +150,14 @@ def draft(data: Dataset, source: str, *, others: bool = False) -> str:
 
 def _person(data: Dataset, proposals: Sequence[Proposal]) -> str:
     """Say whom rows are about: an identifier that repeats names people with several rows."""
-    named = [p.column for p in proposals if p.role == "identifier" and _usable(p.column)]
+    named = [p.column for p in proposals if p.role in ("identifier", "unit") and _usable(p.column)]
     different = {column: data.frame[column].n_unique() for column in named}
     repeated = [c for c in named if different[c] < len(data.frame) and not data.frame[c].null_count()]
     return _SEVERAL.format(_quoted(max(repeated, key=different.__getitem__))) if repeated else _PERSON
 
 
 def _column(proposal: Proposal, kind: str) -> str:
-    hidden = proposal.role in ("identifier", "household", "weight")
+    hidden = proposal.role in _HIDDEN
     declared, reason = f"role: {'hidden' if hidden else 'sensitive'}, type: {kind}", " ".join(proposal.reason.split())
     if not hidden and kind in ("number", "integer"):
         if set(parts_of(proposal.column)) & _AGES:

@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING, Any
 from discretion.data.conditions import And, Condition, is_text
 from discretion.data.sql_filter import FilterReader, only, plain_number
 from discretion.errors import QueryRefused, did_you_mean, need
-from discretion.online.admit import admit
-from discretion.online.catalog import ServiceSpec, TableSpec, tables_of
-from discretion.online.declared import checked_name
-from discretion.online.query import Aggregate, Function, Query, told_apart
+from discretion.online.declare.catalog import ServiceSpec, TableSpec, checked_name, tables_of
+from discretion.online.question.query import Aggregate, Function, Query, admit, told_apart
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -181,7 +179,7 @@ class _Reader:
         return Query(self.table.name, figures, where, group_by)
 
     def column(self, node: Any, what: str) -> str:
-        """Give the declared column that a node names, or refuse."""
+        """Return the declared column that a node names, or refuse."""
         from sqlglot import exp
 
         if type(node) is not exp.Column or type(node.this) is not exp.Identifier:
@@ -248,7 +246,9 @@ class _Reader:
             return _Asked("quantile", self.column(node.this, "median"), 0.5, name=name)
         if kind is exp.PercentileCont:
             only(node, {"this", "expression"}, {})
-            return _Asked("quantile", self.column(node.this, "quantile_cont"), _share(node.expression), name=name)
+            return _Asked(
+                "quantile", self.column(node.this, "quantile_cont"), float(plain_number(node.expression)), name=name
+            )
         if kind is exp.Anonymous and str(node.this).casefold() in ("mean", "histogram"):
             return self._anonymous(node, name)
         raise QueryRefused(_hint(node))
@@ -288,10 +288,6 @@ def _alias(identifier: Any) -> str:
         return checked_name(str(identifier.this))
     except ValueError as error:
         raise QueryRefused(f"the name of a figure: {error}") from None
-
-
-def _share(node: Any) -> float:
-    return float(plain_number(node))
 
 
 def _hint(node: Any) -> str:

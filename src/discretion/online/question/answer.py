@@ -1,4 +1,4 @@
-"""Answers: figures as they are kept in the ledger, and as an analyst sees them.
+"""Answers and estimates, once for Python, the wire, the client and OpenAPI; figures as the ledger keeps them.
 
 The ledger keeps the answer to the canonical question. The same question in other words (names, order of figures and of
 groups) gets the same figures under its own names, so that asking again never costs anything.
@@ -8,19 +8,155 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator
 
 from discretion.errors import need
-from discretion.online.backend import GroupKey
-from discretion.online.catalog import TableSpec
-from discretion.online.query import Aggregate, Query
+from discretion.online.backends import GroupKey
+from discretion.online.declare.catalog import TableSpec
+from discretion.online.question.query import Aggregate, Query
 from discretion.privacy.accounting import FREE, Cost
 
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
+
+
+class Body(BaseModel):
+    """Something that goes over the wire; built when a server or a client first needs it."""
+
+    model_config = ConfigDict(defer_build=True)
+
+
+class Price(Body):
+    """An amount of privacy."""
+
+    epsilon: float
+    rho: float
+    delta: float
+
+
+def cost_json(cost: Cost) -> dict[str, float]:
+    """Write a cost in ε, ρ and δ."""
+    return {"epsilon": cost.micro_epsilon / 10**6, "rho": cost.nano_rho / 10**9, "delta": cost.nano_delta / 10**9}
+
+
+def cost_of(content: dict[str, float]) -> Cost:
+    """Read a cost."""
+    return Cost(round(content["epsilon"] * 10**6), round(content["rho"] * 10**9), round(content["delta"] * 10**9))
+
+
+_Amount = Annotated[
+    Cost,
+    PlainValidator(lambda given: given if isinstance(given, Cost) else cost_of(given)),
+    PlainSerializer(lambda cost: Price(**cost_json(cost)), return_type=Price),
+]
+
+
+def _as_always(schema: dict[str, Any]) -> None:
+    """Say in OpenAPI that every field is always there: what Python leaves out is written too."""
+    for about in schema["properties"].values():
+        about.pop("default", None)
+        if "$ref" in str(about):  # what it refers to has its own title
+            about.pop("title", None)
+
+
+class Estimate(Body):
+    """Cost and expected error of an answer, before anything is spent; it depends on the declarations only."""
+
+    model_config = ConfigDict(
+        frozen=True, json_schema_serialization_defaults_required=True, json_schema_extra=_as_always
+    )
+
+    mode: str
+    """exact+audit, dp or perturbed"""
+    cost: _Amount = FREE
+    """what the answer would spend"""
+    remaining: _Amount | None = None
+    """what the user may spend now; none: there is no budget"""
+    affordable: bool = True
+    """whether the budget covers it"""
+    cached: bool = False
+    """whether it was asked before and costs nothing"""
+    confidence: float | None = None
+    """level of `errors`"""
+    errors: Mapping[str, float | None] = Field(default_factory=lambda: MappingProxyType({}))
+    """figure → half the width of its expected interval; none where it cannot be known beforehand"""
+    notes: tuple[str, ...] = ()
+    """what to know before asking"""
+
+    __str__ = BaseModel.__repr__
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return self.model_dump(mode="json")
+
+    @classmethod
+    def from_json(cls, content: dict[str, Any]) -> Estimate:
+        """Read what `to_json` wrote."""
+        return cls(**{name: content[name] for name in cls.model_fields})
+
+
+class EstimateBody(Estimate):
+    """What an answer would cost and how exact it would be; nothing was spent."""
+
+
+class Spending(Body):
+    """One charge."""
+
+    time: str
+    amount: float
+
+
+class BudgetBody(Body):
+    """The budget of a user for a table."""
+
+    table: str
+    mode: str
+    unit: str | None
+    period: str | None
+    limit: float | None
+    spent: float | None
+    remaining: float | None
+    delta_remaining: float | None
+    spending: list[Spending]
+
+
+@dataclass(frozen=True)
+class TableBudget:
+    """What a user may spend on a table, and has spent."""
+
+    table: str
+    mode: str
+    """how this user is answered"""
+    period: str | None = None
+    """after which the budget is full again; none: there is no budget"""
+    limit: Cost | None = None
+    """the budget of a period; none where answers cost nothing"""
+    spent: Cost = FREE
+    """spent in the running period"""
+    remaining: Cost | None = None
+    """what is left for this user, also of what all users together may spend"""
+    spending: tuple[tuple[datetime, Cost], ...] = ()
+    """the charges of the running period, in their order"""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain data, in the unit of the accountant: ε, or ρ of zero-concentrated privacy."""
+        told: dict[str, Any] = dict.fromkeys(BudgetBody.model_fields)
+        told |= {"table": self.table, "mode": self.mode, "spending": []}
+        if self.limit is None or self.remaining is None:
+            return told
+        sign, place, unit = ("ρ", 1, 10**9) if self.limit.nano_rho else ("ε", 0, 10**6)
+        amounts = {name: getattr(self, name).amounts[place] / unit for name in ("limit", "spent", "remaining")}
+        charges = [{"time": moment.isoformat(), "amount": cost.amounts[place] / unit} for moment, cost in self.spending]
+        left = self.remaining.nano_delta / 10**9
+        return told | amounts | {"unit": sign, "period": self.period, "delta_remaining": left, "spending": charges}
+
 
 Value = int | float | str | None | list[int | float | None]
 _KEY_TYPES = {"integer": "Int64", "number": "Float64", "truth": "Boolean"}
@@ -29,7 +165,7 @@ _LONG = 10_000
 
 
 @dataclass(frozen=True)
-class Figures:
+class AnswerFigures:
     """The answer to a canonical question: per group one value for each aggregate, maybe with limits of its error."""
 
     keys: tuple[GroupKey, ...]
@@ -49,7 +185,7 @@ class Figures:
     """records with a value that were asked about"""
 
     def to_json(self) -> dict[str, Any]:
-        """Give plain data for the ledger."""
+        """Return plain data for the ledger."""
         return {
             "keys": self.keys, "values": self.values, "low": self.low, "high": self.high,
             "confidence": self.confidence, "notes": self.notes, "price": self.price,
@@ -61,12 +197,12 @@ class Figures:
         return json.dumps(self.to_json(), ensure_ascii=False, allow_nan=False)
 
     @classmethod
-    def from_text(cls, text: str) -> Figures:
+    def from_text(cls, text: str) -> AnswerFigures:
         """Read from the ledger."""
         return cls.from_json(json.loads(text))
 
     @classmethod
-    def from_json(cls, found: dict[str, Any]) -> Figures:
+    def from_json(cls, found: dict[str, Any]) -> AnswerFigures:
         """Read what `to_json` gave."""
         names = ("low", "high", "covered", "asked")
         low, high, *reach = (None if found.get(name) is None else _rows(found[name]) for name in names)
@@ -74,7 +210,7 @@ class Figures:
         return cls(keys, _rows(found["values"]), low, high, found["confidence"], notes, found["price"], *reach)
 
     @classmethod
-    def of_frame(cls, frame: pl.DataFrame, groups: int) -> Figures:
+    def of_frame(cls, frame: pl.DataFrame, groups: int) -> AnswerFigures:
         """Take a frame with the columns of the groups first."""
         rows = frame.rows()
         return cls(tuple(row[:groups] for row in rows), tuple(row[groups:] for row in rows))
@@ -82,7 +218,7 @@ class Figures:
     def frames(
         self, query: Query, table: TableSpec
     ) -> tuple[pl.DataFrame, pl.DataFrame | None, pl.DataFrame | None, pl.DataFrame | None, pl.DataFrame | None]:
-        """Give values, lower and upper limits, numbers and shares of the records that figures are over.
+        """Return values, lower and upper limits, numbers and shares of the records that figures are over.
 
         In the words of a question, groups in the order of their keys.
         """
@@ -90,7 +226,9 @@ class Figures:
         key_places = [canonical.group_by.index(name) for name in query.group_by]
         places = [canonical.place_of(aggregate) for aggregate in query.aggregates]
         keys = [tuple(key[i] for i in key_places) for key in self.keys]
-        order = sorted(range(len(keys)), key=lambda i: _sort_key(keys[i]))
+        order = sorted(
+            range(len(keys)), key=lambda i: [(value is None, "" if value is None else value) for value in keys[i]]
+        )
 
         def frame(
             rows: Sequence[Sequence[Value]] | None, column: Callable[[Aggregate, list[Any]], pl.Series] = _column
@@ -168,47 +306,59 @@ class Answer:
         )
 
     def to_pandas(self) -> pd.DataFrame:
-        """Give the figures as a pandas frame."""
+        """Return the figures as a pandas frame."""
         library = need("pandas", "a pandas frame", "io")
         found: pd.DataFrame = library.DataFrame({column.name: column.to_list() for column in self.frame})
         return found
 
     def to_json(self) -> dict[str, Any]:
-        """Give the answer as plain data."""
+        """Return the answer as plain data, in the form of `AnswerBody`."""
         groups = 0 if self.query is None else len(self.query.group_by)
-        return {
-            "columns": self.frame.columns,
-            "types": [_type_name(kind) for kind in self.frame.dtypes],
-            "groups": groups,
-            "rows": [list(row) for row in self.frame.rows()],
-            "low": None if self.low is None else [list(row) for row in self.low.rows()],
-            "high": None if self.high is None else [list(row) for row in self.high.rows()],
-            "confidence": self.confidence,
-            "mode": self.mode,
-            "cost": cost_json(self.cost),
-            "remaining": None if self.remaining is None else cost_json(self.remaining),
-            "cached": self.cached,
-            "notes": list(self.notes),
-            "covered": None if self.covered is None else [list(row) for row in self.covered.rows()],
-            "share": None if self.share is None else [list(row) for row in self.share.rows()],
-        }
+        kinds = [_type_name(kind) for kind in self.frame.dtypes]
+        own = {"columns": self.frame.columns, "types": kinds, "groups": groups, "rows": self.frame}
+        return {name: _plain(own[name] if name in own else getattr(self, name)) for name in AnswerBody.model_fields}
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> Answer:
         """Read what `to_json` wrote."""
-        parts = ("rows", "low", "high", "covered", "share")
-        frame, low, high, covered, share = (_read_frame(content, name) for name in parts)
-        if frame is None:
-            raise ValueError("an answer has rows")
-        left = content["remaining"]
-        return cls(
-            frame, content["mode"], low, high, content["confidence"], cost_of(content["cost"]),
-            None if left is None else cost_of(left), content["cached"], tuple(content["notes"]), None, covered, share,
-        )  # fmt: skip
+        told: dict[str, Any] = {name: content[name] for name in AnswerBody.model_fields}
+        told |= {name: _read_frame(content, name) for name in ("rows", "low", "high", "covered", "share")}
+        left = told["remaining"]
+        told |= {"cost": cost_of(told["cost"]), "remaining": None if left is None else cost_of(left)}
+        told |= {"frame": told["rows"], "notes": tuple(told["notes"])}
+        return cls(**{one.name: told[one.name] for one in fields(cls) if one.name in told})
+
+
+class AnswerBody(Body):
+    """Figures, their errors and what they cost."""
+
+    columns: list[str]
+    types: list[str]
+    groups: int
+    rows: list[list[Any]]
+    low: list[list[Any]] | None
+    high: list[list[Any]] | None
+    confidence: float | None
+    mode: str
+    cost: Price
+    remaining: Price | None
+    cached: bool
+    notes: list[str]
+    covered: list[list[Any]] | None
+    share: list[list[Any]] | None
+
+
+def _plain(value: Any) -> Any:
+    """Write frames as lists of rows and costs in ε, ρ and δ."""
+    if isinstance(value, Cost):
+        return cost_json(value)
+    if isinstance(value, tuple):
+        return list(value)
+    return [list(row) for row in value.rows()] if hasattr(value, "rows") else value
 
 
 def _share(part: Value, whole: Value) -> float | None:
-    """Give a part of what was asked about; nothing of nobody is nothing."""
+    """Return a part of what was asked about; nothing of nobody is nothing."""
     if not isinstance(part, int | float) or not isinstance(whole, int | float):
         return None
     return part / whole if whole else 0.0
@@ -236,22 +386,8 @@ def _number(value: Any) -> str:
     return f"{int(value):,}" if abs(value) >= _LONG else str(int(value))
 
 
-def cost_json(cost: Cost) -> dict[str, float]:
-    """Write a cost in ε, ρ and δ."""
-    return {"epsilon": cost.micro_epsilon / 10**6, "rho": cost.nano_rho / 10**9, "delta": cost.nano_delta / 10**9}
-
-
-def cost_of(content: dict[str, float]) -> Cost:
-    """Read a cost."""
-    return Cost(round(content["epsilon"] * 10**6), round(content["rho"] * 10**9), round(content["delta"] * 10**9))
-
-
 def _rows(content: Any) -> tuple[tuple[Value, ...], ...]:
     return tuple(map(tuple, content))
-
-
-def _sort_key(key: GroupKey) -> tuple[Any, ...]:
-    return tuple((value is None, "" if value is None else value) for value in key)
 
 
 def _key_column(name: str, values: list[Any], table: TableSpec) -> pl.Series:
@@ -274,7 +410,7 @@ def _column(aggregate: Aggregate, values: list[Any]) -> pl.Series:
 
 
 def _numbers(aggregate: Aggregate, values: list[Any]) -> pl.Series:
-    """Give numbers or shares of records."""
+    """Return numbers or shares of records."""
     import polars as pl
 
     whole = all(isinstance(item, int | None) for item in values)
@@ -302,7 +438,9 @@ def _type_name(kind: Any) -> str:
 def _read_frame(content: dict[str, Any], part: str) -> pl.DataFrame | None:
     import polars as pl
 
-    if content.get(part) is None:
+    if content[part] is None:
+        if part == "rows":
+            raise ValueError("an answer has rows")
         return None
     kinds: dict[str, Any] = {"integer": pl.Int64, "number": pl.Float64, "truth": pl.Boolean, "text": pl.String}
     columns = []

@@ -4,31 +4,91 @@ from __future__ import annotations
 
 import secrets
 import threading
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
 from itertools import combinations
 from typing import Any
 
 from discretion.errors import DataError, PlanError
-from discretion.online.answering.changed import PerturbedMode
-from discretion.online.answering.exact import ExactMode
-from discretion.online.answering.likeness import alike, signs
-from discretion.online.answering.locks import Growth
-from discretion.online.answering.mode import Desk, Mode
-from discretion.online.answering.private import PrivateMode
-from discretion.online.answering.protection import Protection
-from discretion.online.answering.values import PEOPLE, Values, tables_about, told_about
-from discretion.online.backend import Backend
-from discretion.online.catalog import ServiceSpec
-from discretion.online.history import History
+from discretion.online.audit.exact import ExactMode
+from discretion.online.audit.history import AnswerHistory
+from discretion.online.audit.protection import SumProtection
+from discretion.online.backends import Backend
+from discretion.online.declare.catalog import DpPolicy, ExactPolicy, Policy, ServiceSpec
+from discretion.online.dp.answer import PrivateMode
 from discretion.online.ledger import Ledger, Limit
-from discretion.online.perturbed import CellKeys
-from discretion.online.policy import DpPolicy, ExactPolicy, Policy
+from discretion.online.mode import AnswerMode, Desk
+from discretion.online.perturbed import CellKeys, PerturbedMode
+from discretion.online.values import PEOPLE, Values, alike, signs, tables_about, told_about
 from discretion.privacy.accounting import PrivacyFilter
+
+
+class Turns:
+    """One at a time for each name: of two equal questions asked at once, the second finds the first one's answer."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._held: dict[Hashable, tuple[threading.Lock, int]] = {}
+
+    @contextmanager
+    def take(self, name: Hashable) -> Iterator[None]:
+        """Wait until nobody else has this name."""
+        with self._guard:
+            lock, waiting = self._held.get(name, (threading.Lock(), 0))
+            self._held[name] = (lock, waiting + 1)
+        try:
+            with lock:
+                yield
+        finally:
+            with self._guard:
+                lock, waiting = self._held[name]
+                if waiting == 1:
+                    del self._held[name]
+                else:
+                    self._held[name] = (lock, waiting - 1)
+
+
+class GrowthLock:
+    """Many read a table, or one lets it grow: an answer and its audit speak about the same rows."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._readers = 0
+        self._growing = False
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Keep the table as it is."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._growing)
+            self._readers += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._readers -= 1
+                self._changed.notify_all()
+
+    @contextmanager
+    def growing(self) -> Iterator[None]:
+        """Wait for the readers and keep new ones out."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._growing)
+            self._growing = True
+            self._changed.wait_for(lambda: self._readers == 0)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._growing = False
+                self._changed.notify_all()
+
 
 _SERVICE = "service"
 _RULES = {"none": "dp only", "groups": "base groups", "audit": "linear audit"}
 
 
-class TableDesk:
+class TableService:
     """One table: all its users share its history, its budget and its cell keys."""
 
     def __init__(
@@ -41,7 +101,7 @@ class TableDesk:
         *,
         lasting: bool = False,
     ) -> None:
-        self.table, self.growth = spec.tables[name], Growth()
+        self.table, self.growth = spec.tables[name], GrowthLock()
         self._spec, self._desk = spec, Desk(self.table, backend, ledger, spec.server.max_groups, self._confirm)
         self._looking = threading.Lock()
         self._keys = CellKeys(secret, name)
@@ -51,12 +111,12 @@ class TableDesk:
         self._shared = shared_limits(spec, name, self._people)
         for limit in self._shared:  # add up now what everybody spent, not while the first user waits
             ledger.remaining(limit, _SERVICE)
-        self.history: History | None = None
-        self._protection: Protection | None = None
+        self.history: AnswerHistory | None = None
+        self._protection: SumProtection | None = None
         if any(isinstance(policy, ExactPolicy) for policy in policies.values()):
-            self.history = History(ledger, self.table, backend.person_of_rows(name))
+            self.history = AnswerHistory(ledger, self.table, backend.person_of_rows(name))
             self._teach(self.history)
-            self._protection = Protection(self._desk, self.history.insiders)
+            self._protection = SumProtection(self._desk, self.history.insiders)
         self._modes = {user: self._made(policy) for user, policy in policies.items()}
         self._values = Values(self._desk, secret if lasting else None)
         self._values.require_new()
@@ -66,8 +126,8 @@ class TableDesk:
         self._digests: dict[str, str] = {}
         self._look()
 
-    def mode(self, user: str) -> Mode:
-        """Give the way in which a user is answered."""
+    def mode(self, user: str) -> AnswerMode:
+        """Return the way in which a user is answered."""
         self._spec.table_for(user, self.table.name)
         return self._modes[user]
 
@@ -78,7 +138,7 @@ class TableDesk:
             return dict.fromkeys(named, (_RULES["none"], "nobody has true answers about this table"))
         return {name: (_RULES[found.rule], found.why) for name, found in self._protection.rulings().items()}
 
-    def watch(self, mode: Mode) -> None:
+    def watch(self, mode: AnswerMode) -> None:
         """Raise DataError when known rows were written to so that values changed of which figures were told.
 
         Asked before a true or a perturbed answer is computed; private answers do not rely on earlier ones.
@@ -137,7 +197,7 @@ class TableDesk:
             self._look()
         return people
 
-    def _made(self, policy: Policy) -> Mode:
+    def _made(self, policy: Policy) -> AnswerMode:
         if isinstance(policy, DpPolicy):
             return PrivateMode(self._desk, policy, self._people, self._shared)
         if isinstance(policy, ExactPolicy):
@@ -146,7 +206,7 @@ class TableDesk:
             return ExactMode(self._desk, policy, self.history, self._protection)
         return PerturbedMode(self._desk, policy, self._keys)
 
-    def _teach(self, history: History) -> None:
+    def _teach(self, history: AnswerHistory) -> None:
         """Tell the audits what users know anyway."""
         for user, spec in self._spec.users.items():
             if keys := spec.knows.get(self.table.name):

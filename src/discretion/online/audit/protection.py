@@ -2,44 +2,205 @@
 
 from __future__ import annotations
 
+import heapq
 import json
 import math
+import zlib
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discretion.data.conditions import And, Condition, Filter, Not, Or
 from discretion.errors import QueryRefused
+from discretion.kernels.arrays import Bools, Ints
 from discretion.kernels.order import rows_by_label
-from discretion.online.answering.mode import Desk
-from discretion.online.audit.base_groups import (
-    MOST_COLUMNS,
-    NOWHERE,
-    OTHERS,
-    BaseGroups,
-    Reach,
-    base_groups,
-    number_lines,
-    pack_groups,
-    unpack_groups,
-)
-from discretion.online.audit.elements import ascending
-from discretion.online.audit.linear import SQUARES, SUM
-from discretion.online.audit.moments import Moments, told_moments
-from discretion.online.backend import GroupKey, Limits
-from discretion.online.backends.answers import group_key
-from discretion.online.column import ColumnSpec
+from discretion.online.audit.history import Moments, told_moments
+from discretion.online.audit.linear import SQUARES, SUM, ascending
+from discretion.online.backends import GroupKey, Limits
+from discretion.online.backends.statements import group_key
+from discretion.online.declare.catalog import ColumnSpec
 from discretion.online.ledger import Charge, unpack_sets
-from discretion.online.query import Aggregate, Query
+from discretion.online.mode import Desk
+from discretion.online.question.query import Aggregate, Query
 
 if TYPE_CHECKING:
     import polars as pl
 
-Ints = NDArray[np.int64]
+OTHERS = 9
+"""with how many others everybody shares a group, at least"""
+NOWHERE = -1
+"""in place of a group: in none, never in a sum that is told"""
+MOST_COLUMNS = 5
+"""most columns that groups are made from: every subset of them is looked at"""
+
+
+def base_groups(codes: Ints, people: Callable[[Ints], Ints], others: int = OTHERS) -> Ints:
+    """Put profiles together into groups of more than `others` people: alike in all columns, then in one fewer, and on.
+
+    Of the sets of equally many columns the one that places most people comes first. Reads public columns only.
+
+    Parameters
+    ----------
+    codes : one line per profile (people whom the columns do not tell apart), one code per column.
+    people : gives for a number per profile (-1: left out) how many people have each number.
+
+    Returns the group of each profile, or NOWHERE. Time O(2^columns · profiles · log).
+
+    Examples
+    --------
+    >>> size = np.array([12, 4, 7, 3])
+    >>> def people(number):
+    ...     return np.bincount(number[number >= 0], size[number >= 0]).astype(int)
+    >>> base_groups(np.array([[0, 0], [0, 1], [1, 1], [1, 2]]), people).tolist()
+    [0, 1, 1, -1]
+    """
+    count, width = codes.shape
+    group, made = np.full(count, NOWHERE, np.int64), 0
+
+    def placed(columns: tuple[int, ...]) -> tuple[int, Ints]:
+        """Number the profiles left by these columns; give how many people large enough groups hold, and the groups."""
+        left = np.flatnonzero(group == NOWHERE)
+        number = np.full(count, NOWHERE, np.int64)
+        if len(left) == 0:
+            return 0, number
+        number[left] = number_lines(codes[left][:, list(columns)])[0]
+        size = people(number)
+        good = size > others
+        new = np.where(good, np.cumsum(good) - 1, NOWHERE)
+        number[left] = new[number[left]]
+        return int(size[good].sum()), number
+
+    for fewer in range(width + 1):
+        # who is left only ever becomes fewer, so an earlier figure is a bound: the best set is found without all others
+        waiting = [(-(2**62), columns) for columns in combinations(range(width), width - fewer)]
+        while waiting:
+            _, columns = heapq.heappop(waiting)
+            gain, number = placed(columns)
+            if gain and waiting and (-gain, columns) > waiting[0]:
+                heapq.heappush(waiting, (-gain, columns))
+            elif gain:
+                inside = number >= 0
+                group[inside] = made + number[inside]
+                made = int(group.max()) + 1
+    return group
+
+
+def number_lines(codes: Ints) -> tuple[Ints, Ints]:
+    """Number the different lines from 0; give the number of each line, and the first line of each number."""
+    number, first = np.zeros(len(codes), np.int64), np.zeros(1, np.int64)
+    for column in codes.T:
+        key = number * (int(column.max(initial=0)) + 1) + column
+        _, first, number = np.unique(key, return_index=True, return_inverse=True)
+    return number.astype(np.int64), first
+
+
+@dataclass(frozen=True)
+class Reach:
+    """What can be told of one question: of each cell the groups that lie in it."""
+
+    asked: Ints
+    """records with a value in each cell"""
+    covered: Ints
+    """records of the groups that lie in each cell"""
+    whole: Ints
+    """these groups, cell by cell"""
+    ends: Ints
+    """where the groups of each cell end"""
+
+    @property
+    def groups(self) -> tuple[Ints, ...]:
+        """The groups of each cell."""
+        return tuple(np.split(self.whole, self.ends[:-1]))
+
+
+class BaseGroups:
+    """Fixed, disjoint groups of records from at least ten people, by which sums of one column are told.
+
+    Every answer is a function of the sums over these groups, whatever was asked in whatever order. So beyond the sum
+    of their own group nothing about anybody is told: for any two people of a group there is another table with the
+    same answers in which one has more and the other has less by the same whole number. Who knows everybody outside a
+    group of s people with the sum T, and that values lie in 0 … R, knows of each that the value lies in
+    max(0, T − (s−1)·R) … min(R, T); c members who put their values together know the sum of the s − c others.
+
+    Not protected: a group that lies at a bound entirely (T = 0 or s·R) is told, which is why columns with many values
+    at a bound have no true answers; what an average tells about everybody in it; members who know most of their group.
+
+    Parameters
+    ----------
+    group : the group of each record, or NOWHERE (also where the value is missing).
+    owner : the person of each record.
+    known : people whom somebody else knows: groups with fewer than `others` + 1 people beside them are never told.
+    records : how many records there are; the rest of `group` is not here yet, and groups that reach there are not told.
+
+    References
+    ----------
+    Catalogue O2; Chin & Özsoyoglu (1981), Statistical database design, ACM TODS 6(1) (partitioning).
+
+    Examples
+    --------
+    >>> groups = BaseGroups(np.repeat([0, 1], 10), np.arange(20))
+    >>> told = groups.told(np.where(np.arange(20) < 15, 0, -1), 1)
+    >>> told.asked.tolist(), told.covered.tolist(), told.groups
+    ([15], [10], (array([0]),))
+    """
+
+    def __init__(
+        self, group: Ints, owner: Ints, known: Ints | None = None, records: int | None = None, others: int = OTHERS
+    ) -> None:
+        here = len(group) if records is None else records
+        self.group = group
+        self.count = int(group.max(initial=NOWHERE)) + 1
+        inside = np.flatnonzero(group[:here] >= 0)
+        self.records = inside[np.argsort(group[inside], kind="stable")]
+        """the records in groups, group by group"""
+        self.size = np.bincount(group[self.records], minlength=self.count).astype(np.int64)
+        counted = self.records if known is None else self.records[~np.isin(owner[self.records], known)]
+        pairs = ascending(group[counted] * (int(owner.max(initial=0)) + 1) + owner[counted])
+        people = np.bincount(pairs // (int(owner.max(initial=0)) + 1), minlength=self.count)
+        self.usable = people > others
+        self.usable[group[here:][group[here:] >= 0]] = False
+
+    def told(self, label: Ints, cells: int, *, of: Ints | None = None, weight: Ints | None = None) -> Reach:
+        """Say which groups lie in the cells of a question, given the cell of each record (-1: in none).
+
+        Instead of records these can be atoms, sets of records that no question tells apart: `of` gives the group of
+        each, `weight` how many records with a value it has. Time linear in records or atoms.
+        """
+        group = self.group[: len(label)] if of is None else of
+        at = np.flatnonzero(label >= 0)
+        asked = np.bincount(label[at], None if weight is None else weight[at], cells).astype(np.int64)
+        at = at[group[at] >= 0]
+        lead = np.full(self.count, NOWHERE, np.int64)
+        lead[group[at]] = label[at]  # of several cells any: a group in two of them lies in neither
+        at = at[label[at] == lead[group[at]]]
+        held = np.bincount(group[at], None if weight is None else weight[at], self.count).astype(np.int64)
+        whole = np.flatnonzero(self.usable & (held == self.size) & (held > 0))
+        cell = lead[whole]
+        covered = np.bincount(cell, self.size[whole], cells).astype(np.int64)
+        order = np.argsort(cell, kind="stable")
+        return Reach(asked, covered, whole[order], np.cumsum(np.bincount(cell, minlength=cells)))
+
+    def people_in(self, groups: Ints, owner: Ints) -> int:
+        """Count the people of groups."""
+        inside = np.zeros(self.count, np.bool_)
+        inside[groups] = True
+        return len(ascending(owner[self.records[inside[self.group[self.records]]]]))
+
+
+def pack_groups(columns: tuple[str, ...], group: Ints) -> tuple[str, bytes]:
+    """Return what the ledger keeps of the groups: the columns they serve, and the group of each record."""
+    return json.dumps({"columns": sorted(columns)}), zlib.compress(group.astype("<i4").tobytes(), 1)
+
+
+def unpack_groups(about: str, packed: bytes) -> tuple[tuple[str, ...], Ints]:
+    """Read what `pack_groups` wrote."""
+    return tuple(json.loads(about)["columns"]), np.frombuffer(zlib.decompress(packed), "<i4").astype(np.int64)
+
+
 Rule = Literal["groups", "audit", "none"]
 MOST_ALIKE = 0.3
 """columns of which a larger share of people have one value have no true sums: a group with only it would be told"""
@@ -98,7 +259,7 @@ def rule_of(spec: ColumnSpec, values: pl.Series) -> Ruling:
 
 
 @dataclass(frozen=True)
-class Cells:
+class QuestionCells:
     """Who is in the cells of a question, by profiles or by records."""
 
     keys: tuple[GroupKey, ...]
@@ -110,14 +271,14 @@ class Cells:
     left_out: bool = False
     """whether there are more cells, of few people"""
 
-    def only(self, kept: NDArray[np.bool_]) -> Cells:
+    def only(self, kept: Bools) -> QuestionCells:
         """Leave cells out."""
         number = np.append(np.where(kept, np.cumsum(kept) - 1, NOWHERE), NOWHERE)  # the last is that of no cell, -1
         keys = tuple(key for key, good in zip(self.keys, kept, strict=True) if good)
-        return Cells(keys, number[self.label], self.rows[kept], self.by_profile, left_out=not kept.all())
+        return QuestionCells(keys, number[self.label], self.rows[kept], self.by_profile, left_out=not kept.all())
 
 
-class Protection:
+class SumProtection:
     """The rules of one table's sensitive columns, its base groups and their sums.
 
     Everything is decided when the service starts and when the table grows. What rule a column has depends on its
@@ -189,8 +350,8 @@ class Protection:
             self._sums[name] = _Sums(series, self._groups[name])
         self._atoms = {name: profiles.atoms(series, self._groups[name]) for name, series in values.items()}
 
-    def _completed(self, held: Ints | None, present: NDArray[np.bool_], known: Ints, profiles: _Profiles) -> Ints:
-        """Give everybody who has a value and no group one, where ten can be brought together."""
+    def _completed(self, held: Ints | None, present: Bools, known: Ints, profiles: _Profiles) -> Ints:
+        """Return everybody who has a value and no group one, where ten can be brought together."""
         here = len(self.owner)
         group = np.full(max(here, 0 if held is None else len(held)), NOWHERE, np.int64)
         if held is not None:
@@ -218,11 +379,11 @@ class Protection:
                     self._rules[name], self._why[name] = "none", "true sums were told by another rule before"
 
     def rulings(self) -> dict[str, Ruling]:
-        """Give the rule of every sensitive column, and why it has it."""
+        """Return the rule of every sensitive column, and why it has it."""
         return {name: Ruling(rule, self._why[name]) for name, rule in self._rules.items()}
 
     def rule(self, moments: Moments) -> Rule:
-        """Give the rule of the columns that a question adds up, or refuse; without columns it is the audit."""
+        """Return the rule of the columns that a question adds up, or refuse; without columns it is the audit."""
         rules = {self._rules.get(name, "none") for name in moments}
         for name in moments:
             if self._rules.get(name, "none") == "none":
@@ -239,7 +400,7 @@ class Protection:
         """Say whether true sums of a column are told by base groups."""
         return self._rules.get(column) == "groups"
 
-    def cells(self, query: Query) -> Cells:
+    def cells(self, query: Query) -> QuestionCells:
         """Find who is in the cells of a question; reads public columns only."""
         profiles = self._profiles
         if profiles is not None and self._fits(query):
@@ -249,7 +410,7 @@ class Protection:
         for number, found in enumerate(members.values()):
             label[found] = number
         rows = np.array([len(found) for found in members.values()], np.int64)
-        return Cells(tuple(members), label, rows, by_profile=False)
+        return QuestionCells(tuple(members), label, rows, by_profile=False)
 
     def row_sets(self, query: Query) -> dict[GroupKey, Ints]:
         """List the records of each cell, ascending; reads public columns only.
@@ -267,7 +428,7 @@ class Protection:
         chosen = query.columns_in_where() | set(query.group_by)
         return self._profiles is not None and chosen <= self._profiles.columns
 
-    def people_of(self, cells: Cells) -> Ints:
+    def people_of(self, cells: QuestionCells) -> Ints:
         """Count the people of each cell."""
         if self.owner.max(initial=-1) + 1 == len(self.owner):
             return cells.rows
@@ -285,7 +446,7 @@ class Protection:
         cells = self.cells(query)
         return dict(zip(cells.keys, self.people_of(cells).tolist(), strict=True))
 
-    def told(self, column: str, cells: Cells) -> Reach:
+    def told(self, column: str, cells: QuestionCells) -> Reach:
         """Say which base groups lie in the cells."""
         groups = self._groups[column]
         if cells.by_profile:
@@ -334,7 +495,8 @@ class _Sums:
         ends = np.cumsum(groups.size)
         self._whole = values.dtype.is_integer()
         if self._whole:  # in two halves, so that nothing overflows
-            added = [np.concatenate([[0], np.cumsum(half)]) for half in _halves(listed.astype(np.int64))]
+            whole = listed.astype(np.int64)
+            added = [np.concatenate([[0], np.cumsum(half)]) for half in (whole >> 32, whole & 0xFFFFFFFF)]
             self._high, self._low = (half[ends] - half[ends - groups.size] for half in added)
         else:
             parts = zip(ends - groups.size, ends, strict=True)
@@ -348,10 +510,6 @@ class _Sums:
         added = (np.concatenate([[0], np.cumsum(half[reach.whole])]) for half in (self._high, self._low))
         high, low = ((half[reach.ends] - half[first]).tolist() for half in added)
         return [(h << 32) + rest for h, rest in zip(high, low, strict=True)]
-
-
-def _halves(values: Ints) -> tuple[Ints, Ints]:
-    return values >> 32, values & 0xFFFFFFFF
 
 
 class _Profiles:
@@ -372,10 +530,12 @@ class _Profiles:
         order = sorted(table.public, key=lambda name: values[name])
         coarse = [name for name in order if values[name] <= max(20, rows // 20)]
         base = list(coarse[:MOST_COLUMNS] if table.base_columns is None else table.base_columns)
-        chosen = base[:]
+        chosen, most = base[:], max(_SMALL, rows // _COARSE)  # profiles that columns together may have
         for name in order:
-            if name not in chosen and self._few([series[c] for c in (*chosen, name)], values[name], rows):
-                chosen.append(name)
+            if name not in chosen and values[name] <= most:
+                together = [series[c] for c in (*chosen, name)]
+                if rows <= _SMALL or pl.DataFrame(together).n_unique() <= most:
+                    chosen.append(name)
         self.columns = frozenset(chosen)
         if not chosen:
             self.profile, self._rows = np.zeros(rows, np.int64), np.array([rows], np.int64)
@@ -390,14 +550,6 @@ class _Profiles:
         self._ranks = {name: ranked[name].to_numpy() for name in chosen}
         self._keys = {name: _by_rank(self._ranks[name], grouped[name]) for name in chosen}
         self._codes = np.column_stack([np.zeros((len(grouped), 0), np.int64), *(self._ranks[name] for name in base)])
-
-    @staticmethod
-    def _few(columns: list[pl.Series], values: int, rows: int) -> bool:
-        """Say whether columns together still have few profiles."""
-        import polars as pl
-
-        most = max(_SMALL, rows // _COARSE)
-        return values <= most and (rows <= _SMALL or pl.DataFrame(columns).n_unique() <= most)
 
     def groups(self, left: Ints, known: Ints) -> Ints:
         """Make base groups of some records; people whom somebody knows are not counted."""
@@ -420,13 +572,13 @@ class _Profiles:
         return made
 
     def atoms(self, values: pl.Series, groups: BaseGroups) -> tuple[Ints, Ints, Ints]:
-        """Give pairs of profile and group (or none), and how many records with a value each has."""
+        """Return pairs of profile and group (or none), and how many records with a value each has."""
         at = np.flatnonzero(values.is_not_null().to_numpy())
         key = self.profile[at] * (groups.count + 1) + groups.group[at] + 1
         found, weight = np.unique(key, return_counts=True)
         return found // (groups.count + 1), found % (groups.count + 1) - 1, weight.astype(np.int64)
 
-    def cells(self, query: Query) -> Cells:
+    def cells(self, query: Query) -> QuestionCells:
         """Find the cells of a question among the profiles."""
         found = np.flatnonzero(self._chosen(query.where))
         codes = [self._ranks[name][found] for name in query.group_by]
@@ -438,9 +590,9 @@ class _Profiles:
         label = np.full(len(self._rows), NOWHERE, np.int64)
         label[found] = cell
         rows = np.bincount(cell, self._rows[found], len(keys)).astype(np.int64)
-        return Cells(tuple(keys), label, rows, by_profile=True)
+        return QuestionCells(tuple(keys), label, rows, by_profile=True)
 
-    def _chosen(self, where: Filter) -> NDArray[np.bool_]:
+    def _chosen(self, where: Filter) -> Bools:
         """Say which profiles fulfil a condition; a missing value (rank 0) fulfils no comparison, as in SQL."""
         if isinstance(where, Not):
             return ~self._chosen(where.part)
@@ -465,13 +617,13 @@ class _Profiles:
 
 
 def _places(keys: Sequence[Any], value: Any) -> range:
-    """Give the rank of a value among ascending keys, if it is one of them."""
+    """Return the rank of a value among ascending keys, if it is one of them."""
     at = bisect_left(keys, value)
     return range(at + 1, at + 1 + int(at < len(keys) and keys[at] == value))
 
 
 def _by_rank(ranks: Ints, values: pl.Series) -> tuple[Any, ...]:
-    """Give the value of each rank, ascending; none of rank 0, which is the missing one's."""
+    """Return the value of each rank, ascending; none of rank 0, which is the missing one's."""
     found, first = np.unique(ranks, return_index=True)
     listed: list[Any] = [None] * (int(found.max(initial=0)) + 1)
     for rank, value in zip(found.tolist(), group_key(values.gather(first).to_list()), strict=True):

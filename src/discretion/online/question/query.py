@@ -9,17 +9,68 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from functools import cached_property
 from typing import Any, Literal, get_args
 
-from discretion.data.conditions import And, Condition, Everything, Filter, Not, Or, Scalar, comparisons, depth_of
-from discretion.errors import QueryRefused
+from discretion.data.conditions import (
+    And,
+    Condition,
+    Everything,
+    Filter,
+    Not,
+    Operator,
+    Or,
+    Scalar,
+    comparisons,
+    depth_of,
+)
+from discretion.errors import QueryRefused, did_you_mean
+from discretion.online.declare.catalog import ColumnSpec, ServiceSpec, TableSpec, tables_of
 
 Function = Literal["count", "count-distinct", "sum", "mean", "variance", "min", "max", "quantile", "mode", "histogram"]
 
+_CONDITION_FORM: dict[str, Any] = {
+    "type": "object",
+    "description": "a `column`, an `op` and `values`; or one of `and`, `or` (lists of conditions) and `not`",
+    "properties": {
+        "column": {"type": "string"},
+        "op": {"enum": list(get_args(Operator))},
+        "values": {"type": "array", "items": {"type": ["string", "number", "boolean"]}},
+        "and": {"type": "array", "items": {"type": "object"}, "minItems": 1},
+        "or": {"type": "array", "items": {"type": "object"}, "minItems": 1},
+        "not": {"type": "object"},
+    },
+    "additionalProperties": False,
+}
+_AGGREGATE_FORM: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "function": {"enum": list(get_args(Function))},
+        "column": {"type": "string"},
+        "share": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
+        "cuts": {"type": "array", "items": {"type": "number"}, "minItems": 2},
+        "name": {"type": "string"},
+    },
+    "required": ["function"],
+    "additionalProperties": False,
+}
+QUERY_FORM: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "table": {"type": "string"},
+        "aggregates": {"type": "array", "items": _AGGREGATE_FORM, "minItems": 1},
+        "where": {"anyOf": [_CONDITION_FORM, {"type": "null"}]},
+        "group_by": {"type": "array", "items": {"type": "string"}},
+    },
+    "required": ["table", "aggregates"],
+    "additionalProperties": False,
+}
+"""The form of a question as plain data: what `Query.from_json` reads and what OpenAPI says."""
 _MOST_DEPTH = 32
 _EVERYTHING = Everything()
 
@@ -52,7 +103,7 @@ class Aggregate:
 
     @property
     def label(self) -> str:
-        """Give the name of the figure in the answer."""
+        """Return the name of the figure in the answer."""
         made = self.function if self.column is None else f"{self.function}_{self.column}"
         return self.name or (made if self.share is None else f"{made}_{self.share:g}")
 
@@ -76,7 +127,7 @@ class Query:
             raise QueryRefused("the conditions are nested too deeply")
 
     def conditions(self) -> Iterator[Condition]:
-        """Give every comparison of the filter."""
+        """Return every comparison of the filter."""
         yield from comparisons(self.where)
 
     def columns_in_where(self) -> frozenset[str]:
@@ -89,7 +140,7 @@ class Query:
         return frozenset(measured | self.columns_in_where() | set(self.group_by))
 
     def canonical(self) -> Query:
-        """Give the one form of all questions that ask the same: order, repetition and names do not matter."""
+        """Return the one form of all questions that ask the same: order, repetition and names do not matter."""
         return self._canonical
 
     @cached_property
@@ -100,11 +151,11 @@ class Query:
         return Query(self.table, told_apart(ordered, groups), _canonical(self.where), groups)
 
     def place_of(self, aggregate: Aggregate) -> int:
-        """Give the place of a figure in this question, whatever it is called in either."""
+        """Return the place of a figure in this question, whatever it is called in either."""
         return [replace(own, name="") for own in self.aggregates].index(replace(aggregate, name=""))
 
     def digest(self) -> str:
-        """Give a name for the canonical form."""
+        """Return a name for the canonical form."""
         return self._digest
 
     @cached_property
@@ -113,7 +164,7 @@ class Query:
         return hashlib.sha256(text.encode()).hexdigest()
 
     def to_json(self) -> dict[str, Any]:
-        """Give the question as plain data."""
+        """Return the question as plain data."""
         return {
             "table": self.table,
             "aggregates": [_aggregate_json(aggregate) for aggregate in self.aggregates],
@@ -124,7 +175,7 @@ class Query:
     @classmethod
     def from_json(cls, content: Any) -> Query:
         """Read a question from plain data; anything unexpected is refused."""
-        found = _mapping(content, {"table", "aggregates", "where", "group_by"}, "a question")
+        found = _mapping(content, QUERY_FORM, "a question")
         table, aggregates, group_by = found.get("table"), found.get("aggregates"), found.get("group_by", [])
         if not isinstance(table, str) or not isinstance(aggregates, list):
             raise QueryRefused("a question has a `table` (text) and `aggregates` (a list)")
@@ -135,7 +186,7 @@ class Query:
 
 
 def told_apart(aggregates: Sequence[Aggregate], group_by: Sequence[str]) -> tuple[Aggregate, ...]:
-    """Give figures without a name that would be called like another column of the answer names with a number.
+    """Return figures without a name that would be called like another column of the answer names with a number.
 
     Two histograms of one column with other borders are two figures; the same figure twice stays an error.
 
@@ -164,16 +215,14 @@ def told_apart(aggregates: Sequence[Aggregate], group_by: Sequence[str]) -> tupl
 
 def _canonical(where: Filter) -> Filter:
     if isinstance(where, Condition):
-        return replace(where, values=_sorted(set(where.values))) if where.op == "in" else where
+        if where.op != "in":
+            return where
+        return replace(where, values=tuple(sorted(set(where.values), key=lambda value: (type(value).__name__, value))))
     if isinstance(where, Not):
         inner = _canonical(where.part)
         return inner.part if isinstance(inner, Not) else Not(inner)
-    if isinstance(where, And | Or):
-        return _canonical_group(where)
-    return where
-
-
-def _canonical_group(where: And | Or) -> Filter:
+    if not isinstance(where, And | Or):
+        return where
     kind = type(where)
     parts: set[Filter] = set()
     for part in map(_canonical, where.parts):
@@ -188,25 +237,15 @@ def _canonical_group(where: And | Or) -> Filter:
     return ordered[0] if len(ordered) == 1 else kind(ordered)
 
 
-def _sorted(values: set[Scalar]) -> tuple[Scalar, ...]:
-    return tuple(sorted(values, key=lambda value: (type(value).__name__, value)))
-
-
 def _aggregate_json(aggregate: Aggregate) -> dict[str, Any]:
-    content: dict[str, Any] = {"function": aggregate.function}
-    if aggregate.column is not None:
-        content["column"] = aggregate.column
-    if aggregate.share is not None:
-        content["share"] = aggregate.share
-    if aggregate.cuts:
-        content["cuts"] = list(aggregate.cuts)
-    if aggregate.name:
-        content["name"] = aggregate.name
-    return content
+    found = {name: getattr(aggregate, name) for name in _AGGREGATE_FORM["properties"]}
+    found["cuts"] = list(aggregate.cuts)
+    unsaid: dict[str, Any] = {"column": None, "share": None, "cuts": [], "name": ""}
+    return {name: value for name, value in found.items() if name not in unsaid or value != unsaid[name]}
 
 
 def _aggregate_of(content: Any) -> Aggregate:
-    found = _mapping(content, {"function", "column", "share", "cuts", "name"}, "an aggregate")
+    found = _mapping(content, _AGGREGATE_FORM, "an aggregate")
     column, share, cuts, name = (found.get(key) for key in ("column", "share", "cuts", "name"))
     if not isinstance(found.get("function"), str) or not isinstance(column, str | None):
         raise QueryRefused("an aggregate has a `function` and a `column`, both texts")
@@ -239,7 +278,7 @@ def _filter_of(content: Any, depth: int = 0) -> Filter:
         raise QueryRefused("the conditions are nested too deeply")
     if content is None:
         return Everything()
-    found = _mapping(content, {"column", "op", "values", "not", "and", "or"}, "a condition")
+    found = _mapping(content, _CONDITION_FORM, "a condition")
     if set(found) == {"not"}:
         return Not(_filter_of(found["not"], depth + 1))
     if len(found) == 1 and (key := next(iter(found))) in ("and", "or"):
@@ -253,7 +292,114 @@ def _filter_of(content: Any, depth: int = 0) -> Filter:
     return Condition(column, op, tuple(values))  # type: ignore[arg-type]  # Condition refuses other operators
 
 
-def _mapping(content: Any, allowed: set[str], what: str) -> Mapping[str, Any]:
-    if not isinstance(content, dict) or not set(content) <= allowed:
+def _mapping(content: Any, form: Mapping[str, Any], what: str) -> Mapping[str, Any]:
+    allowed = form["properties"]
+    if not isinstance(content, dict) or not content.keys() <= allowed.keys():
         raise QueryRefused(f"{what} is an object with {', '.join(sorted(allowed))} and nothing else")
     return content
+
+
+# Both roads, SQL and JSON, end here: whether a question fits the declared table. The values of conditions are brought
+# into one form (30.0 and 30 are the same number, `BETWEEN` is two comparisons, `> 5` of whole numbers is `>= 6`), so
+# that the same question has the same digest. A refusal names columns and kinds of values, never a value.
+
+_LARGEST = 2**53
+_MOST_VALUES = 1000
+_MOST_AGGREGATES = 32
+_MOST_CUTS = 1025
+_NEEDED = {"category": "a text in single quotes", "truth": "TRUE or FALSE", "date": "a date such as '2024-12-31'"}
+
+
+def admit(query: Query, tables: ServiceSpec | TableSpec | Mapping[str, TableSpec]) -> Query:
+    """Return the question with its values in one form, or refuse it.
+
+    Examples
+    --------
+    >>> from discretion.online.question.query import Aggregate
+    >>> table = TableSpec(name="t", columns={"age": {"role": "public", "type": "integer"}})
+    >>> admit(Query("t", (Aggregate("count"),), Condition("age", ">", (30.0,))), table).where
+    Condition(column='age', op='>=', values=(31,))
+    """
+    known = tables_of(tables)
+    if query.table not in known:
+        raise QueryRefused(f"unknown table{did_you_mean(query.table, known)}")
+    table = known[query.table]
+    if len(query.aggregates) > _MOST_AGGREGATES:
+        raise QueryRefused(f"a question asks for at most {_MOST_AGGREGATES} figures")
+    for aggregate in query.aggregates:
+        if len(aggregate.cuts) > _MOST_CUTS:
+            raise QueryRefused(f"a histogram has at most {_MOST_CUTS - 1} bins")
+        if aggregate.column is not None:
+            _check_measured(aggregate.function, aggregate.column, table.column(aggregate.column))
+    for name in query.group_by:
+        table.column(name)
+    if sum(len(condition.values) for condition in query.conditions()) > _MOST_VALUES:
+        raise QueryRefused(f"the conditions hold more than {_MOST_VALUES} values")
+    return replace(query, where=_filter(query.where, table))
+
+
+def _check_measured(function: str, name: str, spec: ColumnSpec) -> None:
+    if function in ("count-distinct", "mode"):
+        return
+    if not spec.is_numeric:
+        raise QueryRefused(f"{function!r} needs numbers; {name!r} is of type {spec.type}")
+    if spec.type == "truth" and function not in ("sum", "mean"):
+        raise QueryRefused(f"{function!r} needs numbers; of {name!r}, yes or no, there is a sum and a mean")
+
+
+def _filter(where: Filter, table: TableSpec) -> Filter:
+    if isinstance(where, Condition):
+        spec = table.column(where.column)
+        if spec.type in ("category", "truth") and where.op in ("<", "<=", ">", ">=", "between"):
+            raise QueryRefused(f"{where.column!r} of type {spec.type} has no order; use =, != or IN")
+        found = replace(where, values=tuple(_value(value, where.column, spec) for value in where.values))
+        ends: tuple[Condition, ...] = (found,)
+        if found.op == "between":
+            low, high = found.values
+            ends = (Condition(found.column, ">=", (low,)), Condition(found.column, "<=", (high,)))
+        written = tuple(_whole(end) for end in ends) if spec.type == "integer" else ends
+        return And(written) if len(written) > 1 else written[0]
+    if isinstance(where, Not):
+        return Not(_filter(where.part, table))
+    if isinstance(where, And | Or):
+        return type(where)(tuple(_filter(part, table) for part in where.parts))
+    return where
+
+
+def _whole(where: Condition) -> Condition:
+    """Write a comparison of whole numbers in one way: `> 5`, `> 5.5` and `>= 6` choose the same records."""
+    bound = next((value for value in where.values if isinstance(value, int | float)), 0)
+    if where.op in (">", ">="):
+        return replace(where, op=">=", values=(math.floor(bound) + 1 if where.op == ">" else math.ceil(bound),))
+    if where.op in ("<", "<="):
+        return replace(where, op="<=", values=(math.ceil(bound) - 1 if where.op == "<" else math.floor(bound),))
+    return where
+
+
+def _value(value: Scalar, name: str, spec: ColumnSpec) -> Scalar:
+    if spec.type in ("number", "integer"):
+        return _number(value, name)
+    if spec.type == "truth":
+        fits = isinstance(value, bool)
+    elif spec.type == "date":
+        fits = isinstance(value, str) and _is_date(value)
+    else:
+        fits = isinstance(value, str)
+    if not fits:
+        raise QueryRefused(f"{name!r} is compared with {_NEEDED[spec.type]}")
+    return value
+
+
+def _number(value: Scalar, name: str) -> Scalar:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise QueryRefused(f"{name!r} is compared with a number, without quotes")
+    if abs(value) > _LARGEST:
+        raise QueryRefused(f"a number that {name!r} is compared with is too large")
+    return int(value) if value == int(value) else value
+
+
+def _is_date(text: str) -> bool:
+    try:
+        return date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False

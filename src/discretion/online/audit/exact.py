@@ -9,24 +9,19 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discretion.data.conditions import And, Condition
 from discretion.errors import QueryRefused
-from discretion.online.answering.mode import Desk, Told, Wish
-from discretion.online.answering.protection import CONFIRMED, Cells, Protection
-from discretion.online.answers import Figures, Value
-from discretion.online.audit.base_groups import OTHERS, Reach
+from discretion.kernels.arrays import Ints
+from discretion.online.audit.history import AnswerHistory, moments_of, size_problem
 from discretion.online.audit.interval import Response
-from discretion.online.audit.limits import size_problem
-from discretion.online.audit.moments import moments_of
-from discretion.online.backend import GroupKey
-from discretion.online.estimate import Estimate, TableBudget
-from discretion.online.history import History
-from discretion.online.policy import ExactPolicy
-from discretion.online.query import Aggregate, Query
+from discretion.online.audit.protection import CONFIRMED, OTHERS, QuestionCells, Reach, SumProtection
+from discretion.online.backends import GroupKey
+from discretion.online.declare.catalog import ExactPolicy
+from discretion.online.mode import Desk, FreeMode, Reply, RequestedAccuracy
+from discretion.online.question.answer import AnswerFigures, Estimate, Value
+from discretion.online.question.query import Aggregate, Query
 
-Ints = NDArray[np.int64]
 _EXTRA = "discretion: sum "
 _NOTE = "true figures; a question that with earlier ones would determine somebody's value is refused"
 _GROUPED = "sums are over whole base groups of at least ten people; the answer says how many"
@@ -41,7 +36,7 @@ _FEW = "counts of too few people, inside or outside, are not told"
 _BOUNDED = "some figures are told as a bound or not at all, because they would narrow somebody's value too much"
 
 
-class ExactMode:
+class ExactMode(FreeMode):
     """Answers by base groups, or under the audit of a table's history; `protection` says which column has which rule.
 
     Whose value is missing counts as public: rows without a value are in no query set and in no base group.
@@ -49,15 +44,15 @@ class ExactMode:
 
     name = "exact+audit"
 
-    def __init__(self, desk: Desk, policy: ExactPolicy, history: History, protection: Protection) -> None:
+    def __init__(self, desk: Desk, policy: ExactPolicy, history: AnswerHistory, protection: SumProtection) -> None:
         self._desk, self._policy, self._history, self._protection = desk, policy, history, protection
 
-    def ask(self, query: Query, user: str, wish: Wish) -> Told:  # noqa: ARG002 - nothing is spent
+    def ask(self, query: Query, user: str, wish: RequestedAccuracy) -> Reply:  # noqa: ARG002 - nothing is spent
         """Decide, charge, compute, record, answer."""
         question = query.canonical()
         stored = self._history.find_answer(question, user=user)
         if isinstance(stored, dict):
-            return Told(Figures.from_json(stored), cached=True)
+            return Reply(AnswerFigures.from_json(stored), cached=True)
         try:
             by_groups = self._protection.rule(moments_of(question, self._desk.table)) == "groups"
             if by_groups:
@@ -74,12 +69,12 @@ class ExactMode:
         notes = (*((_AUDITED,) if admission.columns else ()), *((_FEW,) if len(found) > len(sets) else ()))
         found = {key: found[key] for key in found if key in sets}
         totals = {c: [sums.get(key, {}).get(c, 0.0) for key in admission.keys] for c in admission.columns}
-        figures = Figures(tuple(found), tuple(found.values()), notes=notes)
+        figures = AnswerFigures(tuple(found), tuple(found.values()), notes=notes)
         self._desk.confirm()
         self._history.settle(admission, totals, lambda _: figures.to_json())
-        return Told(figures)
+        return Reply(figures)
 
-    def dry_run(self, query: Query, user: str, wish: Wish) -> Estimate:  # noqa: ARG002
+    def dry_run(self, query: Query, user: str, wish: RequestedAccuracy) -> Estimate:  # noqa: ARG002
         """True answers cost nothing and have no error; whom base groups leave out is not known beforehand."""
         cached = self._history.find_answer(query, user=user) is not None
         grouped = {a.label: a.column is not None and self._protection.is_grouped(a.column) for a in query.aggregates}
@@ -87,18 +82,13 @@ class ExactMode:
         audited = any(column in measured and found.rule == "audit" for column, found in rulings.items())
         notes = (_NOTE, *((_GROUPED,) if any(grouped.values()) else ()), *((_AUDITED,) if audited else ()))
         errors = {label: None if partial else 0.0 for label, partial in grouped.items()}
-        return Estimate(self.name, cached=cached, errors=errors, notes=notes)
+        return Estimate(mode=self.name, cached=cached, errors=errors, notes=notes)
 
-    def budget(self, user: str) -> TableBudget:  # noqa: ARG002
-        """There is none."""
-        return TableBudget(self._desk.table.name, self.name)
-
-    def remaining(self, user: str) -> None:
-        """There is no budget."""
-
-    def _whole_groups(self, query: Query) -> tuple[Cells, dict[str, Reach]]:
+    def _whole_groups(self, query: Query) -> tuple[QuestionCells, dict[str, Reach]]:
         """Say which base groups each cell can be told for; by public columns only, whatever the values are."""
-        cells = self._large_cells(query)
+        cells = self._protection.cells(query)
+        if query.group_by:  # groups of too few people are left out, as they are of counts
+            cells = cells.only(self._protection.people_of(cells) >= self._policy.min_query_size)
         found = {c: self._large_enough(c, self._protection.told(c, cells)) for c in moments_of(query, self._desk.table)}
         if not any(told.covered.any() for told in found.values()):
             raise QueryRefused(_NOTHING)
@@ -106,11 +96,6 @@ class ExactMode:
         if self._policy.interval_audit and any(not np.array_equal(first.whole, told.whole) for told in others):
             raise QueryRefused("these columns have different base groups; ask for one of them at a time")
         return cells, found
-
-    def _large_cells(self, query: Query) -> Cells:
-        """Find the cells of a question; groups of too few people are left out, as they are of counts."""
-        cells = self._protection.cells(query)
-        return cells.only(self._protection.people_of(cells) >= self._policy.min_query_size) if query.group_by else cells
 
     def _large_enough(self, column: str, told: Reach) -> Reach:
         """Leave out cells of fewer people than the policy wants, inside or outside."""
@@ -128,7 +113,7 @@ class ExactMode:
             np.cumsum(np.where(good, counts, 0)),
         )
 
-    def _by_groups(self, query: Query, user: str, cells: Cells, told: Mapping[str, Reach]) -> Told:
+    def _by_groups(self, query: Query, user: str, cells: QuestionCells, told: Mapping[str, Reach]) -> Reply:
         """Charge, then add up the sums of base groups; with the interval audit they may be told as bounds."""
         if not self._policy.interval_audit:
             entry = self._desk.charge(query, user, "exact")
@@ -137,14 +122,14 @@ class ExactMode:
             content = {"responses": {}, "answer": figures.to_json()}
             self._desk.confirm()
             self._desk.ledger.record_answer(entry.id, json.dumps(content, ensure_ascii=False, allow_nan=False))
-            return Told(figures)
+            return Reply(figures)
         column, reach = next(iter(told.items()))
         listed = zip(cells.keys, reach.groups, strict=True)
         sets = {key: self._protection.records(column, groups) for key, groups in listed}
         everybody = self._protection.people(column)
         admission = self._history.admit(user, query, sets, self._policy, everybody=everybody)
         totals = {column: self._protection.totals(column, found) for column, found in told.items()}
-        made: list[Figures] = []
+        made: list[AnswerFigures] = []
 
         def render(responses: Mapping[str, list[Response]]) -> object:
             made.append(self._grouped_figures(query, cells, told, totals, responses))
@@ -152,16 +137,16 @@ class ExactMode:
 
         self._desk.confirm()
         self._history.settle(admission, totals, render)
-        return Told(made[-1])
+        return Reply(made[-1])
 
     def _grouped_figures(
         self,
         query: Query,
-        cells: Cells,
+        cells: QuestionCells,
         told: Mapping[str, Reach],
         totals: Mapping[str, Sequence[float]],
         responses: Mapping[str, Sequence[Response]],
-    ) -> Figures:
+    ) -> AnswerFigures:
         """Put the answer together from sums of base groups, what the audit lets out of them, and public figures."""
         known = tuple(a for a in query.aggregates if a.column is not None and a.column not in told)
         public, width = {}, len(query.group_by)
@@ -192,7 +177,7 @@ class ExactMode:
                 rows.append(tuple(cell[part] for cell in line))
         values, low, high, covered, asked_records = map(tuple, parts)
         bounded = any(response.kind != "exact" for listed in responses.values() for response in listed)
-        return Figures(
+        return AnswerFigures(
             cells.keys,
             values,
             low if bounded else None,
@@ -208,7 +193,7 @@ class ExactMode:
         )
 
     def _sets(self, query: Query) -> tuple[dict[GroupKey, Ints], int | None]:
-        """Give the rows with a value in each group, and how many people have one.
+        """Return the rows with a value in each group, and how many people have one.
 
         Several sensitive columns must be missing in the same rows of each group.
         """
@@ -224,10 +209,12 @@ class ExactMode:
             if any(not np.array_equal(present[0], other) for other in present[1:]):
                 raise QueryRefused("these columns have values for different people; ask for one of them at a time")
             found[key] = present[0]
-        return found, self._people_with_a_value(gaps[0])
+        if not len(gaps[0]):
+            return found, backend.people(query.table)
+        return found, len(np.unique(np.delete(backend.person_of_rows(query.table), gaps[0])))
 
     def _counted(self, query: Query) -> dict[GroupKey, Ints]:
-        """Give the cells of a question that adds up nothing, without listing who is in them.
+        """Return the cells of a question that adds up nothing, without listing who is in them.
 
         Cells of too few people are left out; none left is a refusal.
         """
@@ -243,16 +230,10 @@ class ExactMode:
         everybody, least = self._desk.backend.people(self._desk.table.name), self._policy.min_query_size
         return [size_problem(int(size), everybody, least) for size in people]
 
-    def _people_with_a_value(self, gap: Ints) -> int:
-        backend, name = self._desk.backend, self._desk.table.name
-        if not len(gap):
-            return backend.people(name)
-        return len(np.unique(np.delete(backend.person_of_rows(name), gap)))
-
     def _compute(
         self, query: Query, columns: Iterable[str]
     ) -> tuple[dict[GroupKey, tuple[Value, ...]], dict[GroupKey, dict[str, float]]]:
-        """Give the true figures and the sums of the sensitive columns, per group."""
+        """Return the true figures and the sums of the sensitive columns, per group."""
         extra = {column: Aggregate("sum", column, name=f"{_EXTRA}{i}") for i, column in enumerate(columns)}
         asked = Query(query.table, (*query.aggregates, *extra.values()), query.where, query.group_by)
         width, count = len(query.group_by), len(query.aggregates)

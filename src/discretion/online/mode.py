@@ -9,18 +9,17 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from discretion.errors import QueryRefused
-from discretion.online.answers import Figures, Value
-from discretion.online.backend import Backend
-from discretion.online.catalog import TableSpec
-from discretion.online.estimate import Estimate, TableBudget
+from discretion.online.backends import Backend
+from discretion.online.declare.catalog import TableSpec
 from discretion.online.ledger import FREE, Cost, Entry, Kind, Ledger
-from discretion.online.query import Aggregate, Query
+from discretion.online.question.answer import AnswerFigures, Estimate, TableBudget, Value
+from discretion.online.question.query import Aggregate, Query
 
 _COUNTS = ("count", "count-distinct", "histogram")
 
 
 @dataclass(frozen=True)
-class Wish:
+class RequestedAccuracy:
     """What a user wants to spend, or how exact the answer should be; of neither, what the owner set."""
 
     epsilon: float | None = None
@@ -33,10 +32,10 @@ class Wish:
 
 
 @dataclass(frozen=True)
-class Told:
+class Reply:
     """Figures and how they came."""
 
-    figures: Figures
+    figures: AnswerFigures
     cost: Cost = FREE
     cached: bool = False
 
@@ -70,16 +69,16 @@ class Desk:
         self.ledger.charge(user, self.table.name, query.digest(), FREE, "refused", query=text)
 
 
-class Mode(Protocol):
+class AnswerMode(Protocol):
     """One way to answer."""
 
     name: str
 
-    def ask(self, query: Query, user: str, wish: Wish) -> Told:
+    def ask(self, query: Query, user: str, wish: RequestedAccuracy) -> Reply:
         """Answer a question, or refuse; what an answer costs is charged before it exists."""
         ...
 
-    def dry_run(self, query: Query, user: str, wish: Wish) -> Estimate:
+    def dry_run(self, query: Query, user: str, wish: RequestedAccuracy) -> Estimate:
         """Say what an answer would cost and how exact it would be."""
         ...
 
@@ -92,13 +91,27 @@ class Mode(Protocol):
         ...
 
 
+class FreeMode:
+    """A way to answer that spends nothing."""
+
+    name: str
+    _desk: Desk
+
+    def budget(self, user: str) -> TableBudget:  # noqa: ARG002
+        """Return that there is no budget."""
+        return TableBudget(self._desk.table.name, self.name)
+
+    def remaining(self, user: str) -> None:
+        """Return nothing: there is no budget."""
+
+
 def canonical_text(query: Query) -> str:
     """Write the canonical question for the ledger."""
     return json.dumps(query.canonical().to_json(), sort_keys=True, ensure_ascii=False)
 
 
 def whole(aggregate: Aggregate, value: Value) -> Value:
-    """Give counts as integers, and nothing but finite numbers."""
+    """Return counts as integers, and nothing but finite numbers."""
     if isinstance(value, list | tuple):
         return [_one(aggregate, item) for item in value]
     return value if isinstance(value, str) else _one(aggregate, value)

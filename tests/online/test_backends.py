@@ -16,11 +16,10 @@ from hypothesis import strategies as st
 
 from discretion.data.conditions import Condition, Everything, Not
 from discretion.errors import DataError, PlanError, QueryRefused
-from discretion.online.backend import Backend, Bounded, Figure, Limits, QueryTimeout, open_backend
-from discretion.online.backends import Routed
+from discretion.online.backends import Backend, Bounded, ClampedFigure, Limits, QueryTimeout, Routed, open_backend
 from discretion.online.backends.duckdb import DuckdbBackend
-from discretion.online.catalog import TableSpec
-from discretion.online.query import Aggregate, Query
+from discretion.online.declare.catalog import TableSpec
+from discretion.online.question.query import Aggregate, Query
 from tests.online import naive, samples
 from tests.online.samples import INCOME
 
@@ -218,8 +217,8 @@ def test_declared_groups_are_all_there_and_no_others(opened: Open) -> None:
         Query("people", (Aggregate("sum", "age"),), group_by=("sex", "married"))
     )
     assert set(found) == {(s, m) for s in "FM" for m in (False, True)}
-    assert found["M", True] == Bounded(1, None, (Figure(1, 20),))
-    assert found["F", True] == Bounded(0, None, (Figure(),))
+    assert found["M", True] == Bounded(1, None, (ClampedFigure(1, 20),))
+    assert found["F", True] == Bounded(0, None, (ClampedFigure(),))
 
 
 def test_values_outside_the_bounds_count_as_the_bounds_and_missing_ones_not_at_all(opened: Open) -> None:
@@ -227,7 +226,7 @@ def test_values_outside_the_bounds_count_as_the_bounds_and_missing_ones_not_at_a
     found = opened(samples.table(), rows).bounded(
         Query("people", (Aggregate("variance", "age"), Aggregate("sum", "debt")))
     )
-    assert found[()].figures == (Figure(3, 0 + 10 + 100, 100 + 10_000), Figure(0, 0))
+    assert found[()].figures == (ClampedFigure(3, 0 + 10 + 100, 100 + 10_000), ClampedFigure(0, 0))
 
 
 def test_figures_do_not_overflow(opened: Open) -> None:

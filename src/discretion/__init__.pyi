@@ -835,7 +835,7 @@ class IndividualRanking(_IndividualRanking):
         integers: bool = False,
     ) -> None: ...
 
-from discretion.risk.identity.individual import IndividualRisk as _IndividualRisk
+from discretion.risk.identity.household import IndividualRisk as _IndividualRisk
 
 class IndividualRisk(_IndividualRisk):
     """Probability that each record is found, estimated from the sampling weights of its class."""
@@ -2080,7 +2080,7 @@ class TopCode(_TopCode):
         label: str | None = None,
     ) -> None: ...
 
-from discretion.risk.attribute.agreement import ValueAgreement as _ValueAgreement
+from discretion.risk.attribute.group_attack import ValueAgreement as _ValueAgreement
 
 class ValueAgreement(_ValueAgreement):
     """Share of values that the release shows as they are in the original."""

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from discretion.data.dataset import Dataset
 from discretion.data.schema import Schema
 from discretion.errors import DataError, PlanError
-
-Ints = NDArray[np.int64]
+from discretion.kernels.arrays import Ints
 
 
 @dataclass(frozen=True)

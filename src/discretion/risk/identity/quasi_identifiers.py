@@ -14,7 +14,7 @@ from discretion.data.dataset import Dataset
 from discretion.errors import DataError, PlanError
 from discretion.measure import Better, Measure, Score, as_percent
 from discretion.part import Columns, Family
-from discretion.risk.identity.subset_size import largest_subset
+from discretion.risk.identity.suda import largest_subset
 from discretion.risk.identity.truthful import said, warning
 
 if TYPE_CHECKING:

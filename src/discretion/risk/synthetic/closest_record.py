@@ -13,8 +13,7 @@ from discretion.errors import DataError
 from discretion.kernels.arrays import Floats
 from discretion.measure import Score, as_percent
 from discretion.part import Columns
-from discretion.risk.synthetic.attack import UnalignedRisk
-from discretion.risk.synthetic.records import common_columns, control_group, draw_people, encode_together
+from discretion.risk.synthetic.records import UnalignedRisk, common_columns, control_group, draw_people, encode_together
 from discretion.risk.synthetic.success_rates import wilson
 
 

@@ -14,8 +14,14 @@ from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Bools, Floats
 from discretion.measure import Score
 from discretion.part import Columns
-from discretion.risk.synthetic.attack import ControlledAttack
-from discretion.risk.synthetic.records import by_value, common_columns, control_group, draw, encode_together
+from discretion.risk.synthetic.records import (
+    ControlledAttack,
+    by_value,
+    common_columns,
+    control_group,
+    draw,
+    encode_together,
+)
 from discretion.risk.synthetic.success_rates import Rate
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discretion.release.front import pareto_front, possible_front
+from discretion.release.tune_result import pareto_front, possible_front
 
 few = st.integers(0, 4).map(float)
 points = st.lists(st.tuples(few, few), max_size=30)

@@ -216,14 +216,12 @@ class TCloseness(SensitiveModel, kind="t-closeness"):
 
     def values_for(self, counts: SensitiveCounts, sizes: Ints) -> NDArray[Any]:
         """Give the distance of each class."""
-        from discretion.privacy import transport
-
         if self.distance == "ordered":
-            return transport.ordered_distance(counts, sizes)
+            return ordered_distance(counts, sizes)
         if self.distance == "equal":
-            return transport.equal_distance(counts, sizes)
+            return equal_distance(counts, sizes)
         self._require_tree(counts.domain)
-        return transport.hierarchical_distance(counts, sizes)
+        return hierarchical_distance(counts, sizes)
 
     def class_test(self, domain: SensitiveDomain) -> ClassTest | None:
         """All labels below the top (the distance is what is above its share, over the levels), or all cuts."""

@@ -275,3 +275,41 @@ def test_a_search_that_finds_its_levels_hides_no_more_than_the_levels_themselves
     kept = dc.Generalize(levels=found)(people, seed=1).frame.height - chosen.frame.height
     known = linkage(people, swap(chosen, seed=3)).detail
     assert kept >= 0 and known["informed"] > 2 * known["plain"]
+
+
+@pytest.mark.parametrize("kind", ["nominal", "ordinal", "continuous", "ordered"])
+@pytest.mark.parametrize("search", ["optimal-generalization", "local-recoding", "generalize"])
+def test_what_a_search_left_as_it_is_must_agree_for_every_type(kind: str, search: str) -> None:
+    rng = np.random.default_rng(8)
+    n, scores = 120, ["s0", "s1", "s2", "s3", "s4"]
+    ages = rng.integers(1, 5, n)
+    score = np.where(rng.random((n, 5)) < 0.3, np.nan, rng.normal(500, 90, (n, 5)).round())
+    frame = pl.DataFrame({"age": ages, **dict(zip(scores, score.T, strict=True))}).with_columns(
+        pl.col(r"^s\d$").fill_nan(None)
+    )
+    # of the scores the gaps alone stay; in the ordered column a group has the name of one of its values
+    groups = {"1": ["1", "2"], "3": ["3", "4"]}
+    data = dc.Dataset(
+        frame,
+        roles={"age": "quasi"},
+        types={"age": "ordinal" if kind == "ordered" else kind},
+        hierarchies={"age": {"groups": {"levels": [groups]}}},
+        orders={"age": [1, 2, 3, 4]} if kind == "ordered" else None,
+    )
+    shuffled = dc.Shuffle(columns=scores)(data, seed=3)
+    models = [dc.KAnonymity(k=2)]
+    step: dc.Method = (
+        dc.Generalize(levels={"age": 1})
+        if search == "generalize"
+        else dc.OptimalGeneralization(models=models)
+        if search == "optimal-generalization"
+        else dc.LocalRecoding(models=models)
+    )
+    released = step(shuffled, seed=4)
+    coarse = (ages + 1) // 2 if search == "generalize" else ages
+    keys = [(int(a), *gap) for a, gap in zip(coarse, np.isnan(score).tolist(), strict=True)]
+    alone = sum(keys.count(key) == 1 for key in set(keys)) / n
+    found = dc.DistanceLinkage(columns=["age", *scores])(data, released).detail
+    assert found["known_of"]["age"] == "generalized: the levels"
+    assert alone > 0 and found["eliminated_certain"] == pytest.approx(alone)
+    assert found["eliminated"] >= len(set(keys)) / n - 1e-9

@@ -441,6 +441,11 @@ def _window(view: View, space: Space, history: History, name: str, used: dict[st
     if history.is_untouched(name):
         used[name] = "not changed"
         return x, x
+    if history.is_generalized(name):
+        found = _label_window(view, x, y, name)
+        if found is not None:
+            used[name] = "generalized: the levels"
+        return found
     if step is None:
         return None
     if step.kind in NOISE:
@@ -461,6 +466,29 @@ def _window(view: View, space: Space, history: History, name: str, used: dict[st
         used[name] = f"{step.kind}: the centers next to the value"
         return center_window(x, y)
     return None
+
+
+def _label_window(view: View, x: Floats, y: Floats, name: str) -> Window | None:
+    """Give what a generalized column that is still ordered must show: its value at level 0, else the label above it.
+
+    Whoever knows the hierarchy and the level knows the label of each value; here it is read off the rows that belong
+    together. None where records of one value have several labels.
+    """
+    there = view.rows >= 0
+    mine, shown = x[there], y[view.rows[there]]
+    both = ~np.isnan(mine) & ~np.isnan(shown)
+    mine, shown = mine[both], shown[both]
+    if (mine == shown).all():
+        return x, x
+    if np.ndim(view.released.levels.get(name, 0)):
+        return None
+    values, first, place = np.unique(mine, return_index=True, return_inverse=True)
+    labels = shown[first]
+    if (labels[place] != shown).any():
+        return None
+    at = np.minimum(np.searchsorted(values, x), len(values) - 1)
+    is_told = values[at] == x
+    return np.where(is_told, labels[at], -np.inf), np.where(is_told, labels[at], np.inf)
 
 
 def _noise_window(view: View, x: Floats, name: str, step: Any, ctx: Context) -> Window | None:

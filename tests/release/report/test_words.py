@@ -422,3 +422,28 @@ def test_the_column_whose_values_are_told_is_named() -> None:
     data = Dataset(frame, roles={"town": "quasi", "tax": "sensitive", "pay": "sensitive"})
     done = release([dc.RankSwap(columns=["tax"], percent=40)], data, measures=[dc.ColumnDependence()])
     assert "(tax, read off pay; guessing:" in told(asked(done), 1)
+
+
+def _ill(ill: list[str]) -> str:
+    """Tell what is learnt of illness and pay in four towns of ten people; the pay is dealt out anew."""
+    pay = np.arange(40.0)
+    frame = pl.DataFrame({"town": np.repeat(list("abcd"), 10), "ill": ill, "pay": pay, "tax": pay[::-1]})
+    data = Dataset(frame, roles={"town": "quasi", "ill": "sensitive", "pay": "sensitive", "tax": "sensitive"})
+    steps = [dc.RankSwap(columns=["pay", "tax"], percent=50)]
+    measures = [dc.ValueAgreement(), dc.GroupAttack(sensitive=["ill"]), dc.GroupAttack(sensitive=["ill"], coalition=9)]
+    return told(asked(release(steps, data, measures=measures), internal=True), 1)
+
+
+def test_a_column_that_is_published_as_it_is_does_not_hide_behind_a_mean() -> None:
+    words = _ill(["yes", "no", "no", "no", "no"] * 8)  # Σ p² = 0.68
+    assert "as they are in the original is 100% for ill (guessing: 68%), and" in words
+    assert "on average over ill, pay and tax (guessing:" in words
+
+
+def test_what_a_group_tells_for_certain_stands_on_the_first_screen() -> None:
+    words = _ill(["no"] * 20 + ["yes"] + ["no"] * 9 + ["yes"] * 4 + ["no"] * 6)
+    assert words.count("Without finding the record") == 1  # the coalition of nine learns everything anyway
+    assert "for 50% of the records, all who share what others may know have the same value of ill" in words
+    assert "naming the most frequent value for everybody is right for 87.5%" in words
+    assert "Without finding the record" not in _ill(["yes", "no"] * 20)
+    assert "Without finding the record" not in _ill(["no"] * 40)

@@ -28,6 +28,15 @@ class ScoreRange:
 
 
 @dataclass(frozen=True)
+class OfColumn:
+    """What a measure says of one column, and what guessing reaches there."""
+
+    name: str
+    after: float
+    chance: float | None
+
+
+@dataclass(frozen=True)
 class ScoreRow:
     """One measure with its figures as texts."""
 
@@ -55,6 +64,8 @@ class ScoreRow:
     """share of the people whom it finds and knows it, where it says so and that may be shown"""
     about: str = ""
     """the column whose values the figure is about, and the one that tells it, where it is about one"""
+    each: tuple[OfColumn, ...] = ()
+    """the figures of single columns, the one that gains most over guessing first, where they may be shown"""
 
 
 def scores_of(release: Release, family: Family, *, internal: bool) -> tuple[ScoreRow, ...]:
@@ -85,6 +96,7 @@ def _row(release: Release, item: Measured, internal: bool) -> ScoreRow:
         columns=_columns(item),
         certain=_certain(item, shown),
         about=_about(item.after.detail) if shown else "",
+        each=_each(item, shown) if shown else (),
     )
 
 
@@ -109,6 +121,30 @@ def _about(detail: Mapping[str, Any]) -> str:
         of = max(each, key=lambda name: each[name])
     source = detail.get("source")
     return "" if not isinstance(of, str) else f"{of}, read off {source}" if isinstance(source, str) else of
+
+
+def _each(item: Measured, shown: PublicFigures) -> tuple[OfColumn, ...]:
+    """Give the figures of the single columns, or of the worst; of groups what a stranger learns for certain."""
+    detail, measure = item.after.detail, item.measure
+    each, chances = detail.get("per_column", {}), detail.get("chance_per_column", {})
+    if measure.kind == "group-attack":
+        asked_otherwise = {"coalition", "share", "published", "truth"} & set(measure.settings())
+        chances = {} if asked_otherwise else {name: one["chance"] for name, one in detail["attacks"].items()}
+    found = [(name, float(each[name]), float(chance)) for name, chance in chances.items()]
+    if shown.rounded:
+        found = [(name, one_digit(after), one_digit(chance)) for name, after, chance in found]
+    if not found and "worst" in detail:
+        worst = float(detail["worst"])
+        return (OfColumn(str(detail["worst_column"]), one_digit(worst) if shown.rounded else worst, None),)
+    columns = [OfColumn(*one) for one in found]
+    return tuple(sorted(columns, key=lambda one: gain_over(one.after, one.chance), reverse=True))
+
+
+def gain_over(success: float, chance: float | None) -> float:
+    """Give the part of the way from guessing to certainty that an attack comes."""
+    if chance is None:
+        return success
+    return 0.0 if chance >= 1 else (success - chance) / (1 - chance)
 
 
 def _columns(item: Measured) -> tuple[str, ...]:

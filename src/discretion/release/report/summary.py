@@ -17,7 +17,7 @@ from discretion.release.order import order_words
 from discretion.release.plan import OUTPUT_FORMATS
 from discretion.release.published import together
 from discretion.release.ranking import MANY_FOUND, attackers_by
-from discretion.release.report.scores import ScoreRow
+from discretion.release.report.scores import ScoreRow, gain_over
 from discretion.release.report.wording import counted, file_name, listed, of_people, percent
 
 if TYPE_CHECKING:
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 _SENTENCES = 2
 _WORTH_SAYING = 0.05
 """Part of the way from guessing to certainty that an attack on values must come to stand on the first screen."""
+_AS_THEY_ARE = "value-agreement"
+_TRIFLE = 0.01
+"""Share of the records whose value the group tells from which on it stands on the first screen."""
 
 
 @dataclass(frozen=True)
@@ -340,10 +343,14 @@ def _comparable(rows: Sequence[ScoreRow]) -> list[ScoreRow]:
 
 
 def _attacks(rows: tuple[ScoreRow, ...]) -> tuple[list[str], list[str]]:
-    """Say what the strongest attack that looks for people reaches, and the strongest one that looks for values."""
+    """Say what the strongest attack that looks for people reaches, and what is learnt about values.
+
+    The strongest attack that looks for values, what is published as it is, and what a group tells for certain.
+    """
     known = _comparable(rows)
     people = _people_rows(rows)
-    values = [row for row in known if row not in people and _gain(row) > _WORTH_SAYING]
+    others = [row for row in known if row not in people and row.kind != _AS_THEY_ARE]
+    values = [row for row in others if _gain(row) > _WORTH_SAYING]
     found, learnt = [], []
     if people:
         row = max(people, key=_gain)
@@ -358,14 +365,45 @@ def _attacks(rows: tuple[ScoreRow, ...]) -> tuple[list[str], list[str]]:
             f"(guessing: {_guess(row)}).{earlier}"
         )
     if values:
-        row = max(values, key=_gain)
-        unprotected = "" if row.values is None or row.values[0] is None else f"; unprotected data: {row.before}"
-        about = f"{row.about}; " if row.about else ""
-        learnt.append(
-            f"Learning a value instead of finding a person: the {_words(row)} is {row.after} ({about}guessing: "
-            f"{row.chance}{unprotected})."
+        learnt.append(_learning(max(values, key=_gain)))
+    learnt += [_learning(row) for row in known if row.kind == _AS_THEY_ARE and _most_gained(row) > _WORTH_SAYING]
+    return found, [*learnt, *(words for row in known for words in _by_group(row))]
+
+
+def _learning(row: ScoreRow) -> str:
+    """Say how much of the values is learnt: of several columns the worst first, since a mean hides it."""
+    unprotected = "" if row.values is None or row.values[0] is None else f"; unprotected data: {row.before}"
+    said = f"Learning a value instead of finding a person: the {_words(row)} is "
+    if len(row.columns) > 1 and row.each:
+        worst = row.each[0]
+        about = "about " if row.rounded and 0 < worst.after < 1 else ""
+        guessing = "" if worst.chance is None else f" (guessing: {about}{percent(worst.chance)})"
+        return (
+            f"{said}{about}{percent(worst.after)} for {worst.name}{guessing}, and {row.after} on average over "
+            f"{listed(row.columns)} (guessing: {row.chance}{unprotected})."
         )
-    return found, learnt
+    named = f"{row.about}; " if row.about else ""
+    return f"{said}{row.after} ({named}guessing: {row.chance}{unprotected})."
+
+
+def _most_gained(row: ScoreRow) -> float:
+    """Give how far the column comes that gains most over guessing."""
+    return max([_gain(row), *(gain_over(one.after, one.chance) for one in row.each)])
+
+
+def _by_group(row: ScoreRow) -> list[str]:
+    """Say which values are told to whoever knows what others may know, without finding the record."""
+    if row.kind != "group-attack" or row.doubtful:
+        return []
+    about = "about " if row.rounded else ""
+    nearly = " (or nearly, of a number)" if any(one.name == "percent" for one in row.settings) else ""
+    return [
+        f"Without finding the record: for {about}{percent(one.after)} of the records, all who share what others may "
+        f"know have the same value of {one.name}{nearly}, so that it is learnt for certain (naming the most frequent value "
+        f"for everybody is right for {about}{percent(one.chance)}, and never certain)."
+        for one in row.each
+        if one.after > _TRIFLE and one.chance != 1
+    ]
 
 
 def _assumed(release: Release, rows: Sequence[ScoreRow]) -> list[str]:
@@ -408,10 +446,7 @@ def _guess(row: ScoreRow) -> str:
 
 def _gain(row: ScoreRow) -> float:
     """Give the part of the way from guessing to certainty that an attack comes."""
-    chance = row.guessing
-    if chance is None:
-        return _after(row)
-    return 0.0 if chance >= 1 else (_after(row) - chance) / (1 - chance)
+    return gain_over(_after(row), row.guessing)
 
 
 def _words(row: ScoreRow) -> str:

@@ -399,8 +399,8 @@ def _by_group(row: ScoreRow) -> list[str]:
     nearly = " (or nearly, of a number)" if any(one.name == "percent" for one in row.settings) else ""
     return [
         f"Without finding the record: for {about}{percent(one.after)} of the records, all who share what others may "
-        f"know have the same value of {one.name}{nearly}, so that it is learnt for certain (naming the most frequent value "
-        f"for everybody is right for {about}{percent(one.chance)}, and never certain)."
+        f"know have the same value of {one.name}{nearly}, so that it is learnt for certain (naming the most frequent "
+        f"value for everybody is right for {about}{percent(one.chance)}, and never certain)."
         for one in row.each
         if one.after > _TRIFLE and one.chance != 1
     ]

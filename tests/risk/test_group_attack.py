@@ -258,6 +258,25 @@ def test_a_recoded_secret_does_not_keep_the_others_from_being_attacked() -> None
     assert hidden.detail["left_out"] == ["x"] and set(hidden.detail["per_column"]) == {"y"}
 
 
+def test_a_generalized_secret_is_learnt_at_its_level() -> None:
+    ill = ["E10", "E11", "E12", "E11", "I10", "E10", "I20", "I21"]
+    frame = pl.DataFrame({"k": [1, 1, 1, 1, 2, 2, 3, 3], "s": ill, "x": ["a", "b"] * 4})
+    data = dc.Dataset(frame, roles={"k": "quasi", "s": "sensitive"}, hierarchies={"s": {"masking": {}}})
+    attack = dc.GroupAttack(columns=["k"], sensitive=["s"])
+    released = dc.Generalize(levels={"s": 2})(data)
+    # as if the steps were not known: the release is read from a file
+    for shown in (released, dc.Dataset(frame.with_columns(s=pl.Series([code[0] + "**" for code in ill])))):
+        score = attack(data, shown)
+        assert score.value == 6 / 8 and score.detail["left_out"] == []  # all E in group 1, all I in group 3
+        assert score.detail["chance"] == 5 / 8  # five of eight have some E
+    fine = dc.Dataset(frame.with_columns(s=pl.Series([code[:2] + "*" for code in ill])))
+    assert attack(data, fine).value == 6 / 8  # in group 1 all are E1*, in group 3 both are I2*
+    assert attack(data, data).value == 0.0
+    hidden = dc.Dataset(frame.with_columns(s=pl.lit("*")))
+    both = dc.GroupAttack(columns=["k"], sensitive=["s", "x"])(data, hidden)
+    assert both.detail["left_out"] == ["s"]  # one label for everybody tells nothing
+
+
 def test_guessing_names_the_most_frequent_value() -> None:
     table = pl.DataFrame({"k": [1] * 9 + [2] * 11, "ill": ["no"] * 9 + ["no"] * 10 + ["yes"]})
     score = dc.GroupAttack(columns=["k"], sensitive=["ill"])(table, table)

@@ -201,6 +201,12 @@ class _Running:
             self._board.tell(self._number, None, 1.0)
 
 
+def _tells_apart(data: Dataset, name: str) -> bool:
+    """Tell whether a column has several values; one for everybody tells nothing, whatever it stands for."""
+    codes = data.codes(name)
+    return sum(value is not None for value in codes.values) > 1
+
+
 _SHOWN = 3
 """Attacks that the text of an assessment tells."""
 
@@ -248,7 +254,8 @@ class Assessment:
         found = [
             f"{measure} did not compare {', '.join(columns)}: the published values have nothing in common with the "
             "original's. If the column was generalized, give its hierarchy; the figure understates the risk."
-            for measure, columns in left_out(self.scores).items()
+            for measure, named in left_out(self.scores).items()
+            if (columns := [name for name in named if _tells_apart(self.released, name)])
         ]
         found += [f"{measure} has no baseline: {reason}." for measure, reason in bare.items()]
         found += [f"{one.measure} was not run: {one.reason}; ask for it in `measures`." for one in self.left_to_ask]

@@ -301,10 +301,11 @@ class GroupAttack(Measure, kind="group-attack"):
     number of groups and of those in which everybody is learnt, with share 1 who is learnt almost for certain
     (`almost_certain`: 95% of the values left are the true one, and not of the whole table anyway), and for totals the
     number of records that nobody else is left beside and the mean width of the intervals. `per_record` tells who is
-    learnt in any column. Values missing in the original are left out; a value missing in the release, or generalized,
-    is never near another, and a record without it takes no part in totals. A sensitive column of which no value is left
-    as it was, or that has no values, is not attacked and named (`left_out`); where there is no other, the attack is
-    refused.
+    learnt in any column. Values missing in the original are left out; a value missing in the release is never near
+    another, and a record without it takes no part in totals. A column that was generalized to one level of its
+    hierarchy is learnt at that level; without the hierarchy, or at several levels, a generalized value is never near
+    another. A sensitive column of which no value is left as it was otherwise, or that has no values, is not attacked
+    and named (`left_out`); where there is no other, the attack is refused.
 
     Where a step that searched for classes dropped those that break a model of the sensitive column (l-diversity,
     t-closeness), the gap tells: a class of k people or more (or as many as the smallest published one), whom a register
@@ -454,6 +455,7 @@ class GroupAttack(Measure, kind="group-attack"):
         return dense, kept
 
     def _attack_values(self, original: Dataset, released: Dataset, name: str, groups: Ints, kept: Bools) -> _Learnt:
+        original = _at_published_level(original, released, name)
         numbers = original.is_numeric(name) and released.is_numeric(name)
         numbers = numbers and not (original.is_category(name) and released.is_category(name))
         if numbers:
@@ -541,6 +543,29 @@ class GroupAttack(Measure, kind="group-attack"):
                     f"{self.kind}: {int(beyond.sum())} values of {name!r} lie beyond `{side}`, which everybody is "
                     "supposed to know; give another limit, or none"
                 )
+
+
+def _at_published_level(original: Dataset, released: Dataset, name: str) -> Dataset:
+    """Give the original with a column at the level of its hierarchy at which the release shows it: that is learnt.
+
+    As it is where the release shows values, labels of several levels or none of the hierarchy's, or one for everybody.
+    """
+    if original is released or original.schema[name].hierarchy is None:
+        return original
+    try:
+        levels = original.hierarchy(name)
+    except DataError:
+        return original
+    shown = {_text(value) for value in released.codes(name).values if value is not None}
+    level = next((number for number, labels in enumerate(levels.table) if shown <= set(labels)), 0)
+    if not level or len(shown) < 2:
+        return original
+    import polars as pl
+
+    coded = original.codes(name)
+    rows = [None if value is None else levels.leaf_index.get(_text(value)) for value in coded.values]
+    labels = [None if row is None else levels.table[level][row] for row in rows]
+    return original.with_columns({name: pl.Series(name, labels, pl.String).gather(coded.codes)})
 
 
 def _require_values(name: str, counted: Bools) -> None:

@@ -162,6 +162,16 @@ def _alone(release: Release, numbers: Sequence[str]) -> float | None:
     return max(shares)
 
 
+def recurring_identifiers(release: Release) -> tuple[str, ...]:
+    """Name the identifiers, where each of them recurs and no column tells people apart: figures then count records."""
+    original = release.study.original
+    named = original.having("identifier")
+    if release.is_private or original.having("unit"):
+        return ()
+    values = [original.frame[name].drop_nulls() for name in named]
+    return named if values and all(0 < one.n_unique() < len(one) for one in values) else ()
+
+
 def sets_alone(release: Release) -> dict[str, float]:
     """Give for each published column of sets the share of records whose set nobody else has: anybody can count it."""
     copies = release.data.copies()

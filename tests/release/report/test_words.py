@@ -447,3 +447,17 @@ def test_what_a_group_tells_for_certain_stands_on_the_first_screen() -> None:
     assert "naming the most frequent value for everybody is right for 87.5%" in words
     assert "Without finding the record" not in _ill(["yes", "no"] * 20)
     assert "Without finding the record" not in _ill(["no"] * 40)
+
+
+def test_records_are_no_people_where_every_identifier_recurs() -> None:
+    def words(patient: list[int], role: str = "identifier") -> str:
+        frame = pl.DataFrame({"patient": patient, "name": ["x", "y"] * 20, "age": list(range(40))})
+        data = Dataset(frame, roles={"patient": role, "name": "identifier", "age": "quasi"})
+        steps = [dc.DropIdentifiers(columns=["patient", "name"])]
+        return told(asked(release(steps, data, measures=[dc.DistanceLinkage(columns=["age"])])), 1)
+
+    recurring = words([number // 2 for number in range(40)])
+    assert "finds all records, all records for certain (guessing: 25 of 1,000 records)" in recurring
+    assert "the values of patient and name recur in the original" in recurring
+    for once in (words(list(range(40))), words([number // 2 for number in range(40)], "unit")):
+        assert "finds everybody, everybody for certain" in once and "recur in the original" not in once

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from discretion.release.facts import PublicFigures, one_digit, public_figures
+from discretion.release.facts import PublicFigures, one_digit, public_figures, recurring_identifiers
 from discretion.release.ranking import chance_of
 from discretion.release.report.settings import ShownSetting, settings_of
 from discretion.release.report.wording import NOTHING, WITHHELD, figure, plain_summary, title_of
@@ -66,6 +66,8 @@ class ScoreRow:
     """the column whose values the figure is about, and the one that tells it, where it is about one"""
     each: tuple[OfColumn, ...] = ()
     """the figures of single columns, the one that gains most over guessing first, where they may be shown"""
+    who: str = "people"
+    """whom the figures count: records, where a person may have several and nothing tells whose they are"""
 
 
 def scores_of(release: Release, family: Family, *, internal: bool) -> tuple[ScoreRow, ...]:
@@ -97,6 +99,7 @@ def _row(release: Release, item: Measured, internal: bool) -> ScoreRow:
         certain=_certain(item, shown),
         about=_about(item.after.detail) if shown else "",
         each=_each(item, shown) if shown else (),
+        who="records" if recurring_identifiers(release) else "people",
     )
 
 

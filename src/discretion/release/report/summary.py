@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from discretion.part import find
-from discretion.release.facts import households_alone, one_digit, people_alone, sets_alone, smallest_class
+from discretion.release.facts import (
+    households_alone,
+    one_digit,
+    people_alone,
+    recurring_identifiers,
+    sets_alone,
+    smallest_class,
+)
 from discretion.release.gate import is_limited
 from discretion.release.order import order_words
 from discretion.release.plan import OUTPUT_FORMATS
@@ -221,6 +228,7 @@ def _found(release: Release, rows: tuple[ScoreRow, ...]) -> PlainAnswer:
         short, *said = [*candidates, *people] or [""]
     said += _households(homes)
     said += _people(release)
+    said += _several(release) if rows else []
     said += _sets(release)
     said += values
     if not rows:
@@ -262,6 +270,13 @@ def _people(release: Release) -> list[str]:
         if alone
         else []
     )
+
+
+def _several(release: Release) -> list[str]:
+    """Say that the figures count records where a person may have several."""
+    names = recurring_identifiers(release)
+    said = f"The figures count records: the values of {listed(names)} recur in the original, so that a person may have "
+    return [f"{said}several and is found by any of them."] if names else []
 
 
 def _sets(release: Release) -> list[str]:
@@ -355,7 +370,7 @@ def _attacks(rows: tuple[ScoreRow, ...]) -> tuple[list[str], list[str]]:
     if people:
         row = max(people, key=_gain)
         before = row.values[0] if row.values else None
-        earlier = "" if before is None else f" With the unprotected data it would be {of_people(before)}."
+        earlier = "" if before is None else f" With the unprotected data it would be {of_people(before, row.who)}."
         who = f"{listed(row.columns)} of everybody" if row.columns else _knows(row)
         by = f", by somebody who knows {who}," if who else ""
         found.append(
@@ -429,19 +444,19 @@ def _after(row: ScoreRow) -> float:
 
 
 def _right_for(row: ScoreRow) -> str:
-    return _about(_after(row), row.rounded)
+    return _about(_after(row), row)
 
 
-def _about(share: float, rounded: bool) -> str:
-    return ("" if not rounded or share <= 0 else "nearly " if share >= 1 else "about ") + of_people(share)
+def _about(share: float, row: ScoreRow) -> str:
+    return ("" if not row.rounded or share <= 0 else "nearly " if share >= 1 else "about ") + of_people(share, row.who)
 
 
 def _surely(row: ScoreRow) -> str:
-    return f", {_about(row.certain, row.rounded)} for certain" if row.certain else ""
+    return f", {_about(row.certain, row)} for certain" if row.certain else ""
 
 
 def _guess(row: ScoreRow) -> str:
-    return "not known" if row.guessing is None else of_people(row.guessing)
+    return "not known" if row.guessing is None else of_people(row.guessing, row.who)
 
 
 def _gain(row: ScoreRow) -> float:

@@ -313,3 +313,20 @@ def test_what_a_search_left_as_it_is_must_agree_for_every_type(kind: str, search
     assert found["known_of"]["age"] == "generalized: the levels"
     assert alone > 0 and found["eliminated_certain"] == pytest.approx(alone)
     assert found["eliminated"] >= len(set(keys)) / n - 1e-9
+
+
+def test_groups_of_one_value_are_exact_though_published_as_text() -> None:
+    rng = np.random.default_rng(8)
+    n, scores = 200, ["s0", "s1", "s2", "s3"]
+    ages = rng.integers(1, 5, n)
+    score = np.where(rng.random((n, 4)) < 0.3, np.nan, rng.normal(500, 90, (n, 4)).round())
+    frame = pl.DataFrame({"age": ages, **dict(zip(scores, score.T, strict=True))}).with_columns(
+        pl.col(scores).fill_nan(None)
+    )
+    data = dc.Dataset(frame, roles={"age": "quasi"})
+    released = dc.Mondrian(k=5)(dc.Shuffle(columns=scores)(data, seed=3), seed=4)
+    assert set(released.frame["age"]) == {"1", "2", "3", "4"}
+    keys = [(int(a), *gap) for a, gap in zip(ages, np.isnan(score).tolist(), strict=True)]
+    alone = sum(keys.count(key) == 1 for key in set(keys)) / n
+    found = dc.DistanceLinkage(columns=["age", *scores])(data, released).detail
+    assert alone > 0 and found["eliminated_certain"] == pytest.approx(alone)

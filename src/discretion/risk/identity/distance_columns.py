@@ -133,7 +133,7 @@ def compare_column(view: View, name: str) -> Compared:
             known, published = exact
         return Compared(name, known, published)
     book = _codebook(view, name) if published is None else {}
-    related = bool(book) or _has_hierarchy(view, name) or _has_ranges(view.released, name)
+    related = bool(book) or _has_hierarchy(view, name) or _has_ranges(view.released, name) or _is_text_of(view, name)
     if (known is None) != (published is None) and not related:
         texts, numbers = ("the release", "the intruder's data") if published is None else ("the data", "the release")
         raise DataError(
@@ -221,6 +221,14 @@ def _has_ranges(released: Dataset, name: str) -> bool:
     if released.frame.schema[name] not in (pl.String, pl.Categorical, pl.Enum):
         return False
     return any(value is not None and is_range(_text(value)) for value in released.codes(name).values)
+
+
+def _is_text_of(view: View, name: str) -> bool:
+    """Tell whether a release shows the intruder's values, and no others, as text: groups of one value each."""
+    known, shown = (
+        {_text(v) for v in data.codes(name).values if v is not None} for data in (view.known, view.released)
+    )
+    return bool(shown) and shown <= known
 
 
 def _categories(view: View, name: str, book: Mapping[str, Sequence[str]]) -> Compared:

@@ -51,8 +51,8 @@ class History:
         return column not in self._unknown and not self._of(column)
 
     def is_generalized(self, column: str) -> bool:
-        """Tell whether a column was made less detailed along its hierarchy, and nothing else."""
-        return column not in self._unknown and all(step.kind in GENERALIZING for step in self._of(column))
+        """Tell whether a column was made less detailed along its hierarchy or by ranges, and nothing else."""
+        return column not in self._unknown and all(map(_is_coarser, self._of(column)))
 
     def codings(self) -> tuple[Part, ...]:
         """Give the steps that coded the values of a column before anything else happened to it, in their order."""
@@ -92,6 +92,11 @@ class History:
 
     def _of(self, column: str) -> list[Part]:
         return [step for step, names in zip(self.steps, self._touched, strict=True) if names is None or column in names]
+
+
+def _is_coarser(step: Any) -> bool:
+    """Tell whether a step publishes labels or ranges that hold the true value."""
+    return step.kind in GENERALIZING or (step.kind == "mondrian" and step.representation == "interval")
 
 
 def _touched(original: Dataset, step: Any) -> tuple[str, ...] | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 
 import discretion as dc
 from discretion.part import index
+from tests.shared import reference
 
 PAGE = (Path(__file__).parents[2] / "docs" / "from-sdcmicro.md").read_text(encoding="utf-8")
 SECTIONS = ("Setting up, getting out", "Risk", "Categorical methods", "Numeric methods", "Utility and comparison")
@@ -154,3 +157,35 @@ def test_rank_swapping_leaves_gaps_where_they_are(world: dict[str, Any]) -> None
     before, after = world["gaps"]["gaps"], eval(CALLS["rankSwap"], dict(world))["gaps"]
     assert (before.is_null() == after.is_null()).all() and not before.equals(after)
     assert np.array_equal(before.drop_nulls().sort(), after.drop_nulls().sort())
+
+
+@pytest.mark.peers
+def test_the_figures_on_the_page_are_those_of_sdcmicro(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The block that readers run on the exported data prints what sdcMicro printed."""
+    golden = {
+        name: json.loads(reference("golden", "sdcmicro", f"{name}.json").read_text())
+        for name in ("09_kAnon_violations", "02_measure_risk_testdata_w_hid", "06_dRisk_dUtility")
+    }
+    risk = golden["02_measure_risk_testdata_w_hid"]
+    cells = pl.read_csv(reference("golden", "sdcmicro", "09_riskyCells_testdata_maxDim3_thr5.csv"))[
+        "unsafe_cells"
+    ].sum()
+    want = [
+        *golden["09_kAnon_violations"]["unw"][:2],
+        *[risk[name] for name in ("global_risk", "global_risk_ER", "hier_risk")],
+        cells,
+    ]
+    (block,) = re.findall(r"```python\n# not run: it needs the exported file\n(.*?)```", PAGE, re.DOTALL)
+    shutil.copy(reference("golden", "sdcmicro", "in_testdata_w.csv"), tmp_path / "testdata.csv")
+    monkeypatch.chdir(tmp_path)
+    exec(block, {})
+    *exact, interval = map(float, capsys.readouterr().out.split())
+    assert exact == pytest.approx(want, rel=1e-9)
+    # one exact tie of MDAV may be decided in another way: a few of the 4,580 records
+    assert interval == pytest.approx(golden["06_dRisk_dUtility"]["mdav3"]["dRisk_k0.05"], abs=10 / 4580)
+    said = [
+        float(figure) for line in re.findall(r"# .*?: ([\d., ]+)$", block, re.MULTILINE) for figure in line.split(", ")
+    ]
+    assert said == pytest.approx([*want, golden["06_dRisk_dUtility"]["mdav3"]["dRisk_k0.05"]], rel=1e-5)

@@ -9,12 +9,11 @@ from pathlib import Path
 import duckdb
 
 from benchmarks.ratio import Line, compare
-from discretion.online.backend import Backend, open_backend
-from discretion.online.catalog import TableSpec
+from discretion.online.backends import Backend, open_backend
+from discretion.online.declare.catalog import DpPolicy, TableSpec
 from discretion.online.dp.answer import answer
 from discretion.online.dp.price import price
-from discretion.online.policy import DpPolicy
-from discretion.online.query import Aggregate, Query
+from discretion.online.question.query import Aggregate, Query
 
 N = 10_000_000
 GROUPS = 50

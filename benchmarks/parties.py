@@ -22,12 +22,11 @@ import yaml
 
 from benchmarks.ratio import Line, cpu
 from discretion.cli.demo_parties import free_ports
-from discretion.parties.agreement import Agreement, sign_agreement
+from discretion.parties.agreement import Agreement, make_identity, sign_agreement
 from discretion.parties.encrypted.client import decrypt, encrypt
 from discretion.parties.encrypted.keys import Keys
-from discretion.parties.encrypted.server import Totals
+from discretion.parties.encrypted.server import EncryptedTotals
 from discretion.parties.intersection import commit
-from discretion.parties.keys import make_identity
 
 COLUMNS: dict[str, Any] = {
     **{name: {"lower": 0, "upper": 100, "step": 1} for name in ("age", "a", "b", "c", "d")},
@@ -130,7 +129,7 @@ def encrypted(scheme: Any, rows: int) -> tuple[float, float, float, float, float
     with tempfile.TemporaryDirectory() as folder:
         keys = Keys.make(Path(folder) / "keys", columns if scheme == "paillier" else _without_steps(columns), scheme)
         frames = [frame.with_columns(pl.col("income").round(6)) for frame in frames]
-        totals = Totals.open(scheme, 2, keys.job.public("compute"))
+        totals = EncryptedTotals.open(scheme, 2, keys.job.public("compute"))
         clock = [time.process_time()]
         parts = [encrypt(keys.job, frame)[1] for frame in frames]
         clock.append(time.process_time())

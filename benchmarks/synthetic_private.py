@@ -17,7 +17,7 @@ import polars as pl
 
 import discretion as dc
 from benchmarks.ratio import Line, compare
-from discretion.protect.synthetic.declared_domain import ColumnDomain
+from discretion.protect.synthetic.private_marginals import ColumnDomain
 from discretion.release.report import svg
 
 N = 24_000

@@ -79,7 +79,7 @@ def lines() -> Iterator[Line]:
     )
     some = little_money(FEWER)
     sums, bare = (cpu(lambda o=o: some.suppress("levels", audit=o), runs=1) for o in ({}, {"rules": ()}))  # type: ignore[misc]
-    yield Line(f"levels against respondents, {FEWER} businesses, sums judged", "no sums judged", sums, bare, 2)
+    yield Line(f"levels against respondents, {FEWER} businesses, sums judged", "no sums judged", sums, bare, 1.5)
     for job, work, limit in jobs:
         yield compare(job, work, base, lambda: np.argsort(numbers, kind="stable"), limit)
 

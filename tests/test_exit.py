@@ -11,8 +11,8 @@ import pytest
 _BACKEND = """
 import polars as pl
 from discretion.online.backends.duckdb import DuckdbBackend
-from discretion.online.catalog import TableSpec
-from discretion.online.query import Aggregate, Query
+from discretion.online.declare.catalog import TableSpec
+from discretion.online.question.query import Aggregate, Query
 
 # the thread that watches the time of questions sleeps on when the script ends
 table = TableSpec(name="t", columns={"age": {"role": "public", "type": "integer"}})

@@ -10,10 +10,10 @@ import polars as pl
 import pytest
 
 import discretion as dc
-from discretion.online.catalog import ServiceSpec, TableSpec
+from discretion.online.declare.catalog import ServiceSpec, TableSpec
 from discretion.online.ledger import open_ledger
 from discretion.online.server.access import KeyRing, keys_beside
-from discretion.online.server.log import AuditLog
+from discretion.online.server.guard import AuditLog
 from discretion.release.journal import read_decisions, read_order
 from discretion.release.plan import Output
 from discretion.release.seeds import SeedFile

@@ -198,7 +198,7 @@ class AttackerRisk(_AttackerRisk):
         missing: Literal['category', 'wildcard', 'ignore'] = 'category',
     ) -> None: ...
 
-from discretion.utility.class_sizes import AverageClassSize as _AverageClassSize
+from discretion.utility.hierarchy_loss import AverageClassSize as _AverageClassSize
 
 class AverageClassSize(_AverageClassSize):
     """Mean number of records per class, divided by k: 1 is the best a k-anonymous release can do."""
@@ -281,7 +281,7 @@ class BlockRankSwap(_BlockRankSwap):
         top_share: float = 0.0,
     ) -> None: ...
 
-from discretion.protect.top_code import BottomCode as _BottomCode
+from discretion.protect.recode import BottomCode as _BottomCode
 
 class BottomCode(_BottomCode):
     """Replace all values below a bound by one value."""
@@ -297,7 +297,7 @@ class BottomCode(_BottomCode):
         label: str | None = None,
     ) -> None: ...
 
-from discretion.utility.changes import ChangedShare as _ChangedShare
+from discretion.utility.errors import ChangedShare as _ChangedShare
 
 class ChangedShare(_ChangedShare):
     """Share of the cells whose value is not the original one, suppressed cells among them."""
@@ -361,7 +361,7 @@ class ColumnDependence(_ColumnDependence):
         sd_share: float = 0.05,
     ) -> None: ...
 
-from discretion.protect.confidentiality_edit import ConfidentialityEdit as _ConfidentialityEdit
+from discretion.protect.record_swap import ConfidentialityEdit as _ConfidentialityEdit
 
 class ConfidentialityEdit(_ConfidentialityEdit):
     """Let a sample of households exchange places with similar households elsewhere."""
@@ -377,7 +377,7 @@ class ConfidentialityEdit(_ConfidentialityEdit):
         household: str = '',
     ) -> None: ...
 
-from discretion.utility.contingency import Contingency as _Contingency
+from discretion.utility.marginals import Contingency as _Contingency
 
 class Contingency(_Contingency):
     """Mean difference between the tables of counts of the original and of the release."""
@@ -469,7 +469,7 @@ class DetailLimits(_DetailLimits):
         missing: Literal['category', 'wildcard', 'ignore'] = 'category',
     ) -> None: ...
 
-from discretion.utility.class_sizes import Discernibility as _Discernibility
+from discretion.utility.hierarchy_loss import Discernibility as _Discernibility
 
 class Discernibility(_Discernibility):
     """Sum over all records of the number of records each cannot be told from."""
@@ -678,7 +678,7 @@ class GroupAttack(_GroupAttack):
         truth: Literal['original', 'released'] = 'original',
     ) -> None: ...
 
-from discretion.protect.group_categories import GroupCategories as _GroupCategories
+from discretion.protect.recode import GroupCategories as _GroupCategories
 
 class GroupCategories(_GroupCategories):
     """Put categories together under one label."""
@@ -797,7 +797,7 @@ class Il1s(_Il1s):
         columns: Sequence[str] = (),
     ) -> None: ...
 
-from discretion.protect.synthetic.independent_margins import IndependentMargins as _IndependentMargins
+from discretion.protect.synthetic.sequence import IndependentMargins as _IndependentMargins
 
 class IndependentMargins(_IndependentMargins):
     """Draw every column from its own distribution, independently of all others."""
@@ -835,7 +835,7 @@ class IndividualRanking(_IndividualRanking):
         integers: bool = False,
     ) -> None: ...
 
-from discretion.risk.identity.individual import IndividualRisk as _IndividualRisk
+from discretion.risk.identity.household import IndividualRisk as _IndividualRisk
 
 class IndividualRisk(_IndividualRisk):
     """Probability that each record is found, estimated from the sampling weights of its class."""
@@ -1346,7 +1346,7 @@ class OptimalMicroaggregation(_OptimalMicroaggregation):
         integers: bool = False,
     ) -> None: ...
 
-from discretion.protect.moment_noise import OrthogonalNoise as _OrthogonalNoise
+from discretion.protect.noise import OrthogonalNoise as _OrthogonalNoise
 
 class OrthogonalNoise(_OrthogonalNoise):
     """Mix records by a random rotation that keeps means and covariances exactly."""
@@ -1365,7 +1365,7 @@ class OrthogonalNoise(_OrthogonalNoise):
         rounds: int = 3,
     ) -> None: ...
 
-from discretion.protect.outlier_noise import OutlierNoise as _OutlierNoise
+from discretion.protect.outliers import OutlierNoise as _OutlierNoise
 
 class OutlierNoise(_OutlierNoise):
     """Add random noise to the values of outliers, and leave all other values as they are."""
@@ -1563,7 +1563,7 @@ class Profitability(_Profitability):
         frequency: str = '',
     ) -> None: ...
 
-from discretion.protect.microaggregation_projection import ProjectionMicroaggregation as _ProjectionMicroaggregation
+from discretion.protect.microaggregation_columnwise import ProjectionMicroaggregation as _ProjectionMicroaggregation
 
 class ProjectionMicroaggregation(_ProjectionMicroaggregation):
     """Replace values by the mean of k records that follow each other along one axis through the data."""
@@ -1623,7 +1623,7 @@ class QuasiIdentifiers(_QuasiIdentifiers):
         missing: Literal['category', 'ignore'] = 'category',
     ) -> None: ...
 
-from discretion.protect.randomized_response import RandomizedResponse as _RandomizedResponse
+from discretion.protect.pram import RandomizedResponse as _RandomizedResponse
 
 class RandomizedResponse(_RandomizedResponse):
     """Replace each answer, with a given probability, by one drawn evenly from all possible answers."""
@@ -1638,7 +1638,7 @@ class RandomizedResponse(_RandomizedResponse):
         person: str = '',
     ) -> None: ...
 
-from discretion.utility.queries import RangeQueries as _RangeQueries
+from discretion.utility.marginals import RangeQueries as _RangeQueries
 
 class RangeQueries(_RangeQueries):
     """Mean relative error of random range counts."""
@@ -1724,7 +1724,7 @@ class RecursiveLDiversity(_RecursiveLDiversity):
         l: int,
     ) -> None: ...
 
-from discretion.utility.regression import RegressionUtility as _RegressionUtility
+from discretion.utility.classification import RegressionUtility as _RegressionUtility
 
 class RegressionUtility(_RegressionUtility):
     """Share of the variance that a regression fitted to the release explains in people it has not seen."""
@@ -1750,7 +1750,7 @@ class ReidentificationBound(_ReidentificationBound):
         measure: Any = ...,
     ) -> None: ...
 
-from discretion.protect.weights import ReissueWeights as _ReissueWeights
+from discretion.protect.sample import ReissueWeights as _ReissueWeights
 
 class ReissueWeights(_ReissueWeights):
     """Replace each sampling weight by the mean weight of the records that look alike in published columns."""
@@ -1816,7 +1816,7 @@ class RobustEigenDifference(_RobustEigenDifference):
         support_share: float | None = None,
     ) -> None: ...
 
-from discretion.protect.rounding import Round as _Round
+from discretion.protect.recode import Round as _Round
 
 class Round(_Round):
     """Round each value to a multiple of a base."""
@@ -2064,7 +2064,7 @@ class Threshold(_Threshold):
         range_percent: float = 30,
     ) -> None: ...
 
-from discretion.protect.top_code import TopCode as _TopCode
+from discretion.protect.recode import TopCode as _TopCode
 
 class TopCode(_TopCode):
     """Replace all values above a bound by one value."""
@@ -2080,7 +2080,7 @@ class TopCode(_TopCode):
         label: str | None = None,
     ) -> None: ...
 
-from discretion.risk.attribute.agreement import ValueAgreement as _ValueAgreement
+from discretion.risk.attribute.group_attack import ValueAgreement as _ValueAgreement
 
 class ValueAgreement(_ValueAgreement):
     """Share of values that the release shows as they are in the original."""
@@ -2092,7 +2092,7 @@ class ValueAgreement(_ValueAgreement):
         tolerance: float = 0.0,
     ) -> None: ...
 
-from discretion.utility.changes import VariableChange as _VariableChange
+from discretion.utility.errors import VariableChange as _VariableChange
 
 class VariableChange(_VariableChange):
     """Mean distance between original and released values, each between 0 and 1."""
@@ -2104,7 +2104,7 @@ class VariableChange(_VariableChange):
         standardize: bool = True,
     ) -> None: ...
 
-from discretion.protect.microaggregation_variable import VariableMdav as _VariableMdav
+from discretion.protect.microaggregation import VariableMdav as _VariableMdav
 
 class VariableMdav(_VariableMdav):
     """Replace values by the mean of a group of k to 2k−1 similar records, larger where records lie close together."""
@@ -2121,7 +2121,7 @@ class VariableMdav(_VariableMdav):
         gamma: float = 0.2,
     ) -> None: ...
 
-from discretion.protect.moment_noise import VariancePreservingNoise as _VariancePreservingNoise
+from discretion.protect.noise import VariancePreservingNoise as _VariancePreservingNoise
 
 class VariancePreservingNoise(_VariancePreservingNoise):
     """Shrink values toward their mean and add noise that makes up for it, so that variances stay the same."""
@@ -2151,7 +2151,7 @@ class WeightDisclosure(_WeightDisclosure):
         columns: Sequence[str] = (),
     ) -> None: ...
 
-from discretion.protect.winsorize import WinsorizeOutliers as _WinsorizeOutliers
+from discretion.protect.outliers import WinsorizeOutliers as _WinsorizeOutliers
 
 class WinsorizeOutliers(_WinsorizeOutliers):
     """Pull records that lie far from the bulk of the data back onto an ellipse around it."""

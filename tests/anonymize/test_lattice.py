@@ -10,10 +10,10 @@ import polars as pl
 import pytest
 
 import discretion as dc
-from discretion.anonymize import projections as projections_module
+from discretion.anonymize import explorer as projections_module
+from discretion.anonymize.explorer import Projections
 from discretion.anonymize.losses import LossName
 from discretion.anonymize.problem import SearchProblem, Settings
-from discretion.anonymize.projections import Projections
 from discretion.anonymize.records import RollUp, compress
 
 from .small import COLUMNS, TABLES, dataset, frame, naive, smaller_than

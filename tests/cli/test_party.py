@@ -9,7 +9,7 @@ import pytest
 
 from discretion.cli.app import run
 from discretion.cli.party import print_statistic
-from discretion.parties.keys import fingerprint
+from discretion.parties.agreement import fingerprint
 from tests.cli.conftest import Cli
 
 ADDRESSES = [part for k, name in enumerate("abc") for part in ("--party", f"hospital-{name}", f"127.0.0.1:{7100 + k}")]

@@ -19,7 +19,7 @@ import numpy as np
 from discretion.kernels.jit import on_first_compile
 told = []
 with on_first_compile(lambda: told.append(1)):
-    from discretion.kernels.rank_swap import block_shuffle, swap_partners
+    from discretion.kernels.swap import block_shuffle, swap_partners
     block_shuffle(10, 5, np.zeros(10))
     swap_partners(10, 5, np.zeros(10))
     block_shuffle(10, 5, np.zeros(10))

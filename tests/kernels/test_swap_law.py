@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from discretion.kernels.exchange import nearest_exchanged, who_has_what
 from discretion.kernels.linkage_mixed import SQUARED, SWAPPED, Terms, build_tree, nearest_mixed
-from discretion.kernels.rank_swap import swap_partners
+from discretion.kernels.swap import swap_partners
 from discretion.kernels.swap_law import Laws, swap_law
 
 LEAST = -2 * np.log(1e-12)

@@ -8,9 +8,9 @@ from itertools import pairwise
 from typing import Any
 
 from discretion.data.conditions import And, Condition, Filter, Not, Or
-from discretion.online.backend import Bounded, Figure
-from discretion.online.catalog import TableSpec
-from discretion.online.query import Aggregate, Query
+from discretion.online.backends import Bounded, ClampedFigure
+from discretion.online.declare.catalog import TableSpec
+from discretion.online.question.query import Aggregate, Query
 
 Record = Mapping[str, Any]
 _TESTS = {
@@ -92,15 +92,15 @@ def kept(spec: TableSpec, records: Sequence[Record]) -> list[Record]:
     return found
 
 
-def bounded_figure(aggregate: Aggregate, spec: TableSpec, records: list[Record]) -> Figure:
+def bounded_figure(aggregate: Aggregate, spec: TableSpec, records: list[Record]) -> ClampedFigure:
     if aggregate.column is None:
-        return Figure(present=len(records))
+        return ClampedFigure(present=len(records))
     values = [r[aggregate.column] for r in records if r[aggregate.column] is not None]
     if aggregate.function == "count-distinct":
-        return Figure(present=len(values), distinct=len(set(values)))
+        return ClampedFigure(present=len(values), distinct=len(set(values)))
     if aggregate.function == "histogram":
         bins = tuple(figure(aggregate, records))
-        return Figure(present=sum(bins), bins=bins)
+        return ClampedFigure(present=sum(bins), bins=bins)
     column = spec.columns[aggregate.column]
     lower, upper = column.required_limits()
     clamped = [min(max(float(x), lower), upper) for x in values]
@@ -108,10 +108,10 @@ def bounded_figure(aggregate: Aggregate, spec: TableSpec, records: list[Record])
         bins = [0] * column.grid
         for x in clamped:
             bins[min(column.grid - 1, math.floor((x - lower) * (column.grid / (upper - lower))))] += 1
-        return Figure(present=len(values), bins=tuple(bins))
+        return ClampedFigure(present=len(values), bins=tuple(bins))
     codes = [column.code(x) for x in clamped]
     squares = sum(code * code for code in codes) if aggregate.function == "variance" else 0
-    return Figure(present=len(values), total=sum(codes), squares=squares)
+    return ClampedFigure(present=len(values), total=sum(codes), squares=squares)
 
 
 def bounded(query: Query, spec: TableSpec, records: Sequence[Record]) -> dict[tuple[Any, ...], Bounded]:

@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from discretion.data.conditions import And, Condition, Everything, Filter, Not, Or
-from discretion.online.catalog import TableSpec
-from discretion.online.query import Aggregate, Query
+from discretion.online.declare.catalog import TableSpec
+from discretion.online.question.query import Aggregate, Query
 
 COLUMNS: dict[str, dict[str, Any]] = {
     "sex": {"role": "public", "type": "category", "categories": ["F", "M"]},

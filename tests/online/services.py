@@ -19,7 +19,7 @@ import uvicorn
 import discretion as dc
 from discretion.online.server import create_app
 from discretion.online.server.access import KeyRing, hash_key, new_key
-from discretion.online.server.log import AuditLog
+from discretion.online.server.guard import AuditLog
 
 STUDENTS: dict[str, Any] = {
     "sex": {"role": "public", "type": "category", "categories": ["female", "male"]},

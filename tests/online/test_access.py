@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from discretion.errors import DataError, PlanError
-from discretion.online.catalog import ServiceSpec
+from discretion.online.declare.catalog import ServiceSpec
 from discretion.online.server.access import KeyRing, hash_key, keys_beside, matches, new_key
-from discretion.online.server.limits import RateLimit
+from discretion.online.server.guard import RateLimit
 
 
 def test_a_key_matches_its_own_hash_only_and_hashes_differ_by_salt() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from discretion.online.audit.limits import AnsweredSets, overlap_within, size_problem
+from discretion.online.audit.history import AnsweredSets, overlap_within, size_problem
 
 
 @pytest.mark.parametrize(

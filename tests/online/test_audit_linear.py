@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from discretion.errors import DataError, PlanError, QueryRefused
 from discretion.online.audit import SQUARES, SUM, LinearAudit
-from discretion.online.audit.persist import from_bytes, to_bytes
-from discretion.online.audit.primes import is_prime, random_prime
+from discretion.online.audit.linear import is_prime, random_prime
 from tests.online.elimination import determined
 
 Mask = NDArray[np.bool_]
@@ -330,21 +329,6 @@ def audit_one(audit: LinearAudit, mask: Mask) -> bool:
     if safe:
         audit.commit()
     return safe
-
-
-def test_saving_and_going_on() -> None:
-    for seed in range(30):
-        rng = np.random.default_rng(seed)
-        masks = list(random_masks(rng, 8, 16))
-        audit = LinearAudit(8)
-        for mask in masks[:8]:
-            audit_one(audit, mask)
-        again = from_bytes(to_bytes(audit))
-        again.extend(1), audit.extend(1)
-        longer = [np.append(mask, rng.random() < 0.5) for mask in masks[8:]]
-        assert [audit_one(audit, mask) for mask in longer] == [audit_one(again, mask) for mask in longer]
-    with pytest.raises(DataError):
-        from_bytes(b"something else")
 
 
 def test_discarding_restores_everything() -> None:

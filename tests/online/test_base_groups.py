@@ -17,12 +17,10 @@ from numpy.typing import NDArray
 
 import discretion as dc
 from discretion.data.conditions import Filter
-from discretion.online.answering.protection import rule_of
 from discretion.online.audit import LinearAudit
-from discretion.online.audit.base_groups import OTHERS, BaseGroups, base_groups
-from discretion.online.catalog import ServiceSpec
-from discretion.online.column import ColumnSpec
-from discretion.online.query import Aggregate, Query
+from discretion.online.audit.protection import OTHERS, BaseGroups, base_groups, rule_of
+from discretion.online.declare.catalog import ColumnSpec, ServiceSpec
+from discretion.online.question.query import Aggregate, Query
 from tests.online import attackers, samples
 
 Ints = NDArray[np.int64]

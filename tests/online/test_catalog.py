@@ -13,10 +13,17 @@ from pydantic import ValidationError
 
 from discretion.data.documents import parse_yaml
 from discretion.errors import PlanError, QueryRefused
-from discretion.online.backend import open_backend
-from discretion.online.catalog import ColumnSpec, DpPolicy, ExactPolicy, ServiceSpec, TableSpec
-from discretion.online.service_file import load_service, parse_service
-from discretion.online.sql import parse_sql
+from discretion.online.backends import open_backend
+from discretion.online.declare.catalog import (
+    ColumnSpec,
+    DpPolicy,
+    ExactPolicy,
+    ServiceSpec,
+    TableSpec,
+    load_service,
+    parse_service,
+)
+from discretion.online.question.sql import parse_sql
 from tests.online import samples
 
 DOCS = Path(__file__).parents[2] / "docs" / "online.md"

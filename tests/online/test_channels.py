@@ -9,7 +9,7 @@ import pytest
 
 import discretion as dc
 from discretion.online.server.app import Service
-from discretion.online.server.limits import Schedule
+from discretion.online.server.guard import Schedule
 from tests.online.services import NOISE, running, students
 
 FIGURES = {

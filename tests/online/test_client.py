@@ -10,7 +10,7 @@ import pytest
 import discretion as dc
 from discretion.data.conditions import Condition
 from discretion.online.client import Connection, ServiceError
-from discretion.online.query import Aggregate, Query
+from discretion.online.question.query import Aggregate, Query
 from tests.online.services import NOISE, running, students
 
 

@@ -10,11 +10,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discretion.errors import PlanError, QueryRefused
-from discretion.online.column import ColumnSpec
+from discretion.online.declare.catalog import ColumnSpec
 from discretion.online.dp import mechanisms, sensitivity
-from discretion.online.dp.groups import in_order
-from discretion.online.dp.mechanisms import Additive, Choice, Loss, RandomAnswer, Threshold
-from discretion.online.dp.quantiles import ExtremeValue, Mode, Quantile, scores, value_of_step
+from discretion.online.dp.mechanisms import (
+    Additive,
+    Choice,
+    ExtremeValue,
+    Loss,
+    ModalCategory,
+    QuantileValue,
+    RandomAnswer,
+    Threshold,
+    scores,
+    value_of_step,
+)
+from discretion.online.dp.price import in_order
 from discretion.online.dp.sensitivity import Sensitivity, Unit
 from discretion.privacy import mechanisms as shared
 from discretion.privacy.mechanisms import LARGEST
@@ -166,7 +176,7 @@ def test_one_step_always_scores_zero_and_scores_are_distances(bins: list[int], t
 @settings(deadline=None, max_examples=30)
 @given(st.lists(st.integers(0, 300), min_size=8, max_size=8), st.sampled_from([0.1, 0.5, 0.9]))
 def test_with_little_noise_the_interval_holds_the_quantile(bins: list[int], share: float) -> None:
-    found = Quantile(AGE, share, Unit(), MUCH, 0.999).find(bins)
+    found = QuantileValue(AGE, share, Unit(), MUCH, 0.999).find(bins)
     data = sorted(10 * step + 5 for step, count in enumerate(bins) for _ in range(count))
     assert found.lower <= found.value <= found.upper
     if data:
@@ -177,7 +187,7 @@ def test_with_little_noise_the_interval_holds_the_quantile(bins: list[int], shar
 @pytest.mark.parametrize("loss", [Loss.micro_epsilon(500_000), Loss.nano_rho(30_000_000)], ids=["epsilon", "rho"])
 def test_intervals_of_quantiles_cover_as_often_as_they_say(loss: Loss) -> None:
     bins = [0, 5, 80, 3, 0, 0, 40, 2]
-    median = Quantile(AGE, 0.5, Unit(), loss, 0.9)
+    median = QuantileValue(AGE, 0.5, Unit(), loss, 0.9)
     covered = sum(found.lower <= 25 <= found.upper for found in (median.find(bins) for _ in range(300)))
     assert covered >= 245
 
@@ -203,6 +213,6 @@ def test_choices_need_candidates_and_the_mode_is_likely() -> None:
     with pytest.raises(PlanError, match="at least one"):
         Choice(sensitivity.mode_scores(Unit()), MUCH).choose([])
     letters = ColumnSpec(role="sensitive", type="category", categories=("a", "b"))
-    mode = Mode(letters, Unit(2, "replace"), Loss.micro_epsilon(2_000_000), 0.95)
+    mode = ModalCategory(letters, Unit(2, "replace"), Loss.micro_epsilon(2_000_000), 0.95)
     assert mode.find([1, 500]) == "b"
     assert mode.count_error == math.ceil(2 * 2 / 2 * (1 + 2.0**-40) * math.log(2 / 0.05))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import discretion as dc
 from discretion.online.dp import sensitivity
-from discretion.online.dp.quantiles import scores
+from discretion.online.dp.mechanisms import scores
 from discretion.online.dp.sensitivity import Sensitivity, Unit
 
 Row = tuple[int | None, int]

@@ -20,12 +20,12 @@ import pytest
 import yaml
 
 import discretion as dc
-from discretion.online.answers import Answer, Figures
-from discretion.online.catalog import ServiceSpec
 from discretion.online.client import ServiceError
+from discretion.online.declare.catalog import ServiceSpec
 from discretion.online.ledger import Entry, Ledger, open_ledger
+from discretion.online.question.answer import Answer, AnswerFigures
+from discretion.online.question.sql import parse_sql
 from discretion.online.server.access import hash_key, new_key
-from discretion.online.sql import parse_sql
 from tests.online.services import census
 
 CLIENTS = 8
@@ -169,7 +169,7 @@ class Siege:
             if sql in heard.answers:
                 assert query.digest() in answered, "an answer without its charge"
                 content = json.loads(answered[query.digest()].answer or "")
-                figures = Figures.from_text(json.dumps(content.get("answer", content)))
+                figures = AnswerFigures.from_text(json.dumps(content.get("answer", content)))
                 assert figures.frames(query, self.spec.tables["people"])[0].equals(heard.answers[sql].frame)
         for digest, times in per_question.items():
             assert times <= asked[digest], "charged more often than asked"

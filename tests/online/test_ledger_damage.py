@@ -26,7 +26,7 @@ from discretion.online.ledger import (
     pack_sets,
     verify_chain,
 )
-from discretion.online.ledger.rows import COLUMNS
+from discretion.online.ledger.entries import COLUMNS
 from tests.online.ledgers import Clock, Place, place
 
 __all__ = ["place"]

@@ -15,8 +15,8 @@ import pytest
 import discretion as dc
 from discretion.errors import DataError
 from discretion.online.ledger import EACH, Charge, Cost, Limit, PrivacyFilter, open_ledger, sqlite
-from discretion.online.ledger.rows import COSTS, TOTALS
-from discretion.online.query import Query
+from discretion.online.ledger.entries import COSTS, TOTALS
+from discretion.online.question.query import Query
 from tests.online.ledgers import Clock, Place, place
 from tests.online.services import NOISE, TRUTH
 

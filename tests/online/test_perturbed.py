@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 import discretion as dc
 from discretion.data.conditions import And, Condition, Filter, Not, Or
 from discretion.errors import PlanError, QueryRefused
-from discretion.online.backend import Backend, open_backend
-from discretion.online.catalog import ServiceSpec, TableSpec
-from discretion.online.perturbed import CellKeys, Measured, Perturbation, change_law, perturb
-from discretion.online.policy import PerturbedPolicy
-from discretion.online.query import Aggregate, Query
+from discretion.online.backends import Backend, open_backend
+from discretion.online.declare.catalog import PerturbedPolicy, ServiceSpec, TableSpec
+from discretion.online.perturbed import CellKeys, MeasuredColumns, Perturbation, change_law, perturb
+from discretion.online.question.query import Aggregate, Query
 
 COLUMNS: dict[str, Any] = {
     "sex": {"role": "public", "type": "category"},
@@ -286,7 +285,7 @@ def test_a_growing_table_does_not_tell_how_its_sums_were_changed() -> None:
     def told(*more: int) -> tuple[float, float]:
         rows = pl.DataFrame({"town": ["b"] * len(more), "pay": pl.Series(more, dtype=pl.Int64)})
         grown = open_backend([table], {"t": pl.concat([frame, rows])})
-        return Measured(grown, table).of("pay")[1], float(perturb(asked, grown, policy, keys)["sum_pay"].item())
+        return MeasuredColumns(grown, table).of("pay")[1], float(perturb(asked, grown, policy, keys)["sum_pay"].item())
 
     assert len({told(*[150] * count) for count in (0, 1, 5, 20)}) == 1
     scales = dict(told(212 * 2**power) for power in range(4, 12))

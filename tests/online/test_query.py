@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from discretion.data.conditions import And, Condition, Not, Or
 from discretion.errors import QueryRefused
-from discretion.online.admit import admit
-from discretion.online.query import Aggregate, Query
+from discretion.online.question.query import Aggregate, Query, admit
 from tests.online import naive, samples
 
 MANY = settings(deadline=None, max_examples=80)

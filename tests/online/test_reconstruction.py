@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 import discretion as dc
 from discretion.data.conditions import Condition
-from discretion.online.answers import Answer
+from discretion.online.declare.catalog import PerturbedPolicy
 from discretion.online.perturbed import CellKeys, Perturbation
-from discretion.online.policy import PerturbedPolicy
-from discretion.online.query import Aggregate, Query
+from discretion.online.question.answer import Answer
+from discretion.online.question.query import Aggregate, Query
 from tests.online import attackers
 
 Floats = NDArray[np.float64]

@@ -10,12 +10,11 @@ import polars as pl
 import pytest
 
 import discretion as dc
-from discretion.online.answering.likeness import alike, signs
-from discretion.online.answering.protection import rule_of
-from discretion.online.backend import open_backend
-from discretion.online.catalog import TableSpec
-from discretion.online.column import ColumnSpec
-from discretion.online.dp.quantiles import value_of_step
+from discretion.online.audit.protection import rule_of
+from discretion.online.backends import open_backend
+from discretion.online.declare.catalog import ColumnSpec, TableSpec
+from discretion.online.dp.mechanisms import value_of_step
+from discretion.online.values import alike, signs
 
 N = 40
 TRUE = {"mode": "exact+audit", "min_query_size": 5}

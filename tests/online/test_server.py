@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, settings
 
 import discretion as dc
 from discretion.online import server
-from discretion.online.catalog import ServiceSpec
+from discretion.online.declare.catalog import ServiceSpec
 from discretion.online.server import create_app
 from discretion.online.server.access import KeyRing, hash_key, new_key
 from tests.online.services import NOISE, STUDENTS, TRUTH, Log, running, students
@@ -224,7 +224,7 @@ def test_rates_are_limited_per_user() -> None:
 
 
 def test_a_question_that_takes_too_long_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    from discretion.online.backend import QueryTimeout
+    from discretion.online.backends import QueryTimeout
 
     with students(users=USERS) as database, running(database) as service:
 

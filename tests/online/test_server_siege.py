@@ -21,13 +21,13 @@ import yaml
 import discretion as dc
 from discretion.cli.app import run
 from discretion.errors import DataError
-from discretion.online.catalog import ServerSpec
 from discretion.online.client import ServiceError
+from discretion.online.declare.catalog import ServerSpec
 from discretion.online.ledger import open_ledger
-from discretion.online.secret import read_secret
 from discretion.online.server.access import KeyRing, hash_key, new_key
-from discretion.online.server.log import AuditLog
+from discretion.online.server.guard import AuditLog
 from discretion.online.server.protocol import PatientProtocol, patient
+from discretion.online.statistical_database import read_secret
 from tests.online.services import NOISE, STUDENTS, Process, running, students
 
 AT_ONCE = ServerSpec().questions_at_once
@@ -261,7 +261,7 @@ def test_files_that_others_can_read_are_warned_of(tmp_path: Path, capsys: pytest
 
 
 def test_the_secret_appears_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from discretion.online.catalog import ServiceSpec
+    from discretion.online.declare.catalog import ServiceSpec
 
     spec = ServiceSpec(tables={"t": {"columns": STUDENTS}}, ledger=f"sqlite:///{tmp_path / 'l.db'}")
 

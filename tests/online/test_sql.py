@@ -14,10 +14,10 @@ from sqlglot import exp
 
 from discretion.data.conditions import And, Condition, Everything, Not, Or
 from discretion.errors import QueryRefused
-from discretion.online.catalog import TableSpec
-from discretion.online.query import Aggregate, Query
-from discretion.online.sql import LONGEST, parse_sql
-from discretion.online.sql_emit import Layout, Sql, emit_bins, emit_bounded, emit_exact, is_binned, quote
+from discretion.online.backends.statements import Layout, Sql, emit_bins, emit_bounded, emit_exact, is_binned, quote
+from discretion.online.declare.catalog import TableSpec
+from discretion.online.question.query import Aggregate, Query
+from discretion.online.question.sql import LONGEST, parse_sql
 from tests.online import naive, samples
 
 COUNT = Aggregate("count")

@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 
 import discretion as dc
 from discretion.data.conditions import Condition
-from discretion.online.answers import Answer
-from discretion.online.catalog import ServiceSpec
+from discretion.online.declare.catalog import ServiceSpec
 from discretion.online.dp import sensitivity
 from discretion.online.dp.sensitivity import Unit
 from discretion.online.ledger import Cost
-from discretion.online.query import Aggregate, Query
+from discretion.online.question.answer import Answer
+from discretion.online.question.query import Aggregate, Query
 from tests.online.samples import COLUMNS, VALUES, queries
 from tests.online.services import CHANGED, INCOMES, NOISE, STUDENTS, TRUTH, students
 

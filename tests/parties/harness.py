@@ -16,8 +16,7 @@ import polars as pl
 import yaml
 
 from discretion.cli.demo_parties import free_ports
-from discretion.parties.agreement import Agreement, sign_agreement
-from discretion.parties.keys import make_identity
+from discretion.parties.agreement import Agreement, make_identity, sign_agreement
 from discretion.parties.sharing import Sharing, make_runtime
 from tests.parties.member import take_part
 

@@ -10,8 +10,16 @@ import pytest
 import yaml
 
 from discretion.errors import DataError, PlanError
-from discretion.parties.agreement import Agreement, Signature, read_signature, sign_agreement, signature_file
-from discretion.parties.keys import make_identity, sign, signed_by
+from discretion.parties.agreement import (
+    Agreement,
+    Signature,
+    make_identity,
+    read_signature,
+    sign,
+    sign_agreement,
+    signature_file,
+    signed_by,
+)
 from tests.parties.harness import NAMES, certificates, content
 
 MEAN = {"mean": {"columns": ["age"], "decimals": 1}}

@@ -21,9 +21,8 @@ from hypothesis import strategies as st
 from discretion.errors import DataError, PlanError
 from discretion.parties.encrypted import Keys, begin, collect, contribute
 from discretion.parties.encrypted.client import decrypt, encrypt
-from discretion.parties.encrypted.keys import Job
-from discretion.parties.encrypted.paillier import HEAD_BITS, VALUE_BITS, PublicKey, SecretKey
-from discretion.parties.encrypted.server import Totals, framed, unframed
+from discretion.parties.encrypted.keys import HEAD_BITS, VALUE_BITS, Job, PublicKey, SecretKey
+from discretion.parties.encrypted.server import EncryptedTotals, framed, unframed
 from tests.parties.harness import people
 
 COLUMNS = {"age": {"lower": 0, "upper": 120, "step": 1}, "income": {"lower": 0, "upper": 200, "step": 0.01}}
@@ -169,7 +168,7 @@ def test_secrets_are_for_their_owner_only(tmp_path: Path) -> None:
 def test_a_secret_context_is_refused(tmp_path: Path) -> None:
     Keys.make(tmp_path / "keys", {"age": {"lower": 0, "upper": 120}}, "ckks")
     with pytest.raises(DataError, match="secret key was sent"):
-        Totals.open("ckks", 1, (tmp_path / "keys" / "secret").read_bytes())
+        EncryptedTotals.open("ckks", 1, (tmp_path / "keys" / "secret").read_bytes())
 
 
 def test_what_the_server_refuses(server: tuple[str, int]) -> None:

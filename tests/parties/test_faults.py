@@ -229,7 +229,7 @@ def test_a_result_is_opened_as_often_as_agreed(tmp_path: Path) -> None:
 def test_a_recorded_greeting_is_of_another_session(tmp_path: Path) -> None:
     import asyncio
 
-    from discretion.parties.links import Network
+    from discretion.parties.session import Network
 
     pair = [pl.DataFrame({"id": ["x"]})] * 2
     parties = Parties(tmp_path, [{"intersection": {"column": "id"}}], pair, columns={})

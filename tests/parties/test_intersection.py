@@ -25,8 +25,7 @@ from discretion.parties.intersection import (
     own_set,
     raise_again,
 )
-from discretion.parties.links import Network
-from discretion.parties.session import RunCount
+from discretion.parties.session import Network, RunCount
 from tests.parties.harness import NAMES, Parties
 
 QUUX = b"QUUX-V01-CS02-with-expander-SHA512-256"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import discretion as dc
 from discretion.context import ignore_progress
 from discretion.errors import DataError, PlanError
-from discretion.learning.associations import Rule, Thresholds, items_of, mine
+from discretion.learning.associations import AssociationRule, RuleThresholds, items_of, mine
 
 CELLS = st.lists(
     st.tuples(st.sampled_from(["n", "s", None]), st.sampled_from(["yes", "no", None])), min_size=2, max_size=6
@@ -26,7 +26,7 @@ def test_wildcards_are_filled_so_that_the_rule_is_strongest(cells: list[tuple[st
         {"region": [a for a, _ in cells], "ill": [b for _, b in cells]}, schema={"region": pl.String, "ill": pl.String}
     )
     items = items_of(dc.Dataset(frame), ["region", "ill"], "test")
-    counted = items.strength(Rule.parse("region=n -> ill=yes"), "wildcard")
+    counted = items.strength(AssociationRule.parse("region=n -> ill=yes"), "wildcard")
     best = (0.0, 0)
     for filling in product(*([(a or x, b or y) for x in "ns" for y in ("yes", "no")] for a, b in cells)):
         having = sum(a == "n" for a, _ in filling)
@@ -40,7 +40,7 @@ def test_wildcards_are_filled_so_that_the_rule_is_strongest(cells: list[tuple[st
 @settings(max_examples=60)
 def test_mining_finds_what_enumeration_finds(sets: list[set[str]]) -> None:
     frame = pl.DataFrame({"x": [sorted(one) for one in sets]}, schema={"x": pl.List(pl.String)})
-    found = mine(items_of(dc.Dataset(frame), ["x"], "test"), Thresholds(0.25, 0.6), 3, ignore_progress)
+    found = mine(items_of(dc.Dataset(frame), ["x"], "test"), RuleThresholds(0.25, 0.6), 3, ignore_progress)
     expected = set()
     for size in (2, 3):
         for members in combinations("abcde", size):
@@ -49,7 +49,7 @@ def test_mining_finds_what_enumeration_finds(sets: list[set[str]]) -> None:
                 for left in combinations(members, number):
                     having = sum(set(left) <= one for one in sets)
                     if both >= max(1, 0.25 * len(sets) - 1e-9) and both >= 0.6 * having - 1e-9:
-                        expected.add(Rule(left, tuple(item for item in members if item not in left)))
+                        expected.add(AssociationRule(left, tuple(item for item in members if item not in left)))
     assert set(found) == expected
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import discretion as dc
 from discretion import datasets
+from discretion.privacy import t_closeness
 
 from . import naive
 
@@ -112,7 +113,6 @@ def test_ordered_does_not_overflow_with_a_million_different_values() -> None:
 
 
 def test_beyond_whole_numbers_the_same_in_floating_point(monkeypatch: pytest.MonkeyPatch) -> None:
-    from discretion.privacy import transport
 
     rng = np.random.default_rng(4)
     frame = pl.DataFrame({"q": rng.integers(0, 20, 3000), "s": np.array(LEVELS[0])[rng.integers(0, 6, 3000)]})
@@ -120,8 +120,8 @@ def test_beyond_whole_numbers_the_same_in_floating_point(monkeypatch: pytest.Mon
     hierarchical = dc.TCloseness(t=1, distance="hierarchical")
     models = [dc.TCloseness(t=1, distance=d, columns=["q"], sensitive=["s"]) for d in ("ordered", "equal")]
     exact = [hierarchical(tree(frame)).value, *(model(numbers).value for model in models)]
-    monkeypatch.setattr(transport, "_EXACT", 0)
-    monkeypatch.setattr(transport, "_ADDRESSES", 0)
+    monkeypatch.setattr(t_closeness, "_EXACT", 0)
+    monkeypatch.setattr(t_closeness, "_ADDRESSES", 0)
     rounded = [hierarchical(tree(frame)).value, *(model(numbers).value for model in models)]
     assert rounded == pytest.approx(exact, rel=1e-12)
 

@@ -7,11 +7,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discretion.kernels import groups_mdav, mdav
-from discretion.kernels.gower_tree import CATEGORY, NUMBER, RANK, MixedSpace
-from discretion.kernels.groups import choose_one, cut_labels, fixed_bounds, group_members, group_values
-from discretion.kernels.groups_mdav import SetSpace, TextSpace, groups_in, medoids, most_have
+from discretion.kernels import mdav, microaggregate
 from discretion.kernels.mdav import vmdav_groups
+from discretion.kernels.microaggregate import (
+    CATEGORY,
+    NUMBER,
+    RANK,
+    MixedSpace,
+    SetSpace,
+    TextSpace,
+    choose_one,
+    cut_labels,
+    fixed_bounds,
+    group_members,
+    group_values,
+    groups_in,
+    medoids,
+    most_have,
+)
 from tests.protect import test_microaggregation_reference as reference
 from tests.protect.test_microaggregation_reference import examples
 
@@ -172,7 +185,7 @@ def test_wrong_input_is_refused() -> None:
 
 @pytest.mark.parametrize("kernel", ["plain", "variable"])
 def test_progress_counts_up_and_may_cancel(kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(groups_mdav, "_REPORT_SECONDS", 0.0)
+    monkeypatch.setattr(microaggregate, "_REPORT_SECONDS", 0.0)
     monkeypatch.setattr(mdav, "_REPORT_SECONDS", 0.0)
     x = np.random.default_rng(6).normal(size=(2000, 3))
 

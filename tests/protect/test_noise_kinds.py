@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import discretion as dc
-from discretion.protect.moment_noise import rotate
+from discretion.protect.noise import rotate
 
 RNG = np.random.default_rng(2)
 N = 500

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import discretion as dc
-from discretion.kernels.record_swap import multiset_ids, swap_places
+from discretion.kernels.swap import multiset_ids, swap_places
 
 PLACES = ["region", "municipality"]
 

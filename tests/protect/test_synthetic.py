@@ -13,10 +13,8 @@ from polars.testing import assert_frame_equal
 import discretion as dc
 from discretion.method import Decision
 from discretion.protect.synthetic.generator import told_apart
-from discretion.protect.synthetic.margins import NumberMargin
-from discretion.protect.synthetic.packing import pack, unpack
-from discretion.protect.synthetic.trees import Growth, _fit, _pruned, grow
-from discretion.protect.synthetic.variables import Variable
+from discretion.protect.synthetic.sequence import TreeGrowth, _fit, _pruned, grow
+from discretion.protect.synthetic.variables import NumberMargin, Variable, pack, unpack
 
 GENERATORS = (dc.SequentialTrees, dc.GaussianCopula, dc.IndependentMargins, dc.MomentPreserving)
 MODELS = {part.kind: part for part in GENERATORS[:3]}
@@ -53,8 +51,8 @@ def test_pruning_is_cost_complexity_pruning_at_a_multiple_of_a_noise_split(class
     rng = np.random.default_rng(5)
     x = rng.normal(size=(600, 3)).astype(np.float32)
     y = (x[:, 0] > 0) + rng.integers(0, 2, 600) if classes else x[:, 0] + rng.normal(size=600)
-    full = _fit(x, y.astype(float), classes, Growth(5, pruning))
-    _, _, left, _ = _pruned(full, Growth(5, pruning), 0.0, numbers=False)
+    full = _fit(x, y.astype(float), classes, TreeGrowth(5, pruning))
+    _, _, left, _ = _pruned(full, TreeGrowth(5, pruning), 0.0, numbers=False)
     alpha = pruning * full.impurity[0] / 600
     model = DecisionTreeClassifier if classes else DecisionTreeRegressor
     want = model(min_samples_leaf=5, random_state=0, ccp_alpha=alpha).fit(x, y)
@@ -72,7 +70,7 @@ def test_no_split_is_kept_for_one_person(size: int, rows_each: int) -> None:
     place = np.arange(n) / n
     answer = np.zeros(n)
     answer[:rows_each] = 1.0
-    given, growth = Variable("x", place, 0, ordered=True), Growth(5, 3.0).of_units(rows_each)
+    given, growth = Variable("x", place, 0, ordered=True), TreeGrowth(5, 3.0).of_units(rows_each)
     everybody, code = np.ones(n, bool), answer.astype(np.int64)
     assert grow([given], answer, size, code, everybody, growth, np.arange(n)).leaves == 1
     answer[: 8 * rows_each] = 1.0  # eight people are a group
@@ -87,7 +85,7 @@ def test_one_person_far_off_a_strong_relation_leaves_the_trees_as_they_are() -> 
     for person in rng.choice(2000, 20, replace=False):
         moved = rank.copy()
         moved[person] = 1.0 - np.round(rank[person])  # the other end
-        tree = grow([given], moved, 0, rows, everybody, Growth(5, 3.0), rows)
+        tree = grow([given], moved, 0, rows, everybody, TreeGrowth(5, 3.0), rows)
         sizes = (tree.high - tree.low)[tree.left < 0]
         at = int(np.flatnonzero([person in tree.donors[lo:hi] for lo, hi in zip(tree.low, tree.high, strict=True)])[-1])
         assert tree.high[at] - tree.low[at] >= np.median(sizes) / 2  # not a part made for this person
@@ -96,7 +94,7 @@ def test_one_person_far_off_a_strong_relation_leaves_the_trees_as_they_are() -> 
 def test_numbers_explained_by_others_are_pruned_by_the_noise_that_is_left() -> None:
     rng = np.random.default_rng(4)
     x = rng.random(20_000).astype(np.float32)[:, None]
-    growth = Growth(5, 3.0)
+    growth = TreeGrowth(5, 3.0)
     leaves = []
     for noise in (0.1, 10.0):
         rank = np.argsort(np.argsort(x[:, 0] + noise * rng.normal(size=20_000))) / 20_000
@@ -121,7 +119,7 @@ def test_donors_of_a_row_are_the_people_of_its_leaf() -> None:
     group = rng.integers(0, 4, 400).astype(float)
     answer = (group + rng.integers(0, 2, 400)) % 4
     given = Variable("g", group, 4, ordered=False)
-    tree = grow([given], answer, 4, answer.astype(np.int64), np.ones(400, bool), Growth(5, 0.0), np.arange(400))
+    tree = grow([given], answer, 4, answer.astype(np.int64), np.ones(400, bool), TreeGrowth(5, 0.0), np.arange(400))
     for value in range(4):
         drawn = tree.draw({"g": np.full(500, float(value))}, 500, rng)
         assert set(drawn) <= set(answer[group == value].astype(int))
@@ -133,7 +131,7 @@ def test_splits_on_noise_are_pruned_and_a_split_on_signal_is_not() -> None:
 
     def leaves(response: np.ndarray, pruning: float) -> int:
         codes, everybody = response.astype(np.int64), np.ones(3000, bool)
-        return grow([noise], response, 2, codes, everybody, Growth(5, pruning), np.arange(3000)).leaves
+        return grow([noise], response, 2, codes, everybody, TreeGrowth(5, pruning), np.arange(3000)).leaves
 
     coin, signal = rng.integers(0, 2, 3000).astype(float), (noise.values > 0).astype(float)
     assert leaves(coin, 0.0) > 200
@@ -299,8 +297,8 @@ def test_large_files_are_fitted_on_a_sample_with_donors_from_everybody(monkeypat
     from discretion.protect.synthetic import sequential_trees
 
     frame = people(3000)
-    small = lambda leaf, pruning: Growth(leaf, pruning, 500)  # noqa: E731
-    monkeypatch.setattr(sequential_trees, "Growth", small)
+    small = lambda leaf, pruning: TreeGrowth(leaf, pruning, 500)  # noqa: E731
+    monkeypatch.setattr(sequential_trees, "TreeGrowth", small)
     decision = dc.SequentialTrees().decide(dc.Dataset(frame), dc.Context(1, "a"))
     first = decision["model"]["models"][0]
     assert len(unpack(first["tree"]["donors"])) == 3000

@@ -9,7 +9,7 @@ import pytest
 import discretion as dc
 from discretion.errors import DataError
 from discretion.measure import Score
-from discretion.release.attack_run import run_measures
+from discretion.release.assess import run_measures
 from discretion.release.attack_set import attack_set
 from discretion.release.published import published_columns, to_look_at
 from discretion.release.ranking import attacker_cards, best_attack, rank_attacks

@@ -11,7 +11,7 @@ import pytest
 import discretion as dc
 from discretion.context import Context
 from discretion.measure import Score
-from discretion.release.attack_run import run_measures
+from discretion.release.assess import run_measures
 from discretion.release.attack_set import attack_set, too_large
 from discretion.release.ranking import best_attack, chance_of, rank_attacks, success_of, why_no_baseline
 from discretion.release.report import svg

@@ -12,7 +12,7 @@ import pytest
 import discretion as dc
 from discretion.release.holdout import _split, run_with_holdout
 from discretion.release.journal import read_order
-from discretion.release.synthetic_notes import synthetic_notes
+from discretion.release.release import synthetic_notes
 
 ROLES = {
     "person_id": "identifier", "name": "identifier", "region": "quasi", "age": "quasi", "sex": "quasi",

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 
 import discretion as dc
-from discretion.risk.identity.inverse_size import approximate_inverse_size, mean_inverse_size
+from discretion.risk.identity.household import approximate_inverse_size, mean_inverse_size
 
 
 def by_integral(f: float, people: float) -> float:

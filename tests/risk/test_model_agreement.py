@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import discretion as dc
-from discretion.learning.compare import agreement, chance_agreement
+from discretion.learning.fitting import agreement, chance_agreement
 
 
 def test_table_13() -> None:

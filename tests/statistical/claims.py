@@ -10,16 +10,15 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from discretion.online.backend import open_backend
-from discretion.online.catalog import TableSpec
+from discretion.online.backends import open_backend
+from discretion.online.declare.catalog import TableSpec
 from discretion.online.dp.mechanisms import Additive
-from discretion.online.dp.plan import Ingredient
-from discretion.online.dp.price import Price
+from discretion.online.dp.price import Ingredient, PricedQuery
 
 DRAWS = 20_000
 CONFIDENCE = 1 - 1e-6
 
-NoiseOf = Callable[[Price, Ingredient], Additive]
+NoiseOf = Callable[[PricedQuery, Ingredient], Additive]
 
 
 def clopper_pearson(hits: int, draws: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
@@ -42,10 +41,10 @@ def epsilon_at_least(often: int, seldom: int, draws: int, delta: float = 0.0) ->
 class Trial:
     """A priced question, two neighboring tables, and the noise that is really used (a planted bug may change it)."""
 
-    priced: Price
+    priced: PricedQuery
     first: pl.DataFrame
     second: pl.DataFrame
-    noise: NoiseOf = Price.noise
+    noise: NoiseOf = PricedQuery.noise
     computed_as: TableSpec | None = None
     """the declaration by which the database really clamps and bounds; none: the one of the price"""
 

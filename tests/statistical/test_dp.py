@@ -11,16 +11,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from discretion.online.catalog import TableSpec
-from discretion.online.column import ColumnSpec
+from discretion.online.declare.catalog import ColumnSpec, DpPolicy, TableSpec
 from discretion.online.dp import sensitivity
-from discretion.online.dp.mechanisms import Additive, Choice, Loss, RandomAnswer, Threshold
-from discretion.online.dp.plan import Ingredient
-from discretion.online.dp.price import Price, price
-from discretion.online.dp.quantiles import Mode, scores
+from discretion.online.dp.mechanisms import Additive, Choice, Loss, ModalCategory, RandomAnswer, Threshold, scores
+from discretion.online.dp.price import Ingredient, PricedQuery, price
 from discretion.online.dp.sensitivity import Unit
-from discretion.online.policy import DpPolicy
-from discretion.online.query import Aggregate, Query
+from discretion.online.question.query import Aggregate, Query
 from discretion.privacy.accounting import epsilon_of_rho
 from tests.statistical.claims import DRAWS, Trial, best_event, clopper_pearson, epsilon_at_least, repeated
 
@@ -39,11 +35,11 @@ ONE_MORE = pl.concat([PEOPLE, pl.DataFrame({"sex": ["m"], "age": [100]})])
 ANOTHER = pl.DataFrame({"sex": ["f", "f", "f"], "age": [30, 40, 100]})
 
 
-def asked(*aggregates: Aggregate, by: tuple[str, ...] = (), table: TableSpec = TABLE) -> Price:
+def asked(*aggregates: Aggregate, by: tuple[str, ...] = (), table: TableSpec = TABLE) -> PricedQuery:
     return price(Query("t", aggregates, group_by=by), table, PURE, epsilon=EPSILON)
 
 
-def half_noise(priced: Price, part: Ingredient) -> Additive:
+def half_noise(priced: PricedQuery, part: Ingredient) -> Additive:
     right = priced.noise(part)
     return Additive(right.sensitivity, Loss(right.loss.measure, right.loss.amount * 2))
 
@@ -160,7 +156,7 @@ def test_wrong_adjacency_and_a_mean_paid_twice_are_found() -> None:
     histogram = asked(Aggregate("histogram", "age", cuts=CUTS))
     assert Trial(histogram, PEOPLE, PEOPLE.with_columns(age=pl.Series([30, 40, 10]))).epsilon_at_least() > EPSILON
 
-    def twice(priced: Price, part: Ingredient) -> Additive:
+    def twice(priced: PricedQuery, part: Ingredient) -> Additive:
         return Additive(priced.noise(part).sensitivity, Loss("epsilon", Fraction(1)))
 
     assert Trial(asked(MEAN), PEOPLE, ONE_MORE).epsilon_at_least() <= EPSILON
@@ -181,7 +177,7 @@ def test_zero_concentrated_answers_keep_what_they_convert_to(aggregate: Aggregat
         assert max(wrong.epsilon_at_least(delta, further) for further in (0.0, 0.5, 1.0)) > claim
 
 
-def quarter_noise(priced: Price, part: Ingredient) -> Additive:
+def quarter_noise(priced: PricedQuery, part: Ingredient) -> Additive:
     right = priced.noise(part)
     return Additive(right.sensitivity, Loss(right.loss.measure, right.loss.amount * 16))
 
@@ -247,7 +243,7 @@ def test_a_mode_follows_its_law(loss: Loss) -> None:
     """A scale that is a tenth off would be found."""
     from scipy.stats import chisquare
 
-    mode, counts = Mode(LETTERS, Unit(), loss, 0.95), [4, 3, 1]
+    mode, counts = ModalCategory(LETTERS, Unit(), loss, 0.95), [4, 3, 1]
     drawn = [mode.find(counts) for _ in range(DRAWS)]
     seen = np.array([drawn.count(letter) for letter in "abc"])
     law = law_of_a_choice(counts, mode._choice)
@@ -262,7 +258,7 @@ def test_a_mode_keeps_its_claim_and_half_the_noise_is_found(rows: int) -> None:
     loss = Loss.micro_epsilon(1_000_000)
     for adjacency, before in (("add-remove", [0, 0]), ("replace", [rows, 0])):
         unit, after = Unit(rows, adjacency), [0, rows]  # type: ignore[arg-type]
-        choice = Mode(LETTERS, unit, loss, 0.95)._choice
+        choice = ModalCategory(LETTERS, unit, loss, 0.95)._choice
         right = best_event(chosen(choice, before, 8000), chosen(choice, after, 8000))
         assert 0.5 < right <= EPSILON
         wrong = Choice(choice.sensitivity, Loss.micro_epsilon(2_000_000), choice.monotonic)
@@ -276,7 +272,7 @@ def test_modes_of_several_groups_cost_no_more_than_the_loss(rows: int, adjacency
     """All neighbors of a person with rows in two groups: the losses of the groups together, by the exact law."""
     unit = Unit(rows, adjacency)  # type: ignore[arg-type]
     loss = Loss("epsilon", Fraction(1)) if measure == "epsilon" else Loss("rho", Fraction(1, 8))
-    choice = Mode(LETTERS, unit, loss, 0.95)._choice
+    choice = ModalCategory(LETTERS, unit, loss, 0.95)._choice
     cells = [(group, letter) for group in range(2) for letter in range(3)]
     people = [p for size in range(rows + 1) for p in itertools.combinations_with_replacement(cells, size)]
     crowds = ([[0, 0, 0], [0, 0, 0]], [[3, 3, 2], [1, 0, 5]])

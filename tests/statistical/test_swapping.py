@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import rankdata
 
 import discretion as dc
-from discretion.kernels.record_swap import swap_places
+from discretion.kernels.swap import swap_places
 
 N = 50_000
 

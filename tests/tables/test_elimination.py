@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 import discretion as dc
 from discretion.errors import Infeasible
-from discretion.kernels.table_elimination import publishable
-from discretion.kernels.table_elimination_field import PRIME, inverse, invert_all, minus, plus, times
+from discretion.kernels.elimination import PRIME, inverse, invert_all, minus, plus, publishable, times
 from discretion.tables.elimination import eliminate
 from discretion.tables.singletons import known_combinations, known_rows
 from tests.shared import reference

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from discretion.errors import PlanError
 from discretion.part import ColumnWeights
-from discretion.protect.class_models import ReachesModels
+from discretion.protect.suppress_search import ReachesModels
 
 
 class GroupsRecords(ReachesModels):

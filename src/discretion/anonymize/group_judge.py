@@ -13,11 +13,9 @@ from discretion.anonymize.judge import common_columns, sensitive_columns
 from discretion.data.dataset import Dataset
 from discretion.data.households import count_units, unit_codes
 from discretion.errors import DataError, Infeasible, PlanError
+from discretion.kernels.arrays import Bools, Ints
 from discretion.privacy.class_table import ClassModel, ClassTable, SensitiveCounts, sensitive_domain
 from discretion.privacy.k_anonymity import KAnonymity
-
-Bools = NDArray[np.bool_]
-Ints = NDArray[np.int64]
 
 
 class GroupJudge:

@@ -17,14 +17,12 @@ from discretion.data.dataset import Dataset
 from discretion.data.households import count_units
 from discretion.data.population_classes import load_population
 from discretion.errors import PlanError
+from discretion.kernels.arrays import Bools, Ints
 from discretion.kernels.class_tests import ClassTest, ClassValues, ClassWork, judge_classes, keep_large, make_work
 from discretion.kernels.rollup import add_rows, sensitive_triples
 from discretion.privacy.class_table import ClassModel, ClassTable, SensitiveCounts, SensitiveModel
 from discretion.privacy.class_tests import smallest_standing
 from discretion.privacy.k_anonymity import KAnonymity
-
-Bools = NDArray[np.bool_]
-Ints = NDArray[np.int64]
 
 _NONE = np.empty(0, np.int64)
 _NO_TABLE = np.empty((0, 0), np.int32)

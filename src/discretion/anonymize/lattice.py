@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import Levels, canonical
 from discretion.errors import PlanError
+from discretion.kernels.arrays import Ints
 
-Ints = NDArray[np.int64]
 Bounds = tuple[int | None, int | None]
 """The lowest and the highest level of a column; None where there is no bound."""
 

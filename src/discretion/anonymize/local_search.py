@@ -21,6 +21,7 @@ from discretion.anonymize.mondrian import divide
 from discretion.anonymize.value_trees import ValueTree
 from discretion.context import Progress
 from discretion.errors import Infeasible
+from discretion.kernels.arrays import Floats, Ints, Ints32
 from discretion.kernels.classes import class_ids
 from discretion.kernels.local import (
     Clusters,
@@ -34,10 +35,6 @@ from discretion.kernels.local import (
 )
 from discretion.kernels.local_lattice import classes_of_node, ripe_classes
 from discretion.kernels.mondrian import SplitColumn, mondrian_groups
-
-Ints = NDArray[np.int64]
-Ints32 = NDArray[np.int32]
-Floats = NDArray[np.float64]
 
 _BATCH = 64
 """Nodes of the lattice between two reports of progress."""

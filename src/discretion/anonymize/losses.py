@@ -40,14 +40,11 @@ from functools import cached_property
 from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discretion.anonymize.records import NodeClasses, RollUp, SearchRecords, Steps
+from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.kernels.rollup import histogram, sensitive_triples, sums_by_field
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 LossName = Literal[
     "loss",
     "height",

@@ -20,7 +20,7 @@ from discretion.errors import Infeasible
 from discretion.measure import as_percent
 from discretion.method import Decision, Method
 from discretion.part import Columns, ColumnWeights, FrozenMapping, confidential
-from discretion.protect.class_models import ClassModels
+from discretion.protect.suppress_search import ClassModels
 
 
 def _levels(given: object) -> object:

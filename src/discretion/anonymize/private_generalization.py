@@ -21,7 +21,7 @@ from discretion.kernels.classes import class_ids
 from discretion.method import Decision, Method
 from discretion.part import Columns, FrozenMapping
 from discretion.privacy.accounting import Cost, cost
-from discretion.protect.synthetic.declared_domain import ColumnDomain, Domain, Value
+from discretion.protect.synthetic.private_marginals import ColumnDomain, Domain, Value
 
 _LEFT_OUT: tuple[Role, ...] = ("identifier", "weight", "household", "unit")
 _BLOCK = 4096

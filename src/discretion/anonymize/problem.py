@@ -3,32 +3,321 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discretion.anonymize.class_losses import make_loss
 from discretion.anonymize.explorer import Explorer, Node
-from discretion.anonymize.judge import (
-    Judge,
-    common_columns,
-    populations,
-    sensitive_columns,
+from discretion.anonymize.judge import Judge, common_columns, populations, sensitive_columns
+from discretion.anonymize.lattice import Axis, Bounds, check_bounds
+from discretion.anonymize.losses import (
+    AggregateName,
+    EntropyBasedLoss,
+    EntropyLoss,
+    HeightLoss,
+    LeafLoss,
+    Loss,
+    LossName,
+    NormalizedEntropyLoss,
+    Outcome,
+    PrecisionLoss,
+    SummarizedLoss,
 )
-from discretion.anonymize.lattice import Bounds, check_bounds
-from discretion.anonymize.losses import AggregateName, Loss, LossName
-from discretion.anonymize.records import RollUp, SearchRecords, Steps, compress
+from discretion.anonymize.records import NodeClasses, RollUp, SearchRecords, Steps, compress
 from discretion.anonymize.summaries import SummaryName, check_summary, summarize
 from discretion.context import Progress
 from discretion.data.dataset import Dataset
 from discretion.data.households import unit_codes
 from discretion.errors import DataError, Infeasible, PlanError
+from discretion.kernels.arrays import Floats, Ints
+from discretion.kernels.rollup import sum_of_products
 from discretion.measure import as_percent
 from discretion.privacy.class_table import ClassModel
 from discretion.privacy.profitability import Profitability
+
+# Losses that look at whole classes: their number and sizes, what they cover, divergence. Conventions: see `losses`.
+
+
+class _ClassLoss(Loss):
+    """A loss that looks at the classes as a whole."""
+
+    def floor_everywhere(self) -> Floats:
+        """Bound by the number of groups of each column alone."""
+        axes = len(self.records.axes)
+        total: Floats = np.zeros([1] * axes)
+        for place, axis in enumerate(self.records.axes):
+            sizes = self._terms(place, axis.steps)
+            total = total + sizes.reshape([-1 if place == other else 1 for other in range(axes)])
+        return np.asarray(self._from_terms(total))
+
+    def _terms(self, place: int, steps: int) -> Floats:  # noqa: ARG002
+        return np.asarray(np.log(np.array(self.records.axes[place].sizes, float)))
+
+    @abstractmethod
+    def _from_terms(self, total: Floats) -> Floats:
+        """Give the bound from the sum of the columns' terms."""
+
+
+class _AverageClassLoss(_ClassLoss):
+    """`aecs`: records per class."""
+
+    counts_classes = True
+
+    def _value(self, classes: Floats, extra: Floats | float) -> Floats:
+        with np.errstate(divide="ignore"):  # nothing kept and nothing that counts instead: infinitely bad
+            return np.asarray(self.n / (self.suppression * classes + self.generalization * extra))
+
+    def _from_terms(self, total: Floats) -> Floats:
+        return self._value(np.exp(np.minimum(total, np.log(self.n))), 1.0)
+
+    def floor(self, steps: Ints, least: Ints, most: Floats | None = None) -> Floats:  # noqa: ARG002
+        return self._value(np.full(len(least), float(self.n)) if most is None else most, 1.0)
+
+    def score(self, outcome: Outcome) -> float:
+        return float(self._value(np.array(float(outcome.kept)), float(outcome.suppressed > 0)))
+
+
+class _DiscernibilityLoss(_ClassLoss):
+    """`discernibility`: the records each record cannot be told from."""
+
+    counts_classes = True
+
+    def _value(self, classes: Floats, least: Ints | float) -> Floats:
+        spread = (self.n - least) ** 2 / np.maximum(classes, 1.0) + self.n * np.asarray(least, float)
+        return np.asarray(np.where(classes < 2, np.minimum(spread, 0.75 * self.n**2), spread))
+
+    def _from_terms(self, total: Floats) -> Floats:
+        return self._value(np.exp(np.minimum(total, np.log(self.n))), 0.0)
+
+    def floor(self, steps: Ints, least: Ints, most: Floats | None = None) -> Floats:  # noqa: ARG002
+        return self._value(np.full(len(least), float(self.n)) if most is None else most, least.astype(float))
+
+    def score(self, outcome: Outcome) -> float:
+        return outcome.squares + float(self.n) * outcome.suppressed
+
+
+class _StarLoss(_DiscernibilityLoss):
+    """`discernibility-star`: the same, a suppressed record being told from those of other classes."""
+
+    def _value(self, classes: Floats, least: Ints | float) -> Floats:  # noqa: ARG002
+        return np.asarray(self.n**2 / np.clip(classes, 1.0, self.n))
+
+    def floor(self, steps: Ints, least: Ints, most: Floats | None = None) -> Floats:
+        if self.allowed == 0 and most is not None:
+            return self._value(most, least)
+        sizes = [np.log(np.array(axis.sizes, float))[steps[:, i]] for i, axis in enumerate(self.records.axes)]
+        return self._from_terms(np.sum(sizes, axis=0))
+
+    def score(self, outcome: Outcome) -> float:
+        return float((outcome.classes.counts.astype(float) ** 2).sum())
+
+
+class _DivergenceLoss(Loss):
+    """`kl`: bits by which the published classes, spread over what they cover, differ from the data."""
+
+    @cached_property
+    def _shares(self) -> tuple[Floats, Floats]:
+        """Give, for each combination of the lattice, the sums over its records of the weight and of weight·log2 p."""
+        rows = self.records.rows
+        alike = self.records.counts[rows] if self.alike is None else self.alike()
+        p = alike / self.n
+        weight = self._weight(p)
+        size = len(self.records.counts)
+        own = np.bincount(rows, weight, minlength=size)
+        return own.astype(float), np.bincount(rows, weight * np.log2(p), minlength=size).astype(float)
+
+    def _weight(self, p: Floats) -> Floats:
+        return np.full(len(p), 1 / self.n)
+
+    @cached_property
+    def _covered(self) -> list[list[Floats]]:
+        """The bits of the leaves below each value of the lowest level, by column and step."""
+        return [
+            [np.log2(leaves)[group] for leaves, group in zip(axis.leaves, axis.groups, strict=True)]
+            for axis in self.records.axes
+        ]
+
+    @cached_property
+    def _terms(self) -> list[Floats]:
+        """For each column and step, the part of the loss that the leaves make up."""
+        own = self._shares[0]
+        return [
+            np.array([float(own @ bits[codes]) for bits in steps])
+            for steps, codes in zip(self._covered, self.records.codes, strict=True)
+        ]
+
+    @cached_property
+    def _spread(self) -> list[Floats]:
+        """For each column and step, the least bits of the sizes of classes: none is larger than its column's group.
+
+        Suppressed records may have none of these; so many are left out, with the most that one could have.
+        """
+        own, heaviest = self._shares[0], float(self._weight(np.ones(1))[0])
+        found = []
+        for axis, codes, marginals in zip(self.records.axes, self.records.codes, self.records.marginals, strict=True):
+            steps = []
+            for group, counts in zip(axis.groups, marginals, strict=True):
+                bits = np.log2(self.n / np.maximum(counts, 1))
+                most = min(self.allowed, self.n) * heaviest * float(bits.max(initial=0.0))
+                steps.append(max(float(own @ bits[group[codes]]) - most, 0.0))
+            found.append(np.array(steps))
+        return found
+
+    def _total(self, terms: Floats, spread: Floats) -> Floats:
+        return np.asarray((terms + spread + float(self._shares[1].sum())) * (1 - 1e-12))
+
+    def floor_everywhere(self) -> Floats:
+        """Add the columns' terms, and the largest of their spreads."""
+        axes = len(self.records.axes)
+        terms, spread = np.zeros([1] * axes), np.zeros([1] * axes)
+        for place in range(axes):
+            along = [-1 if place == other else 1 for other in range(axes)]
+            terms = terms + self._terms[place].reshape(along)
+            spread = np.maximum(spread, self._spread[place].reshape(along))
+        return self._total(terms, spread)
+
+    def floor(self, steps: Ints, least: Ints, most: Floats | None = None) -> Floats:  # noqa: ARG002
+        """Add the columns' terms, and the largest of their spreads."""
+        terms = np.sum([self._terms[place][steps[:, place]] for place in range(steps.shape[1])], axis=0)
+        return self._total(terms, np.max([self._spread[i][steps[:, i]] for i in range(steps.shape[1])], axis=0))
+
+    def score(self, outcome: Outcome) -> float:
+        """Follow every combination to its class; classes stand in order of first appearance, however rolled up."""
+        classes, numbers = outcome.roll.numbered(outcome.steps)
+        own, constant = self._shares
+        area = np.zeros(len(own))
+        for place, step in enumerate(outcome.steps):
+            area += self._covered[place][step][self.records.codes[place]]
+        sizes, covered = classes.counts[numbers], area
+        if outcome.suppressed:
+            gone = outcome.gone[numbers]
+            sizes = np.where(gone, outcome.suppressed, sizes)
+            covered = np.where(gone, sum(float(np.log2(axis.domain)) for axis in self.records.axes), area)
+        return float(constant.sum() + (own * (covered + np.log2(self.n / np.maximum(sizes, 1)))).sum())
+
+
+class _ArxDivergenceLoss(_DivergenceLoss):
+    """`kl-arx`: as ARX sums it, over records weighted by the share of their combination."""
+
+    def _weight(self, p: Floats) -> Floats:
+        return p
+
+
+class _AmbiguityLoss(_ClassLoss):
+    """`ambiguity`: the combinations of leaves that a class covers."""
+
+    @cached_property
+    def _whole(self) -> float:
+        return float(np.prod([axis.domain for axis in self.records.axes], dtype=float))
+
+    def _terms(self, place: int, steps: int) -> Floats:  # noqa: ARG002
+        """The mean logarithm of the leaves: by convexity a mean of products is at least the product of these."""
+        pairs = zip(self.records.marginals[place], self.records.axes[place].leaves, strict=True)
+        return np.array([float(counts @ np.log(leaves)) / self.n for counts, leaves in pairs])
+
+    def _from_terms(self, total: Floats) -> Floats:
+        return self.n * np.exp(total) * (1 - 1e-12)
+
+    def floor(self, steps: Ints, least: Ints, most: Floats | None = None) -> Floats:  # noqa: ARG002
+        total, widest = np.zeros(len(steps)), np.ones(len(steps))
+        for place, axis in enumerate(self.records.axes):
+            total += self._terms(place, axis.steps)[steps[:, place]]
+            widest *= np.array([leaves.max() for leaves in axis.leaves], float)[steps[:, place]]
+        return self._from_terms(total) + least * (self._whole - widest)
+
+    def class_costs(self, steps: Steps, classes: NodeClasses, roll: RollUp) -> Floats:
+        """Multiply records and leaves."""
+        cost = classes.counts.astype(float)
+        for axis, step, values in zip(self.records.axes, steps, roll.values(classes), strict=True):
+            cost *= axis.leaves[step][values]
+        return cost
+
+    def score(self, outcome: Outcome) -> float:
+        fields, _ = outcome.roll.fields(outcome.steps)
+        pairs = zip(self.records.axes, outcome.steps, strict=True)
+        factors = np.concatenate([axis.leaves[step] for axis, step in pairs]).astype(float)
+        kept = sum_of_products(outcome.classes.keys, outcome.classes.counts, outcome.gone, fields, factors)
+        return kept + outcome.suppressed * self._whole
+
+
+class _PayoutLoss(EntropyBasedLoss):
+    """`payout`: what a publisher misses in the game of `profitability`."""
+
+    game: Profitability
+
+    @cached_property
+    def _parts(self) -> list[list[Floats]]:
+        return [[np.log(leaves) * self._counts(axis) for leaves in axis.leaves] for axis in self.records.axes]
+
+    def _counts(self, axis: Axis) -> float:
+        """Give the weight of a column's bits: none where nothing can be lost."""
+        logs = [float(np.log(one.domain)) for one in self.records.axes if one.height]
+        return self.game.benefit / max(sum(logs), 1e-10) if axis.height else 0.0
+
+    def _column(self, place: int) -> float:
+        axis = self.records.axes[place]
+        return float(np.log(axis.domain)) * self._counts(axis)
+
+    def score(self, outcome: Outcome) -> float:
+        """Add what attacks cost to what generalization and suppression do."""
+        sizes = people = outcome.classes.counts
+        name = self.game.population_name
+        if name is not None:
+            _, numbers = outcome.roll.numbered(outcome.steps)
+            people = np.bincount(numbers, self.records.population[name], len(sizes)).astype(np.int64)
+        harmed = self.game.attacked(people) & ~outcome.gone & (sizes > 0)
+        harm = self.game.loss * float((sizes[harmed] / np.maximum(people[harmed], 1)).sum())
+        return float(self.exact(outcome).sum()) + harm
+
+
+_LOSSES: dict[LossName, tuple[type[Loss], AggregateName]] = {
+    "loss": (LeafLoss, "geometric-mean"),
+    "height": (HeightLoss, "sum"),
+    "precision-loss": (PrecisionLoss, "mean"),
+    "aecs": (_AverageClassLoss, "sum"),
+    "discernibility": (_DiscernibilityLoss, "sum"),
+    "discernibility-star": (_StarLoss, "sum"),
+    "entropy": (EntropyLoss, "sum"),
+    "normalized-entropy": (NormalizedEntropyLoss, "sum"),
+    "entropy-based": (EntropyBasedLoss, "sum"),
+    "kl": (_DivergenceLoss, "sum"),
+    "kl-arx": (_ArxDivergenceLoss, "sum"),
+    "ambiguity": (_AmbiguityLoss, "sum"),
+    "payout": (_PayoutLoss, "sum"),
+}
+
+
+def make_loss(
+    name: LossName,
+    records: SearchRecords,
+    weights: Floats | None = None,
+    factor: float = 0.5,
+    aggregate: AggregateName | None = None,
+    alike: Callable[[], Ints] | None = None,
+    games: Sequence[Profitability] = (),
+) -> Loss:
+    """Give a loss by its name, with its usual aggregate unless another is asked for; `alike`: see `Loss`.
+
+    `games`: the models that say what a publisher gains and loses, for the loss `payout`.
+    """
+    kind, usual = _LOSSES[name]
+    if issubclass(kind, _PayoutLoss):
+        if len(games) != 1:
+            raise PlanError(f"the loss payout needs one model profitability, which says the amounts; got {len(games)}")
+        made = kind(records, np.ones(len(records.axes)), 0.5, "sum")
+        made.game = games[0]
+        return made
+    if kind is LeafLoss and records.summarized:
+        kind = SummarizedLoss
+    columns = len(records.axes) + (len(records.summarized) if kind is SummarizedLoss else 0)
+    given = np.ones(columns) if weights is None else weights[:columns] / weights.max()
+    return kind(records, given, factor, aggregate or usual, alike)
+
 
 _NOTHING: Mapping[str, Bounds] = MappingProxyType({})
 

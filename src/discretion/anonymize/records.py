@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 
 from discretion.anonymize.lattice import Axis, Bounds, code_column
 from discretion.data.dataset import Dataset
+from discretion.kernels.arrays import Ints, Keys
 from discretion.kernels.classes import class_ids
 from discretion.kernels.rollup import add_rows, merge
 from discretion.privacy.class_table import SensitiveDomain, sensitive_domain
 
-Ints = NDArray[np.int64]
-Keys = NDArray[np.uint64]
 Steps = tuple[int, ...]
 
 _KEPT = 24_000_000

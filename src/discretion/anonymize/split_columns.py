@@ -14,14 +14,13 @@ from discretion.data.codes import ColumnCodes, as_texts
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
 from discretion.errors import DataError
+from discretion.kernels.arrays import Bools, Ints
 
 if TYPE_CHECKING:
     import polars as pl
 
     from discretion.kernels.mondrian import SplitColumn
 
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 Representation = Literal["interval", "mean"]
 
 

@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
 from discretion.errors import DataError, PlanError
+from discretion.kernels.arrays import Floats, Ints
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 CellLoss = Literal["loss", "height", "precision-loss", "entropy"]
 """Losses of the search that add up over the cells; the others look at whole classes."""
 

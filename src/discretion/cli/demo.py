@@ -131,7 +131,7 @@ def write_example(folder: Path, rows: int) -> Path:
     from discretion.data.atomic import write_text
     from discretion.data.write import write
     from discretion.datasets import census
-    from discretion.datasets.health import DIAGNOSES
+    from discretion.datasets.census_draws import DIAGNOSES
 
     folder.mkdir(parents=True, exist_ok=True)
     people = census(rows, seed=1)

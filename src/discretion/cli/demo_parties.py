@@ -59,7 +59,7 @@ def write_hospitals(folder: Path) -> None:
     from discretion.data.atomic import write_text
     from discretion.data.write import write
     from discretion.datasets import census
-    from discretion.parties.keys import make_identity
+    from discretion.parties.agreement import make_identity
 
     people = census(sum(HOSPITALS.values()), seed=2).frame.select("age", "sex")
     start, addresses = 0, {}

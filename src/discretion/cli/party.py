@@ -61,8 +61,7 @@ def party() -> None:
 @common_options
 def make_key(name: str, out: str, force: bool, as_json: bool, quiet: bool) -> None:
     """Make a certificate (NAME.crt, for everybody) and its key (NAME.key, for nobody else)."""
-    from discretion.parties.agreement import checked_party
-    from discretion.parties.keys import fingerprint, make_identity
+    from discretion.parties.agreement import checked_party, fingerprint, make_identity
 
     certificate, key = make_identity(checked_party(name), Path(out), overwrite=force)
     shown = fingerprint(certificate.read_text(encoding="ascii"))

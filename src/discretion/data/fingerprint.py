@@ -60,7 +60,7 @@ def _parts(series: pl.Series) -> Iterator[pl.Series]:
 
 
 def _numbers(x: NDArray[np.float64], key: bytes) -> Iterator[bytes]:
-    from discretion.kernels.universal_hash import MORE_KEYS, hash_floats
+    from discretion.kernels.hashing import MORE_KEYS, hash_floats
 
     pads = np.random.Philox(key=int.from_bytes(keyed_hash(key, "numbers")[:16], "big"))
     keys = np.asarray(pads.random_raw(min(len(x), BATCH_ROWS) + MORE_KEYS), np.uint64)

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from discretion.data.dataset import Dataset
 from discretion.data.schema import Schema
 from discretion.errors import DataError, PlanError
-
-Ints = NDArray[np.int64]
+from discretion.kernels.arrays import Ints
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ class Households:
 
     def kinds(self, data: Dataset, columns: Sequence[str]) -> Ints:
         """Number the households so that equal numbers mean: as many members, with the same values, order aside."""
-        from discretion.kernels.record_swap import multiset_ids
+        from discretion.kernels.swap import multiset_ids
 
         codes = data.classes(columns).ids if columns else np.zeros(len(data), dtype=np.int64)
         return multiset_ids(self.of, codes)

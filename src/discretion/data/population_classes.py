@@ -15,6 +15,7 @@ from discretion.data.codes import Classes
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import Levels, canonical
 from discretion.errors import DataError
+from discretion.kernels.arrays import Ints
 
 # A population as a field of a part: the path of a file, or a Dataset in memory.
 
@@ -53,9 +54,6 @@ def load_population(value: Any) -> Dataset:
     from discretion.data.read import read
 
     return read(value)
-
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from discretion.errors import PlanError
 if TYPE_CHECKING:
     import numpy as np
     import polars as pl
-    from numpy.typing import NDArray
 
     from discretion.data.dataset import Dataset
     from discretion.data.hierarchy import Hierarchy
-    from discretion.datasets.people import People
+    from discretion.datasets.census_draws import People
+    from discretion.kernels.arrays import Bools, Floats, Ints
 
 CENSUS_YEAR = 2024
 """Ages are those on the last day of this year."""
@@ -65,11 +65,11 @@ def census(n: int = 30_000, seed: int = 1) -> Dataset:
     --------
     >>> from discretion.datasets import census
     >>> people = census(1_000)
-    >>> len(people), people.having("weight")
+    >>> len(people), draws.having("weight")
     (1000, ('weight',))
     """
     from discretion.data.dataset import Dataset
-    from discretion.datasets.work import EDUCATION
+    from discretion.datasets.census_draws import EDUCATION
 
     frame = census_frame(n, seed)
     return Dataset(
@@ -89,16 +89,16 @@ def census_roles() -> dict[str, list[str]]:
 def census_hierarchies() -> dict[str, Hierarchy]:
     """Give the hierarchies of the census; they cover every value that can occur, whatever the seed."""
     from discretion.data.hierarchy import Hierarchy
-    from discretion.datasets import people, places, work
+    from discretion.datasets import census_draws as draws
 
     return {
-        "region": Hierarchy.of(places.region_levels()),
-        "municipality": Hierarchy.of(places.municipality_levels()),
+        "region": Hierarchy.of(draws.region_levels()),
+        "municipality": Hierarchy.of(draws.municipality_levels()),
         "age": Hierarchy.intervals(width=5, levels=5),
-        "sex": Hierarchy.of([(sex, "*") for sex in people.SEXES]),
-        "marital_status": Hierarchy.tree(people.MARITAL_GROUPS),
-        "education": Hierarchy.tree(work.EDUCATION_GROUPS),
-        "occupation": Hierarchy.of(work.occupation_levels()),
+        "sex": Hierarchy.of([(sex, "*") for sex in draws.SEXES]),
+        "marital_status": Hierarchy.tree(draws.MARITAL_GROUPS),
+        "education": Hierarchy.tree(draws.EDUCATION_GROUPS),
+        "occupation": Hierarchy.of(draws.occupation_levels()),
         "birth_date": Hierarchy.dates("month", "year", "decade"),
     }
 
@@ -108,30 +108,30 @@ def census_frame(n: int = 30_000, seed: int = 1) -> pl.DataFrame:
     import numpy as np
     import polars as pl
 
-    from discretion.datasets import health, invented_names, people, places, work
+    from discretion.datasets import census_draws as draws
 
     _check(n, seed)
     themes = np.random.SeedSequence(int(seed)).spawn(6)
     homes_rng, people_rng, names_rng, work_rng, health_rng, missing_rng = map(np.random.default_rng, themes)
-    homes = people.draw_homes(homes_rng, int(n))
-    town = places.draw_municipalities(homes_rng, len(homes))
-    region = places.REGION_OF[town]
-    weight = places.draw_weights(homes_rng, region)
-    who = people.draw_people(people_rng, homes)
+    homes = draws.draw_homes(homes_rng, int(n))
+    town = draws.draw_municipalities(homes_rng, len(homes))
+    region = draws.REGION_OF[town]
+    weight = draws.draw_weights(homes_rng, region)
+    who = draws.draw_people(people_rng, homes)
     columns = [
         pl.Series("person_id", 10_000_000 + names_rng.permutation(int(n))),
-        invented_names.draw_names(names_rng, homes.of, len(homes)),
+        draws.draw_names(names_rng, homes.of, len(homes)),
         pl.Series("household", homes.of + 1),
-        _labels("region", places.REGIONS, region[homes.of]),
-        _labels("municipality", places.MUNICIPALITIES, town[homes.of]),
+        _labels("region", draws.REGIONS, region[homes.of]),
+        _labels("municipality", draws.MUNICIPALITIES, town[homes.of]),
         pl.Series("age", who.age),
-        _labels("sex", people.SEXES, who.sex),
-        _labels("marital_status", people.MARITAL, who.marital),
+        _labels("sex", draws.SEXES, who.sex),
+        _labels("marital_status", draws.MARITAL, who.marital),
     ]
-    education = work.draw_education(work_rng, who.age, homes.of, len(homes))
-    columns += _work_columns(work_rng, missing_rng, who, education, places.PAY_EFFECT[region][homes.of])
+    education = draws.draw_education(work_rng, who.age, homes.of, len(homes))
+    columns += _work_columns(work_rng, missing_rng, who, education, draws.PAY_EFFECT[region][homes.of])
     columns += [
-        health.draw_diagnoses(health_rng, who.age),
+        draws.draw_diagnoses(health_rng, who.age),
         _birth_dates(people_rng, who.age),
         pl.Series("weight", weight[homes.of]),
     ]
@@ -157,45 +157,43 @@ def _work_columns(
     rng: np.random.Generator,
     missing_rng: np.random.Generator,
     who: People,
-    education: NDArray[np.int64],
-    region_effect: NDArray[np.float64],
+    education: Ints,
+    region_effect: Floats,
 ) -> list[pl.Series]:
     """Draw education, occupation, hours, income and savings, then lose a few answers."""
     import polars as pl
 
-    from discretion.datasets import money, work
+    from discretion.datasets import census_draws as draws
 
-    occupation = work.draw_occupations(rng, who.age, who.sex, education)
-    hours = work.draw_hours(rng, who.sex, occupation)
-    income = money.draw_income(rng, who.age, who.sex, education, occupation, hours, region_effect)
-    savings = money.draw_savings(rng, who.age, income)
+    occupation = draws.draw_occupations(rng, who.age, who.sex, education)
+    hours = draws.draw_hours(rng, who.sex, occupation)
+    income = draws.draw_income(rng, who.age, who.sex, education, occupation, hours, region_effect)
+    savings = draws.draw_savings(rng, who.age, income)
     lost = missing_rng.random((2, len(education)), dtype="float32") < 0.02
     return [
-        _labels("education", work.EDUCATION, education, lost[0]),
-        _labels("occupation", work.OCCUPATIONS, occupation, lost[1]),
+        _labels("education", draws.EDUCATION, education, lost[0]),
+        _labels("occupation", draws.OCCUPATIONS, occupation, lost[1]),
         pl.Series("hours", hours),
-        _without(pl.Series("income", income), money.draw_refusals(missing_rng, income)),
+        _without(pl.Series("income", income), draws.draw_refusals(missing_rng, income)),
         pl.Series("savings", savings),
     ]
 
 
-def _labels(
-    name: str, labels: tuple[str, ...], codes: NDArray[np.int64], lost: NDArray[np.bool_] | None = None
-) -> pl.Series:
+def _labels(name: str, labels: tuple[str, ...], codes: Ints, lost: Bools | None = None) -> pl.Series:
     import polars as pl
 
     series = pl.Series(name, labels).gather(codes)
     return series if lost is None else _without(series, lost)
 
 
-def _without(series: pl.Series, lost: NDArray[np.bool_]) -> pl.Series:
+def _without(series: pl.Series, lost: Bools) -> pl.Series:
     """Make some values missing."""
     import polars as pl
 
     return pl.select(pl.when(pl.Series(~lost)).then(series).alias(series.name)).to_series()
 
 
-def _birth_dates(rng: np.random.Generator, age: NDArray[np.int64]) -> pl.Series:
+def _birth_dates(rng: np.random.Generator, age: Ints) -> pl.Series:
     """Draw a day of the year of birth; on the last day of the census year everybody has had that birthday."""
     import numpy as np
     import polars as pl

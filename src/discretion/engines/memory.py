@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discretion.data.codes import Classes
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError
+from discretion.kernels.arrays import Floats, Ints
 
 if TYPE_CHECKING:
     from discretion.context import Context
 
-Rows = NDArray[np.int64]
-RowKernel = Callable[[NDArray[np.float64], np.random.Generator], NDArray[np.float64]]
+Rows = Ints
+RowKernel = Callable[[Floats, np.random.Generator], Floats]
 """From a block of rows × columns to the block that replaces it; missing values are NaN."""
 
 
@@ -28,16 +28,16 @@ class Moments:
     """Count, mean and covariance (1/N) of some columns over their complete records."""
 
     count: int
-    mean: NDArray[np.float64]
-    covariance: NDArray[np.float64]
+    mean: Floats
+    covariance: Floats
 
     @property
-    def sd(self) -> NDArray[np.float64]:
+    def sd(self) -> Floats:
         """Standard deviations with N−1."""
         return np.sqrt(np.diag(self.covariance) * self.count / (self.count - 1))
 
 
-def _variance(x: NDArray[np.float64], mean: float) -> float:
+def _variance(x: Floats, mean: float) -> float:
     """Give the variance (1/N) in blocks that stay in the processor's cache."""
     total = 0.0
     for start in range(0, len(x), 65_536):
@@ -78,7 +78,7 @@ class MemoryEngine:
             return Moments(len(x), mean, np.array([[_variance(x[:, 0], mean[0])]]))
         return Moments(len(x), mean, np.cov(x, rowvar=False, bias=True))
 
-    def quantiles(self, data: Dataset, column: str, shares: Sequence[float]) -> NDArray[np.float64]:
+    def quantiles(self, data: Dataset, column: str, shares: Sequence[float]) -> Floats:
         """Give quantiles of the values present (linear interpolation)."""
         x = data.number(column)
         x = x[~np.isnan(x)]

@@ -17,9 +17,9 @@ from numpy.typing import ArrayLike
 
 from discretion.kernels.arrays import Floats, Index, Ints, Ints32, Progress, as_finite_matrix, as_integers, as_matrix
 from discretion.kernels.jit import helper, kernel
-from discretion.kernels.kdtree import LEAF, Search, Tree, build, farthest, nearest, new_search, remove
+from discretion.kernels.microaggregate import add_exactly
 from discretion.kernels.order import sorted_with_order
-from discretion.kernels.sums import add_exactly
+from discretion.kernels.trees import LEAF, KdTree, Search, build, farthest, nearest, new_search, remove
 
 # Multivariate microaggregation with variable group sizes (V-MDAV): a group takes in records that lie close to it.
 
@@ -104,7 +104,7 @@ def _form_variable_groups(
     x: Floats,
     k: int,
     gamma2: float,
-    tree: Tree,
+    tree: KdTree,
     searches: _Searches,
     ranking: Ints32,
     state: _GrowState,
@@ -125,7 +125,7 @@ def _form_variable_groups(
 
 
 @helper
-def _join(x: Floats, row: int, place: Index, tree: Tree, state: _GrowState) -> None:
+def _join(x: Floats, row: int, place: Index, tree: KdTree, state: _GrowState) -> None:
     """Make a record a member of the group that is being formed."""
     state.members[place] = row
     state.labels[row] = state.left[1]
@@ -135,7 +135,7 @@ def _join(x: Floats, row: int, place: Index, tree: Tree, state: _GrowState) -> N
 
 
 @helper
-def _look(x: Floats, place: Index, tree: Tree, searches: _Searches, state: _GrowState) -> None:
+def _look(x: Floats, place: Index, tree: KdTree, searches: _Searches, state: _GrowState) -> None:
     """Find the record left that is nearest to a member."""
     nearest(tree, searches.one, x[state.members[place]])
     state.near[place] = searches.one.rows[0]
@@ -143,7 +143,7 @@ def _look(x: Floats, place: Index, tree: Tree, searches: _Searches, state: _Grow
 
 
 @helper
-def _extend(x: Floats, k: int, gamma2: float, tree: Tree, searches: _Searches, state: _GrowState) -> None:
+def _extend(x: Floats, k: int, gamma2: float, tree: KdTree, searches: _Searches, state: _GrowState) -> None:
     """Let records join the group while they are closer to it than (1/gamma times) to any other record left."""
     left, near, distances = state.left, state.near, state.near_distances
     size = k
@@ -345,7 +345,7 @@ def _distances_left(x: Floats, state: _State) -> tuple[Ints32, Floats, Floats]:
 
 
 @kernel
-def _form_groups(x: Floats, k: int, tree: Tree, search: Search, ranking: _Ranking, state: _State, pairs: int) -> int:
+def _form_groups(x: Floats, k: int, tree: KdTree, search: Search, ranking: _Ranking, state: _State, pairs: int) -> int:
     """Form groups until all is done, the ranking is too old, or `pairs` pairs of groups are formed."""
     left = state.left
     while left[0] >= 2 * k:
@@ -371,7 +371,7 @@ def _form_groups(x: Floats, k: int, tree: Tree, search: Search, ranking: _Rankin
 
 @helper
 def _farthest_from_center(
-    x: Floats, center: Floats, tree: Tree, search: Search, ranking: _Ranking, state: _State
+    x: Floats, center: Floats, tree: KdTree, search: Search, ranking: _Ranking, state: _State
 ) -> tuple[Index, float]:
     """Return the row that is farthest from the center of the records left, and its squared distance."""
     moved = 0.0
@@ -400,7 +400,7 @@ def _farthest_from_center(
 
 
 @helper
-def _take_group(x: Floats, q: Floats, tree: Tree, search: Search, state: _State) -> None:
+def _take_group(x: Floats, q: Floats, tree: KdTree, search: Search, state: _State) -> None:
     """Make the k records nearest to q the next group."""
     nearest(tree, search, q)
     for row in search.rows:

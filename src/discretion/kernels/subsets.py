@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from math import comb
 from typing import NamedTuple
 
@@ -18,6 +19,115 @@ import numpy as np
 
 from discretion.kernels.arrays import Bools, Codes, Floats, Index, Ints, Ints32, Keys, Progress
 from discretion.kernels.jit import helper, kernel
+
+# How well the subsets of some columns tell records apart.
+
+MOST_PAIR_BYTES = 1 << 28
+"""Memory for the sets of rows that are alone; without it fewer rows can be passed over."""
+
+
+class Separation(NamedTuple):
+    """How well a subset of columns tells records apart."""
+
+    distinct: int
+    """different combinations of values"""
+    together: int
+    """pairs of records that agree on all columns of the subset"""
+
+
+def separations(
+    columns: Sequence[CodedColumn], weights: Ints, max_size: int, progress: Progress, label: str
+) -> dict[int, Separation]:
+    """Count, for every subset of at most `max_size` columns, the distinct combinations and the pairs that agree.
+
+    `columns` are the codes of the distinct rows and `weights` how many records each of them stands for. Keys of the
+    result are bit masks. Time at most O(rows) a subset.
+    """
+    n = weights.size
+    if not n:
+        progress(1, 1, label)
+        return {}
+    several = weights > 1
+    order = np.concatenate((np.flatnonzero(~several), np.flatnonzero(several)))
+    weights, n_single = weights[order], n - int(several.sum())
+    columns = [CodedColumn(codes[order], size) for codes, size in columns]
+    walk = Walk(columns, n, n, max_size, progress, label, minimal=False, most_bytes=MOST_PAIR_BYTES)
+    all_pairs = int((weights * (weights - 1) // 2).sum())
+    most = max(column.size for column in columns)
+    sums, seen = np.zeros(most, np.int64), np.empty(most + 1, np.int32)
+    found: dict[int, Separation] = {}
+    for node in walk.nodes():
+        if node.column is None:
+            distinct, together = _groups(node.rows, node.starts, weights, n_single)
+        else:
+            codes = columns[node.column].codes
+            distinct, together = _groups_by(node.rows, node.starts, codes, weights, n_single, sums, seen)
+        found[node.mask] = Separation(n + int(distinct), all_pairs + int(together))
+    for mask in _masks(len(columns), max_size):
+        found.setdefault(mask, Separation(n, all_pairs))
+    return found
+
+
+def _masks(columns: int, max_size: int) -> list[int]:
+    """List the subsets of at most `max_size` columns."""
+    return [
+        sum(1 << column for column in chosen)
+        for size in range(1, max_size + 1)
+        for chosen in combinations(range(columns), size)
+    ]
+
+
+@kernel
+def _groups(rows: Ints32, starts: Ints32, weights: Ints, n_single: int) -> tuple[Index, Index]:
+    """Give what some groups change: combinations (fewer than rows) and pairs of records that agree (more).
+
+    Rows below n_single stand for one record, and come first in their group.
+    """
+    together: Index = 0
+    for group in range(starts.size - 1):
+        start, end = starts[group], starts[group + 1]
+        weight = np.int64(end - start)
+        while end > start and rows[end - 1] >= n_single:
+            end -= 1
+            more = weights[rows[end]]
+            weight += more - 1
+            together -= more * (more - 1) // 2
+        together += weight * (weight - 1) // 2
+    return starts.size - 1 - rows.size, together
+
+
+@kernel
+def _groups_by(
+    rows: Ints32, starts: Ints32, codes: Codes, weights: Ints, n_single: int, sums: Ints, seen: Ints32
+) -> tuple[Index, Index]:
+    """The same for the groups that come of splitting them by a column; `sums` are zero before and after."""
+    distinct: Index = 0
+    together: Index = 0
+    for group in range(starts.size - 1):
+        start, end = starts[group], starts[group + 1]
+        if end - start == 2 and rows[start + 1] < n_single:
+            alike = np.int64(codes[rows[start]] == codes[rows[start + 1]])
+            together += alike
+            distinct += 2 - alike
+            continue
+        n_seen = 0
+        for place in range(start, end):
+            row = rows[place]
+            code = codes[row]
+            seen[n_seen] = code
+            n_seen += sums[code] == 0
+            weight = np.int64(1)
+            if row >= n_single:
+                weight = weights[row]
+                together -= weight * (weight - 1) // 2
+            sums[code] += weight
+        for number in range(n_seen):
+            weight = sums[seen[number]]
+            sums[seen[number]] = 0
+            together += weight * (weight - 1) // 2
+        distinct += n_seen
+    return distinct - rows.size, together
+
 
 # Minimal sample uniques: the smallest sets of columns on which a row is alone, added up for each row.
 
@@ -44,7 +154,7 @@ class Scored(NamedTuple):
 
 
 @dataclass
-class Sums:
+class SubsetSums:
     """Sums over sets of columns, added up some sets at a time so that the rows are gone through in order."""
 
     rows: int
@@ -96,9 +206,9 @@ def minimal_uniques(
     O(combinations · columns), and a bit for each combination and subset up to `MOST_BYTES`: beyond it
     the rows are looked for in parts, in as many walks.
     """
-    coded = [Column.of(codes) for codes in columns]
+    coded = [CodedColumn.of(codes) for codes in columns]
     order = sorted(range(len(columns)), key=lambda j: coded[j].size)
-    found = Sums(n_unique, weights).finish()
+    found = SubsetSums(n_unique, weights).finish()
     told = _Told(n_unique, progress)
     parts = [(0, n_unique)] if n_unique else []
     while parts:
@@ -117,7 +227,7 @@ def minimal_uniques(
 
 def add_up_sets(nodes: Iterable[tuple[int, Ints32]], n: int, weights: Floats) -> Scored:
     """Add up sets of columns that come as bit masks, small ones first, each with all of the rows that are alone."""
-    sums = Sums(n, weights)
+    sums = SubsetSums(n, weights)
     smaller: dict[int, Keys] = {}
     same: dict[int, Keys] = {}
     size = 1
@@ -152,7 +262,7 @@ class _Told:
 
 
 def _part(
-    columns: Sequence[Column],
+    columns: Sequence[CodedColumn],
     order: Sequence[int],
     start: int,
     end: int,
@@ -168,10 +278,10 @@ def _part(
     covered = n
     if wanted < n_unique:
         covered = wanted  # bits for the others would need the memory that is lacking
-        columns = [Column(np.roll(codes, -start), size) for codes, size in columns]
+        columns = [CodedColumn(np.roll(codes, -start), size) for codes, size in columns]
     most = MOST_BYTES if wanted > _FEWEST else sys.maxsize
     walk = Walk(columns, wanted, covered, max_size, told.of(start, end), _LABEL, minimal=True, most_bytes=most)
-    sums = Sums(wanted, weights)
+    sums = SubsetSums(wanted, weights)
     without = [_bits(rows[start:end]) for rows in left_out or ()]
     for node in walk.nodes():
         if node.fresh is not None:
@@ -242,7 +352,7 @@ _SMALL = 96
 _ONE, _BITS = np.uint64(1), np.uint64(63)
 
 
-class Scratch(NamedTuple):
+class SplitMemory(NamedTuple):
     """Memory that the splits of one walk share."""
 
     tally: Ints
@@ -257,7 +367,7 @@ class Scratch(NamedTuple):
     """rows found alone by the last split"""
 
     @classmethod
-    def of(cls, n: int, most_codes: int) -> Scratch:
+    def of(cls, n: int, most_codes: int) -> SplitMemory:
         """Make room for groups of up to n rows, and for what is written and not read: sorting out without branches."""
         per_code = [np.empty(most_codes + 1, np.int32) for _ in range(2)]
         return cls(np.zeros(most_codes, np.int64), *per_code, *(np.empty(n + 2, np.int32) for _ in range(3)))
@@ -324,7 +434,7 @@ def _pair(
 
 @kernel
 def singles(
-    rows: Ints32, starts: Ints32, codes: Codes, n_codes: int, covered: Keys, n_covered: int, scratch: Scratch
+    rows: Ints32, starts: Ints32, codes: Codes, n_codes: int, covered: Keys, n_covered: int, scratch: SplitMemory
 ) -> Index:
     """List the rows that are not covered and whose code nobody else in their group has; return how many they are.
 
@@ -380,7 +490,7 @@ def _distribute(
     n_wanted: int,
     kept: Ints32,
     begins: Ints32,
-    scratch: Scratch,
+    scratch: SplitMemory,
     n_kept: Index,
     n_groups: Index,
     n_alone: Index,
@@ -427,7 +537,7 @@ def split(
     n_wanted: int,
     kept: Ints32,
     begins: Ints32,
-    scratch: Scratch,
+    scratch: SplitMemory,
 ) -> tuple[Index, Index, Index]:
     """Split every group by a column; return how many rows and groups are left, and how many rows are now alone.
 
@@ -477,14 +587,14 @@ class FullError(MemoryError):
     """The sets of rows that are alone need more memory than is allowed."""
 
 
-class Column(NamedTuple):
+class CodedColumn(NamedTuple):
     """The codes 0 … size−1 of a column, all of which occur, in the narrowest type."""
 
     codes: Codes
     size: int
 
     @classmethod
-    def of(cls, codes: Codes) -> Column:
+    def of(cls, codes: Codes) -> CodedColumn:
         """Renumber the codes that occur. Time O(n + largest code)."""
         present = np.zeros(int(codes.max(initial=0)) + 1, np.bool_)
         present[codes] = True
@@ -494,7 +604,7 @@ class Column(NamedTuple):
         return cls(narrow[codes], size)
 
 
-class Node(NamedTuple):
+class SubsetNode(NamedTuple):
     """A subset of columns and what it does to the rows."""
 
     mask: int
@@ -529,7 +639,7 @@ class Walk:
     column of the largest subset, and one bit for each row up to n_covered and each subset.
     """
 
-    columns: Sequence[Column]
+    columns: Sequence[CodedColumn]
     n_wanted: int
     n_covered: int
     max_size: int
@@ -544,17 +654,17 @@ class Walk:
     _bytes: int = field(default=0, init=False)
     _done: int = field(default=0, init=False)
 
-    def nodes(self) -> Iterator[Node]:
+    def nodes(self) -> Iterator[SubsetNode]:
         """Yield every subset that is not dropped, each after all of its own subsets."""
         n = self.columns[0].codes.size
         self._total = subset_count(len(self.columns), self.max_size)
         if n and self.n_wanted:
-            self._scratch = Scratch.of(n, max(column.size for column in self.columns))
+            self._scratch = SplitMemory.of(n, max(column.size for column in self.columns))
             self._nobody = np.zeros(words_for(self.n_covered), np.uint64)
             yield from self._below(0, np.arange(n, dtype=np.int32), np.array([0, n], np.int32), len(self.columns), 0)
         self.progress(self._total, self._total, self.label)
 
-    def _below(self, mask: int, rows: Ints32, starts: Ints32, low: int, size: int) -> Iterator[Node]:
+    def _below(self, mask: int, rows: Ints32, starts: Ints32, low: int, size: int) -> Iterator[SubsetNode]:
         for column in range(low):
             self.progress(self._done, self._total, self.label)
             subset = mask | 1 << column
@@ -569,7 +679,7 @@ class Walk:
                     if node.rows.size:
                         yield from self._below(subset, node.rows, node.starts, column, size + 1)
             else:
-                yield Node(subset, rows, starts, column, None)
+                yield SubsetNode(subset, rows, starts, column, None)
             self._done = later
 
     def _parts(self, subset: int) -> list[int]:
@@ -583,7 +693,9 @@ class Walk:
                 parts.append(subset ^ low)
         return parts
 
-    def _visit(self, subset: int, parts: Sequence[int], rows: Ints32, starts: Ints32, column: int, inner: bool) -> Node:
+    def _visit(
+        self, subset: int, parts: Sequence[int], rows: Ints32, starts: Ints32, column: int, inner: bool
+    ) -> SubsetNode:
         """Split the groups of a subset and note who is alone."""
         covered = self._covered(parts)
         known = (self._nobody, 0) if covered is None else (covered, self.n_covered)
@@ -598,7 +710,7 @@ class Walk:
         fresh = self._fresh(n_alone)
         if (kept.size or not inner) and subset.bit_count() < self.max_size:
             self._note(subset, covered, fresh)
-        return Node(subset, kept, begins, None, fresh)
+        return SubsetNode(subset, kept, begins, None, fresh)
 
     def _covered(self, parts: Sequence[int]) -> Keys | None:
         """Give the rows that are alone on one of some subsets; None where there are none."""

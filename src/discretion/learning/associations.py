@@ -20,9 +20,7 @@ from discretion.data.codes import Missing
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
 from discretion.errors import DataError, PlanError
-
-Bools = NDArray[np.bool_]
-Ints = NDArray[np.int64]
+from discretion.kernels.arrays import Bools, Ints
 
 MOST_SETS = 200_000
 """Frequent sets of items of one size; with more the thresholds are too low to say anything."""
@@ -31,16 +29,16 @@ _SLACK = 1e-9
 
 
 @dataclass(frozen=True, order=True)
-class Rule:
+class AssociationRule:
     """Whoever has all items of `given` has those of `then`; with nothing given, a set of items."""
 
     given: tuple[str, ...]
     then: tuple[str, ...]
 
     @classmethod
-    def parse(cls, value: object) -> Rule:
+    def parse(cls, value: object) -> AssociationRule:
         """Read `a|b -> c`, or `a|b`."""
-        if isinstance(value, Rule):
+        if isinstance(value, AssociationRule):
             return value
         if not isinstance(value, str):
             raise ValueError("expected a rule as text, such as `flu|cough -> asthma`")
@@ -67,7 +65,10 @@ def _parts(text: str) -> tuple[str, ...]:
 
 
 RuleField = Annotated[
-    Rule, PlainValidator(Rule.parse), PlainSerializer(str), WithJsonSchema({"type": "string", "pattern": ".*"})
+    AssociationRule,
+    PlainValidator(AssociationRule.parse),
+    PlainSerializer(str),
+    WithJsonSchema({"type": "string", "pattern": ".*"}),
 ]
 """A rule as a field of a part."""
 
@@ -92,7 +93,7 @@ class Strength:
 
 
 @dataclass(frozen=True)
-class Thresholds:
+class RuleThresholds:
     """What a miner calls a rule."""
 
     support: float
@@ -102,7 +103,7 @@ class Thresholds:
         """Give the number of records that a frequent set needs: never none."""
         return max(1, int(np.ceil(self.support * records - _SLACK * max(records, 1))))
 
-    def found(self, rule: Rule, strength: Strength) -> bool:
+    def found(self, rule: AssociationRule, strength: Strength) -> bool:
         """Tell whether a miner finds the rule."""
         frequent = strength.both >= self.least(strength.records)
         return frequent and (not rule.given or strength.both >= self.confidence * strength.given - _SLACK)
@@ -184,7 +185,7 @@ class Items:
             return np.zeros(len(self.data), dtype=np.bool_)
         return np.asarray(self.data.frame[column].is_null().to_numpy(), dtype=np.bool_)
 
-    def strength(self, rule: Rule, missing: Missing) -> Strength:
+    def strength(self, rule: AssociationRule, missing: Missing) -> Strength:
         """Count a rule under a reading of missing cells; `wildcard`: filled so that the rule is strongest."""
         n = len(self.data)
         given, then = ([self.has(item) for item in side] for side in (rule.given, rule.then))
@@ -201,7 +202,7 @@ class Items:
         both = int((_all(possible[: len(given)], n) & maybe_then).sum())
         return Strength(both, both + int((sure_given & ~maybe_then).sum()), n)
 
-    def check(self, rules: Sequence[Rule], who: str) -> None:
+    def check(self, rules: Sequence[AssociationRule], who: str) -> None:
         """Refuse rules over items that do not occur: a misspelled rule would be hidden by being misspelled."""
         for item in dict.fromkeys(item for rule in rules for item in rule.items):
             if item not in self.rows:
@@ -249,8 +250,8 @@ def items_of(data: Dataset, columns: Sequence[str], who: str) -> Items:
 
 
 def mine(
-    items: Items, thresholds: Thresholds, most_items: int, progress: Callable[[int, int, str], None]
-) -> dict[Rule, Strength]:
+    items: Items, thresholds: RuleThresholds, most_items: int, progress: Callable[[int, int, str], None]
+) -> dict[AssociationRule, Strength]:
     """Find every rule over at most `most_items` items, level by level; time follows the number of frequent sets."""
     n = len(items.data)
     least = thresholds.least(n)
@@ -265,11 +266,11 @@ def mine(
             raise DataError(
                 f"more than {MOST_SETS:,} sets of {size} items are frequent; raise `min_support` or lower `max_items`"
             )
-    found: dict[Rule, Strength] = {}
+    found: dict[AssociationRule, Strength] = {}
     for members, both in counted.items():
         for size in range(1, len(members)):
             for given in combinations(members, size):
-                rule = Rule(given, tuple(item for item in members if item not in given))
+                rule = AssociationRule(given, tuple(item for item in members if item not in given))
                 strength = Strength(both, counted[given], n)
                 if thresholds.found(rule, strength):
                     found[rule] = strength

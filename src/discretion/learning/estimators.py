@@ -217,23 +217,19 @@ def _parse_path(spec: Mapping[str, Any]) -> tuple[str, tuple[tuple[str, Any], ..
 
 def _describe(estimator: Any) -> tuple[str, tuple[tuple[str, Any], ...]]:
     """Write an estimator of scikit-learn as its public path and the parameters that differ from the defaults."""
+    from inspect import signature
+
     cls = type(estimator)
     module = ".".join(part for part in cls.__module__.split(".") if not part.startswith("_"))
     path = f"{module}:{cls.__name__}"
     if _load(path) is not cls:
         raise ValueError(f"{cls.__name__} is not a public class of scikit-learn")
     given = estimator.get_params(deep=False)
-    defaults = _defaults(cls)
+    defaults = {name: parameter.default for name, parameter in signature(cls).parameters.items()}
     changed = {n: v for n, v in given.items() if n != "random_state" and not _same(v, defaults.get(n, _describe))}
     parameters = tuple(sorted((name, _freeze(value)) for name, value in changed.items()))
     _check(path, parameters)
     return path, parameters
-
-
-def _defaults(cls: type) -> dict[str, Any]:
-    from inspect import signature
-
-    return {name: parameter.default for name, parameter in signature(cls).parameters.items()}
 
 
 def _same(one: Any, other: Any) -> bool:

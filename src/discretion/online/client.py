@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
 from discretion.errors import BudgetExhausted, DiscretionError, PlanError, QueryRefused, need
-from discretion.online.answers import Answer, cost_of
-from discretion.online.estimate import Estimate
-from discretion.online.query import Query
+from discretion.online.question.answer import Answer, Estimate, cost_of
+from discretion.online.question.query import Query
 
 if TYPE_CHECKING:
     import httpx
@@ -100,16 +99,16 @@ class Connection:
         return answer.to_pandas() if library == "pandas" else answer.frame
 
     def dry_run(self, question: str | Query | dict[str, Any], *, epsilon: float | None = None) -> Estimate:
-        """Give cost and expected error of an answer without spending anything."""
+        """Return cost and expected error of an answer without spending anything."""
         return self._understood(Estimate.from_json, self._post("/dry-run", question, epsilon))
 
     def synthetic(self, table: str, *, epsilon: float | None = None) -> Answer:
-        """Give a synthetic file of a table (`frame`), paid from the budget; the same file again costs nothing."""
+        """Return a synthetic file of a table (`frame`), paid from the budget; the same file again costs nothing."""
         wish = {"table": table} if epsilon is None else {"table": table, "epsilon": epsilon}
         return self._understood(Answer.from_json, self._send("POST", "/synthetic", json=wish))
 
     def budget(self, user: str | None = None) -> pl.DataFrame:
-        """Give one row per table: budget, spent, left."""
+        """Return one row per table: budget, spent, left."""
         import polars as pl
 
         found = self._send("GET", "/budget", params={} if user is None else {"user": user})
@@ -119,12 +118,12 @@ class Connection:
         return pl.DataFrame(rows, schema=kinds)
 
     def tables(self) -> dict[str, dict[str, Any]]:
-        """Give the declared tables by name."""
+        """Return the declared tables by name."""
         found = self._send("GET", "/tables")
         return self._understood(lambda told: {table["name"]: table for table in told["tables"]}, found)
 
     def history(self, *, table: str | None = None, user: str | None = None, after: int = 0) -> pl.DataFrame:
-        """Give the lines of the ledger (auditors and owners)."""
+        """Return the lines of the ledger (auditors and owners)."""
         import polars as pl
 
         rows: list[dict[str, Any]] = []
@@ -132,7 +131,7 @@ class Connection:
         while at is not None:
             given = {"table": table, "user": user, "after": at, "limit": 1000}
             page = self._send("GET", "/history", params={name: v for name, v in given.items() if v is not None})
-            listed, at = self._understood(lambda told: (_lines(told["entries"]), told["next"]), page)
+            listed, at = self._understood(lambda told: ([*map(_line, told["entries"])], told["next"]), page)
             rows += listed
         kinds = dict.fromkeys((*_LINE, "cost"), pl.String()) | {"id": pl.Int64(), "refers": pl.Int64()}
         return pl.DataFrame(rows, schema=kinds)
@@ -144,14 +143,18 @@ class Connection:
         )
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         if self._client is not None:
             self._client.close()
             self._client = None
 
     def _post(self, path: str, question: str | Query | dict[str, Any], epsilon: float | None) -> dict[str, Any]:
         asked: dict[str, Any]
-        asked = {"sql": question} if isinstance(question, str) else {"query": _plain(question)}
+        asked = (
+            {"sql": question}
+            if isinstance(question, str)
+            else {"query": question.to_json() if isinstance(question, Query) else question}
+        )
         return self._send("POST", path, json=asked if epsilon is None else {**asked, "epsilon": epsilon})
 
     def _send(self, method: str, path: str, **options: Any) -> dict[str, Any]:
@@ -212,12 +215,12 @@ class Connection:
 _LINE = ("id", "time", "user", "table", "kind", "digest", "refers", "hash")
 
 
-def _lines(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{name: row[name] for name in _LINE} | {"cost": str(cost_of(row["cost"]))} for row in entries]
+def _line(entry: dict[str, Any]) -> dict[str, Any]:
+    return {name: entry[name] for name in _LINE} | {"cost": str(cost_of(entry["cost"]))}
 
 
 def _checked_url(url: str) -> str:
-    """Give the address without a slash at its end; warn when a key would travel readable through a network."""
+    """Return the address without a slash at its end; warn when a key would travel readable through a network."""
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
@@ -249,10 +252,6 @@ def _words(error: Exception) -> str:
     if "CERTIFICATE_VERIFY_FAILED" in text:
         return "its certificate is not trusted; `verify` names a file with the certificates to trust"
     return type(error).__name__
-
-
-def _plain(question: Query | dict[str, Any]) -> dict[str, Any]:
-    return question.to_json() if isinstance(question, Query) else question
 
 
 def _error(content: Any, wait: str | None) -> DiscretionError:

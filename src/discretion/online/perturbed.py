@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import json
 import math
+import threading
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
@@ -21,11 +24,13 @@ from numpy.typing import NDArray
 
 from discretion.data.conditions import And, Condition, Filter
 from discretion.errors import PlanError, QueryRefused
-from discretion.online.admit import admit
-from discretion.online.backend import Backend, GroupKey, table_of
-from discretion.online.catalog import TableSpec
-from discretion.online.policy import PerturbedPolicy
-from discretion.online.query import Aggregate, Query
+from discretion.kernels.arrays import Floats, Ints
+from discretion.online.backends import Backend, GroupKey, table_of
+from discretion.online.declare.catalog import PerturbedPolicy, TableSpec
+from discretion.online.ledger import Charge
+from discretion.online.mode import Desk, FreeMode, Reply, RequestedAccuracy, canonical_text, whole
+from discretion.online.question.answer import AnswerFigures, Estimate
+from discretion.online.question.query import Aggregate, Query, admit
 
 if TYPE_CHECKING:
     import polars as pl
@@ -50,15 +55,15 @@ class CellKeys:
             raise PlanError("the secret of cell keys has at least 16 bytes")
 
     def of_rows(self, rows: int) -> NDArray[np.uint64]:
-        """Give the keys of the first rows."""
+        """Return the keys of the first rows."""
         if rows > len(self._keys):
             start = hmac.digest(self.secret, b"rows of " + self.table.encode(), "sha256")
             stream = hashlib.shake_256(start).digest(_WORD * rows)
             self._keys = np.frombuffer(stream, dtype="<u8").astype(np.uint64)
         return self._keys[:rows]
 
-    def draw(self, members: NDArray[np.int64], rows: int, purpose: str) -> float:
-        """Give a number in [0, 1) that depends on who is in the cell and what for, and on nothing else."""
+    def draw(self, members: Ints, rows: int, purpose: str) -> float:
+        """Return a number in [0, 1) that depends on who is in the cell and what for, and on nothing else."""
         total = int(self.of_rows(rows)[members].sum(dtype=np.uint64))
         text = f"{self.table}\n{purpose}\n{len(members)}\n{total}"
         digest = hmac.digest(self.secret, text.encode(), "sha256")
@@ -67,7 +72,7 @@ class CellKeys:
 
 @lru_cache(maxsize=1024)
 def change_law(count: int, deviation: int, variance: float) -> tuple[float, ...]:
-    """Give the probabilities of the changes −min(count, deviation) … deviation of a count.
+    """Return the probabilities of the changes −min(count, deviation) … deviation of a count.
 
     Of all laws on these changes with mean 0 and this variance, the one with the largest entropy: p(d) ∝ exp(λd + μd²).
     A count never becomes negative, and nothing stays nothing. Where the variance cannot be reached (small counts), nine
@@ -84,7 +89,7 @@ def change_law(count: int, deviation: int, variance: float) -> tuple[float, ...]
     wanted = min(variance, 0.9 * low * deviation)
     changes = np.arange(-low, deviation + 1, dtype=np.float64)
 
-    def tilted(curve: float) -> NDArray[np.float64]:
+    def tilted(curve: float) -> Floats:
         return _balanced(changes, curve)
 
     left, right = -50.0, 50.0
@@ -94,10 +99,10 @@ def change_law(count: int, deviation: int, variance: float) -> tuple[float, ...]
     return tuple(float(p) for p in tilted((left + right) / 2))
 
 
-def _balanced(changes: NDArray[np.float64], curve: float) -> NDArray[np.float64]:
-    """Give p(d) ∝ exp(λd + curve·d²) with the λ that makes the mean 0."""
+def _balanced(changes: Floats, curve: float) -> Floats:
+    """Return p(d) ∝ exp(λd + curve·d²) with the λ that makes the mean 0."""
 
-    def law(slope: float) -> NDArray[np.float64]:
+    def law(slope: float) -> Floats:
         exponents = slope * changes + curve * changes**2
         weights = np.exp(exponents - exponents.max())
         return np.asarray(weights / weights.sum(), dtype=np.float64)
@@ -122,8 +127,8 @@ class Perturbation:
         if self.policy.deviation and self.policy.variance >= most:
             raise PlanError(f"`variance` of changes by at most {self.policy.deviation} is below {most}")
 
-    def count(self, true: int, members: NDArray[np.int64], rows: int, purpose: str = "count") -> int:
-        """Give a count with the change that belongs to its cell."""
+    def count(self, true: int, members: Ints, rows: int, purpose: str = "count") -> int:
+        """Return a count with the change that belongs to its cell."""
         if self.policy.deviation == 0 or true == 0:
             return true
         law = change_law(min(true, self.policy.deviation), self.policy.deviation, self.policy.variance)
@@ -133,15 +138,15 @@ class Perturbation:
 
     def total(
         self,
-        values: NDArray[np.float64],
+        values: Floats,
         typical: float,
-        members: NDArray[np.int64],
+        members: Ints,
         rows: int,
         purpose: str,
         *,
         whole: bool = False,
     ) -> float:
-        """Give a sum, moved by up to `magnitude_percent` of its largest contributions, or of a typical value.
+        """Return a sum, moved by up to `magnitude_percent` of its largest contributions, or of a typical value.
 
         Ten zeros are moved too: their sum would tell all ten. Sums of whole numbers (`whole`) move by up to `deviation`
         at least, as counts do: less than one half would be rounded away by whoever knows that they are whole.
@@ -162,7 +167,7 @@ class Perturbation:
 
 
 @dataclass
-class Measured:
+class MeasuredColumns:
     """The values of a table's columns, read once for all questions until the table grows.
 
     The typical size of a value is the mean size, or three standard deviations where that is more, rounded up to a power
@@ -172,10 +177,10 @@ class Measured:
 
     backend: Backend
     table: TableSpec
-    _found: dict[str, tuple[int, bool, NDArray[np.float64], float]] = field(default_factory=dict, repr=False)
+    _found: dict[str, tuple[int, bool, Floats, float]] = field(default_factory=dict, repr=False)
 
-    def of(self, column: str) -> tuple[NDArray[np.float64], float]:
-        """Give the values, missing as NaN, and a typical size; refuse columns of few different values."""
+    def of(self, column: str) -> tuple[Floats, float]:
+        """Return the values, missing as NaN, and a typical size; refuse columns of few different values."""
         rows = self.backend.rows(self.table.name)
         if column not in self._found or self._found[column][0] != rows:
             self._found[column] = (rows, *self._read(column))
@@ -184,7 +189,7 @@ class Measured:
             raise QueryRefused(f"{column!r} has few different values; it is not answered with perturbed figures")
         return numbers, typical
 
-    def _read(self, column: str) -> tuple[bool, NDArray[np.float64], float]:
+    def _read(self, column: str) -> tuple[bool, Floats, float]:
         import polars as pl
 
         spec, values = self.table.column(column), self.backend.column(self.table.name, column)
@@ -196,7 +201,7 @@ class Measured:
 
 
 def perturb(
-    query: Query, backend: Backend, policy: PerturbedPolicy, keys: CellKeys, measured: Measured | None = None
+    query: Query, backend: Backend, policy: PerturbedPolicy, keys: CellKeys, measured: MeasuredColumns | None = None
 ) -> pl.DataFrame:
     """Answer counts, sums, means and histograms with perturbed figures; small cells are refused or left out.
 
@@ -217,7 +222,7 @@ def perturb(
     Examples
     --------
     >>> import polars as pl
-    >>> from discretion.online.backend import open_backend
+    >>> from discretion.online.backends import open_backend
     >>> table = TableSpec(name="t", columns={"sex": {"role": "public", "type": "category"}})
     >>> backend = open_backend([table], {"t": pl.DataFrame({"sex": ["f"] * 40 + ["m"] * 60})})
     >>> policy = PerturbedPolicy(mode="perturbed", rounding_base=5)
@@ -225,7 +230,7 @@ def perturb(
     100.0
     """
     table = table_of(backend.tables, query.table)
-    cells = large_cells(query, backend, policy, measured or Measured(backend, table))
+    cells = large_cells(query, backend, policy, measured or MeasuredColumns(backend, table))
     change = Perturbation(policy, keys)
     return _Cells(admit(query, table), table, backend, change, cells.keys, cells.measured).frame()
 
@@ -235,10 +240,10 @@ class Large:
     """Which cells of a question are told."""
 
     keys: tuple[GroupKey, ...]
-    measured: Measured
+    measured: MeasuredColumns
 
 
-def large_cells(query: Query, backend: Backend, policy: PerturbedPolicy, measured: Measured) -> Large:
+def large_cells(query: Query, backend: Backend, policy: PerturbedPolicy, measured: MeasuredColumns) -> Large:
     """Refuse what has no perturbed answer, and find the cells that are large enough."""
     table = measured.table
     question = admit(query, table)
@@ -248,15 +253,13 @@ def large_cells(query: Query, backend: Backend, policy: PerturbedPolicy, measure
         if aggregate.column is not None:
             measured.of(aggregate.column)
     people = backend.members(question.table, question.where, question.group_by)
-    everybody = backend.people(question.table)
-    large = tuple(key for key in _sorted(people) if _is_large(len(people[key]), everybody, policy))
+    everybody, least = backend.people(question.table), policy.min_query_size
+    large = tuple(
+        key for key in _sorted(people) if len(people[key]) >= least and not 0 < everybody - len(people[key]) < least
+    )
     if not large:
         raise QueryRefused("the question is about too few people, or about all but too few")
     return Large(large, measured)
-
-
-def _is_large(size: int, everybody: int, policy: PerturbedPolicy) -> bool:
-    return size >= policy.min_query_size and not 0 < everybody - size < policy.min_query_size
 
 
 def _sorted(keys: Any) -> list[GroupKey]:
@@ -275,10 +278,10 @@ class _Cells:
     backend: Backend
     change: Perturbation
     keys: tuple[GroupKey, ...]
-    measured: Measured
+    measured: MeasuredColumns
 
     def frame(self) -> pl.DataFrame:
-        """Give one line per group, a column per figure."""
+        """Return one line per group, a column per figure."""
         import polars as pl
 
         columns: dict[str, Any] = {name: [key[i] for key in self.keys] for i, name in enumerate(self.query.group_by)}
@@ -291,7 +294,7 @@ class _Cells:
         }
         return pl.DataFrame(columns, schema_overrides=types, strict=False)
 
-    def _rows(self, where: Filter) -> dict[GroupKey, NDArray[np.int64]]:
+    def _rows(self, where: Filter) -> dict[GroupKey, Ints]:
         return self.backend.members(self.query.table, where, self.query.group_by, unit="row")
 
     def _figures(self, aggregate: Aggregate) -> dict[GroupKey, float | None]:
@@ -308,8 +311,8 @@ class _Cells:
         rows, change = self.backend.rows(self.query.table), self.change
         return {key: change.rounded(change.count(counts[key], cells[key], rows, purpose)) for key in self.keys}
 
-    def _sum(self, aggregate: Aggregate, cell: NDArray[np.int64]) -> float | None:
-        """Give a sum, or a mean as the told sum over the told count; both are of the records with a value."""
+    def _sum(self, aggregate: Aggregate, cell: Ints) -> float | None:
+        """Return a sum, or a mean as the told sum over the told count; both are of the records with a value."""
         rows, change, column = self.backend.rows(self.query.table), self.change, aggregate.column or ""
         values, typical = self.measured.of(column)
         present = cell[~np.isnan(values[cell])]
@@ -328,7 +331,7 @@ class _Cells:
         """Count each bin as the cell it is: the same rows, chosen in another way, have the same count."""
         rows, found = self.backend.rows(self.query.table), {}
         cuts, column = aggregate.cuts, aggregate.column or ""
-        bins: list[dict[GroupKey, NDArray[np.int64]]] = []
+        bins: list[dict[GroupKey, Ints]] = []
         for number, (low, high) in enumerate(pairwise(cuts)):
             end: Condition = Condition(column, "<=" if number == len(cuts) - 2 else "<", (high,))
             bins.append(self._rows(And((self.query.where, Condition(column, ">=", (low,)), end))))
@@ -336,7 +339,84 @@ class _Cells:
             found[key] = [self._bin(cells.get(key, np.zeros(0, np.int64)), rows) for cells in bins]
         return found
 
-    def _bin(self, cell: NDArray[np.int64], rows: int) -> float | None:
+    def _bin(self, cell: Ints, rows: int) -> float | None:
         if 0 < len(cell) < self.change.policy.min_query_size:
             return None
         return self.change.rounded(self.change.count(len(cell), cell, rows))
+
+
+_NOTE = "figures are changed a little, without any guarantee; groups need not add up to their total"
+
+MOST_ANSWERS = 24
+"""figures of a column, however many people there are: with all of them on one person the error is 2·√(3/24) = .7"""
+
+
+class PerturbedMode(FreeMode):
+    """Perturbed answers about one table."""
+
+    name = "perturbed"
+
+    def __init__(self, desk: Desk, policy: PerturbedPolicy, keys: CellKeys) -> None:
+        self._desk, self._policy, self._keys = desk, policy, keys
+        self._measured = MeasuredColumns(desk.backend, desk.table)
+        for name in desk.table.visible:  # read now what decides about refusals, not when somebody asks
+            if desk.table.columns[name].role == "sensitive":
+                with suppress(QueryRefused):
+                    self._measured.of(name)
+        self._told: dict[str, int] = {}
+        self._asked: set[str] = set()
+        self._seen = 0
+        self._lock = threading.Lock()
+        Perturbation(policy, keys)
+
+    def ask(self, query: Query, user: str, wish: RequestedAccuracy) -> Reply:  # noqa: ARG002 - nothing is spent
+        """Note the question, compute, record, answer."""
+        question = query.canonical()
+        found = self._desk.stored(question, user, "perturbed")
+        if found is not None and found.answer is not None:
+            return Reply(AnswerFigures.from_text(found.answer), cached=True)
+        try:
+            cells = large_cells(question, self._desk.backend, self._policy, self._measured)
+            number = self._charge(question, user, len(cells.keys))
+        except QueryRefused as refusal:
+            self._desk.note_refusal(question, user, refusal)
+            raise
+        frame = perturb(question, self._desk.backend, self._policy, self._keys, self._measured)
+        plain = AnswerFigures.of_frame(frame, len(question.group_by))
+        values = tuple(
+            tuple(whole(a, value) for a, value in zip(question.aggregates, row, strict=True)) for row in plain.values
+        )
+        figures = AnswerFigures(plain.keys, values, notes=(_NOTE,))
+        self._desk.confirm()
+        self._desk.ledger.record_answer(number, figures.to_text())
+        return Reply(figures)
+
+    def _charge(self, question: Query, user: str, cells: int) -> int:
+        """Write a question into the ledger, unless all users together would be told too much about a column."""
+        table, people = self._desk.table, self._desk.backend.people(self._desk.table.name)
+        most = min(MOST_ANSWERS, max(1, people // 2)) if self._policy.max_answers is None else self._policy.max_answers
+        asked, name = self._sensitive(question), question.digest()
+        with self._lock, self._desk.ledger.page() as page:
+            for entry in page.entries_after(self._seen, table.name):
+                self._seen = entry.id
+                if entry.kind == "perturbed" and entry.digest not in self._asked:
+                    self._asked.add(entry.digest)
+                    for column in self._sensitive(Query.from_json(json.loads(entry.query))):
+                        self._told[column] = self._told.get(column, 0) + int(entry.sets or b"1")
+            over = [c for c in asked if self._told.get(c, 0) + asked.count(c) * cells > most]
+            if over and name not in self._asked:
+                raise QueryRefused(f"more than {most:,} figures of the column {over[0]!r} are not told")
+            charge = Charge(user, table.name, "perturbed", name, canonical_text(question), sets=str(cells).encode())
+            return page.charge(charge).id
+
+    def _sensitive(self, question: Query) -> list[str]:
+        """Name the sensitive columns that a question measures, once for each figure."""
+        public = self._desk.table.public
+        return [a.column for a in question.aggregates if a.column is not None and a.column not in public]
+
+    def dry_run(self, query: Query, user: str, wish: RequestedAccuracy) -> Estimate:  # noqa: ARG002
+        """Perturbed answers cost nothing."""
+        cached = self._desk.stored(query.canonical(), user, "perturbed") is not None
+        most = self._policy.deviation + (self._policy.rounding_base or 0) / 2
+        off = {a.label: most if a.function == "count" else None for a in query.aggregates}
+        return Estimate(mode=self.name, cached=cached, errors=off, confidence=1.0, notes=(_NOTE,))

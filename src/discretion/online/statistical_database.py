@@ -2,36 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import secrets
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from discretion.data.conditions import is_text
-from discretion.errors import PlanError, QueryRefused
-from discretion.online.admit import admit
-from discretion.online.answering.locks import Turns
-from discretion.online.answering.mode import Wish
-from discretion.online.answering.private import PrivateMode
-from discretion.online.answering.synthetic import NOTE, SyntheticFile
-from discretion.online.answering.table_desk import TableDesk, check_budgets, check_people
-from discretion.online.answers import Answer
-from discretion.online.backend import Limits, open_backend
-from discretion.online.catalog import ServiceSpec, TableSpec
-from discretion.online.declare import declare
-from discretion.online.declared import checked_name
-from discretion.online.estimate import Estimate, TableBudget
-from discretion.online.ledger import Entry, Ledger, open_ledger
-from discretion.online.query import Query
-from discretion.online.secret import read_secret, secret_place
-from discretion.online.sql import parse_sql
+from discretion.errors import DataError, PlanError, QueryRefused
+from discretion.online.backends import Limits, open_backend
+from discretion.online.declare.catalog import ServiceSpec, TableSpec, checked_name
+from discretion.online.declare.draft import declare
+from discretion.online.dp.answer import NOTE, PrivateMode, SyntheticFile
+from discretion.online.ledger import Entry, Ledger, open_ledger, utc_now
+from discretion.online.mode import RequestedAccuracy
+from discretion.online.question.answer import Answer, Estimate, TableBudget
+from discretion.online.question.query import Query, admit
+from discretion.online.question.sql import parse_sql
+from discretion.online.table_service import TableService, Turns, check_budgets, check_people
 
 Question = str | Query | Mapping[str, Any]
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
 
 
 class StatisticalDatabase:
@@ -111,7 +104,7 @@ class StatisticalDatabase:
         users: Mapping[str, Any] | None = None,
         ledger: str | Path | None = None,
         data: Mapping[str, Any] | None = None,
-        clock: Callable[[], datetime] = _now,
+        clock: Callable[[], datetime] = utc_now,
         **options: Any,
     ) -> None:
         given = {"columns": columns, "policy": policy, "users": users, **options}
@@ -123,7 +116,7 @@ class StatisticalDatabase:
         server = self.spec.server
         limits = Limits(server.query_seconds, server.memory, server.threads, server.max_groups)
         self._turns = Turns()
-        self.ledger: Ledger = open_ledger(_ledger_place(self.spec.ledger), clock=clock)
+        self.ledger: Ledger = open_ledger(self.spec.ledger, clock=clock)
         opened: list[Any] = [self.ledger]
         try:
             self._backend = open_backend(self.spec.tables.values(), frames, limits)
@@ -131,7 +124,7 @@ class StatisticalDatabase:
             check_people(self.spec, self._backend, self.ledger)
             secret, lasting = read_secret(self.spec), secret_place(self.spec) is not None
             self._desks = {
-                name: TableDesk(self.spec, name, self._backend, self.ledger, secret, lasting=lasting)
+                name: TableService(self.spec, name, self._backend, self.ledger, secret, lasting=lasting)
                 for name in self.spec.tables
             }
         except BaseException:
@@ -188,7 +181,7 @@ class StatisticalDatabase:
         mode = desk.mode(name)
         with self._turns.take((name, query.table, query.digest())), desk.growth.reading():
             desk.watch(mode)
-            told = mode.ask(query, name, Wish(epsilon, error, records))
+            told = mode.ask(query, name, RequestedAccuracy(epsilon, error, records))
         values, low, high, covered, share = told.figures.frames(query, desk.table)
         return Answer(
             values, mode.name, low, high, told.figures.confidence, told.cost, mode.remaining(name),
@@ -207,10 +200,10 @@ class StatisticalDatabase:
         """Tell what an answer would cost and how exact it would be; spends nothing and reads no data."""
         name = self._user(user)
         query = self.read(question, user=name)
-        return self._desks[query.table].mode(name).dry_run(query, name, Wish(epsilon, error, records))
+        return self._desks[query.table].mode(name).dry_run(query, name, RequestedAccuracy(epsilon, error, records))
 
     def synthetic(self, table: str, *, user: str | None = None, epsilon: float | None = None) -> Answer:
-        """Give a synthetic file of a table, paid from the budget of its user; the same file again costs nothing.
+        """Return a synthetic file of a table, paid from the budget of its user; the same file again costs nothing.
 
         The owner declares the generator (`synthetic` of the table) and with it the usual ε. The answer's `frame` holds
         the rows; they belong to nobody. For users of mode dp with a δ.
@@ -226,7 +219,7 @@ class StatisticalDatabase:
         return Answer(rows, mode.name, cost=cost, remaining=mode.remaining(name), cached=cached, notes=(NOTE,))
 
     def budget(self, user: str | None = None) -> list[TableBudget]:
-        """Give for each table that a user may ask what may be spent and what was spent."""
+        """Return for each table that a user may ask what may be spent and what was spent."""
         name = self._user(user, asks=False)
         return [self._desks[table].mode(name).budget(name) for table in self.spec.tables_for(name)]
 
@@ -250,7 +243,7 @@ class StatisticalDatabase:
     def history(
         self, *, table: str | None = None, of: str | None = None, after: int = 0, limit: int | None = None
     ) -> list[Entry]:
-        """Give the entries of the ledger, of a table, of a user, after a number: for owner and auditor."""
+        """Return the entries of the ledger, of a table, of a user, after a number: for owner and auditor."""
         found: Iterable[Entry] = self.ledger.history(table, of, after)
         return list(islice(found, limit))
 
@@ -266,7 +259,7 @@ class StatisticalDatabase:
         return self._desks[table].refresh(data)
 
     def close(self) -> None:
-        """Let go of data and ledger."""
+        """Close the data and the ledger."""
         self._backend.close()
         self.ledger.close()
 
@@ -283,7 +276,7 @@ class StatisticalDatabase:
 def _declared(
     source: Any, given: dict[str, Any], table: str, ledger: str | Path | None, data: Mapping[str, Any] | None
 ) -> tuple[ServiceSpec, dict[str, Any]]:
-    """Give the declaration of the service and the frames of its tables."""
+    """Return the declaration of the service and the frames of its tables."""
     named = [name for name, value in given.items() if value is not None]
     is_file = isinstance(source, str | Path) and Path(source).suffix.lower() in (".yaml", ".yml")
     if isinstance(source, ServiceSpec) or is_file:
@@ -295,21 +288,77 @@ def _declared(
     return spec, {} if spec.tables[table].source else {table: source}
 
 
-def _ledger_place(place: str) -> str | Path:
-    return Path(place) if "://" not in place else place
-
-
 def _described(table: TableSpec, mode: str) -> dict[str, Any]:
+    shown = ("role", "type", "bounds", "categories", "description")
     columns = [
-        {
-            "name": name,
-            "role": column.role,
-            "type": column.type,
-            "bounds": None if column.bounds is None else list(column.bounds),
-            "categories": list(column.categories),
-            "description": column.description,
-        }
-        for name, column in table.columns.items()
-        if column.role != "hidden"
+        {"name": name, **table.columns[name].model_dump(mode="json", include={*shown})} for name in table.visible
     ]
     return {"name": table.name, "description": table.description, "mode": mode, "columns": columns}
+
+
+# The secret of a service: made once, kept in a file that only its owner can read.
+
+_BYTES = 32
+_LEAST = 16
+
+
+def read_secret(spec: ServiceSpec) -> bytes:
+    """Return the secret of a service: from its file, made when absent; beside a SQLite ledger unless said otherwise.
+
+    A ledger in memory has a secret that is forgotten with it.
+    """
+    place = secret_place(spec)
+    if place is None:
+        return secrets.token_bytes(_BYTES)
+    if not place.exists():
+        _make(place)
+    return _read(place)
+
+
+def _make(place: Path) -> None:
+    """Write a new secret so that it appears whole or not at all; whoever comes second takes the first one's."""
+    temporary = place.with_name(f".{secrets.token_hex(6)}.{place.name}")
+    try:
+        descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        try:
+            with os.fdopen(descriptor, "w", encoding="ascii") as stream:
+                stream.write(secrets.token_hex(_BYTES) + "\n")
+                stream.flush()
+                os.fsync(stream.fileno())
+            with contextlib.suppress(FileExistsError):
+                os.link(temporary, place)
+            folder = os.open(place.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise DataError(f"the secret cannot be written to {place}: {error.strerror}") from None
+
+
+def secret_place(spec: ServiceSpec) -> Path | None:
+    """Name the file of the secret; none when nothing needs to outlive the service."""
+    if spec.secret_file is not None:
+        return Path(spec.secret_file)
+    if spec.ledger == ":memory:":
+        return None
+    if spec.ledger.startswith("sqlite:///") or "://" not in spec.ledger:
+        path = Path(spec.ledger.removeprefix("sqlite:///"))
+        return path.with_name(f"{path.name}.secret")
+    if any(spec.policy_for(user, table).mode == "perturbed" for user in spec.users for table in spec.tables):
+        raise PlanError("perturbed answers need a `secret_file`: without it a restart would change every figure")
+    return None
+
+
+def _read(place: Path) -> bytes:
+    try:
+        found = bytes.fromhex(place.read_text(encoding="ascii").strip())
+    except OSError as error:
+        raise DataError(f"the secret in {place} cannot be read: {error.strerror}") from None
+    except ValueError:
+        raise DataError(f"{place} does not hold the secret of a service") from None
+    if len(found) < _LEAST:
+        raise DataError(f"{place} holds a secret of fewer than {_LEAST} bytes")
+    return found

@@ -8,7 +8,7 @@ from typing import Any
 _NAMES = {
     "Agreement": "agreement",
     "Result": "session",
-    "make_identity": "keys",
+    "make_identity": "agreement",
     "run_party": "session",
     "sign_agreement": "agreement",
 }

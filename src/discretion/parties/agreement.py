@@ -2,18 +2,117 @@
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import json
+import os
 import re
+import ssl
+import tempfile
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from discretion.data.documents import Document, DocumentKind, Faults, Place, parse_yaml, read_document
-from discretion.errors import DataError, PlanError
-from discretion.parties.keys import fingerprint, sign, signed_by
+from discretion.errors import DataError, PlanError, need
 from discretion.parties.statistics import KINDS, Statistic, completed, parse_statistic
+
+# Who a party is: a self-signed Ed25519 certificate that the agreement holds, and the key that only its owner has.
+
+_DAYS = 825
+_WHAT = "computing between parties"
+
+
+def make_identity(name: str, folder: Path, *, overwrite: bool = False) -> tuple[Path, Path]:
+    """Write `name.crt`, which everybody may see, and `name.key`, which only its owner may read."""
+    from discretion.data.atomic import check_target, write_text
+
+    x509 = need("cryptography.x509", _WHAT, "parties")
+    forms = need("cryptography.hazmat.primitives.serialization", _WHAT, "parties")
+    key = need("cryptography.hazmat.primitives.asymmetric.ed25519", _WHAT, "parties").Ed25519PrivateKey.generate()
+    place = folder / f"{name}.crt", folder / f"{name}.key"
+    for path in place:
+        check_target(path, overwrite)
+    subject = x509.Name([x509.NameAttribute(x509.oid.NameOID.COMMON_NAME, name)])
+    now = datetime.datetime.now(datetime.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(hours=1))
+        .not_valid_after(now + datetime.timedelta(days=_DAYS))
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .sign(key, None)
+    )
+    secret = key.private_bytes(forms.Encoding.PEM, forms.PrivateFormat.PKCS8, forms.NoEncryption())
+    write_text(place[1], secret.decode(), overwrite=overwrite, private=True)
+    write_text(place[0], certificate.public_bytes(forms.Encoding.PEM).decode(), overwrite=overwrite)
+    return place
+
+
+def fingerprint(certificate: str) -> str:
+    """Give the SHA-256 of a certificate in PEM; raise `ValueError` unless it is exactly one."""
+    if certificate.count("-----BEGIN") != 1:
+        raise ValueError("expected one certificate in PEM, beginning with -----BEGIN CERTIFICATE-----")
+    try:
+        return hashlib.sha256(ssl.PEM_cert_to_DER_cert(certificate.strip())).hexdigest()
+    except ValueError:
+        raise ValueError("this is not a certificate in PEM") from None
+
+
+def check_private(path: Path) -> Path:
+    """Raise unless a secret file is there and only its owner can read it."""
+    if not path.is_file():
+        raise DataError(f"there is no file {str(path)!r}; `discretion party key` makes certificate and key")
+    if os.name == "posix" and path.stat().st_mode & 0o077:
+        raise DataError(f"others on this machine can read {path}; chmod 600 {path}")
+    return path
+
+
+def sign(key: Path, message: bytes) -> str:
+    """Sign with a party's key."""
+    forms = need("cryptography.hazmat.primitives.serialization", _WHAT, "parties")
+    content = check_private(key).read_bytes()
+    try:
+        secret = forms.load_pem_private_key(content, None)
+        return bytes(secret.sign(message)).hex()
+    except (ValueError, TypeError):
+        raise DataError(f"{key} does not hold the key of a party") from None
+
+
+def signed_by(certificate: str, message: bytes, signature: str) -> bool:
+    """Say whether a signature is that of the certificate's owner."""
+    wrong = need("cryptography.exceptions", _WHAT, "parties").InvalidSignature
+    public = need("cryptography.x509", _WHAT, "parties").load_pem_x509_certificate(certificate.encode()).public_key()
+    try:
+        public.verify(bytes.fromhex(signature), message)
+    except (wrong, ValueError, TypeError):
+        return False
+    return True
+
+
+def tls(purpose: ssl.Purpose, certificates: list[str], own: str, key: Path) -> ssl.SSLContext:
+    """Give a context for mutual TLS 1.3 that trusts exactly these certificates; whose is whose is checked after it."""
+    server = purpose is ssl.Purpose.CLIENT_AUTH
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server else ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_REQUIRED
+    if server:
+        context.num_tickets = 0
+    context.load_verify_locations(cadata="\n".join(certificates))
+    with tempfile.NamedTemporaryFile("w", suffix=".crt") as file:
+        file.write(own)
+        file.flush()
+        try:
+            context.load_cert_chain(file.name, check_private(key), password="")
+        except (ssl.SSLError, OSError):
+            raise DataError(f"the key in {key} does not belong to the certificate in the agreement") from None
+    return context
+
 
 _KIND = DocumentKind(
     "agreement", "an agreement is a mapping with entries such as `parties`, `columns` and `statistics`"
@@ -66,7 +165,7 @@ class PartySpec(_Declared):
         return int(self.address.rpartition(":")[2])
 
 
-class ColumnSpec(_Declared):
+class AgreedColumn(_Declared):
     """What every party's file has under this name: numbers between bounds, or one of the categories."""
 
     lower: float | None = None
@@ -81,7 +180,7 @@ class ColumnSpec(_Declared):
     """all categories, in the order in which tables show them"""
 
     @model_validator(mode="after")
-    def _one_kind(self) -> ColumnSpec:
+    def _one_kind(self) -> AgreedColumn:
         if self.categories:
             if self.lower is not None or self.upper is not None or self.step is not None:
                 raise ValueError("a column has bounds or categories, not both")
@@ -147,7 +246,7 @@ class Agreement(_Declared):
     """a random number, so that a signature is good for this agreement only"""
     parties: dict[str, PartySpec]
     """name of each party → address and certificate"""
-    columns: dict[str, ColumnSpec] = Field(default_factory=dict)
+    columns: dict[str, AgreedColumn] = Field(default_factory=dict)
     """columns that every file has, with bounds or categories"""
     statistics: tuple[Annotated[Statistic, BeforeValidator(parse_statistic)], ...] = Field(min_length=1)
     """what is computed and shown, and nothing else"""
@@ -313,7 +412,7 @@ def _siblings(place: Place) -> tuple[str, ...]:
         fields = [name for kind in KINDS.values() if kind.kind in place for name in kind.model_fields]
         return tuple(fields or KINDS)
     parts: dict[str, type[BaseModel]] = {
-        "parties": PartySpec, "columns": ColumnSpec, "people": PeopleSpec, "rules": RulesSpec, "noise": NoiseSpec,
+        "parties": PartySpec, "columns": AgreedColumn, "people": PeopleSpec, "rules": RulesSpec, "noise": NoiseSpec,
     }  # fmt: skip
     if "dominance" in place[:-1]:
         return tuple(DominanceSpec.model_fields)

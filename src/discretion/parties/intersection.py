@@ -22,14 +22,12 @@ from typing import TYPE_CHECKING, Any
 
 from discretion.errors import DataError, PlanError, RequirementNotMet, need
 from discretion.parties.agreement import Agreement, Signature
-from discretion.parties.links import lost
-from discretion.parties.noise import geometric
-from discretion.parties.sharing import Opened
+from discretion.parties.session import lost
+from discretion.parties.sharing import Opened, geometric
 from discretion.parties.statistics import Intersection
 
 if TYPE_CHECKING:
-    from discretion.parties.links import Network
-    from discretion.parties.session import RunCount
+    from discretion.parties.session import Network, RunCount
 
 DST = b"discretion-psi-v1-with-ristretto255_XMD:SHA-512_R255MAP_RO_"
 _POINT = 32
@@ -142,7 +140,7 @@ def _set_file(path: Path, party: str) -> Path:
 
 def own_set(path: Path, party: str, agreement: Agreement, signature: Signature) -> OwnSet:
     """Read the set that this party committed to."""
-    from discretion.parties.keys import check_private
+    from discretion.parties.agreement import check_private
 
     file = _set_file(path, party)
     if not file.is_file():

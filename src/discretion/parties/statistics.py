@@ -11,18 +11,16 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from discretion.data.documents import Faults
 from discretion.errors import PlanError, RequirementNotMet, did_you_mean, unknown
+from discretion.kernels.arrays import Floats, Ints
 
 if TYPE_CHECKING:
-    from discretion.parties.agreement import Agreement, ColumnSpec
-    from discretion.parties.noise import Noise
-    from discretion.parties.sharing import Sharing
+    from discretion.parties.agreement import AgreedColumn, Agreement
+    from discretion.parties.sharing import Noise, Sharing
 
-Reals = NDArray[np.float64]
 KINDS: dict[str, type[Statistic]] = {}
 _GRID = 4096
 """with noise, numbers scaled to −1…1 are rounded to this part before they are added"""
@@ -36,8 +34,8 @@ class Local:
     """One party's rows, as the agreement declares them: numbers within bounds and codes of categories."""
 
     people: int
-    numbers: Mapping[str, Reals]
-    codes: Mapping[str, NDArray[np.int64]]
+    numbers: Mapping[str, Floats]
+    codes: Mapping[str, Ints]
 
 
 @dataclass(frozen=True)
@@ -49,16 +47,16 @@ class Run:
     sharing: Sharing
     noise: Noise | None = None
 
-    def column(self, name: str) -> ColumnSpec:
+    def column(self, name: str) -> AgreedColumn:
         """Give the declaration of a column."""
         return self.agreement.columns[name]
 
-    def scaled(self, name: str) -> Reals:
+    def scaled(self, name: str) -> Floats:
         """Give a column scaled to −1…1 by its bounds."""
         column = self.column(name)
         return (self.local.numbers[name] - column.middle) / column.half
 
-    def sums(self, terms: Iterable[Callable[[], Reals]], sensitivity: float, kind: Any = None) -> Any:
+    def sums(self, terms: Iterable[Callable[[], Floats]], sensitivity: float, kind: Any = None) -> Any:
         """Share sums over people, with this party's noise; one person changes them all by at most `sensitivity`."""
         found = []
         for term in terms:
@@ -73,7 +71,7 @@ class Run:
         """Share the number of people; nobody's values change it, so it has no noise."""
         return self.sharing.total([float(self.local.people)], kind)
 
-    async def shown(self, label: str, x: Any, decimals: int) -> Reals:
+    async def shown(self, label: str, x: Any, decimals: int) -> Floats:
         """Round inside the protocol and open."""
         found = await self.sharing.reveal(label, self.sharing.rounded(x * float(10**decimals)))
         return np.asarray(np.round(np.asarray(found, dtype=np.float64)) / 10**decimals)
@@ -108,6 +106,10 @@ class Statistic(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
     kind: ClassVar[str] = ""
+    reads: ClassVar[tuple[str, ...]] = ()
+    """fields that name the columns it reads"""
+    judges: ClassVar[tuple[str, ...]] = ()
+    """those of them whose totals the rules over parties judge"""
 
     def __init_subclass__(cls, kind: str = "", **rest: Any) -> None:
         super().__init_subclass__(**rest)
@@ -117,11 +119,15 @@ class Statistic(BaseModel):
 
     def used(self) -> tuple[str, ...]:
         """Name the columns that it reads."""
-        return ()
+        return self._named(self.reads)
 
     def judged(self) -> tuple[str, ...]:
         """Name the columns whose totals the rules over parties judge, besides the numbers of people."""
-        return ()
+        return self._named(self.judges)
+
+    def _named(self, fields: tuple[str, ...]) -> tuple[str, ...]:
+        given = [getattr(self, field) for field in fields]
+        return tuple(name for names in given for name in ([names] if isinstance(names, str) else names))
 
     def guards(self, agreement: Agreement, local: Local) -> Iterator[tuple[int, int]]:  # noqa: ARG002 - most have none
         """Give own numbers of people, and how many must be left of them whatever coalition subtracts its own."""
@@ -184,9 +190,7 @@ class _OfSteps(Statistic):
     column: str
     """column with bounds and a step"""
 
-    def used(self) -> tuple[str, ...]:
-        """Name the columns that it reads."""
-        return (self.column,)
+    reads: ClassVar[tuple[str, ...]] = ("column",)
 
     def faults(self, agreement: Agreement) -> Iterator[str]:
         """Say what is wrong with it under an agreement."""
@@ -198,9 +202,7 @@ class _OfSteps(Statistic):
 class Sum(_OfSteps, kind="sum"):
     """The total of a column over the people of all parties."""
 
-    def judged(self) -> tuple[str, ...]:
-        """Name the columns whose totals the rules judge."""
-        return (self.column,)
+    judges: ClassVar[tuple[str, ...]] = ("column",)
 
     def reveals(self, agreement: Agreement) -> list[str]:
         """Say what everybody will see."""
@@ -225,13 +227,8 @@ class _OfColumns(Statistic):
     decimals: int = Field(2, ge=0, le=12)
     """the result is rounded to so many decimals before it is opened"""
 
-    def used(self) -> tuple[str, ...]:
-        """Name the columns that it reads."""
-        return self.columns
-
-    def judged(self) -> tuple[str, ...]:
-        """Name the columns whose totals the rules judge."""
-        return self.columns
+    reads: ClassVar[tuple[str, ...]] = ("columns",)
+    judges: ClassVar[tuple[str, ...]] = ("columns",)
 
     def faults(self, agreement: Agreement) -> Iterator[str]:
         """Say what is wrong with it under an agreement."""
@@ -251,10 +248,10 @@ class _OfColumns(Statistic):
                     " tell how many there are; add `count`, which tells it openly, or ask for more people"
                 )
 
-    def _unit(self, column: ColumnSpec) -> float:
+    def _unit(self, column: AgreedColumn) -> float:
         return column.half + abs(column.middle)
 
-    def _grain(self, column: ColumnSpec, people: int) -> float:
+    def _grain(self, column: AgreedColumn, people: int) -> float:
         """Give the distance between figures that are possible for so many people, by which they could be told."""
         return _step(column) / people
 
@@ -278,17 +275,17 @@ class Mean(_OfColumns, kind="mean"):
 
 
 class _SecondMoments(_OfColumns):
-    def _unit(self, column: ColumnSpec) -> float:
+    def _unit(self, column: AgreedColumn) -> float:
         return column.half**2
 
-    def _grain(self, column: ColumnSpec, people: int) -> float:
+    def _grain(self, column: AgreedColumn, people: int) -> float:
         return _step(column) ** 2 / (people * max(1, people - 1))
 
     def _covariances(self, run: Run) -> tuple[list[tuple[int, int]], Any]:
         """Give pairs of columns and their shared covariances (over n − 1) of numbers scaled to −1…1."""
         names, p = self.columns, len(self.columns)
         pairs = [(i, j) for i in range(p) for j in range(i, p)]
-        terms: list[Callable[[], Reals]] = [lambda c=c: run.scaled(c) for c in names]  # type: ignore[misc]
+        terms: list[Callable[[], Floats]] = [lambda c=c: run.scaled(c) for c in names]  # type: ignore[misc]
         terms += [lambda i=i, j=j: run.scaled(names[i]) * run.scaled(names[j]) for i, j in pairs]  # type: ignore[misc]
         sums = run.sums(terms, 2 * len(terms))
         people = run.people()
@@ -331,10 +328,10 @@ class Correlation(_SecondMoments, kind="correlation"):
     decimals: int = Field(3, ge=0, le=6)
     """the result is rounded to so many decimals before it is opened"""
 
-    def _unit(self, column: ColumnSpec) -> float:  # noqa: ARG002 - correlations have no unit
+    def _unit(self, column: AgreedColumn) -> float:  # noqa: ARG002 - correlations have no unit
         return 1.0
 
-    def _grain(self, column: ColumnSpec, people: int) -> float:  # noqa: ARG002
+    def _grain(self, column: AgreedColumn, people: int) -> float:  # noqa: ARG002
         return 1e-6  # roots of fractions: no even grid
 
     async def compute(self, run: Run) -> dict[str, Any]:
@@ -364,7 +361,7 @@ class _OfCells(Statistic):
         """Name the cells, in order."""
 
     @abstractmethod
-    def cells(self, run: Run) -> NDArray[np.int64]:
+    def cells(self, run: Run) -> Ints:
         """Give the cell of each own row."""
 
     def reveals(self, agreement: Agreement) -> list[str]:
@@ -400,9 +397,7 @@ class Histogram(_OfCells, kind="histogram"):
     breaks: tuple[float, ...] = Field(min_length=3)
     """ends of the intervals [a, b); the last one includes its upper end"""
 
-    def used(self) -> tuple[str, ...]:
-        """Name the columns that it reads."""
-        return (self.column,)
+    reads: ClassVar[tuple[str, ...]] = ("column",)
 
     def faults(self, agreement: Agreement) -> Iterator[str]:
         """Say what is wrong with it under an agreement."""
@@ -422,21 +417,19 @@ class Histogram(_OfCells, kind="histogram"):
         """Name the cells, in order."""
         return list(itertools.pairwise(self.breaks))
 
-    def cells(self, run: Run) -> NDArray[np.int64]:
+    def cells(self, run: Run) -> Ints:
         """Give the cell of each own row."""
         found = np.searchsorted(self.breaks, run.local.numbers[self.column], side="right") - 1
         return np.minimum(found, len(self.breaks) - 2).astype(np.int64)
 
 
-class Table(_OfCells, kind="table"):
+class CategoryTable(_OfCells, kind="table"):
     """How many people are in each combination of categories; no totals beside it."""
 
     by: tuple[str, ...] = Field(min_length=1, max_length=6)
     """columns with categories"""
 
-    def used(self) -> tuple[str, ...]:
-        """Name the columns that it reads."""
-        return self.by
+    reads: ClassVar[tuple[str, ...]] = ("by",)
 
     def faults(self, agreement: Agreement) -> Iterator[str]:
         """Say what is wrong with it under an agreement."""
@@ -449,12 +442,12 @@ class Table(_OfCells, kind="table"):
         """Name the cells, in order."""
         return list(itertools.product(*(agreement.columns[name].categories for name in self.by)))
 
-    def cells(self, run: Run) -> NDArray[np.int64]:
+    def cells(self, run: Run) -> Ints:
         """Give the cell of each own row."""
         return _combined(run, self.by)
 
 
-class Quantile(_OfSteps, kind="quantile"):
+class NumberQuantile(_OfSteps, kind="quantile"):
     """The smallest number that at least a share of all people do not exceed; found by halving, digit by digit."""
 
     share: float = Field(0.5, gt=0, lt=1)
@@ -474,7 +467,7 @@ class Quantile(_OfSteps, kind="quantile"):
 
     def _others(self, agreement: Agreement) -> list[float]:
         """Return the shares of the other quantiles of the column."""
-        every = [one for one in agreement.statistics if isinstance(one, Quantile) and one.column == self.column]
+        every = [one for one in agreement.statistics if isinstance(one, NumberQuantile) and one.column == self.column]
         return [one.share for one in every if one is not self]
 
     def guards(self, agreement: Agreement, local: Local) -> Iterator[tuple[int, int]]:
@@ -527,13 +520,8 @@ class LinearRegression(Statistic, kind="linear-regression"):
     decimals: int = Field(4, ge=0, le=12)
     """coefficients are rounded to so many decimals before they are opened"""
 
-    def used(self) -> tuple[str, ...]:
-        """Name the columns that it reads."""
-        return (self.target, *self.on)
-
-    def judged(self) -> tuple[str, ...]:
-        """Name the columns whose totals the rules judge."""
-        return (self.target,)
+    reads: ClassVar[tuple[str, ...]] = ("target", "on")
+    judges: ClassVar[tuple[str, ...]] = ("target",)
 
     def faults(self, agreement: Agreement) -> Iterator[str]:
         """Say what is wrong with it under an agreement."""
@@ -584,14 +572,14 @@ class LinearRegression(Statistic, kind="linear-regression"):
         terms, sharing = self._terms(run.agreement), run.sharing
         p = len(terms) + 1
 
-        def design(k: int) -> Reals:
+        def design(k: int) -> Floats:
             if k == 0:
                 return np.ones(run.local.people)
             _, name, code = terms[k - 1]
             return (run.local.codes[name] == code).astype(np.float64) if code else run.scaled(name)
 
         pairs = [(i, j) for i in range(p) for j in range(i, p) if j]
-        inner: list[Callable[[], Reals]] = [lambda i=i, j=j: design(i) * design(j) for i, j in pairs]  # type: ignore[misc]
+        inner: list[Callable[[], Floats]] = [lambda i=i, j=j: design(i) * design(j) for i, j in pairs]  # type: ignore[misc]
         inner += [lambda i=i: design(i) * run.scaled(self.target) for i in range(p)]  # type: ignore[misc]
         sums = run.sums(inner, 2 * len(inner))
         sums = sums * (1 / run.people())
@@ -632,9 +620,7 @@ class LogisticRegression(Statistic, kind="logistic-regression"):
     decimals: int = Field(4, ge=0, le=6)
     """coefficients are rounded to so many decimals before they are opened"""
 
-    def used(self) -> tuple[str, ...]:
-        """Name the columns that it reads."""
-        return (self.target, *self.on)
+    reads: ClassVar[tuple[str, ...]] = ("target", "on")
 
     def faults(self, agreement: Agreement) -> Iterator[str]:
         """Say what is wrong with it under an agreement."""
@@ -671,7 +657,7 @@ class LogisticRegression(Statistic, kind="logistic-regression"):
         if not agreement.noise:
             yield f"the coefficients tell nearly what share of each category is {self.target}"
 
-    def _design(self, agreement: Agreement) -> tuple[list[str], Reals, Reals]:
+    def _design(self, agreement: Agreement) -> tuple[list[str], Floats, Floats]:
         """Give names, the public design of the cells (numbers scaled to 0…1), and the way back to units."""
         names, back = ["intercept"], [(1.0, 0.0)]
         makers: list[Callable[[tuple[int, ...]], float]] = [lambda _: 1.0]
@@ -779,7 +765,7 @@ def _public(run: Run, values: list[float]) -> Any:
     return run.sharing.real.array(np.array(values, dtype=np.float64), integral=False)
 
 
-def _square(pairs: list[tuple[int, int]], values: Reals) -> list[list[float]]:
+def _square(pairs: list[tuple[int, int]], values: Floats) -> list[list[float]]:
     p = max(j for _, j in pairs) + 1
     found = np.zeros((p, p))
     for (i, j), value in zip(pairs, values, strict=True):
@@ -787,7 +773,7 @@ def _square(pairs: list[tuple[int, int]], values: Reals) -> list[list[float]]:
     return [[float(value) for value in row] for row in found]
 
 
-def _combined(run: Run, names: Iterable[str]) -> NDArray[np.int64]:
+def _combined(run: Run, names: Iterable[str]) -> Ints:
     found = np.zeros(run.local.people, dtype=np.int64)
     for name in names:
         found = found * len(run.column(name).categories) + run.local.codes[name]
@@ -827,7 +813,7 @@ def completed(statistics: Sequence[Statistic]) -> Iterator[tuple[int, int, str]]
                     yield place, cells[0], "the sum divided by the mean is the number of all people, which fills cells"
 
 
-def _step(column: ColumnSpec) -> float:
+def _step(column: AgreedColumn) -> float:
     """Give the step of a column; numbers without one are taken as whole."""
     return column.step if column.step is not None else min(1.0, 2 * column.half)
 

@@ -8,14 +8,13 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from discretion.kernels.arrays import Bools, Ints
 from discretion.kernels.class_tests import DISTINCT, SHARES, ClassTest
 from discretion.part import confidential
 from discretion.privacy.class_table import (
     TOLERANCE,
-    Bools,
     ClassTable,
     Count,
-    Ints,
     SensitiveCounts,
     SensitiveDomain,
     SensitiveModel,

@@ -10,8 +10,9 @@ from pydantic import Field, model_validator
 from discretion.data.codes import Classes
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError
+from discretion.kernels.arrays import Bools, Ints
 from discretion.part import confidential
-from discretion.privacy.class_table import TOLERANCE, Bools, ClassModel, ClassTable, Ints
+from discretion.privacy.class_table import TOLERANCE, ClassModel, ClassTable
 
 
 class AverageRisk(ClassModel, kind="average-risk"):

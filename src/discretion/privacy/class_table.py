@@ -22,13 +22,10 @@ from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
 from discretion.data.households import count_units, unit_codes
 from discretion.errors import DataError, PlanError
+from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.kernels.class_tests import ClassTest
 from discretion.model import FailingClass, PrivacyModel, Verdict
 from discretion.part import Columns
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 Count = Literal["units", "records"]
 """What k counts: different households (or other units) where the schema declares them, or records."""

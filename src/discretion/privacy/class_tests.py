@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from discretion.kernels.arrays import Floats, Ints
 from discretion.kernels.class_tests import ORDERED, SHARES, TRANSPORT, ClassTest
-from discretion.privacy.class_table import Floats, Ints, SensitiveDomain
+from discretion.privacy.class_table import SensitiveDomain
 
 _EXACT = 2**62
 _WORK = 1_000_000

@@ -15,16 +15,23 @@ from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema, mod
 from discretion.context import Context, Progress, ignore_progress
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError, Infeasible, PlanError
-from discretion.learning.designs import Design, encode
+from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.learning.estimators import Model, Task, accept_model
 from discretion.learning.fitting import Fitted, fit, seeds
-from discretion.learning.values import Labels, Numbers, Values, content_order, is_number, labels_of, numbers_of
+from discretion.learning.values import (
+    Design,
+    Labels,
+    Numbers,
+    Values,
+    content_order,
+    encode,
+    is_number,
+    labels_of,
+    numbers_of,
+)
 from discretion.model import FailingClass, PrivacyModel, Verdict
 from discretion.part import Columns, FrozenMapping, confidential
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 Key = tuple[Any, ...]
 """A result on its grid: equal for samples that give the same result."""
 

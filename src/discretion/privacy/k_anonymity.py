@@ -13,9 +13,10 @@ from discretion.data.codes import Missing
 from discretion.data.dataset import Dataset
 from discretion.data.households import count_units, find_households, unit_codes
 from discretion.errors import DataError, PlanError
+from discretion.kernels.arrays import Bools
 from discretion.model import FailingClass, PrivacyModel, Verdict, whole
 from discretion.part import Columns, confidential
-from discretion.privacy.class_table import SHOWN, Bools, ClassModel, ClassTable, Count, complete_rows
+from discretion.privacy.class_table import SHOWN, ClassModel, ClassTable, Count, complete_rows
 
 
 class KAnonymity(ClassModel, kind="k-anonymity"):

@@ -13,10 +13,11 @@ from pydantic import Field
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError, PlanError
+from discretion.kernels.arrays import Bools, Ints
 from discretion.learning.associations import as_lists
 from discretion.model import FailingClass, PrivacyModel, Verdict
 from discretion.part import Columns, confidential
-from discretion.privacy.class_table import SHOWN, Bools, Ints
+from discretion.privacy.class_table import SHOWN
 
 _CHUNK = 1 << 23
 """Combinations that are counted at once; those that begin with different items are counted apart."""

@@ -12,9 +12,10 @@ from discretion.data.codes import Classes
 from discretion.data.dataset import Dataset
 from discretion.data.population_classes import Population, PopulationCounts, count_population, load_population
 from discretion.errors import DataError
+from discretion.kernels.arrays import Bools, Ints
 from discretion.model import FailingClass
 from discretion.part import confidential, path_field
-from discretion.privacy.class_table import SHOWN, TOLERANCE, Bools, ClassModel, ClassTable, Ints, list_failing
+from discretion.privacy.class_table import SHOWN, TOLERANCE, ClassModel, ClassTable, list_failing
 
 
 def name_of(population: Any) -> str:

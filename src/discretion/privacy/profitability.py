@@ -13,8 +13,9 @@ from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
 from discretion.data.population_classes import Population, count_population, load_population
 from discretion.errors import PlanError
+from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.part import confidential, path_field
-from discretion.privacy.class_table import TOLERANCE, Bools, ClassModel, ClassTable, Floats, Ints
+from discretion.privacy.class_table import TOLERANCE, ClassModel, ClassTable
 from discretion.privacy.population import name_of
 
 

@@ -9,7 +9,7 @@ from pydantic import Field
 from discretion.context import Context
 from discretion.data.codes import Missing
 from discretion.data.dataset import Dataset
-from discretion.learning.associations import RuleField, Thresholds, items_of
+from discretion.learning.associations import RuleField, RuleThresholds, items_of
 from discretion.model import FailingClass, PrivacyModel, Verdict
 from discretion.part import Columns, confidential
 
@@ -60,7 +60,7 @@ class ResultPrivacy(PrivacyModel, kind="result-privacy"):
         before = items_of(released if original is None else original, self.columns, self.kind)
         before.check(self.rules, self.kind)
         items = before.of(released)
-        thresholds = Thresholds(self.min_support, self.min_confidence)
+        thresholds = RuleThresholds(self.min_support, self.min_confidence)
         readings: tuple[Missing, ...] = ("category", "wildcard", "ignore")
         counted = {rule: {reading: items.strength(rule, reading) for reading in readings} for rule in self.rules}
         found = [rule for rule in self.rules if thresholds.found(rule, counted[rule][self.missing])]

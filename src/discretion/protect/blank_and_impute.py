@@ -6,19 +6,16 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.data.households import Households, find_households
 from discretion.errors import DataError, PlanError
+from discretion.kernels.arrays import Bools, Ints
 from discretion.method import Decision, Method
 from discretion.part import Columns, confidential
 from discretion.protect.household import geography_of
-
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 
 class BlankAndImpute(Method, kind="blank-and-impute"):

@@ -10,18 +10,16 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
 from discretion.errors import Infeasible, PlanError
-from discretion.learning.associations import Items, Rule, RuleField, Thresholds, as_lists, items_of, mine
+from discretion.kernels.arrays import Ints
+from discretion.learning.associations import AssociationRule, Items, RuleField, RuleThresholds, as_lists, items_of, mine
 from discretion.method import Decision, Method
 from discretion.part import Columns, confidential
-
-Ints = NDArray[np.int64]
 
 MOST_ITEMS = 12
 """Items of hidden rules in one record; with more, the ways to take some out are not all listed."""
@@ -93,10 +91,10 @@ class HideRules(Method, kind="hide-rules"):
         """Find the fewest changes, and draw the records that get them."""
         items = items_of(data, self.columns, self.kind)
         items.check(self.rules, self.kind)
-        thresholds = Thresholds(self.min_support, self.min_confidence)
+        thresholds = RuleThresholds(self.min_support, self.min_confidence)
         ctx.progress(0, 3, f"{ctx.step}: fewest changes")
         lower = 1 - self.margin * ctx.within("margin").rng.random(2)
-        aimed = Thresholds(self.min_support * lower[0], self.min_confidence * lower[1])
+        aimed = RuleThresholds(self.min_support * lower[0], self.min_confidence * lower[1])
         kinds = _Kinds.of(items, self.rules, aimed, wild=self.missing == "wildcard")
         changes, proven = kinds.fewest_changes()
         rows = kinds.draw_rows(changes, ctx.rng)
@@ -147,7 +145,7 @@ class HideRules(Method, kind="hide-rules"):
         return data.with_columns(made)
 
 
-def _told(before: Items, after: Items, rule: Rule) -> dict[str, list[float]]:
+def _told(before: Items, after: Items, rule: AssociationRule) -> dict[str, list[float]]:
     """Give support and confidence of a rule, before and after."""
     strengths = [items.strength(rule, "category") for items in (before, after)]
     return {"support": [one.support for one in strengths], "confidence": [one.confidence for one in strengths]}
@@ -199,7 +197,7 @@ class _Kinds:
     confidence: float
 
     @classmethod
-    def of(cls, items: Items, rules: Sequence[Rule], thresholds: Thresholds, *, wild: bool) -> Self:
+    def of(cls, items: Items, rules: Sequence[AssociationRule], thresholds: RuleThresholds, *, wild: bool) -> Self:
         """Sort the records into kinds."""
         names = tuple(sorted({item for rule in rules for item in rule.items}))
         if len(names) > 62:

@@ -7,13 +7,13 @@ from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import model_validator
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.data.households import Households, at_household_level, find_households, one_per_household
 from discretion.errors import DataError, PlanError
+from discretion.kernels.arrays import Ints
 from discretion.method import AnyMethod, Decision, Method
 from discretion.part import confidential
 from discretion.protect.sample import Sample
@@ -29,7 +29,7 @@ def geography_of(data: Dataset, named: Sequence[str], kind: str) -> tuple[str, .
     return chosen
 
 
-def as_pairs(partner: NDArray[np.int64]) -> list[list[int]]:
+def as_pairs(partner: Ints) -> list[list[int]]:
     """Write who exchanges with whom as two lists, each pair once."""
     first = np.flatnonzero(partner > np.arange(len(partner)))
     return [first.tolist(), partner[first].tolist()]

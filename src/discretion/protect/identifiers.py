@@ -97,21 +97,17 @@ class Pseudonymize(Method, kind="pseudonymize"):
 
     def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:  # noqa: ARG002
         """Hash each distinct value once, then map the rows."""
-        key = self._key()
-        columns = _identifiers(data, self.columns)
-        schema = data.schema
-        for name in columns:
-            schema = schema.with_column(name, roles=("other",), type="nominal", hierarchy=None)
-        return data.with_columns({name: _pseudonyms(data, name, key) for name in columns}).with_schema(schema)
-
-    def _key(self) -> bytes:
         path = Path(self.key_file)
         if not path.is_file():
             raise PlanError(f"pseudonymize: no key file {self.key_file!r}")
         key = path.read_bytes().strip()
         if len(key) < _SHORTEST_KEY:
             raise PlanError(f"pseudonymize: the key has {len(key)} bytes; at least {_SHORTEST_KEY} are needed")
-        return key
+        columns = _identifiers(data, self.columns)
+        schema = data.schema
+        for name in columns:
+            schema = schema.with_column(name, roles=("other",), type="nominal", hierarchy=None)
+        return data.with_columns({name: _pseudonyms(data, name, key) for name in columns}).with_schema(schema)
 
 
 def _pseudonyms(data: Dataset, column: str, key: bytes) -> object:

@@ -8,7 +8,6 @@ from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BeforeValidator, model_validator
 
 from discretion.context import Context
@@ -16,10 +15,9 @@ from discretion.data.dataset import Dataset
 from discretion.data.persons import PersonDraws
 from discretion.engines.memory import RowKernel
 from discretion.errors import DataError, PlanError, unknown
+from discretion.kernels.arrays import Bools, Floats
 from discretion.method import Decision, StratifiedMethod
 from discretion.part import Columns, FrozenMapping
-
-Floats = NDArray[np.float64]
 
 PersonKernel = Callable[[Floats, Floats], Floats]
 """From values and numbers between 0 and 1, which belong to their people, to the values that replace them."""
@@ -209,7 +207,7 @@ def count_decimals(x: Floats, eps: float = _EPS) -> int | None:
     return most
 
 
-def _beyond(x: Floats, decimals: int, size: float, eps: float) -> NDArray[np.bool_]:
+def _beyond(x: Floats, decimals: int, size: float, eps: float) -> Bools:
     """Tell which values have more decimals, or so many that their last one is lost in rounding errors.
 
     The errors are those of the value, and near zero those of values of this `size`: 0.1 + 0.2 − 0.3 is zero.

@@ -14,15 +14,15 @@ from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
 from discretion.data.infer import not_numbers
 from discretion.errors import DataError, PlanError, unknown
+from discretion.kernels.arrays import Floats, Ints
 
 if TYPE_CHECKING:
     import polars as pl
 
-Floats = NDArray[np.float64]
 Scale = Literal["number", "date", "order"]
 
 
-def mixed_order(x: Floats, present: NDArray[np.int64] | None, ctx: Context) -> tuple[Floats, NDArray[Any]]:
+def mixed_order(x: Floats, present: Ints | None, ctx: Context) -> tuple[Floats, NDArray[Any]]:
     """Sort the values present; give them and the row of each, rows of equal values by a keyed mix of their position."""
     from discretion.kernels.order import sorted_with_order
 

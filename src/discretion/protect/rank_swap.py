@@ -13,6 +13,7 @@ from pydantic import model_validator
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError
+from discretion.kernels.arrays import Floats
 from discretion.method import Decision, StratifiedMethod
 from discretion.part import Columns, confidential
 from discretion.protect.ordered import mixed_order, ordered
@@ -20,7 +21,7 @@ from discretion.protect.ordered import mixed_order, ordered
 if TYPE_CHECKING:
     import polars as pl
 
-Permute = Callable[[int, int, NDArray[np.float64]], NDArray[Any]]
+Permute = Callable[[int, int, Floats], NDArray[Any]]
 """From (number of ranks, ranks in reach, uniforms) to the rank whose value each rank takes."""
 
 
@@ -63,22 +64,18 @@ class _Swap(StratifiedMethod):
             missing = data.count_missing(line.column)
             present = np.flatnonzero(~np.isnan(line.places)) if missing else None
             order = mixed_order(line.places, present, inner)[1]
-            reach = self._reach(line.column, len(order))
+            reach = int(np.floor(self.percent * len(order) / 100 + 1e-9))
+            if reach < self._fewest:
+                raise DataError(
+                    f"column {line.column!r}: {self.percent:g} percent of {len(order)} values reaches no other rank; "
+                    f"at least {100 * self._fewest / len(order):.3g} percent is needed"
+                )
             low, high = (math.floor(share * len(order) + 1e-9) for share in (self.bottom_share, self.top_share))
             order = order[low : len(order) - high]
             donor = permute(len(order), reach, inner.rng.random(len(order)))
             new[line.column] = _moved(line.series, order, order[donor])
         ctx.progress(len(lines), len(lines), ctx.step)
         return data.with_columns(new)
-
-    def _reach(self, column: str, n: int) -> int:
-        reach = int(np.floor(self.percent * n / 100 + 1e-9))
-        if reach < self._fewest:
-            raise DataError(
-                f"column {column!r}: {self.percent:g} percent of {n} values reaches no other rank; "
-                f"at least {100 * self._fewest / n:.3g} percent is needed"
-            )
-        return reach
 
 
 def _moved(series: pl.Series, to: NDArray[Any], origin: NDArray[Any]) -> pl.Series:
@@ -128,7 +125,7 @@ class RankSwap(_Swap, kind="rank-swap"):
 
     def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:  # noqa: ARG002
         """Sort, find partners, exchange."""
-        from discretion.kernels.rank_swap import swap_partners
+        from discretion.kernels.swap import swap_partners
 
         return self._swap(data, swap_partners, ctx)
 
@@ -168,6 +165,6 @@ class BlockRankSwap(_Swap, kind="block-rank-swap"):
 
     def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:  # noqa: ARG002
         """Sort, shuffle inside blocks, put back."""
-        from discretion.kernels.rank_swap import block_shuffle
+        from discretion.kernels.swap import block_shuffle
 
         return self._swap(data, block_shuffle, ctx)

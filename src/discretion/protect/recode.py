@@ -1,23 +1,466 @@
-"""Less detail: generalization by hierarchy and global recoding (P2, P3)."""
+"""Less detail: hierarchies and intervals (P2, P3), grouped categories, top and bottom coding (P4), rounding (P22)."""
 
 from __future__ import annotations
 
+import datetime as dt
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
 from itertools import pairwise
 from types import MappingProxyType
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import TOP, canonical, interval_label
-from discretion.errors import DataError, PlanError
-from discretion.method import Decision, Method
-from discretion.part import FrozenMapping
+from discretion.errors import DataError, PlanError, unknown
+from discretion.kernels.arrays import Bools, Floats, Ints
+from discretion.method import Decision, Method, StratifiedMethod
+from discretion.part import Columns, FrozenMapping, confidential
+from discretion.protect.noise_keep import decimals_of
+from discretion.protect.ordered import Ordered, category_order, ordered
+
+if TYPE_CHECKING:
+    import polars as pl
+
+# Rounding to a base (P22).
+
+_INEXACT = 1e-9
+"""Share of the base by which division may miss a multiple: 0.3 / 0.1 is a little less than 3."""
+_LAST_DIGITS = 4
+"""Of large counts, as many units of the last binary place: there the numbers themselves are no more exact."""
+
+
+class Round(Method, kind="round"):
+    """Round each value to a multiple of a base.
+
+    `nearest` takes the nearer multiple (halves go to the even one, so that sums are not pushed up), `up` and `down`
+    the next one in that direction; `random` goes up with a probability equal to the share of the base that the value
+    has gone beyond the lower multiple, so that every value, and every sum, is right in expectation. Guarantees that
+    values between the same two multiples cannot be told apart (nearest, up, down), or only by chance (random). Does
+    not give k-anonymity, and each column is rounded on its own, so that published totals need not add up. Multiples
+    stay as they are; missing values stay missing. Columns of whole numbers stay whole when the base is whole. Time
+    and memory linear.
+
+    References
+    ----------
+    Willenborg & de Waal (2001), Elements of statistical disclosure control, 3.6; catalogue P22.
+
+    Examples
+    --------
+    >>> import polars as pl, discretion as dc
+    >>> dc.Round(columns=["x"], base=5)(pl.DataFrame({"x": [1, 13, 15]}))["x"].to_list()
+    [0, 15, 15]
+    """
+
+    columns: Columns = ()
+    """numeric columns to round; without it, the numeric quasi-identifiers and sensitive columns"""
+    base: float = Field(gt=0)
+    """what values become multiples of"""
+    how: Literal["nearest", "random", "up", "down"] = "nearest"
+    """to which of the two multiples around a value"""
+
+    guarantee: ClassVar[str] = (
+        "Values were rounded, so that close values cannot be told apart; sums of rounded values need not add up."
+    )
+
+    @property
+    def draws(self) -> bool:
+        """Only random rounding draws."""
+        return self.how == "random"
+
+    def reads(self, data: Dataset) -> tuple[str, ...]:
+        """Name the columns to round."""
+        return data.choose(self.columns, "perturb")
+
+    def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:  # noqa: ARG002
+        """Round, batch by batch."""
+        columns = data.choose(self.columns, "perturb")
+        for name in columns:
+            data.number(name)
+            if len(data) and data.count_missing(name) == len(data):
+                raise DataError(f"column {name!r} has no values")
+        kinds = data.frame.schema
+        whole = [name for name in columns if float(self.base).is_integer() and kinds[name].is_integer()]
+        if rest := [name for name in columns if name not in whole]:
+            data = ctx.engine.map_rows(data, rest, self._multiples)
+        return self._round_whole(data, whole, ctx.within("whole")) if whole else data
+
+    def _round_whole(self, data: Dataset, columns: Sequence[str], ctx: Context) -> Dataset:
+        """Round columns of whole numbers to a whole base without fractions: every digit counts, however large."""
+        base = int(self.base)
+        old = [_as_integers(data.frame[name], base) for name in columns]
+        new = [np.empty_like(x) for x in old]
+        for batch in ctx.batches(len(data)):
+            rows = slice(batch.start, batch.stop)
+            for x, out in zip(old, new, strict=True):
+                count, beyond = np.divmod(x[rows], base)
+                out[rows] = (count + self._goes_up(count, beyond, base, batch.rng)) * base
+        return data.with_columns(
+            {name: _in_type(x, data.frame[name]) for name, x in zip(columns, new, strict=True)}, integers=True
+        )
+
+    def _goes_up(self, count: Ints, beyond: Ints, base: int, rng: np.random.Generator) -> Bools:
+        if self.how == "down":
+            return np.zeros(len(count), np.bool_)
+        if self.how == "up":
+            return np.asarray(beyond > 0)
+        if self.how == "random":
+            return np.asarray(rng.random(len(count)) < beyond / base)
+        return np.asarray((beyond > base - beyond) | ((beyond == base - beyond) & (count % 2 != 0)))
+
+    def _multiples(self, block: Floats, rng: np.random.Generator) -> Floats:
+        count = block / self.base
+        near = np.round(count)
+        exact = np.abs(count - near) <= np.maximum(_INEXACT, _LAST_DIGITS * np.spacing(np.abs(count)))
+        if self.how == "down":
+            chosen = np.floor(count)
+        elif self.how == "up":
+            chosen = np.ceil(count)
+        elif self.how == "random":
+            chosen = np.floor(count + rng.random(block.shape))
+        else:
+            chosen = near
+        multiples = np.where(exact, near, chosen) * self.base
+        return np.asarray(np.round(multiples, _decimals(self.base))) + 0.0  # no −0.0
+
+
+def _decimals(base: float) -> int:
+    """Count the decimals of the base: its multiples have no more."""
+    exponent = Decimal(str(base)).as_tuple().exponent
+    return max(0, -exponent) if isinstance(exponent, int) else 0
+
+
+def _as_integers(series: pl.Series, base: int) -> Ints:
+    """Give whole numbers in 64 bits, missing ones as 0; refuse those whose multiple might not fit."""
+    import polars as pl
+
+    most = max((abs(end) for end in (series.min(), series.max()) if isinstance(end, int)), default=0)
+    if most + base >= 2**63:
+        raise DataError(f"column {series.name!r}: its numbers are too large to be rounded to multiples of {base}")
+    return series.fill_null(0).cast(pl.Int64).to_numpy()
+
+
+def _in_type(values: Ints, before: pl.Series) -> pl.Series:
+    """Give whole numbers in their old type, or in a wider one where the multiples do not fit; missing ones as null."""
+    import polars as pl
+
+    whole = pl.Series(before.name, values)
+    if before.null_count():
+        whole = pl.select(pl.when(before.is_not_null()).then(whole)).to_series().alias(before.name)
+    try:
+        return whole.cast(before.dtype)
+    except pl.exceptions.InvalidOperationError:
+        return whole
+
+
+# Top and bottom coding: extreme values are not told apart (P4).
+
+Bound = Annotated[float | str, BeforeValidator(lambda at: at.isoformat() if isinstance(at, dt.date) else at)]
+"""A number, a date (as ISO text) or a category."""
+
+
+class _TailCode(StratifiedMethod):
+    """What top and bottom coding share."""
+
+    column: str
+    """column to code: numbers, dates, or categories with an order"""
+    at: Bound | None = None
+    """the bound: values beyond it are replaced; a number, a date (YYYY-MM-DD) or a category"""
+    quantile: float | None = confidential(None, gt=0, lt=1)
+    """the bound as a quantile of the data, for example 0.99; of dates and categories the one that reaches the share"""
+    replace: Literal["cut", "flag", "mean"] = "cut"
+    """what stands for a value beyond the bound: the bound, a label, or the mean of all values beyond it"""
+    label: str | None = None
+    """the label for `replace: flag`; without it, for example "> 100000"; the column becomes text"""
+
+    perturbs: ClassVar[bool] = False
+    guarantee: ClassVar[str] = "Extreme values were replaced by one value, so that they cannot be told apart."
+    _sign: ClassVar[str] = ">"
+
+    @model_validator(mode="after")
+    def _one_bound(self) -> Self:
+        if (self.at is None) == (self.quantile is None):
+            raise ValueError("give exactly one of `at` and `quantile`")
+        if self.label is not None and self.replace != "flag":
+            raise ValueError("`label` goes with `replace: flag`")
+        return self
+
+    def _beyond(self, x: Floats, bound: float) -> Bools:
+        return x > bound if self._sign == ">" else x < bound
+
+    def fit(self, data: Dataset, ctx: Context) -> Decision:
+        """Find the bound and what replaces the values beyond it."""
+        found = ordered(data, self.column)
+        if np.isnan(found.places).all():
+            raise DataError(f"column {self.column!r} has no values")
+        if found.scale == "order" and self.replace == "mean":
+            raise DataError(f"column {self.column!r} has categories, and categories have no mean; use cut or flag")
+        bound = self._bound(found, data, ctx)
+        place = found.place(bound)
+        beyond = found.places[self._beyond(found.places, place)]
+        value: float | str = bound
+        if self.replace == "mean" and len(beyond):
+            value = self._mean(found, data, float(beyond.mean()))
+        elif self.replace == "flag":
+            shown = (canonical(bound) if bound.is_integer() else f"{bound:.12g}") if isinstance(bound, float) else bound
+            value = self.label if self.label is not None else f"{self._sign} {shown}"
+        return Decision(MappingProxyType({"bound": bound, "value": value}))
+
+    def _mean(self, found: Ordered, data: Dataset, mean: float) -> float | str:
+        """Write the mean with the decimals of the column: with more of them it would show which values were coded."""
+        if found.scale != "number":
+            return found.name(mean)
+        decimals = decimals_of(data, [self.column]).get(self.column)
+        return round(mean, decimals) if decimals else mean
+
+    def _bound(self, found: Ordered, data: Dataset, ctx: Context) -> float | str:
+        if self.at is not None:
+            return found.name(found.place(self.at))
+        if found.scale == "number":
+            return float(ctx.engine.quantiles(data, self.column, [self.quantile or 0.0])[0])
+        present = found.places[~np.isnan(found.places)]
+        return found.name(float(np.quantile(present, self.quantile or 0.0, method="inverted_cdf")))
+
+    def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:  # noqa: ARG002
+        """Replace the values beyond the bound."""
+        import polars as pl
+
+        found = ordered(data, self.column)
+        beyond = pl.Series(self._beyond(found.places, found.place(decision["bound"])))
+        series, value = found.series, decision["value"]
+        if not beyond.any() and self.replace != "flag":
+            return data.with_columns({self.column: series})
+        if self.replace == "flag":
+            series, other = series.cast(pl.String), pl.lit(value, dtype=pl.String)
+        elif found.scale == "number":
+            series, other = _room_for(series, float(value), self.replace == "mean")
+        else:
+            other = pl.lit(found.literal(value))
+        new = pl.select(pl.when(beyond).then(other).otherwise(series)).to_series()
+        result = data.with_columns({self.column: new.alias(self.column)})
+        if self.replace == "flag" and found.scale == "order":
+            return result.with_schema(
+                result.schema.with_column(self.column, order=self._new_order(found, decision), type="ordinal")
+            )
+        return result
+
+    def _new_order(self, found: Ordered, decision: Decision) -> tuple[str, ...]:
+        """Put the label where the replaced categories were."""
+        place = int(found.place(decision["bound"]))
+        if self._sign == ">":
+            return (*found.levels[: place + 1], decision["value"])
+        return (decision["value"], *found.levels[place:])
+
+
+def _room_for(series: Any, value: float, rounded: bool) -> tuple[Any, Any]:
+    """Give a numeric column in a type that can hold the value, and the value in that type."""
+    import polars as pl
+
+    if series.dtype.is_integer():
+        number = round(value) if rounded else value
+        if not float(number).is_integer():
+            series = series.cast(pl.Float64)
+        elif not _fits(number, series.dtype):
+            series = series.cast(pl.Int64 if _fits(number, pl.Int64) else pl.Float64)
+        value = number
+    return series, pl.lit(value, dtype=series.dtype)
+
+
+def _fits(number: float, kind: Any) -> bool:
+    import polars as pl
+
+    least, most = pl.select(kind.min().alias("least"), kind.max().alias("most")).row(0)
+    return bool(least <= number <= most)
+
+
+class TopCode(_TailCode, kind="top-code"):
+    """Replace all values above a bound by one value.
+
+    The largest incomes or ages are what people recognize first; after top coding they cannot be told apart. For
+    numbers, dates, and categories whose order is known (from the schema or an Enum). The bound may be given or be a
+    quantile; above it stands the bound, a label, or the mean of the tail (which keeps the column's mean, up to rounding
+    in columns of whole numbers; not for categories). Whole numbers stay whole if the bound is whole. Does not protect
+    values below the bound. Missing values stay missing. The bound that was found can be re-used on the next delivery.
+    Time linear (a quantile: O(n log n) at most).
+
+    References
+    ----------
+    Catalogue P4.
+
+    Examples
+    --------
+    >>> import polars as pl, discretion as dc
+    >>> dc.TopCode(column="age", at=60)(pl.DataFrame({"age": [12, 61, 68]}))["age"].to_list()
+    [12, 60, 60]
+    >>> people = dc.Dataset(pl.DataFrame({"school": ["none", "primary", "PhD"]}),
+    ...                     orders={"school": ["none", "primary", "secondary", "PhD"]})
+    >>> dc.TopCode(column="school", at="secondary")(people).frame["school"].to_list()
+    ['none', 'primary', 'secondary']
+    """
+
+    _sign: ClassVar[str] = ">"
+
+
+class BottomCode(_TailCode, kind="bottom-code"):
+    """Replace all values below a bound by one value.
+
+    The counterpart of top coding for small values: numbers, dates (everybody born before 1930), and categories whose
+    order is known. Whole numbers stay whole. Does not protect values above the bound. Missing values stay missing.
+    The bound that was found can be re-used on the next delivery. Time linear.
+
+    References
+    ----------
+    Catalogue P4.
+
+    Examples
+    --------
+    >>> import polars as pl, discretion as dc
+    >>> ages = pl.DataFrame({"age": [12, 61]})
+    >>> dc.BottomCode(column="age", at=18, replace="flag", label="minor")(ages)["age"].to_list()
+    ['minor', '61']
+    """
+
+    _sign: ClassVar[str] = "<"
+
+
+# Categories are put together (P2).
+
+
+def _listed(given: object) -> object:
+    """Take one member without a list, or several between bars (as on the command line); numbers as text."""
+    if isinstance(given, str):
+        return tuple(given.split("|"))
+    if isinstance(given, bool | int | float):
+        return (canonical(given),)
+    if isinstance(given, list | tuple):
+        return tuple(canonical(item) if isinstance(item, bool | int | float) else item for item in given)
+    return given
+
+
+Members = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+
+
+class GroupCategories(Method, kind="group-categories"):
+    """Put categories together under one label.
+
+    Either `groups` name the members of each new category, and the others stay as they are; or every category with fewer
+    records than `smaller_than` is pooled under `label`. If the pool itself is too small, the next smallest category
+    joins it: guarantees then that every category that is left has at least that many records. Nothing false is said,
+    only less. Does not by itself give k-anonymity: *combinations* of categories may still be rare. A label that is
+    already a category (in small or large letters) is joined with it. Missing values stay missing and do not count as a
+    category; the column becomes text. On a column with an order the label takes the place of its lowest member.
+
+    The grouping can be re-used on the next delivery; there, a category that was not seen when it was fitted counts as
+    small and is pooled. Time linear.
+
+    References
+    ----------
+    Willenborg & de Waal (2001), Elements of statistical disclosure control (global recoding); catalogue P2.
+
+    Examples
+    --------
+    >>> import polars as pl, discretion as dc
+    >>> jobs = pl.DataFrame({"job": ["nurse", "nurse", "doctor", "mayor", "judge"]})
+    >>> dc.GroupCategories(column="job", groups={"health": ["nurse", "doctor"]})(jobs)["job"].to_list()
+    ['health', 'health', 'health', 'mayor', 'judge']
+    >>> dc.GroupCategories(column="job", smaller_than=2)(jobs)["job"].to_list()
+    ['nurse', 'nurse', 'other', 'other', 'other']
+    """
+
+    column: str
+    """column whose categories are grouped"""
+    groups: FrozenMapping[str, Members] | None = None
+    """new label and its members, for example {health: [nurse, doctor]}; on the command line health=nurse|doctor"""
+    smaller_than: int | None = confidential(None, ge=2)
+    """pool the categories with fewer records than this"""
+    label: str = "other"
+    """name of the pool, for `smaller_than`"""
+
+    perturbs: ClassVar[bool] = False
+    guarantee: ClassVar[str] = "Categories were put together; what is said is true, but less detailed."
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if (self.groups is None) == (self.smaller_than is None):
+            raise ValueError("give exactly one of `groups` and `smaller_than`")
+        if self.groups is not None and (not self.groups or not all(self.groups.values())):
+            raise ValueError("`groups` needs at least one label, each with at least one member")
+        seen: dict[str, str] = {}
+        for label, members in (self.groups or {}).items():
+            for member in members:
+                if seen.setdefault(member, label) != label:
+                    raise ValueError(f"{member!r} is in two groups, {seen[member]!r} and {label!r}")
+        return self
+
+    def fit(self, data: Dataset, ctx: Context) -> Decision:  # noqa: ARG002
+        """Check the members, or find the categories that are large enough."""
+        # count the records of each category, missing left out
+        data.require([self.column])
+        if data.type_of(self.column) == "set" or data.frame.schema[self.column].is_nested():
+            raise DataError(f"column {self.column!r} holds sets; a column of categories is needed")
+        codes = data.codes(self.column)
+        totals = np.bincount(codes.codes, minlength=codes.size)
+        counts = {canonical(v): int(n) for v, n in zip(codes.values, totals, strict=True) if v is not None}
+        if not counts:
+            raise DataError(f"column {self.column!r} has no values")
+        if self.groups is not None:
+            order, names = category_order(data, self.column), data.schema[self.column].value_labels
+            known = {*counts, *order, *(canonical(value) for value in names)}
+            members = {member: label for label, listed in self.groups.items() for member in listed}
+            lacking = [name for name in members if name not in known]
+            if lacking:
+                faults = [f"column {self.column!r}: {unknown('category', name, known)}" for name in lacking]
+                raise DataError("\n".join(faults))
+            return Decision(MappingProxyType({"members": members}))
+        label = next((name for name in counts if name.casefold() == self.label.casefold()), self.label)
+        label = self.label if self.label in counts else label
+        return Decision(MappingProxyType({"kept": self._large(counts), "label": label}))
+
+    def _large(self, counts: Mapping[str, int]) -> list[str]:
+        """Name the categories that stay; the pool takes the smallest ones until it is large enough itself."""
+        least = self.smaller_than or 0
+        if sum(counts.values()) < least:
+            raise DataError(f"column {self.column!r} has fewer values than a category needs; nothing can be pooled")
+        ranked = sorted(counts, key=lambda name: (counts[name], name))
+        pooled = {name for name in ranked if counts[name] < least or name.casefold() == self.label.casefold()}
+        size = sum(counts[name] for name in pooled)
+        for name in ranked:
+            if not pooled or size >= least:
+                break
+            if name not in pooled:
+                pooled.add(name)
+                size += counts[name]
+        return sorted(set(counts) - pooled)
+
+    def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:  # noqa: ARG002
+        """Map each category once, then the rows."""
+        import polars as pl
+
+        data.require([self.column])
+        codes = data.codes(self.column)
+        rename = _renaming(decision.values)
+        texts = [None if value is None else rename(canonical(value)) for value in codes.values]
+        labels = pl.Series(self.column, texts, dtype=pl.String)
+        result = data.with_columns({self.column: labels.gather(codes.codes.astype(np.uint32))})
+        order = category_order(data, self.column)
+        if not order:
+            return result
+        new = tuple(dict.fromkeys(rename(level) for level in order))
+        return result.with_schema(result.schema.with_column(self.column, order=new, type="ordinal"))
+
+
+def _renaming(decision: Mapping[str, Any]) -> Callable[[str], str]:
+    """Give the function from an old category to its new name."""
+    if "members" in decision:
+        members: Mapping[str, str] = decision["members"]
+        return lambda category: members.get(category, category)
+    kept, pool = frozenset(decision["kept"]), str(decision["label"])
+    return lambda category: category if category in kept else pool
+
 
 _ROUNDING = 1e-9
 """Share of an interval by which division may miss its bound: 0.3 / 0.1 is a little less than 3."""
@@ -127,7 +570,7 @@ def _generalized(data: Dataset, column: str, level: int) -> Any:
     return labels.gather(codes.codes.astype(np.uint32))
 
 
-def _rounded(cuts: NDArray[np.float64], x: NDArray[np.float64]) -> NDArray[np.float64]:
+def _rounded(cuts: Floats, x: Floats) -> Floats:
     """Round cuts to the fewest significant digits, at least three, that leave each interval nearly its records."""
     order = np.sort(x)
     sizes = np.diff(np.searchsorted(order, cuts), prepend=0, append=len(x))
@@ -268,7 +711,7 @@ class Recode(Method, kind="recode"):
         labels = pl.Series(self.column, [*names, None], dtype=pl.String)
         return data.with_columns({self.column: labels.gather(place.astype(np.uint32))})
 
-    def _for(self, x: NDArray[np.float64], decision: Decision) -> tuple[list[float], list[str]]:
+    def _for(self, x: Floats, decision: Decision) -> tuple[list[float], list[str]]:
         """Give cuts and labels for these values: intervals of a width go on beyond the data they were fitted on."""
         cuts, names = list(decision["cuts"]), decision["labels"]
         cuts[0], cuts[-1] = (

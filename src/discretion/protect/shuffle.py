@@ -12,10 +12,10 @@ from discretion.context import BATCH_ROWS, Context
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
 from discretion.errors import DataError, PlanError
+from discretion.kernels.arrays import Floats
 from discretion.method import Decision, StratifiedMethod
 from discretion.part import Columns
 
-Floats = NDArray[np.float64]
 Block = Callable[[slice], Floats]
 """From a run of rows to their part of the design matrix."""
 
@@ -70,8 +70,19 @@ class Shuffle(StratifiedMethod, kind="shuffle"):
         values = [_ordered(data, name) for name in columns]
         scores = np.column_stack([normal_scores(x) for x in values])
         for name, x in zip(columns, values, strict=True):
-            _require_spread(name, x)
-        drawn = _draw(scores, _design(data, predictors), ctx)
+            present = x[~np.isnan(x)]
+            if not len(present):
+                raise DataError(f"column {name!r} has no values")
+            if present.min() == present.max():
+                raise DataError(f"column {name!r} is constant: all {len(x)} values are equal or missing")
+        # draw scores from the linear model, given the predictors alone
+        design = _design(data, predictors)
+        coefficients, factor = _model(scores, design, ctx)
+        drawn = np.empty_like(scores)
+        for batch in ctx.batches(len(scores), f"{ctx.step}: drawing"):
+            rows = slice(batch.start, batch.stop)
+            noise = batch.rng.standard_normal((batch.stop - batch.start, scores.shape[1]))
+            drawn[rows] = design(rows) @ coefficients + noise @ factor.T
         new = {
             name: data.frame[name].gather(_dealt(x, drawn[:, number]))
             for number, (name, x) in enumerate(zip(columns, values, strict=True))
@@ -87,14 +98,6 @@ class Shuffle(StratifiedMethod, kind="shuffle"):
         if not chosen:
             raise PlanError(f"{self.kind}: there are no quasi-identifiers besides the columns; give `predictors`")
         return data.choose(chosen, "classes")
-
-
-def _require_spread(column: str, x: Floats) -> None:
-    present = x[~np.isnan(x)]
-    if not len(present):
-        raise DataError(f"column {column!r} has no values")
-    if present.min() == present.max():
-        raise DataError(f"column {column!r} is constant: all {len(x)} values are equal or missing")
 
 
 def _ordered(data: Dataset, column: str) -> Floats:
@@ -158,17 +161,6 @@ def _design(data: Dataset, predictors: Sequence[str]) -> Block:
         return np.hstack(parts)
 
     return block
-
-
-def _draw(scores: Floats, design: Block, ctx: Context) -> Floats:
-    """Draw scores from the linear model, given the predictors alone."""
-    coefficients, factor = _model(scores, design, ctx)
-    drawn = np.empty_like(scores)
-    for batch in ctx.batches(len(scores), f"{ctx.step}: drawing"):
-        rows = slice(batch.start, batch.stop)
-        noise = batch.rng.standard_normal((batch.stop - batch.start, scores.shape[1]))
-        drawn[rows] = design(rows) @ coefficients + noise @ factor.T
-    return drawn
 
 
 def _model(scores: Floats, design: Block, ctx: Context) -> tuple[Floats, Floats]:

@@ -19,8 +19,7 @@ from discretion.method import Decision, Method
 from discretion.part import HOLDS_PARTS, Columns, confidential, parse
 from discretion.privacy.class_table import ClassModel
 from discretion.privacy.k_anonymity import KAnonymity
-from discretion.protect.class_models import ReachesModels
-from discretion.protect.suppress_search import has_value
+from discretion.protect.suppress_search import ReachesModels, has_value
 
 
 def _risk(given: object) -> Measure:
@@ -189,7 +188,11 @@ class SuppressRecords(ReachesModels, kind="suppress-records"):
                 break
             keep = keep[~gone]
             left = data.take(keep)
-        self._check(len(data), len(keep))
+        if len(data) and not len(keep):
+            raise DataError(
+                f"suppress-records: none of the {len(data)} records satisfies the models; nothing would be left"
+            )
+        _check_limit(self.kind, len(data) - len(keep), len(data), self.limit, "dropped")
         dropped = np.setdiff1d(np.arange(len(data)), keep)
         reached: list[Mapping[str, Any]] = []
         for model in models if len(left) else []:
@@ -199,13 +202,6 @@ class SuppressRecords(ReachesModels, kind="suppress-records"):
             reached.append({"model": model.kind, "value": verdict.value})
         share = len(dropped) / max(len(data), 1)
         return Decision(MappingProxyType({"rows": dropped.tolist(), "share": share, "reached": reached}))
-
-    def _check(self, records: int, kept: int) -> None:
-        if records and not kept:
-            raise DataError(
-                f"suppress-records: none of the {records} records satisfies the models; nothing would be left"
-            )
-        _check_limit(self.kind, records - kept, records, self.limit, "dropped")
 
     def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:  # noqa: ARG002
         """Drop the records."""

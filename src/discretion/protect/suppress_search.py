@@ -2,20 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema, model_validator
 
 from discretion.context import Context, Progress
 from discretion.data.codes import Classes
 from discretion.data.dataset import Dataset
 from discretion.data.households import unit_codes
-from discretion.errors import DataError, Infeasible
+from discretion.errors import DataError, DiscretionError, Infeasible
 from discretion.kernels.arrays import Bools, Codes, Floats, Ints
+from discretion.method import Method
+from discretion.model import PrivacyModel
+from discretion.part import HOLDS_PARTS, Columns, confidential, parse
 from discretion.privacy.class_table import ClassModel
 from discretion.privacy.k_anonymity import KAnonymity
+
+# What methods share that make privacy models hold: which columns, which class size, which models.
+
+
+def _models(given: object) -> tuple[ClassModel, ...]:
+    """Take models as objects or as a plan writes them; one may stand without a list."""
+    if isinstance(given, PrivacyModel | str | Mapping):
+        given = [given]
+    if not isinstance(given, list | tuple):
+        raise ValueError("expected privacy models, for example [{k-anonymity: {k: 5}}]")
+    models = []
+    for item in given:
+        try:
+            made = item if isinstance(item, PrivacyModel) else parse(item, "model")
+        except DiscretionError as error:
+            raise ValueError(str(error)) from None
+        if not isinstance(made, ClassModel):
+            raise ValueError(f"{made.kind!r} does not look at equivalence classes; a model that does is needed here")
+        models.append(made)
+    return tuple(models)
+
+
+ClassModels = Annotated[
+    tuple[Any, ...],
+    BeforeValidator(_models),
+    PlainSerializer(lambda models: [model.to_plan() for model in models]),
+    WithJsonSchema({"type": "array", "items": {"type": "object"}}),
+    HOLDS_PARTS,
+]
+"""Privacy models that look at classes of records; a plan writes each as `{kind: {fields}}`."""
+
+
+class ReachesModels(Method):
+    """A method that changes the data until privacy models hold for classes of records."""
+
+    columns: Columns = ()
+    """columns that an intruder may know; without it, those that the models name, or the quasi-identifiers"""
+    k: int | None = confidential(None, ge=1)
+    """smallest number of records that share their values; short for the model k-anonymity"""
+    models: ClassModels = confidential(())
+    """privacy models about classes of records that must hold, instead of `k` or with it"""
+
+    goals: ClassVar[tuple[str, ...]] = ("k", "models")
+    """Fields that say what is to be reached; at least one is given."""
+
+    @model_validator(mode="after")
+    def _something_to_reach(self) -> Self:
+        if not any(getattr(self, name) not in (None, ()) for name in self.goals):
+            *first, last = (f"`{name}`" for name in self.goals)
+            raise ValueError(f"give {', '.join(first)} or {last}")
+        return self
+
 
 Reading = Literal["category", "wildcard"]
 
@@ -100,8 +156,7 @@ class SuppressionSearch:
 
     def _apply(self, rule: SuppressionRule, cells: Ints) -> Ints:
         """Find the further cells that one rule needs."""
-        from discretion.kernels.suppress_category import suppress_category, suppress_discounted
-        from discretion.kernels.suppress_wildcard import hidden, suppress_wildcard
+        from discretion.kernels.suppress import hidden, suppress_category, suppress_discounted, suppress_wildcard
 
         places = self._places(rule)
         sizes = [self.sizes[j] for j in places]
@@ -161,8 +216,7 @@ class _ModelSearch:
 
     def run(self) -> Ints:
         """Try the sets of columns from the cheapest on: first on failing records alone, then with their neighbors."""
-        from discretion.kernels.suppress_table import column_sets
-        from discretion.kernels.suppress_wildcard import missing_bits
+        from discretion.kernels.suppress import column_sets, missing_bits
 
         n = len(self.data)
         everyone = np.arange(n)
@@ -188,7 +242,7 @@ class _ModelSearch:
 
     def _classes(self, cells: Ints, left_out: int = 0) -> Classes:
         from discretion.kernels.classes import class_ids
-        from discretion.kernels.suppress_wildcard import hidden
+        from discretion.kernels.suppress import hidden
 
         found = class_ids(hidden(self.codes, self.sizes, cells | left_out), self.sizes)
         return Classes(found.ids.astype(np.int64), found.counts, found.first_row)

@@ -149,7 +149,7 @@ def people_alone(release: Release) -> float | None:
 
 def _alone(release: Release, numbers: Sequence[str]) -> float | None:
     """Give the share of records in groups like no other; a record without a number belongs to one group with them."""
-    from discretion.kernels.record_swap import multiset_ids
+    from discretion.kernels.swap import multiset_ids
 
     least = smallest_class(release)
     if least is None or not numbers:

@@ -2,20 +2,372 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import inspect
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from discretion.data.documents import Document, as_text, read_document
-from discretion.errors import PlanError
+from discretion.errors import PlanError, unknown
+from discretion.part import parse
 from discretion.release.plan import Plan
+from discretion.release.plan_parser import PlanParser
+from discretion.tables.loss import FIGURES
+from discretion.tables.status import Mark
+from discretion.tables.tabulate import table_lists
 
 if TYPE_CHECKING:
     from discretion.context import Progress
     from discretion.release.table_run import TableRelease
     from discretion.tables.rules.rule import Rule
+
+# From the content of a plan file to a TablePlan, with every fault found on the way.
+
+_OTHER = (
+    "title",
+    "data",
+    "roles",
+    "confirmed",
+    "types",
+    "hierarchies",
+    "missing_codes",
+    "orders",
+    "steps",
+    "seed_file",
+    "demo",
+    "previous",
+)
+_TABULATE = (
+    "by", "value", "hierarchies", "weight", "contributor", "top", "missing", "empty", "waivers", "requests",
+    "record_key", "weights", "cells",
+)  # fmt: skip
+_CELLS = ("count", "top", "status", "total", "tolerance", "additivity")
+_NAMED = ("weight", "contributor", "top", "missing", "empty", "record_key", "weights")
+_ENTRIES = (*_TABULATE, "rules", "marks", "protect", "audit", "requirements", "output")
+_BESIDE = ("suppress", "none")
+"""Protections that know of earlier releases."""
+_AUDIT = ("prior", "attacker", "coalition", "seconds", "sums", "chance_percent")
+
+
+class TablePlanParser:
+    """Turns the content of a plan file into a TablePlan and collects every fault on the way."""
+
+    def __init__(self, text: Document, base: Path) -> None:
+        self.text, self.base = text, base
+        self.problems: list[str] = []
+        entry = text.content.get("table")
+        self.table: Mapping[str, Any] = entry if isinstance(entry, Mapping) else {}
+
+    def table_plan(self) -> TablePlan:
+        """Parse every entry; raise with all the faults there are."""
+        content = self.text.content
+        if not self.table:
+            self._fault((), "expected `table:` with `by` and more")
+        for key in content:
+            if key not in (*_OTHER, "table"):
+                self._fault((key,), unknown("entry", str(key), (*_OTHER, "table")))
+        for key in self.table:
+            if key not in _ENTRIES:
+                self._fault(("table", key), unknown("entry", str(key), _ENTRIES))
+        plan = self._plan({key: value for key, value in content.items() if key in _OTHER})
+        made = TablePlan(
+            plan=plan,
+            table=self._tabulate(),
+            rules=self._rules(),
+            marks=self._marks(),
+            protect=self._protect(),
+            audit=self._options("audit", _AUDIT),
+            requirements=self._requirements(),
+            output=self._output(),
+            source=self.text,
+        )
+        if plan.previous and made.protect.kind not in _BESIDE:
+            self._fault(("previous",), f"earlier releases are taken into account by {' and '.join(_BESIDE)} only")
+        if self.problems:
+            raise PlanError(self.problems)
+        return made
+
+    def _fault(self, place: tuple[str | int, ...], message: str) -> None:
+        self.problems.append(f"{self.text.where(*place)}: {message}")
+
+    def _plan(self, content: Mapping[str, Any]) -> Plan:
+        try:
+            return PlanParser(Document(content, self.text.source, self.text.lines), self.base, alone="folder").plan()
+        except PlanError as error:
+            self.problems += error.problems
+            return Plan(base=self.base)
+
+    def _tabulate(self) -> dict[str, Any]:
+        found = {key: self.table[key] for key in _TABULATE if key in self.table}
+        if not found.get("by"):
+            self._fault(("table",), "`by` is required: the classifying variables, or a list of such lists")
+        else:
+            try:
+                found["by"] = [found["by"]] if isinstance(found["by"], str) else found["by"]
+                table_lists(found["by"])
+            except PlanError as error:
+                for problem in error.problems:
+                    self._fault(("table", "by"), problem.removeprefix("by: "))
+        if not isinstance(found.get("value"), str | None):
+            self._fault(("table", "value"), "expected the name of one column; make a plan for each response")
+        trees = found.get("hierarchies", {})
+        if not isinstance(trees, Mapping):
+            self._fault(("table", "hierarchies"), "expected a mapping of variables")
+            trees = {}
+        for name, problem in wrong_types("tabulate", {key: found[key] for key in _NAMED if key in found}):
+            self._fault(("table", name), problem)
+        found["hierarchies"] = {str(name): self._tree(spec) for name, spec in trees.items()}
+        if "cells" in found:
+            found["cells"] = self._ready(found)
+        return found
+
+    def _ready(self, found: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Check the entries of a table whose data are cells that are added up already."""
+        said = {} if found["cells"] is True else found["cells"]
+        if not isinstance(said, Mapping):
+            self._fault(("table", "cells"), f"expected true, or a mapping of {', '.join(_CELLS)}")
+            return {}
+        for name in said:
+            if name not in _CELLS:
+                self._fault(("table", "cells", name), unknown("entry", str(name), _CELLS))
+        for name in found:
+            if name not in ("by", "value", "hierarchies", "cells"):
+                self._fault(("table", name), "is for records; the data of this plan are `cells`")
+        if self.text.content.get("steps"):
+            self._fault(("steps",), "steps change records; the data of this plan are `cells`")
+        if not found.get("value") and not said.get("count"):
+            self._fault(("table", "cells"), "`count` is required where the table has no `value`")
+        for name, problem in wrong_types("cells", said):
+            self._fault(("table", "cells", name), problem)
+        return dict(said)
+
+    def _tree(self, spec: Any) -> Any:
+        """Read paths of hierarchy files relative to the plan's folder."""
+        if isinstance(spec, str):
+            return str(self.base / spec) if (self.base / spec).is_file() else spec
+        if isinstance(spec, list) and all(isinstance(item, str) for item in spec):
+            return [self._tree(item) for item in spec]
+        if isinstance(spec, Mapping) and isinstance(spec.get("file"), str):
+            return str(self.base / spec["file"])
+        return spec
+
+    def _rules(self) -> tuple[Any, ...]:
+        found = []
+        for number, spec in enumerate(self._list("rules")):
+            try:
+                found.append(parse(spec, "rule"))
+            except PlanError as error:
+                for problem in error.problems:
+                    self._fault(("table", "rules", number), problem)
+        return tuple(found)
+
+    def _list(self, key: str) -> list[Any]:
+        value = self.table.get(key) or []
+        if not isinstance(value, list):
+            self._fault(("table", key), "expected a list, each entry on a line that starts with `- `")
+            return []
+        return value
+
+    def _marks(self) -> tuple[tuple[Mapping[str, Any], str], ...]:
+        found = []
+        for number, spec in enumerate(self._list("marks")):
+            if not isinstance(spec, Mapping) or len(spec) != 1 or not isinstance(next(iter(spec.values())), Mapping):
+                self._fault(("table", "marks", number), "expected a decision and codes: `must-publish: {region: A}`")
+                continue
+            ((decision, where),) = spec.items()
+            if decision not in get_args(Mark):
+                self._fault(("table", "marks", number), unknown("mark", str(decision), get_args(Mark)))
+            found.append((where, str(decision)))
+        return tuple(found)
+
+    def _protect(self) -> Protection:
+        value = self.table.get("protect")
+        if value is None:
+            return Protection()
+        if isinstance(value, str):
+            value = {value: {}}
+        if not isinstance(value, Mapping) or len(value) != 1:
+            self._fault(("table", "protect"), f"expected one of {', '.join(PROTECTIONS)}, with its options")
+            return Protection()
+        ((kind, options),) = value.items()
+        if kind not in PROTECTIONS:
+            self._fault(("table", "protect"), unknown("protection", str(kind), PROTECTIONS))
+            return Protection()
+        options = options or {}
+        if not isinstance(options, Mapping):
+            self._fault(("table", "protect", kind), "expected a mapping of options")
+            return Protection(kind)
+        if kind == "suppress":
+            self._check_engine(options)
+        known = (*allowed_options(kind), *(options if kind == "suppress" else ()))
+        for name in options:
+            if name not in known:
+                self._fault(("table", "protect", kind, name), unknown("option", str(name), known))
+        for name, problem in wrong_types(kind, options):
+            self._fault(("table", "protect", kind, name), problem)
+        lacking = [name for name in required_options(kind) if name not in options]
+        if lacking:
+            self._fault(("table", "protect", kind), f"the option {lacking[0]!r} is required")
+        return Protection(kind, MappingProxyType(dict(options)))
+
+    def _check_engine(self, options: Mapping[str, Any]) -> None:
+        from discretion.tables.suppression import engine_of
+
+        fields = {name: value for name, value in options.items() if name not in ("engine", "cost")}
+        try:
+            engine_of(options.get("engine", "elimination"), fields)
+        except PlanError as error:
+            for problem in error.problems:
+                self._fault(("table", "protect", "suppress"), problem)
+
+    def _options(self, key: str, known: tuple[str, ...]) -> Mapping[str, Any]:
+        value = self.table.get(key) or {}
+        if not isinstance(value, Mapping):
+            self._fault(("table", key), "expected a mapping of options")
+            return {}
+        for name in value:
+            if name not in known:
+                self._fault(("table", key, name), unknown("option", str(name), known))
+        for name, problem in wrong_types(
+            key, {name: value[name] for name in ("seconds", "coalition") if name in value}
+        ):
+            self._fault(("table", key, name), problem)
+        if "chance_percent" in value and not (
+            isinstance(value["chance_percent"], int | float) and 0 < value["chance_percent"] <= 100
+        ):
+            self._fault(("table", key, "chance_percent"), "expected a number above 0 and at most 100")
+        return MappingProxyType(dict(value))
+
+    def _requirements(self) -> tuple[TableRequirement, ...]:
+        found = []
+        for number, spec in enumerate(self._list("requirements")):
+            place = ("table", "requirements", number)
+            if not isinstance(spec, Mapping) or len(spec) != 1 or not isinstance(next(iter(spec.values())), Mapping):
+                self._fault(place, "expected a figure and its bound: `suppressed_percent: {at_most: 10}`")
+                continue
+            ((figure, bounds),) = spec.items()
+            if figure not in FIGURES:
+                self._fault(place, unknown("figure", str(figure), FIGURES))
+                continue
+            numbers = {k: v for k, v in bounds.items() if isinstance(v, int | float) and not isinstance(v, bool)}
+            if not bounds or set(bounds) - {"at_most", "at_least"} or len(numbers) < len(bounds):
+                self._fault(place, "expected numbers `at_most` and `at_least`, or one of them")
+                continue
+            found.append(TableRequirement(str(figure), **numbers))
+        return tuple(found)
+
+    def _output(self) -> TableOutput:
+        value = self.table.get("output")
+        if value is None:
+            return TableOutput()
+        if isinstance(value, str):
+            return TableOutput(folder=value)
+        known = tuple(TableOutput.__dataclass_fields__)
+        if not isinstance(value, Mapping):
+            self._fault(("table", "output"), "expected a folder, or a mapping with `folder`, `journal` and `formats`")
+            return TableOutput()
+        for key in value:
+            if key not in known:
+                self._fault(("table", "output", key), unknown("option", str(key), known))
+        formats = value.get("formats", list(FORMATS))
+        formats = [formats] if isinstance(formats, str) else formats
+        if not isinstance(formats, list):
+            self._fault(("table", "output", "formats"), f"expected a list of {', '.join(MORE_FORMATS)}")
+            formats = []
+        for name in formats:
+            if name not in MORE_FORMATS:
+                self._fault(("table", "output", "formats"), unknown("format", str(name), MORE_FORMATS))
+        for key in ("folder", "journal"):
+            if not isinstance(value.get(key), str | None):
+                self._fault(("table", "output", key), "expected the name of a folder")
+        return TableOutput(value.get("folder"), value.get("journal"), tuple(formats))
+
+
+# Which options the functions behind a table plan take, and of which types they must be.
+
+_OWN = {
+    "restructure": ("keep", "ordered"),
+    "perturb": ("key_file", "key_by"),
+}
+"""Options of a protection that its function does not take itself."""
+
+
+def wrong_types(kind: str, options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Give the options whose values are not of the type that their function says, and what is wrong with each."""
+    from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+    function = _function(kind)
+    hints = {} if function is None else function.__annotations__
+    for name, value in options.items():
+        if name not in hints or kind == "suppress":
+            continue
+        hint = eval(str(hints[name]), function.__globals__)
+        try:
+            TypeAdapter(hint, config=ConfigDict(strict=True)).validate_python(value)
+        except ValidationError as error:
+            said = dict.fromkeys(item["msg"][:1].lower() + item["msg"][1:] for item in error.errors())
+            yield name, f"{' or '.join(said)}, got {value!r}"
+
+
+def allowed_options(kind: str) -> tuple[str, ...]:
+    """Name the options a protection takes in a plan: those of its function, without what the run gives."""
+    given = {"cells", "rules", "seed", "progress", "ctx", "table", "audit", "options"}
+    function = _function(kind)
+    own = () if function is None else tuple(inspect.signature(function).parameters)
+    return tuple(name for name in (*own, *_OWN.get(kind, ())) if name not in given)
+
+
+def required_options(kind: str) -> tuple[str, ...]:
+    """Name the options a protection cannot do without."""
+    function = _function(kind)
+    if function is None:
+        return ()
+    empty = inspect.Parameter.empty
+    named = inspect.signature(function).parameters.items()
+    return tuple(name for name, item in named if item.default is empty and name not in ("cells", "rules", "options"))
+
+
+def _function(kind: str) -> Any:
+    if kind == "tabulate":
+        from discretion.tables.tabulate import tabulate
+
+        return tabulate
+    if kind == "cells":
+        from discretion.tables.ready import from_cells
+
+        return from_cells
+    if kind == "audit":
+        from discretion.tables.audit import audit
+
+        return audit
+    if kind == "suppress":
+        from discretion.tables.suppression import suppress
+
+        return suppress
+    if kind == "restructure":
+        from discretion.tables.restructure import restructure
+
+        return restructure
+    if kind == "round-random":
+        from discretion.tables.rounding import round_random
+
+        return round_random
+    if kind == "round-controlled":
+        from discretion.tables.controlled_rounding import round_controlled
+
+        return round_controlled
+    if kind == "adjust":
+        from discretion.tables.adjustment import adjust
+
+        return adjust
+    if kind == "perturb":
+        from discretion.tables.cell_key import perturb
+
+        return perturb
+    return None
+
 
 PROTECTIONS = ("none", "suppress", "restructure", "round-random", "round-controlled", "adjust", "perturb")
 """How a table can be protected; `none` publishes it as it is if nothing is sensitive."""
@@ -93,8 +445,6 @@ class TablePlan:
     @classmethod
     def from_text(cls, text: Document, base: Path) -> TablePlan:
         """Parse the content of a plan file."""
-        from discretion.release.table_plan_parser import TablePlanParser
-
         return TablePlanParser(text, base).table_plan()
 
     def resolve(self, path: str | Path) -> str:

@@ -8,9 +8,14 @@ from functools import cached_property
 from math import inf
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from discretion.errors import Infeasible, PlanError
+from discretion.kernels.arrays import Floats
 from discretion.method import Method
-from discretion.release.front import pareto_front
+from discretion.release.report.page import template
+from discretion.release.report.risk_utility_map import NARROW, draw, map_of
+from discretion.release.report.wording import counted, number, percent
 from discretion.release.tune_limits import CONFIDENCE, KEPT_SHARE
 from discretion.release.tune_scales import Scale
 from discretion.release.tune_space import Setting
@@ -21,6 +26,143 @@ if TYPE_CHECKING:
     from discretion.data.dataset import Dataset
     from discretion.release.plan import Plan
     from discretion.release.study import Study
+
+# The Pareto front: what cannot be bettered in one figure without losing in the other.
+
+
+def pareto_front(risk: Sequence[float] | Floats, loss: Sequence[float] | Floats) -> list[int]:
+    """Give the points that no other point dominates, from the least risk to the least loss.
+
+    A point dominates another if it is at least as good in both figures (lower is better) and better in one. Equal
+    points do not dominate each other. Sorting and one sweep: O(n·log n).
+    """
+    return possible_front(risk, loss, np.zeros(len(risk)), np.zeros(len(loss)))
+
+
+def possible_front(
+    risk: Sequence[float] | Floats,
+    loss: Sequence[float] | Floats,
+    risk_error: Sequence[float] | Floats,
+    loss_error: Sequence[float] | Floats,
+) -> list[int]:
+    """Give the points that may lie on the front, given the error of each figure.
+
+    A point is left out if another one dominates it even when both figures of the other are too low by their errors
+    and its own are too high by theirs. Without errors this is the front. O(n·log n).
+    """
+    x, y, dx, dy = (np.asarray(values, dtype=np.float64) for values in (risk, loss, risk_error, loss_error))
+    worst_x, worst_y, best_x, best_y = x + dx, y + dy, x - dx, y - dy
+    order = np.lexsort((worst_y, worst_x))
+    ladder = worst_x[order]
+    least = np.minimum.accumulate(worst_y[order]) if len(order) else worst_y
+    kept = [
+        point for point in range(len(x)) if not _dominated(ladder, least, float(best_x[point]), float(best_y[point]))
+    ]
+    return sorted(kept, key=lambda point: (x[point], y[point], point))
+
+
+def _dominated(ladder: Floats, least: Floats, x: float, y: float) -> bool:
+    """Tell whether a point of the ladder (least loss up to each risk) is as good in both figures and better in one."""
+    below = int(np.searchsorted(ladder, x, "left"))
+    if below and least[below - 1] <= y:
+        return True
+    up_to = int(np.searchsorted(ladder, x, "right"))
+    return bool(up_to and least[up_to - 1] < y)
+
+
+# A page about one search for the balance: the map whose points tell their settings, the best, and every setting.
+
+
+def tune_page(result: TuneResult, title: str) -> str:
+    """Give the page as one HTML file that needs nothing else. It names settings, so it is internal."""
+    from markupsafe import Markup
+
+    best, trouble = _best(result)
+    found = map_of(result)
+    front = {id(point) for point in result.front}
+    ordered = sorted(result.points, key=lambda one: (result.utility.cost(one.utility), one.risk))
+    return template("tune.html").render(
+        internal=True,
+        title=title,
+        lead=_lead(result, best, trouble),
+        best=None if best is None else _row(result, best, front),
+        steps=[] if best is None else _steps(result, best),
+        picture=Markup(draw(found, interactive=True)),
+        narrow=Markup(draw(found, interactive=True, width=NARROW)),
+        risk=result.risk.title,
+        utility=result.utility.title,
+        better=result.utility.better,
+        several_risks=len(result.risk.measures) > 1,
+        several_utilities=len(result.utility.measures) > 1,
+        risks=[measure.kind for measure in result.risk.measures],
+        utilities=[measure.kind for measure in result.utility.measures],
+        limited=result.max_risk is not None or result.min_utility is not None,
+        sampled=any(not point.confirmed for point in result.points),
+        rows=[_row(result, point, front) for point in ordered],
+        failed=result.failed,
+        not_tried=result.not_tried,
+        untouched=result.untouched,
+        drawn=0 if best is None else best.draws,
+        not_confirmed=result.not_confirmed,
+    )
+
+
+def _best(result: TuneResult) -> tuple[Point | None, str]:
+    try:
+        return result.best, ""
+    except Infeasible as error:
+        return None, str(error)
+    except PlanError:
+        return None, ""
+
+
+def _lead(result: TuneResult, best: Point | None, trouble: str) -> str:
+    tried = f"{counted(len(result.points), 'setting')} tried, {len(result.front)} on the front."
+    if best is not None:
+        return f"{tried} Under the limit ({result.limit}) the best is {best.label}."
+    return f"{tried} {trouble[:1].upper()}{trouble[1:]}." if trouble else f"{tried} No limit was given."
+
+
+def _steps(result: TuneResult, best: Point) -> list[dict[str, Any]]:
+    from discretion.release.report.wording import setting_text, title_of
+
+    return [
+        {
+            "title": title_of(method.kind),
+            "fields": "; ".join(
+                f"{name}: {setting_text(getattr(method, name), reveal=True)}" for name in method.settings()
+            ),
+        }
+        for method in result.steps(best)
+    ]
+
+
+def _limit(result: TuneResult, point: Point) -> str:
+    if not point.confirmed:
+        return "on all rows unknown"
+    kept = "kept" if result.holds(point) else "broken"
+    return f"{kept}; requirements not met: {', '.join(point.unmet)}" if point.unmet else kept
+
+
+def _row(result: TuneResult, point: Point, front: set[int]) -> dict[str, Any]:
+    def shown(value: float, share: bool) -> str:
+        return percent(value) if share else number(value)
+
+    shares = result.risk.is_share, result.utility.is_share
+    return {
+        "place": next(place for place, one in enumerate(result.points) if one is point),
+        "label": point.label,
+        "risk": shown(point.risk, shares[0]),
+        "risk_spread": shown(point.risk_spread, shares[0]),
+        "by": point.leading,
+        "utility": shown(point.utility, shares[1]),
+        "utility_spread": shown(point.utility_spread, shares[1]),
+        "runs": point.runs,
+        "rows": f"{point.rows:,}",
+        "on_front": id(point) in front,
+        "limit": _limit(result, point),
+        "confirmed": point.confirmed,
+    }
 
 
 @dataclass(frozen=True)
@@ -280,8 +422,6 @@ class TuneResult:
 
     def page(self, title: str = "Risk and utility") -> str:
         """Give the map as one HTML file that needs nothing else: points tell their settings when pointed at."""
-        from discretion.release.report.tune_page import tune_page
-
         return tune_page(self, title)
 
     def _repr_html_(self) -> str:

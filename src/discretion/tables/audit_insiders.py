@@ -224,22 +224,46 @@ class _Panel:
                 continue
             if self.clock.over:
                 return None
-            proof = self._proof(place, side, batch)
-            if proof is None and len(batch) > 1:
+            for proof, group in self._kept_for(place, side, batch):
+                waiting.append(self._next(proof, [group]))
+                seen.add(group)
+            batch = [group for group in batch if group not in seen]
+            if not batch:
+                continue
+            found = self._proof(place, side, batch)
+            if found is None and len(batch) > 1:
                 half = (len(batch) + 1) // 2
                 waiting += [batch[half:], batch[:half]]
                 continue
-            if proof is None and self.judging:
-                proof = self._judged(place, side, batch[0])
-            elif proof is None:
+            if found is None and self.judging:
+                found = self._judged(place, side, batch[0])
+            elif found is None:
                 self.failing.append((int(self.shown[place]), batch[0]))
-            if proof is None:
+            if found is None:
                 return False
-            self._used.setdefault((place, side), []).append(proof)
+            self._used.setdefault((place, side), []).append(found)
             seen.update(batch)
-            others = self._next(proof, batch)
+            others = self._next(found, batch)
             waiting += [others[1:], others[:1]]
         return True
+
+    def _kept_for(self, place: int, side: int, batch: list[Group]) -> Iterator[tuple[Witness, Group]]:
+        """Give groups for whom a table that was found before proves one side of a cell, each with that table."""
+        need = max(self._need(place, side, group) for group in batch)
+        if need <= SLACK * self.scale[place]:
+            return
+        left = list(batch)
+        for direction in (side,) if side else (1, -1):
+            for proof in self._pool.get((place, direction), ()):
+                fitting = self._scaled(proof, place, direction * need)
+                possible = [group for group in left if fitting is not None and self.secrets.allows(fitting, group)]
+                if fitting is None or not possible:
+                    continue
+                self._used.setdefault((place, side), []).append(fitting)
+                left = [group for group in left if group not in possible]
+                yield from ((fitting, group) for group in possible)
+                if not left:
+                    return
 
     def _next(self, proof: Witness, batch: list[Group]) -> list[Group]:
         """Give the groups that a table does not hold for, those who know most of it first: they fail if any does."""
@@ -276,11 +300,6 @@ class _Panel:
         if need <= SLACK * self.scale[place]:
             return Witness(np.zeros(0, np.int64), np.zeros(0), 0.0)
         directions = (side,) if side else (1, -1)
-        for direction in directions:
-            for proof in self._pool.get((place, direction), ()):
-                fitting = self._scaled(proof, place, direction * need)
-                if fitting is not None and all(self.secrets.allows(fitting, group) for group in groups):
-                    return fitting
         known = self.secrets.of_groups(groups)
         for direction in directions:
             found = self.witnesses.find(self._row(place), direction * need, *known, grow=len(groups) == 1)
@@ -309,11 +328,12 @@ class _Panel:
         """Give as much of a table as takes a cell so far from its value, if it does."""
         if not self._shows(proof, place, amount):
             return None
-        far = self._far(proof, place) / amount
-        return proof.times(1 / far) if far > 1 and not proof.missed else proof
+        share = (abs(amount) + proof.missed * self._weight[place]) / abs(self._far(proof, place))
+        return proof.times(share) if share < 1 else proof
 
     def _share(self, proof: Witness) -> None:
-        """Keep a table for all sides of cells that it proves."""
+        """Keep as much of a table as is possible for all sides of cells that it proves."""
+        proof = proof.times(self._most(proof))
         off = self._turned[proof.unknowns].T @ proof.z
         place = np.flatnonzero(off)
         off, loss = off[place], proof.missed * self._weight[place] - SLACK * self.scale[place]
@@ -323,6 +343,13 @@ class _Panel:
                 kept = self._pool.setdefault((cell, direction), [])
                 if len(kept) < POOL:
                     kept.append(proof)
+
+    def _most(self, proof: Witness) -> float:
+        """Give how many times a table is possible at most."""
+        whole, some = self.attacker.system, np.flatnonzero(proof.z)
+        at, z = proof.unknowns[some], proof.z[some]
+        most = float((np.where(z > 0, whole.high[at], whole.low[at]) / z).min(initial=np.inf))
+        return max((1 - SLACK) * most, 1.0) if np.isfinite(most) else 1.0
 
     def _judged(self, place: int, side: int, group: Group) -> Witness | None:
         """Compute what a group finds out about a cell, and note it; where it is enough, give the table that shows it.

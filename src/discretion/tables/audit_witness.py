@@ -13,6 +13,8 @@ from discretion.tables.attacker_system import Matrix, System
 
 SIZES = (200, 1000, 5000)
 """Unknowns that a program has at least, in turn, before it has all that are tied to the sum."""
+SHARED = 2
+"""How many of these sizes are tried for several attackers together, before each is asked for alone."""
 TINY = 1e-9
 """Deviations below this share of the amount asked for are rounding of the solver."""
 
@@ -46,7 +48,9 @@ class Witnesses:
         """linear programs solved so far"""
         self._columns = whole.A.T.tocsr()
         self._ties = abs(whole.A)
-        self._last: tuple[bytes, int, Nearby] | None = None
+        self._last: tuple[bytes, dict[int, Nearby]] = b"", {}
+        self._first = 0
+        """which of the sizes was large enough for the last sum"""
 
     def find(
         self, target: Matrix, amount: float, known: Ints, partly: Ints, low: Floats, *, grow: bool = True
@@ -56,22 +60,30 @@ class Witnesses:
         Nothing in `known` deviates, and the unknowns in `partly` not below `low`. None when there is no such table;
         without `grow`, when there is none around the sum.
         """
-        size = len(target.indices)
-        for least in (*SIZES, self.whole.size) if grow else SIZES[:1]:
-            near = self._near(target, max(least, size))
+        self._turn(target)
+        sizes = (*(size for size in SIZES if 2 * size < self.whole.size), self.whole.size)
+        for number in range(self._first, len(sizes) if grow else min(max(SHARED, self._first + 1), len(sizes))):
+            near = self._near(target, max(sizes[number], len(target.indices)))
             self.solved += 1
             found = near.find(amount, known, partly, low)
+            if found is not None:
+                self._first = number
             if found is not None or near.complete:
                 return found
         return None
 
-    def _near(self, target: Matrix, least: int) -> Nearby:
+    def _turn(self, target: Matrix) -> None:
+        """Forget the programs of another sum."""
         key = target.indices.tobytes()
-        if self._last is None or self._last[:2] != (key, least):
+        if self._last[0] != key:
+            self._last, self._first = (key, {}), 0
+
+    def _near(self, target: Matrix, least: int) -> Nearby:
+        kept = self._last[1]
+        if least not in kept:
             region, complete = self._region(target, least)
-            near = Nearby(self.whole, self._columns[region], target, region, self.weight[region], complete)
-            self._last = key, least, near
-        return self._last[2]
+            kept[least] = Nearby(self.whole, self._columns[region], target, region, self.weight[region], complete)
+        return kept[least]
 
     def _region(self, target: Matrix, least: int) -> tuple[Ints, bool]:
         """Give so many unknowns around a sum, and whether these are all that are tied to it."""

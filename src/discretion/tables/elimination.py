@@ -133,7 +133,7 @@ class _Problem:
         self, order: Ints, ctx: Context, hopeful: Callable[[int, Bools], bool] | None = None, label: str = "elimination"
     ) -> Bools:
         """Tell which cells of `self.order` may be published when candidates are taken in another order."""
-        from discretion.kernels.table_elimination import publishable
+        from discretion.kernels.elimination import publishable
 
         found = publishable(
             self.columns,

@@ -10,8 +10,8 @@ import numpy as np
 
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError
-from discretion.learning.designs import weights_of
-from discretion.learning.values import Floats, Ints, Labels, Numbers, Values, labels_of, merge, numbers_of_both
+from discretion.kernels.arrays import Floats, Ints
+from discretion.learning.values import Labels, Numbers, Values, labels_of, merge, numbers_of_both, weights_of
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from pydantic import Field
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError
-from discretion.learning.values import Floats
+from discretion.kernels.arrays import Floats
 from discretion.measure import Better, Measure, Score
 from discretion.part import Columns
 from discretion.utility.comparable import numeric_columns, shares_of, unseen

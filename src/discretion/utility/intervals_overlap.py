@@ -11,8 +11,8 @@ from pydantic import Field
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError, PlanError
-from discretion.learning.designs import encode, filled, medians_of
-from discretion.learning.values import Floats, Numbers
+from discretion.kernels.arrays import Floats
+from discretion.learning.values import Numbers, encode, filled, medians_of
 from discretion.measure import Better, Measure, Score
 from discretion.part import Columns
 from discretion.utility.comparable import Pair, choose_columns, read_pair, shares_of

@@ -12,8 +12,8 @@ from pydantic import Field
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError
-from discretion.learning.designs import encode, filled, medians_of
-from discretion.learning.values import Floats
+from discretion.kernels.arrays import Floats
+from discretion.learning.values import encode, filled, medians_of
 from discretion.measure import Better, Measure, Score
 from discretion.method import Method
 from discretion.part import Columns
@@ -208,7 +208,17 @@ def _logit(x: Floats, label: Floats, weights: Floats) -> tuple[Floats, int]:
     Directions that do not vary are left out. Where the files can be separated exactly, probabilities go to 0 and 1 and
     the steps end at a bound.
     """
-    z = _independent(x, weights)
+    # a constant and uncorrelated directions of unit variance that span the columns
+    shares = weights / weights.sum()
+    away = x - shares @ x
+    sd = np.sqrt(shares @ away**2)
+    varies = sd > 1e-12 * np.maximum(np.abs(x).max(axis=0), 1e-300)
+    scaled = away[:, varies] / sd[varies]
+    values, axes = (
+        np.linalg.eigh((scaled * shares[:, None]).T @ scaled) if varies.any() else (np.empty(0), np.empty((0, 0)))
+    )
+    kept = values > 1e-9 * max(float(values.max(initial=0.0)), 1e-300)
+    z = np.column_stack([np.ones(len(x)), scaled @ (axes[:, kept] / np.sqrt(values[kept]))])
     beta = np.zeros(z.shape[1])
     share = float(weights @ label / weights.sum())
     beta[0] = np.log(share / (1 - share))
@@ -222,17 +232,3 @@ def _logit(x: Floats, label: Floats, weights: Floats) -> tuple[Floats, int]:
         if longest < 1e-10:
             break
     return 1 / (1 + np.exp(-np.clip(z @ beta, -30, 30))), z.shape[1]
-
-
-def _independent(x: Floats, weights: Floats) -> Floats:
-    """Give a constant and uncorrelated directions of unit variance that span the columns."""
-    shares = weights / weights.sum()
-    away = x - shares @ x
-    sd = np.sqrt(shares @ away**2)
-    varies = sd > 1e-12 * np.maximum(np.abs(x).max(axis=0), 1e-300)
-    scaled = away[:, varies] / sd[varies]
-    values, axes = (
-        np.linalg.eigh((scaled * shares[:, None]).T @ scaled) if varies.any() else (np.empty(0), np.empty((0, 0)))
-    )
-    kept = values > 1e-9 * max(float(values.max(initial=0.0)), 1e-300)
-    return np.column_stack([np.ones(len(x)), scaled @ (axes[:, kept] / np.sqrt(values[kept]))])

@@ -6,7 +6,7 @@ import pytest
 
 import discretion as dc
 from discretion.data.dataset import Dataset
-from discretion.release.report import categories, class_sizes, correlation, error_curve, range_bar, svg
+from discretion.release.report import class_sizes, correlation, error_curve, figures, page, svg
 from discretion.release.report.figures import figures_of
 from discretion.release.report.pairs import Sides, sides_of
 from discretion.release.report.scores import scores_of
@@ -102,17 +102,17 @@ def test_constant_and_too_few_columns_have_no_correlations() -> None:
 
 def test_categories_name_only_frequent_values() -> None:
     labels = ["common"] * 40 + ["rare"] * 9 + [None] * 1
-    found = categories.categories_of(Dataset(pl.DataFrame({"x": labels})), "x")
+    found = figures.categories_of(Dataset(pl.DataFrame({"x": labels})), "x")
     assert found is not None
     assert found.labels == ("common",)
     assert found.rest == ("1 other", 0.18)
     assert found.missing == 0.02
-    assert "rare" not in categories.draw(found)
+    assert "rare" not in figures.draw(found)
 
 
 def test_categories_show_twelve_and_sort_intervals() -> None:
     labels = [f"[{10 * k}, {10 * k + 9}]" for k in range(20) for _ in range(12 + k)]
-    found = categories.categories_of(Dataset(pl.DataFrame({"x": labels})), "x")
+    found = figures.categories_of(Dataset(pl.DataFrame({"x": labels})), "x")
     assert found is not None
     assert len(found.labels) == 12
     assert found.labels[0] == "[80, 89]"
@@ -122,11 +122,11 @@ def test_categories_show_twelve_and_sort_intervals() -> None:
 
 
 def test_no_categories_where_all_are_rare() -> None:
-    assert categories.categories_of(Dataset(pl.DataFrame({"x": [str(i) for i in range(100)]})), "x") is None
+    assert figures.categories_of(Dataset(pl.DataFrame({"x": [str(i) for i in range(100)]})), "x") is None
 
 
 def test_sets_are_categories_too() -> None:
-    found = categories.categories_of(Dataset(pl.DataFrame({"x": [["b", "a"], []] * 20})), "x")
+    found = figures.categories_of(Dataset(pl.DataFrame({"x": [["b", "a"], []] * 20})), "x")
     assert found is not None
     assert set(found.labels) == {"a, b", "(empty set)"}
 
@@ -148,12 +148,12 @@ def test_range_bars_lie_within_the_range() -> None:
     for row in rows:
         assert row.range is not None
         assert 0 <= row.range.after <= 1
-        assert f"after {row.after}" in range_bar.draw(row)
+        assert f"after {row.after}" in page.draw(row)
 
 
 def test_open_ranges_have_no_bar() -> None:
     rows = scores_of(release(measures=[dc.Mse(columns=["income"])]), "utility", internal=False)
-    assert [range_bar.draw(row) for row in rows] == [""]
+    assert [page.draw(row) for row in rows] == [""]
 
 
 def test_ticks_are_round_numbers() -> None:

@@ -13,12 +13,8 @@ from discretion.data.dataset import Dataset
 from discretion.release.plan import Requirement
 from discretion.release.release import Release
 from discretion.release.report import wording
-from discretion.release.report.columns import columns_of
-from discretion.release.report.exposure import details_of, exposed_of
-from discretion.release.report.page import render
-from discretion.release.report.requirements import requirements_of
+from discretion.release.report.page import columns_of, details_of, exposed_of, render, requirements_of, steps_of
 from discretion.release.report.scores import scores_of
-from discretion.release.report.steps import steps_of
 from discretion.release.report.summary import Summary, summary_of
 from tests.release.report.build import people, release
 

@@ -5,16 +5,320 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discretion.errors import PlanError, QueryRefused
-from discretion.online.audit.elements import Elements, RowStore
-from discretion.online.audit.null_vector import NullVector, Step
-from discretion.online.audit.primes import random_prime
+from discretion.errors import DataError, PlanError, QueryRefused
+from discretion.kernels.arrays import Bools, Ints
 
-Members = NDArray[np.int64] | NDArray[np.bool_]
+LEAST, MOST = 2**62, 2**63
+"""Between these lie more than 2⁵⁶·⁵ primes."""
+_WITNESSES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)
+
+
+def is_prime(number: int) -> bool:
+    """Say whether a number below 3.3·10²⁴ is prime: Miller–Rabin with witnesses that are proven to suffice."""
+    if number < 2:
+        return False
+    for small in _WITNESSES:
+        if number % small == 0:
+            return number == small
+    odd, twos = number - 1, 0
+    while odd % 2 == 0:
+        odd, twos = odd // 2, twos + 1
+    for witness in _WITNESSES:
+        powers = [pow(witness, odd << square, number) for square in range(twos)]
+        if powers[0] != 1 and number - 1 not in powers:
+            return False
+    return True
+
+
+def random_prime(generator: np.random.Generator) -> int:
+    """Draw a prime between 2⁶² and 2⁶³, each with the same chance."""
+    while True:
+        number = int(generator.integers(LEAST, MOST, dtype=np.uint64))
+        if is_prime(number):
+            return number
+
+
+_FIRST_ROWS = 16
+
+
+def ascending(numbers: Ints) -> Ints:
+    """Return numbers in ascending order without repetition; quick when they are so already.
+
+    Sorting and looking at neighbors is many times quicker than `np.unique`, which hashes every number.
+    """
+    if (numbers[1:] > numbers[:-1]).all():
+        return numbers
+    found = np.sort(numbers)
+    fresh = np.empty(len(found), np.bool_)
+    fresh[0] = True
+    np.not_equal(found[1:], found[:-1], out=fresh[1:])
+    return found if fresh.all() else found[fresh]
+
+
+def longer(lines: NDArray[Any], number: int) -> NDArray[Any]:
+    """Return the same lines with room for more; what is not used yet takes no memory."""
+    grown = np.zeros((number, lines.shape[1]), lines.dtype)
+    grown[: len(lines)] = lines
+    return grown
+
+
+class Elements:
+    """Records and the person each belongs to; only ever extended."""
+
+    def __init__(self, owner: Ints) -> None:
+        self.owner = np.zeros(0, np.int64)
+        self.people = 0
+        self.extend(owner)
+
+    def extend(self, owner: Ints, people: int = 0) -> None:
+        """Add records; their owners are known people or the next new ones."""
+        added = np.asarray(owner, np.int64)
+        if added.ndim != 1 or (len(added) and added.min() < 0):
+            raise DataError("the people of new records are given as a list of numbers from 0")
+        self.owner = np.append(self.owner, added)
+        self.people = max(self.people, people, int(added.max()) + 1 if len(added) else 0)
+        self.order = np.argsort(self.owner, kind="stable").astype(np.int64)
+        counts = np.bincount(self.owner, minlength=self.people)
+        self.first = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+        self.is_alone = len(self.owner) == self.people and bool((self.owner == np.arange(self.people)).all())
+        """whether every record is a person of its own, numbered alike"""
+        self.is_first = np.zeros(len(self.owner), np.bool_)
+        self.is_first[self.order[self.first[:-1][counts > 0]]] = True
+
+    def one_of(self, person: int) -> int:
+        """Return the first record of a person."""
+        if not 0 <= person < self.people or self.first[person] == self.first[person + 1]:
+            raise DataError(f"there is no record of person number {person}")
+        return int(self.order[self.first[person]])
+
+    def checked(self, members: Ints | Bools) -> Ints:
+        """Return a query set (numbers or a mask over all records) as ascending numbers."""
+        given = np.asarray(members)
+        if given.dtype == np.bool_:
+            if given.shape != self.owner.shape:
+                raise DataError(f"a mask of a query set has one entry for each of the {len(self.owner)} records")
+            return np.flatnonzero(given).astype(np.int64)
+        numbers = ascending(given.astype(np.int64, copy=False))
+        if len(numbers) and (numbers[0] < 0 or numbers[-1] >= len(self.owner)):
+            raise DataError(f"a query set names a record outside 0 … {len(self.owner) - 1}")
+        return numbers
+
+
+class RowStore:
+    """Rows as bit maps over the elements; the last rows can be taken back."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.bits = np.zeros((_FIRST_ROWS, 0), np.uint8)
+        self.powers = np.zeros(_FIRST_ROWS, np.int64)
+        self.members: dict[int, Ints] = {}
+
+    def extend(self, elements: int) -> None:
+        """Make room for more elements, which are in no row yet."""
+        more = -(-elements // 8) - self.bits.shape[1]
+        if more > 0:
+            self.bits = np.hstack([self.bits, np.zeros((len(self.bits), more), np.uint8)])
+
+    def append(self, members: Ints, power: int) -> int:
+        """Keep a row and give its number; its members stay listed until `settle`."""
+        from discretion.kernels.null_vector import set_bits
+
+        if self.count == len(self.bits):
+            more = 3 * self.count
+            self.bits = longer(self.bits, self.count + more)
+            self.powers = np.append(self.powers, np.zeros(more, np.int64))
+        self.bits[self.count] = 0
+        set_bits(self.bits[self.count], members)
+        self.powers[self.count] = power
+        self.members[self.count] = members
+        self.count += 1
+        return self.count - 1
+
+    def settle(self) -> None:
+        """Keep only the bit maps."""
+        self.members.clear()
+
+    def drop_last(self) -> None:
+        """Take the last row back."""
+        self.count -= 1
+        self.members.pop(self.count, None)
+
+
+Words = NDArray[np.uint64]
+
+_BLOCK_BITS = 9
+BLOCK = 2**_BLOCK_BITS
+"""Columns whose products with a fixed random vector are kept together, to find pivots quickly."""
+_PORTIONS = ((0, 4), (4, 64), (64, BLOCK))
+"""columns of a block that are tried together: in most questions one of the first is a pivot"""
+_FIRST_CAPACITY = 16
+
+
+@dataclass
+class PlannedRow:
+    """What a new row would change."""
+
+    pivot: int
+    made_of: Words
+    moves: Words
+    rest: np.uint64
+    pivots_after: Words
+    pivot_after: np.uint64
+    kept: tuple[Words, np.uint64] = (np.zeros(0, np.uint64), np.uint64(0))
+
+    def zeros(self, pivots: Ints) -> Ints:
+        """Return the columns that are 0 afterwards."""
+        found = pivots[self.pivots_after == 0]
+        return found if self.pivot_after != 0 else np.append(found, np.int64(self.pivot))
+
+
+class NullVector:
+    """One secret prime: a random vector that is orthogonal to every answered row, kept up to date.
+
+    Let Q be the rows answered so far (over the field GF(p)). Person i is determined, that is e_i is a combination of
+    rows, exactly when every null vector of Q is 0 at i. One *random* null vector x is kept:
+
+    - A new row q that is a combination of kept rows has q·x = 0. One that is not has q·x ≠ 0 except with probability
+      1/p, so that the test "is it new?" costs one sum over the query set.
+    - For a new row a pivot column b is sought, and x moves along the null vector w of the kept rows with w_b = 1 until
+      q·x = 0. On the pivot columns w is −T·c, where c is column b of the kept rows and T the inverse of their pivot
+      columns.
+    - A determined person has x_i = 0 *for certain*; anybody else has it with probability 1/p. The mistake of this test
+      is a refusal too many, never an answer too many.
+
+    Only pivot columns can be determined (a combination of rows that vanishes on all pivot columns is 0), so that t
+    entries are looked at, not n. A row costs O(|q| + t²) and O(t·(n/block + block)) for the pivot at worst.
+    """
+
+    def __init__(self, prime: int, generator: np.random.Generator, elements: Elements) -> None:
+        self.prime = np.uint64(prime)
+        self._generator = generator
+        self._elements = elements
+        self.size = 0
+        self.x = np.zeros(0, np.uint64)
+        self.y = np.zeros(0, np.uint64)
+        self.weights = np.zeros((2, 0), np.uint64)
+        self.ready = np.zeros((2, 0), np.uint64)
+        self.inverse = np.zeros((_FIRST_CAPACITY, _FIRST_CAPACITY), np.uint64)
+        self.pivots = np.zeros(0, np.int64)
+        self.stored = np.zeros(0, np.int64)
+        self.sums = np.zeros((_FIRST_CAPACITY, 0), np.uint64)
+        self.is_pivot = np.zeros(0, np.bool_)
+        self.extend()
+
+    def _draw(self, count: int) -> Words:
+        return self._generator.integers(1, int(self.prime), count, dtype=np.uint64)
+
+    def extend(self) -> None:
+        """Take in new people and new elements: fresh unknowns that occur in no kept row."""
+        from discretion.kernels.null_vector import quotients
+
+        people, new = self._elements.people, self._elements.people - len(self.x)
+        self.x = np.append(self.x, self._draw(new))
+        self.y = np.append(self.y, self._draw(new))
+        self.is_pivot = np.append(self.is_pivot, np.zeros(new, np.bool_))
+        start = self.weights.shape[1]
+        fresh = self._draw(2 * (len(self._elements.owner) - start)).reshape(2, -1)
+        fresh[0, self._elements.is_first[start:]] = 1
+        self.weights = np.hstack([self.weights, fresh])
+        ready = [quotients(np.ascontiguousarray(row), self.prime) for row in fresh]
+        self.ready = np.hstack([self.ready, np.vstack(ready)])
+        blocks = -(-people // BLOCK)
+        self.sums = np.hstack([self.sums, np.zeros((len(self.sums), blocks - self.sums.shape[1]), np.uint64)])
+
+    def plan(self, row: int, power: int, store: RowStore) -> PlannedRow | None:
+        """Work out what a stored row would change; None when it is a combination of kept rows."""
+        from discretion.kernels import null_vector as algebra
+
+        p, members = self.prime, store.members[row]
+        about = self._elements
+        weight, ready = self.weights[power], self.ready[power]
+        product = np.uint64(algebra.weighted_sum(self.x, self._owner(power), weight, ready, members, p))
+        if product == 0:
+            return None
+        line = store.bits[row : row + 1]
+        entries = algebra.row_at_columns(line, weight, about.first, about.order, self.pivots, p)
+        made_of = algebra.combine_rows(self.inverse, self.size, entries, p)
+        self._remember_sums(row, power, store)
+        pivot, rest, column = self._find_pivot(row, line, weight, made_of, store)
+        moves = algebra.combine_columns(self.inverse, self.size, column, p)
+        shift = np.uint64(algebra.ratio(p - product, rest, p))
+        after = algebra.shifted(self.x[self.pivots], moves, shift, p)
+        own = np.uint64((int(self.x[pivot]) + int(shift)) % int(p))
+        return PlannedRow(pivot, made_of, moves, rest, after, own)
+
+    def _remember_sums(self, row: int, power: int, store: RowStore) -> None:
+        from discretion.kernels.null_vector import block_sums
+
+        if row >= len(self.sums):
+            self.sums = longer(self.sums, max(row + 1, 4 * len(self.sums)))
+        weight, ready, members = self.weights[power], self.ready[power], store.members[row]
+        block_sums(self.y, self._owner(power), weight, ready, members, _BLOCK_BITS, self.sums[row], self.prime)
+
+    def _owner(self, power: int) -> Ints:
+        """Return the people of the records; none where records are people and have no weights (sums, power 0)."""
+        return self._elements.owner[:0] if power == 0 and self._elements.is_alone else self._elements.owner
+
+    def _find_pivot(
+        self, row: int, line: NDArray[np.uint8], weight: Words, made_of: Words, store: RowStore
+    ) -> tuple[int, np.uint64, Words]:
+        """Find a column where the row differs from what the kept rows make of it."""
+        from discretion.kernels import null_vector as algebra
+
+        p, about, block = self.prime, self._elements, -1
+        while True:
+            block = algebra.block_with_rest(self.sums[row], self.sums, self.stored, made_of, block + 1, p)
+            if block < 0:
+                raise ArithmeticError("a new row has no pivot column")  # contradicts q·x ≠ 0
+            columns = np.arange(block * BLOCK, min((block + 1) * BLOCK, about.people), dtype=np.int64)
+            columns = columns[~self.is_pivot[columns]]
+            own = algebra.row_at_columns(line, weight, about.first, about.order, columns, p)
+            order = np.argsort(own == 0, kind="stable")
+            columns, own = columns[order], own[order]
+            kept = (store.bits, self.stored, store.powers, self.weights, about.first, about.order)
+            for start, end in _PORTIONS:
+                made = algebra.made_at_columns(*kept, columns[start:end], made_of, p)
+                differing = np.flatnonzero(made != own[start:end])
+                if len(differing):
+                    place = start + int(differing[0])
+                    rest = np.uint64((int(own[place]) - int(made[place - start])) % int(p))
+                    return int(columns[place]), rest, algebra.column_of_rows(*kept, columns[place], p)
+
+    def keep(self, step: PlannedRow, row: int) -> None:
+        """Make a planned row part of the state."""
+        from discretion.kernels.null_vector import grow
+
+        if self.size == len(self.inverse):
+            capacity = max(_FIRST_CAPACITY, 2 * self.size)
+            larger = np.zeros((capacity, capacity), np.uint64)
+            larger[: self.size, : self.size] = self.inverse
+            self.inverse = larger
+        grow(self.inverse, self.size, step.made_of, step.moves, step.rest, self.prime)
+        step.kept = (self.x[self.pivots], self.x[step.pivot])
+        self.x[self.pivots] = step.pivots_after
+        self.x[step.pivot] = step.pivot_after
+        self.pivots = np.append(self.pivots, np.int64(step.pivot))
+        self.stored = np.append(self.stored, np.int64(row))
+        self.is_pivot[step.pivot] = True
+        self.size += 1
+
+    def undo(self, step: PlannedRow) -> None:
+        """Forget the row kept last."""
+        from discretion.kernels.null_vector import shrink
+
+        shrink(self.inverse, self.size, self.prime)
+        self.size -= 1
+        self.pivots, self.stored = self.pivots[:-1], self.stored[:-1]
+        self.is_pivot[step.pivot] = False
+        self.x[self.pivots], self.x[step.pivot] = step.kept
+
+
+Members = Ints | Bools
 
 SUM, SQUARES = 0, 1
 """What a row adds up: the values, or their squares."""
@@ -40,7 +344,7 @@ class LinearAudit:
     nothing about values.
 
     **Exactness.** All is computed modulo a secret random prime between 2⁶² and 2⁶³ with a random null vector (see
-    `null_vector`). A person who is determined over the rationals is found *for certain* as long as the kept rows have
+    `NullVector`). A person who is determined over the rationals is found *for certain* as long as the kept rows have
     the same rank modulo p, and they have unless a row that is new over the rationals passes as a combination of
     earlier ones. After t independent rows this has probability at most 1/p + log₂(D)/62 / 2⁵⁶·⁵, where D ≤
     (t+2)^((t+2)/2) / 2^(t+1) bounds a determinant of zeros and ones (Hadamard) and 2⁵⁶·⁵ is less than the number of
@@ -88,9 +392,7 @@ class LinearAudit:
     Verdict(safe=False, reason="together with earlier answers it would determine somebody's value", new_rows=0)
     """
 
-    def __init__(
-        self, people: int, *, owner: NDArray[np.int64] | None = None, primes: int = 1, seed: int | None = None
-    ) -> None:
+    def __init__(self, people: int, *, owner: Ints | None = None, primes: int = 1, seed: int | None = None) -> None:
         if people < 0 or primes < 1:
             raise PlanError("an audit needs a number of people from 0 and at least one prime")
         self.elements = Elements(np.arange(people, dtype=np.int64) if owner is None else owner)
@@ -100,7 +402,7 @@ class LinearAudit:
         generator = np.random.default_rng(secrets.randbits(256) if seed is None else seed)
         self.fields = [NullVector(random_prime(generator), generator, self.elements) for _ in range(primes)]
         self.determined = np.zeros(self.elements.people, np.bool_)
-        self._pending: list[list[tuple[NullVector, Step]]] = []
+        self._pending: list[list[tuple[NullVector, PlannedRow]]] = []
 
     @property
     def people(self) -> int:
@@ -168,7 +470,7 @@ class LinearAudit:
         newly[known] = False
         return int(newly.sum())
 
-    def extend(self, people: int = 0, *, owner: NDArray[np.int64] | None = None) -> None:
+    def extend(self, people: int = 0, *, owner: Ints | None = None) -> None:
         """Take in appended records: `people` new people with one record each, or records with their `owner`.
 
         New people are new unknowns. Nobody is ever removed: who left the table stays in the answers given before.
@@ -181,14 +483,14 @@ class LinearAudit:
             field.extend()
         self.determined = np.append(self.determined, np.zeros(self.people - len(self.determined), np.bool_))
 
-    def _rows(self, sets: Sequence[Members], powers: Sequence[int] | None) -> Iterable[tuple[NDArray[np.int64], int]]:
+    def _rows(self, sets: Sequence[Members], powers: Sequence[int] | None) -> Iterable[tuple[Ints, int]]:
         chosen = [SUM] * len(sets) if powers is None else list(powers)
         if len(chosen) != len(sets) or not set(chosen) <= {SUM, SQUARES}:
             raise PlanError("each query set adds up values (0) or squares (1)")
         listed = [self.elements.checked(members) for members in sets]
         return [(members, power) for members, power in zip(listed, chosen, strict=True) if len(members)]
 
-    def _try(self, members: NDArray[np.int64], power: int, *, force: bool) -> bool:
+    def _try(self, members: Ints, power: int, *, force: bool) -> bool:
         """Take one row in; unless forced, only when it determines nobody new."""
         row = self.store.append(members, power)
         planned = [(field, field.plan(row, power, self.store)) for field in self.fields]

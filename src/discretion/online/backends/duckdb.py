@@ -6,23 +6,24 @@ database has no access to files or network and its settings cannot change. State
 
 from __future__ import annotations
 
+import hashlib
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discretion.data.conditions import Filter, Scalar
-from discretion.errors import DataError, QueryRefused
-from discretion.online.admit import admit
-from discretion.online.audit.elements import ascending
-from discretion.online.backend import (
+from discretion.errors import DataError, PlanError, QueryRefused, unknown
+from discretion.kernels.arrays import Ints
+from discretion.online.audit.linear import ascending
+from discretion.online.backends import (
     FEW,
     Bounded,
     GroupKey,
@@ -33,15 +34,243 @@ from discretion.online.backend import (
     require_public,
     table_of,
 )
-from discretion.online.backends.answers import bounded_groups, exact_frame, group_key
-from discretion.online.backends.duckdb_digest import column_digests
-from discretion.online.backends.duckdb_load import Loaded, joined_rows, load
-from discretion.online.catalog import TableSpec
-from discretion.online.query import Aggregate, Query
-from discretion.online.sql_emit import Sql, emit_filter
+from discretion.online.backends.statements import (
+    Layout,
+    Sql,
+    bounded_groups,
+    emit_code,
+    emit_filter,
+    exact_frame,
+    group_key,
+    joined,
+    quote,
+)
+from discretion.online.declare.catalog import PERSON, TableSpec
+from discretion.online.question.query import Aggregate, Query, admit
 
 if TYPE_CHECKING:
     import polars as pl
+
+_TYPES = {"number": "DOUBLE", "integer": "BIGINT", "category": "VARCHAR", "truth": "BOOLEAN", "date": "DATE"}
+_READERS = {".parquet": "read_parquet(?)", ".csv": "read_csv(?, all_varchar = true)"}
+_YES = "('true', 't', 'yes', 'y', '1', '1.0')"
+_NO = "('false', 'f', 'no', 'n', '0', '0.0')"
+_LOCKS = ("enable_external_access = false", "lock_configuration = true")
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """One table in its own locked database."""
+
+    connection: Any
+    layout: Layout
+    rows: int
+    people: int
+
+    @property
+    def person(self) -> str:
+        """The expression of a row's person."""
+        return self.layout.person or "rowid"
+
+    def fingerprint(self, rows: int) -> int:
+        """Return a figure that changes when one of the first rows changes or moves."""
+        columns = ", ".join(self.layout.column(name) for name in self.layout.spec.visible)
+        statement = f"SELECT bit_xor(hash(rowid, {self.person}, {columns})) FROM data WHERE rowid < ?"
+        (found,) = self.connection.cursor().execute(statement, [rows]).fetchone()
+        return int(found or 0)
+
+
+def load(spec: TableSpec, data: Any, limits: Limits) -> Loaded:
+    """Read the declared columns, number the people, mark the rows a person may contribute, lock the database."""
+    import duckdb
+
+    threads = {} if limits.threads is None else {"threads": limits.threads}
+    settings: dict[str, Any] = {"memory_limit": limits.memory, "temp_directory": "", **threads}
+    connection = duckdb.connect(config=settings)
+    try:
+        try:
+            places, codes = _copy(connection, spec, data)
+            people = _number_people(connection, spec)
+            for lock in _LOCKS:
+                connection.execute(f"SET {lock}")
+            (rows,) = connection.execute("SELECT count(*) FROM data").fetchone() or (0,)
+        except duckdb.Error:
+            raise DataError(f"table {spec.name!r}: the source cannot be read, or does not fit into memory") from None
+    except BaseException:
+        connection.close()
+        raise
+    several = spec.person is not None
+    layout = Layout(
+        "duckdb",
+        spec,
+        "data",
+        places.__getitem__,
+        kept=Sql("kept") if several else Sql(""),
+        person="person" if several else "",
+        codes=codes,
+    )
+    return Loaded(connection, layout, rows, rows if people is None else people)
+
+
+def joined_rows(left: Loaded, right: Loaded) -> pl.DataFrame:
+    """Put the kept rows of two tables together, person by person, in the order of the rows."""
+    frames: list[pl.DataFrame] = []
+    for loaded in (left, right):
+        names = ", ".join(f"{loaded.layout.column(n)} AS {quote(n, 'duckdb')}" for n in loaded.layout.spec.visible)
+        statement = (
+            f"SELECT people.key AS {quote(PERSON, 'duckdb')}, {names} FROM data JOIN people "
+            "ON data.person = people.number WHERE data.kept ORDER BY data.rowid"
+        )
+        frames.append(loaded.connection.cursor().sql(statement).pl())
+    return frames[0].join(frames[1], on=PERSON, how="inner", maintain_order="left_right")
+
+
+def _copy(connection: Any, spec: TableSpec, data: Any) -> tuple[dict[str, str], dict[str, str]]:
+    """Create `data` from the source; give the declared names with the names of the columns and of their codes."""
+    source, values = _source(connection, spec, data)
+    there = [row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM {source}", values).fetchall()]
+    wanted = [*spec.visible, *([spec.person] if spec.person else [])]
+    problems = [
+        f"table {spec.name!r}: {unknown('column', name, there)}" for name in dict.fromkeys(wanted) if name not in there
+    ]
+    if problems:
+        raise PlanError(problems)
+    places = {name: f"c{i}" for i, name in enumerate(spec.visible)}
+    codes = {name: f"k{i}" for i, name in enumerate(spec.visible) if spec.columns[name].bounds is not None}
+    chosen = [Sql(f"{_value(spec, name)} AS {place}") for name, place in places.items()]
+    chosen += [_code(spec, name) + f" AS {place}" for name, place in codes.items()]
+    if spec.person:
+        chosen.append(Sql(f"CAST({quote(spec.person, 'duckdb')} AS VARCHAR) AS key"))
+    _check_values(connection, spec, source, values)
+    statement = "CREATE TABLE data AS SELECT " + joined(chosen, ", ") + f" FROM {source}"
+    connection.execute(statement.text, [*statement.values, *values])
+    if source == "given":
+        connection.unregister(source)
+    return places, codes
+
+
+def _code(spec: TableSpec, name: str) -> Sql:
+    """Write the code of the clamped value, computed once: private sums then cost as little as plain ones."""
+    column = spec.columns[name]
+    code = emit_code(_value(spec, name), column, Layout("duckdb", spec, "data", str))
+    return "CAST(" + code + f" AS {'INTEGER' if max(map(abs, column.codes)) < 2**31 else 'BIGINT'})"
+
+
+def _source(connection: Any, spec: TableSpec, data: Any) -> tuple[str, list[str]]:
+    from discretion.data.dataset import Dataset
+
+    if data is None:
+        path = Path(str(spec.source))
+        if not path.is_file():
+            raise DataError(f"table {spec.name!r}: no file {path.name!r}")
+        reader = _READERS.get(path.suffix.lower())
+        if reader is not None:
+            return reader, [str(path)]
+        from discretion.data.read import read
+
+        data = read(path)
+    connection.register("given", Dataset.of(data).frame.to_arrow())
+    return "given", []
+
+
+def _value(spec: TableSpec, name: str) -> str:
+    """Write a column in its declared type; what is no number is missing."""
+    kind, column = spec.columns[name].type, quote(name, "duckdb")
+    if kind == "truth":  # a cast would take every number but 0 for yes
+        text = _plain_text(column)
+        return f"CASE WHEN {text} IN {_YES} THEN TRUE WHEN {text} IN {_NO} THEN FALSE END"
+    value = f"TRY_CAST({column} AS {_TYPES[kind]})"
+    return f"CASE WHEN isnan({value}) THEN NULL ELSE {value} END" if kind == "number" else value
+
+
+def _plain_text(column: str) -> str:
+    return f"lower(trim(CAST({column} AS VARCHAR)))"
+
+
+def _check_values(connection: Any, spec: TableSpec, source: str, values: list[str]) -> None:
+    """Raise when values are not of the declared type, infinite, or when a row belongs to nobody."""
+    checks = {name: _is_wrong(spec, name) for name in spec.visible}
+    texts = {name: f"is not of type {spec.columns[name].type}, or infinite" for name in checks}
+    counted = [f"count(*) FILTER (WHERE {check})" for check in checks.values()]
+    if spec.person:
+        counted.append(f"count(*) FILTER (WHERE {quote(spec.person, 'duckdb')} IS NULL)")
+    found = connection.execute(f"SELECT {', '.join(counted)} FROM {source}", values).fetchone()
+    problems = [
+        f"table {spec.name!r}, column {name!r}: the value {texts[name]} in {count:,} rows"
+        for name, count in zip(checks, found, strict=False)
+        if count
+    ]
+    if spec.person and found[-1]:
+        problems.append(f"table {spec.name!r}: {found[-1]:,} rows have no person in column {spec.person!r}")
+    if problems:
+        raise DataError("\n".join(problems))
+
+
+def _is_wrong(spec: TableSpec, name: str) -> str:
+    kind, column = spec.columns[name].type, quote(name, "duckdb")
+    if kind == "truth":
+        return f"{column} IS NOT NULL AND {_plain_text(column)} <> 'nan' AND ({_value(spec, name)}) IS NULL"
+    unreadable = f"({column} IS NOT NULL AND TRY_CAST({column} AS {_TYPES[kind]}) IS NULL)"
+    number = f"TRY_CAST({column} AS DOUBLE)"
+    if kind == "number":
+        return f"{unreadable} OR isinf({number})"
+    if kind == "integer":
+        return f"({unreadable} AND NOT coalesce(isnan({number}), FALSE)) OR {number} <> floor({number})"
+    return unreadable
+
+
+def _number_people(connection: Any, spec: TableSpec) -> int | None:
+    """Number the people in the order of their first row and mark each person's first rows."""
+    if spec.person is None:
+        return None
+    connection.execute(
+        "CREATE TABLE people AS "
+        "SELECT key, row_number() OVER (ORDER BY min(rowid)) - 1 AS number FROM data GROUP BY key"
+    )
+    connection.execute(
+        "CREATE TABLE numbered AS SELECT data.* EXCLUDE (key), number AS person, "
+        "row_number() OVER (PARTITION BY data.key ORDER BY data.rowid) <= ? AS kept "
+        "FROM data JOIN people ON data.key = people.key ORDER BY data.rowid",
+        [spec.rows_per_person],
+    )
+    connection.execute("DROP TABLE data")
+    connection.execute("ALTER TABLE numbered RENAME TO data")
+    (count,) = connection.execute("SELECT count(*) FROM people").fetchone()
+    return int(count)
+
+
+_PORTION = 2**20
+_DIGEST = 32
+
+
+def column_digests(cursor: Any, loaded: Loaded, columns: Sequence[str], rows: int, key: bytes) -> dict[str, str]:
+    """Return for each column ("": the people) a digest of the first rows; reads a million rows at a time.
+
+    The same values in the same order give the same digest on any version: nothing of the database's own (hashes,
+    layouts in memory) is in them, since they are compared between two runs.
+    """
+    places = [loaded.layout.column(name) if name else loaded.person for name in columns]
+    found = [hashlib.blake2b(name.encode(), digest_size=_DIGEST, key=key) for name in columns]
+    chosen = ", ".join(f"{place} AS v{i}" for i, place in enumerate(places))
+    for start in range(0, min(rows, loaded.rows), _PORTION):
+        stop = min(start + _PORTION, rows)
+        part = cursor.sql(f"SELECT {chosen} FROM data WHERE rowid >= {start:d} AND rowid < {stop:d} ORDER BY rowid")
+        for digest, values in zip(found, part.pl(), strict=True):
+            for piece in _pieces(values):
+                digest.update(piece)
+    return {name: digest.hexdigest() for name, digest in zip(columns, found, strict=True)}
+
+
+def _pieces(values: pl.Series) -> list[Any]:
+    """Return the bytes of a column: what is missing, then lengths and texts, or numbers of one width."""
+    import polars as pl
+
+    missing = values.is_null().to_numpy()
+    if values.dtype == pl.String:
+        lengths = values.str.len_bytes().cast(pl.Int64).fill_null(0).to_numpy()
+        return [missing, lengths, (values.str.join("").item() or "").encode()]
+    wide = pl.Float64 if values.dtype.is_float() else pl.Int64
+    return [missing, values.to_physical().cast(wide).fill_null(0).to_numpy()]
 
 
 _KEYS = "SELECT count(*), sum(hash(key)), count(*) FROM people"
@@ -81,15 +310,15 @@ class DuckdbBackend:
         """Count the rows."""
         return self._of(table).rows
 
-    def person_of_rows(self, table: str) -> NDArray[np.int64]:
-        """Give for every row the number of its person."""
+    def person_of_rows(self, table: str) -> Ints:
+        """Return for every row the number of its person."""
         loaded = self._of(table)
         if loaded.layout.spec.person is None:
             return np.arange(loaded.rows)
         return self._numbers(loaded, Sql(f"SELECT {loaded.person} FROM {loaded.layout.source} ORDER BY rowid"))
 
-    def find_people(self, table: str, keys: Iterable[Scalar]) -> NDArray[np.int64]:
-        """Give the numbers of people by their key in the person column; without one, the keys are row numbers."""
+    def find_people(self, table: str, keys: Iterable[Scalar]) -> Ints:
+        """Return the numbers of people by their key in the person column; without one, the keys are row numbers."""
         loaded, wanted = self._of(table), list(keys)
         if loaded.layout.spec.person is None:
             found = np.unique(np.array([key for key in wanted if isinstance(key, int)], np.int64))
@@ -107,8 +336,8 @@ class DuckdbBackend:
 
     def members(
         self, table: str, where: Filter, group_by: tuple[str, ...] = (), *, unit: Unit = "person"
-    ) -> dict[GroupKey, NDArray[np.int64]]:
-        """Give who is in each group: ascending numbers without repetition. Only public columns may choose."""
+    ) -> dict[GroupKey, Ints]:
+        """Return who is in each group: ascending numbers without repetition. Only public columns may choose."""
         loaded = self._of(table)
         query = admit(Query(table, (Aggregate("count"),), where, group_by), loaded.layout.spec)
         require_public(loaded.layout.spec, query.columns_in_where(), group_by)
@@ -131,15 +360,15 @@ class DuckdbBackend:
         parts = np.split(found.explode().to_numpy().astype(np.int64, copy=False), ends)
         return {group_key(key): ascending(numbers) for key, numbers in zip(keys, parts, strict=True)}
 
-    def missing(self, table: str, column: str) -> NDArray[np.int64]:
-        """Give the numbers of the rows without a value in a column."""
+    def missing(self, table: str, column: str) -> Ints:
+        """Return the numbers of the rows without a value in a column."""
         loaded = self._of(table)
         loaded.layout.spec.column(column)
         statement = f"SELECT rowid FROM {loaded.layout.source} WHERE {loaded.layout.column(column)} IS NULL ORDER BY 1"
         return self._numbers(loaded, Sql(statement))
 
     def column(self, table: str, name: str) -> pl.Series:
-        """Give all values of a declared column in the order of the rows."""
+        """Return all values of a declared column in the order of the rows."""
         loaded = self._of(table)
         loaded.layout.spec.column(name)
         statement = f"SELECT {loaded.layout.column(name)} AS found FROM {loaded.layout.source} ORDER BY rowid"
@@ -162,7 +391,7 @@ class DuckdbBackend:
             return bounded_groups(query, loaded.layout, lambda sql: _rows(cursor, sql), self._limits)
 
     def digests(self, table: str, columns: Iterable[str], rows: int, key: bytes) -> dict[str, str]:
-        """Give for columns ("": the people) a digest of the values in the first rows, which a secret key decides."""
+        """Return for columns ("": the people) a digest of the values in the first rows, which a secret key decides."""
         loaded = self._of(table)
         with loaded.connection.cursor() as cursor:
             return column_digests(cursor, loaded, tuple(columns), rows, key)
@@ -213,14 +442,14 @@ class DuckdbBackend:
         with self._lock:
             return self._loaded[table]
 
-    def _numbers(self, loaded: Loaded, statement: Sql) -> NDArray[np.int64]:
+    def _numbers(self, loaded: Loaded, statement: Sql) -> Ints:
         with self._cursor(loaded) as cursor:
             (found,) = cursor.execute(statement.text, statement.values).fetchnumpy().values()
         return np.asarray(found, np.int64)
 
     @contextmanager
     def _cursor(self, loaded: Loaded) -> Iterator[Any]:
-        """Give a cursor that is interrupted when the time is over; what the database says is never passed on."""
+        """Return a cursor that is interrupted when the time is over; what the database says is never passed on."""
         import duckdb
 
         cursor = loaded.connection.cursor()

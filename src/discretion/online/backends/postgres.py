@@ -14,17 +14,24 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discretion.data.conditions import Filter, Scalar
 from discretion.data.database import Address, parse_url, quoted
 from discretion.errors import DataError, PlanError, QueryRefused, need, unknown
-from discretion.online.admit import admit
-from discretion.online.backend import FEW, Bounded, GroupKey, Limits, QueryTimeout, Unit, require_public, table_of
-from discretion.online.backends.answers import bounded_groups, exact_frame, group_key
-from discretion.online.catalog import TableSpec
-from discretion.online.query import Aggregate, Query
-from discretion.online.sql_emit import Layout, Sql, emit_filter, joined, quote
+from discretion.kernels.arrays import Ints
+from discretion.online.backends import FEW, Bounded, GroupKey, Limits, QueryTimeout, Unit, require_public, table_of
+from discretion.online.backends.statements import (
+    Layout,
+    Sql,
+    bounded_groups,
+    emit_filter,
+    exact_frame,
+    group_key,
+    joined,
+    quote,
+)
+from discretion.online.declare.catalog import TableSpec
+from discretion.online.question.query import Aggregate, Query, admit
 
 if TYPE_CHECKING:
     import polars as pl
@@ -46,7 +53,7 @@ class _Known:
 
     last: Any
     row_keys: tuple[str, ...]
-    person_of_rows: NDArray[np.int64]
+    person_of_rows: Ints
     people: Mapping[str, int]
 
 
@@ -77,12 +84,12 @@ class PostgresBackend:
         """Count the rows."""
         return len(self._of(table).row_keys)
 
-    def person_of_rows(self, table: str) -> NDArray[np.int64]:
-        """Give for every row the number of its person."""
+    def person_of_rows(self, table: str) -> Ints:
+        """Return for every row the number of its person."""
         return self._of(table).person_of_rows
 
-    def find_people(self, table: str, keys: Iterable[Scalar]) -> NDArray[np.int64]:
-        """Give the numbers of people by their key in the person column, or by the row key without one."""
+    def find_people(self, table: str, keys: Iterable[Scalar]) -> Ints:
+        """Return the numbers of people by their key in the person column, or by the row key without one."""
         known, wanted = self._of(table), {str(key) for key in keys}
         absent = [key for key in wanted if key not in known.people]
         if absent:
@@ -91,8 +98,8 @@ class PostgresBackend:
 
     def members(
         self, table: str, where: Filter, group_by: tuple[str, ...] = (), *, unit: Unit = "person"
-    ) -> dict[GroupKey, NDArray[np.int64]]:
-        """Give who is in each group: ascending numbers without repetition. Only public columns may choose."""
+    ) -> dict[GroupKey, Ints]:
+        """Return who is in each group: ascending numbers without repetition. Only public columns may choose."""
         known = self._of(table)
         query = admit(Query(table, (Aggregate("count"),), where, group_by), self._spec)
         require_public(self._spec, query.columns_in_where(), group_by)
@@ -111,8 +118,8 @@ class PostgresBackend:
         rows = {key: np.sort(np.array(numbers, np.int64)) for key, numbers in found.items()}
         return rows if unit == "row" else {key: np.unique(known.person_of_rows[at]) for key, at in rows.items()}
 
-    def missing(self, table: str, column: str) -> NDArray[np.int64]:
-        """Give the numbers of the rows without a value in a column."""
+    def missing(self, table: str, column: str) -> Ints:
+        """Return the numbers of the rows without a value in a column."""
         known = self._of(table)
         self._spec.column(column)
         layout = self._seen(known)
@@ -124,7 +131,7 @@ class PostgresBackend:
         return np.array(sorted(found), np.int64)
 
     def column(self, table: str, name: str) -> pl.Series:
-        """Give all values of a declared column in the order of the rows."""
+        """Return all values of a declared column in the order of the rows."""
         import polars as pl
 
         layout, kind = self._seen(self._of(table)), self._spec.column(name).type
@@ -152,7 +159,7 @@ class PostgresBackend:
             return bounded_groups(query, layout, lambda sql: _run(cursor, sql), self._limits)
 
     def digests(self, table: str, columns: Iterable[str], rows: int, key: bytes) -> dict[str, str]:
-        """Give for columns ("": the people) a digest of the values in the first rows, which a secret key decides."""
+        """Return for columns ("": the people) a digest of the values in the first rows, which a secret key decides."""
         self._of(table)
         names, row_key = tuple(columns), _quoted(str(self._spec.row_key))
         person = row_key if self._spec.person is None else _quoted(self._spec.person)
@@ -271,14 +278,14 @@ class PostgresBackend:
         return _Known(rows[-1][0] if rows else None, keys, numbers, MappingProxyType(people))
 
     def _seen(self, known: _Known) -> Layout:
-        """Give the table as far as the service knows it."""
+        """Return the table as far as the service knows it."""
         row_key = _quoted(str(self._spec.row_key))
         always = Sql("FALSE") if known.last is None else Sql(f"{row_key} <= %s", (known.last,))
         return replace(self._layout, always=always)
 
     @contextmanager
     def _cursor(self) -> Iterator[Any]:
-        """Give a cursor in a read-only transaction with a time limit; what the database says is never passed on."""
+        """Return a cursor in a read-only transaction with a time limit; what the database says is never passed on."""
         psycopg = need("psycopg", "PostgreSQL", "online")
         with self._lock:
             connection = self._idle.pop() if self._idle else None

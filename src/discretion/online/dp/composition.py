@@ -57,7 +57,7 @@ def parallel_replace(costs: Iterable[Cost]) -> Cost:
 
 
 def _without_rho(costs: Iterable[Cost], slack: Number) -> tuple[Cost, ...]:
-    """Give the costs of a batch that is composed in ε and δ; refuse others."""
+    """Return the costs of a batch that is composed in ε and δ; refuse others."""
     found = tuple(costs)
     if any(one.nano_rho for one in found):
         raise PlanError("such composition is for ε and δ; ρ already adds up well by itself")

@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from discretion.online.catalog import Adjacency, TableSpec
+from discretion.online.declare.catalog import Adjacency, TableSpec
 from discretion.privacy.mechanisms import root_above
 
 MANY = 2**31
@@ -63,7 +63,7 @@ class Sensitivity:
         return root_above(self.l2_squared)
 
     def coarsened(self, step: int) -> Sensitivity:
-        """Give the sensitivity of the entries divided by `step` and rounded down.
+        """Return the sensitivity of the entries divided by `step` and rounded down.
 
         |⌊a/s⌋ − ⌊b/s⌋| < |a − b|/s + 1 in each of the at most l0 entries that change, and 0 in the others.
         """

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 from discretion.errors import PlanError
-from discretion.online.ledger.book import Ledger, Page
-from discretion.online.ledger.chain import Head, Verification, verify_chain
-from discretion.online.ledger.entries import Charge, Entry, Kind, NoLedger, pack_sets, unpack_sets
-from discretion.online.ledger.limits import EACH, Limit, Period
+from discretion.online.ledger.book import EACH, Ledger, Limit, Page, Period, utc_now
+from discretion.online.ledger.entries import (
+    Charge,
+    Entry,
+    Head,
+    Kind,
+    NoLedger,
+    Verification,
+    pack_sets,
+    unpack_sets,
+    verify_chain,
+)
 from discretion.privacy.accounting import FREE, Cost, PrivacyFilter
 
 __all__ = [
@@ -31,19 +39,16 @@ __all__ = [
     "open_ledger",
     "pack_sets",
     "unpack_sets",
+    "utc_now",
     "verify_chain",
 ]
-
-
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
 
 
 def open_ledger(
     url: str | Path,
     *,
     limits: Iterable[Limit] = (),
-    clock: Callable[[], datetime] = _utc_now,
+    clock: Callable[[], datetime] = utc_now,
     create: bool = True,
     name: str = "discretion_ledger",
 ) -> Ledger:

@@ -4,23 +4,200 @@ from __future__ import annotations
 
 import json
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from heapq import merge
 from operator import attrgetter
-from typing import IO, Any, Protocol
+from typing import IO, Any, Literal, Protocol
 
-from discretion.errors import PlanError
-from discretion.online.ledger.chain import Head, Verification, sealed, verify_chain
-from discretion.online.ledger.entries import ANSWERED, Charge, Entry, Kind, microseconds, moment_of
-from discretion.online.ledger.limits import Limit, Scope, Totals
-from discretion.online.ledger.rows import COSTS
-from discretion.privacy.accounting import FREE, Accountant, Cost
+from discretion.errors import BudgetExhausted, PlanError
+from discretion.online.ledger.entries import (
+    ANSWERED,
+    COSTS,
+    Charge,
+    Entry,
+    Head,
+    Kind,
+    Verification,
+    microseconds,
+    moment_of,
+    sealed,
+    verify_chain,
+)
+from discretion.privacy.accounting import FREE, Accountant, Cost, PrivacyFilter
+
+Calendar = Literal["day", "week", "month", "quarter", "year", "ever"]
+Period = Calendar | timedelta
+"""A calendar period (UTC), for ever, or a rolling window of some length."""
+EACH = "*"
+"""In place of a user: every user has this budget."""
+
+
+def start_of(period: Calendar, moment: datetime) -> int:
+    """Return the start of the calendar period around a moment, in microseconds since 1970.
+
+    Examples
+    --------
+    >>> from datetime import UTC
+    >>> from discretion.online.ledger.entries import moment_of
+    >>> moment_of(start_of("quarter", datetime(2024, 8, 9, tzinfo=UTC))).date().isoformat()
+    '2024-07-01'
+    """
+    if period == "ever":
+        return 0
+    day = moment.replace(hour=0, minute=0, second=0, microsecond=0)
+    if period == "day":
+        return microseconds(day)
+    if period == "week":
+        return microseconds(day - timedelta(days=day.weekday()))
+    if period == "month":
+        return microseconds(day.replace(day=1))
+    if period == "quarter":
+        return microseconds(day.replace(day=1, month=day.month - (day.month - 1) % 3))
+    if period == "year":
+        return microseconds(day.replace(day=1, month=1))
+    raise PlanError(f"unknown period {period!r}; known are day, week, month, quarter, year, ever")
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A budget: what is spent in any measure counts against it, see `PrivacyFilter`."""
+
+    most: PrivacyFilter
+    table: str | tuple[str, ...] | None = None
+    """the table it is for, or several tables about the same people; none: all tables together"""
+    user: str | None = None
+    """the user it is for; none: all users together; `EACH`: every user by itself"""
+    period: Period = "ever"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.period, timedelta) and self.period <= timedelta(0):
+            raise PlanError("a rolling period is longer than nothing")
+
+    def scope(self, user: str) -> Scope:
+        """Return what is added up for a user."""
+        return Scope(user if self.user == EACH else self.user, self.table, self.period)
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Whose spending, on which table (or tables together), in which period."""
+
+    user: str | None = None
+    table: str | tuple[str, ...] | None = None
+    period: Period = "ever"
+
+    def since(self, moment: datetime) -> int:
+        """Return where the period starts that holds (or ends at) a moment."""
+        if isinstance(self.period, timedelta):
+            return microseconds(moment - self.period) + 1
+        return start_of(self.period, moment)
+
+    def holds(self, entry: Entry | Charge) -> bool:
+        """Say whether an entry's user and table are meant."""
+        tables = (self.table,) if isinstance(self.table, str) else self.table
+        return self.user in (None, entry.user) and (tables is None or entry.table in tables)
+
+
+class _Window:
+    """The running total of one scope. Calendar windows need their sum only, rolling ones what they will let go."""
+
+    def __init__(self, since: int, spent: Cost | Iterable[tuple[int, Cost]]) -> None:
+        self.since = since
+        self.total = spent if isinstance(spent, Cost) else FREE
+        self._queue: deque[tuple[int, Cost]] | None = None
+        if not isinstance(spent, Cost):
+            self._queue = deque()
+            for time, cost in spent:
+                self.add(time, cost)
+
+    def add(self, time: int, cost: Cost) -> None:
+        if cost == FREE or time < self.since:
+            return
+        self.total += cost
+        if self._queue is not None:
+            self._queue.append((time, cost))
+
+    def move(self, since: int) -> bool:
+        """Let the window start later; False when it must be read again."""
+        if since == self.since:
+            return True
+        if self._queue is None or since < self.since:
+            return False
+        self.since = since
+        while self._queue and self._queue[0][0] < since:
+            self.total = self.total.less(self._queue.popleft()[1])
+        return True
+
+
+Reader = Callable[[Scope, int], Iterable[tuple[int, Cost]]]
+"""Reads times and costs of a scope since a time."""
+Adder = Callable[[Scope, int], Cost]
+"""Adds up the costs of a scope since a time."""
+
+
+class RunningTotals:
+    """Running totals of all scopes that were ever asked for, kept up with the ledger entry by entry."""
+
+    def __init__(self, reader: Reader, adder: Adder) -> None:
+        self._read, self._add_up = reader, adder
+        self._windows: dict[Scope, _Window] = {}
+
+    @property
+    def any_kept(self) -> bool:
+        """Whether there is a total to keep up."""
+        return bool(self._windows)
+
+    def see(self, entry: Entry) -> None:
+        """Count an entry that is now in the ledger."""
+        for scope, window in self._windows.items():
+            if scope.holds(entry):
+                window.add(entry.time, entry.cost)
+
+    def spent(self, scope: Scope, moment: datetime) -> Cost:
+        """Return what a scope has spent in its period at a moment."""
+        since = scope.since(moment)
+        window = self._windows.get(scope)
+        if window is None or not window.move(since):
+            read = self._read if isinstance(scope.period, timedelta) else self._add_up
+            window = self._windows[scope] = _Window(since, read(scope, since))
+        return window.total
+
+    def check(self, charge: Charge, limits: Iterable[Limit], moment: datetime, pending: Sequence[Entry]) -> None:
+        """Refuse a charge that would exceed a budget, pending charges of the same transaction included."""
+        if charge.cost == FREE:
+            return
+        for limit in limits:
+            scope = limit.scope(charge.user)
+            if limit.user not in (None, EACH, charge.user) or not scope.holds(charge):
+                continue
+            spent = self.spent(scope, moment)
+            for entry in pending:
+                if scope.holds(entry):
+                    spent += entry.cost
+            if not limit.most.admits(spent + charge.cost):
+                counts: Accountant = "zcdp" if charge.cost.nano_rho else "approximate"
+                raise BudgetExhausted(_words(limit, charge, limit.most.left(spent, counts)))
+
+
+def _words(limit: Limit, charge: Charge, left: Cost) -> str:
+    whose = "of all users" if limit.user is None else f"of {charge.user!r}"
+    about = "" if limit.table in (None, charge.table) else " and other tables about the same people"
+    where = "" if limit.table is None else f" for {charge.table!r}{about}"
+    when = "" if limit.period == "ever" else f" in this {limit.period if isinstance(limit.period, str) else 'period'}"
+    return f"the privacy budget {whose}{where}{when} does not cover the question: it costs {charge.cost}, left: {left}"
+
 
 _PORTION = 500
 _NUMBERS = 2**62
+
+
+def utc_now() -> datetime:
+    """Return the time in UTC."""
+    return datetime.now(UTC)
 
 
 class Store(Protocol):
@@ -35,7 +212,7 @@ class Store(Protocol):
         ...
 
     def last(self) -> tuple[int, str, int] | None:
-        """Give number, hash and time of the last entry."""
+        """Return number, hash and time of the last entry."""
         ...
 
     def select(self, where: str, values: Sequence[Any] = (), tail: str = "ORDER BY id") -> Iterator[Entry]:
@@ -55,14 +232,14 @@ class Store(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go."""
+        """Close the store."""
         ...
 
 
 class Page:
     """A transaction on the ledger: look at what is there, charge, and only then is anything written."""
 
-    def __init__(self, ledger: Ledger, store: Store, totals: Totals, moment: datetime) -> None:
+    def __init__(self, ledger: Ledger, store: Store, totals: RunningTotals, moment: datetime) -> None:
         self._ledger, self._store, self._totals = ledger, store, totals
         last = store.last()
         self.head = Head() if last is None else Head(last[0], last[1])
@@ -79,7 +256,7 @@ class Page:
         return self._store.select("id > ? AND subject = ?", (number, table))
 
     def latest(self, table: str, kind: Kind) -> Entry | None:
-        """Give the last entry of one kind about a table."""
+        """Return the last entry of one kind about a table."""
         found = self._store.select("subject = ? AND kind = ?", (table, kind), "ORDER BY id DESC LIMIT 1")
         return next(found, None)
 
@@ -149,12 +326,13 @@ class Ledger:
     >>> ledger.close(); folder.cleanup()
     """
 
-    def __init__(
-        self, store: Store, limits: Iterable[Limit] = (), clock: Callable[[], datetime] = lambda: datetime.now(UTC)
-    ) -> None:
+    def __init__(self, store: Store, limits: Iterable[Limit] = (), clock: Callable[[], datetime] = utc_now) -> None:
         self.limits = tuple(limits)
         self._store, self._clock = store, clock
-        self._totals = Totals(self._read_spending, self._read_total)
+        self._totals = RunningTotals(
+            lambda scope, since: store.spending(*self._spent_where(scope, since)),
+            lambda scope, since: store.total(*self._spent_where(scope, since)),
+        )
         self._seen = 0
         self._writing = False
         self._lock = threading.RLock()
@@ -210,7 +388,7 @@ class Ledger:
     def find_answer(
         self, table: str, digest: str, *, user: str | None = None, kind: Kind | None = None
     ) -> Entry | None:
-        """Give the latest recorded answer to a question since the table was last updated, or None."""
+        """Return the latest recorded answer to a question since the table was last updated, or None."""
         with self._lock:
             where, values = "subject = ? AND digest = ? AND kind = 'answer'", [table, digest]
             if user is not None:
@@ -224,12 +402,12 @@ class Ledger:
         return None
 
     def spent(self, user: str | None = None, table: str | tuple[str, ...] | None = None, period: Any = "ever") -> Cost:
-        """Give what was spent by a user (or all), on a table or several (or all), in the running period."""
+        """Return what was spent by a user (or all), on a table or several (or all), in the running period."""
         with self._lock:
             return self._now(Scope(user, table, period))
 
     def remaining(self, limit: Limit, user: str, accountant: Accountant = "pure") -> Cost:
-        """Give what a user who counts in one way may still spend under a budget."""
+        """Return what a user who counts in one way may still spend under a budget."""
         with self._lock:
             return limit.most.left(self._now(limit.scope(user)), accountant)
 
@@ -244,7 +422,7 @@ class Ledger:
     def history(
         self, table: str | None = None, user: str | None = None, after: int = 0, kinds: Sequence[Kind] | None = None
     ) -> Iterator[Entry]:
-        """Give entries in their order, of a table, of a user, after a number, of some kinds."""
+        """Return entries in their order, of a table, of a user, after a number, of some kinds."""
         named: list[tuple[str, Any]] = [("subject", table), ("who", user)]
         if kinds is None:
             return self._portions(named, after)
@@ -265,7 +443,7 @@ class Ledger:
             at = portion[-1].id
 
     def latest(self, table: str, kind: Kind) -> Iterator[Entry]:
-        """Give the entries of one kind about a table, the last one first; reads as far as it is asked."""
+        """Return the entries of one kind about a table, the last one first; reads as far as it is asked."""
         where, values = _condition([("subject", table), ("kind", kind)])
         before = _NUMBERS
         while True:
@@ -277,17 +455,17 @@ class Ledger:
             before = found[0].id
 
     def entry(self, number: int) -> Entry | None:
-        """Give the entry of a number."""
+        """Return the entry of a number."""
         with self._lock:
             return next(self._store.select("id = ?", (number,)), None)
 
     def answer_to(self, number: int) -> Entry | None:
-        """Give the recorded answer to the charge of a number."""
+        """Return the recorded answer to the charge of a number."""
         with self._lock:
             return next(self._store.select("refers = ?", (number,)), None)
 
     def head(self) -> Head:
-        """Give number and hash of the last entry: keep it elsewhere, and `verify` against it later."""
+        """Return number and hash of the last entry: keep it elsewhere, and `verify` against it later."""
         with self._lock:
             last = self._store.last()
             return Head() if last is None else Head(last[0], last[1])
@@ -307,12 +485,12 @@ class Ledger:
         return count
 
     def close(self) -> None:
-        """Let go of the file or connection, when the transaction that runs has ended."""
+        """Close the file or connection when the transaction that runs has ended."""
         with self._lock:
             self._store.close()
 
     def _now(self, scope: Scope) -> Cost:
-        """Give what a scope has spent, at the time that the next entry would have."""
+        """Return what a scope has spent, at the time that the next entry would have."""
         last = self._store.last()
         if last is None:
             return FREE
@@ -321,7 +499,7 @@ class Ledger:
         return self._totals.spent(scope, self._moment(last))
 
     def _moment(self, last: tuple[int, str, int] | None) -> datetime:
-        """Give the time that the next entry would have: never before the last one's."""
+        """Return the time that the next entry would have: never before the last one's."""
         return moment_of(max(microseconds(self._clock()), 0 if last is None else last[2]))
 
     def _catch_up(self, head: Head) -> None:
@@ -332,23 +510,14 @@ class Ledger:
                 self._totals.see(entry)
             self._seen = head.id
 
-    def _read_spending(self, scope: Scope, since: int) -> list[tuple[int, Cost]]:
-        """Read what a scope spent, as far as this process has counted the ledger."""
-        where, values = self._spent_where(scope, since)
-        return self._store.spending(where, values)
-
-    def _read_total(self, scope: Scope, since: int) -> Cost:
-        """Add up what a scope spent, as far as this process has counted the ledger."""
-        where, values = self._spent_where(scope, since)
-        return self._store.total(where, values)
-
     def _spent_where(self, scope: Scope, since: int) -> tuple[str, list[Any]]:
+        """Choose what a scope spent, as far as this process has counted the ledger."""
         where, values = _condition([("who", scope.user), ("subject", scope.table)])
         return f"{where} AND time >= ? AND id <= ?", [*values, since, self._seen]
 
 
 def _condition(wanted: Iterable[tuple[str, Any]]) -> tuple[str, list[Any]]:
-    """Give the condition that columns have values (or one of several), where one is wanted."""
+    """Return the condition that columns have values (or one of several), where one is wanted."""
     given = [(column, value if isinstance(value, tuple) else (value,)) for column, value in wanted if value is not None]
     parts = [f"{column} IN ({', '.join('?' * len(values))})" for column, values in given]
     return " AND ".join(parts) or "TRUE", [value for _, values in given for value in values]

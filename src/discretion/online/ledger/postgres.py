@@ -9,8 +9,18 @@ from contextlib import contextmanager
 from typing import Any
 
 from discretion.errors import DataError, PlanError, need
-from discretion.online.ledger.entries import Entry, NoLedger
-from discretion.online.ledger.rows import AMOUNTS, COLUMNS, COSTS, TOTALS, VERSION, entry_of, row_of, total_of
+from discretion.online.ledger.entries import (
+    AMOUNTS,
+    COLUMNS,
+    COSTS,
+    TOTALS,
+    VERSION,
+    Entry,
+    NoLedger,
+    entry_of,
+    row_of,
+    total_of,
+)
 from discretion.privacy.accounting import Cost
 
 _SETTINGS = (
@@ -67,7 +77,7 @@ class PostgresStore:
         self._inside = False
         self._connection: Any = self._connect()
         try:
-            if self._exists():
+            if self._read("SELECT to_regclass(%s)", (self._name,))[0][0] is not None:
                 self._check_kind()
             elif not create:
                 raise NoLedger("there is no ledger in this database")
@@ -90,10 +100,6 @@ class PostgresStore:
         for setting in _SETTINGS:
             connection.execute(f"SET {setting}")
         return connection
-
-    def _exists(self) -> bool:
-        found = self._read("SELECT to_regclass(%s)", (self._name,))
-        return found[0][0] is not None
 
     def _check_kind(self) -> None:
         """Raise when the table belongs to something else or to a later version."""
@@ -146,7 +152,7 @@ class PostgresStore:
             self._connection.execute(f"INSERT INTO {self._name} ({', '.join(COLUMNS)}) VALUES ({places})", row)
 
     def last(self) -> tuple[int, str, int] | None:
-        """Give number, hash and time of the last entry."""
+        """Return number, hash and time of the last entry."""
         found = self._read(f"SELECT id, hash, time FROM {self._name} ORDER BY id DESC LIMIT 1")
         return (found[0][0], found[0][1], found[0][2]) if found else None
 

@@ -10,8 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from discretion.errors import DataError
-from discretion.online.ledger.entries import Entry, NoLedger
-from discretion.online.ledger.rows import AMOUNTS, COLUMNS, COSTS, TOTALS, VERSION, entry_of, row_of, total_of
+from discretion.online.ledger.entries import (
+    AMOUNTS,
+    COLUMNS,
+    COSTS,
+    TOTALS,
+    VERSION,
+    Entry,
+    NoLedger,
+    entry_of,
+    row_of,
+    total_of,
+)
 from discretion.privacy.accounting import Cost
 
 _WAIT_SECONDS = 60.0
@@ -120,7 +130,7 @@ class SqliteStore:
             self._connection.execute(_INSERT, row_of(entry))
 
     def last(self) -> tuple[int, str, int] | None:
-        """Give number, hash and time of the last entry."""
+        """Return number, hash and time of the last entry."""
         with self._explained:
             row = self._connection.execute("SELECT id, hash, time FROM ledger ORDER BY id DESC LIMIT 1").fetchone()
         return None if row is None else (row[0], row[1], row[2])

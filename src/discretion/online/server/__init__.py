@@ -8,12 +8,12 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from discretion.online.server.access import KeyRing
-    from discretion.online.server.log import AuditLog
+    from discretion.online.server.guard import AuditLog
     from discretion.online.statistical_database import StatisticalDatabase
 
 
 def create_app(database: StatisticalDatabase, keys: KeyRing | None = None, log: AuditLog | None = None) -> FastAPI:
-    """Give the ASGI application of a database; any ASGI server can run it.
+    """Return the ASGI application of a database; any ASGI server can run it.
 
     `keys` default to those in the service file, `log` to the file it names, or stderr.
     """

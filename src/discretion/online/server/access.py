@@ -14,12 +14,13 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from discretion.data.atomic import alone_beside, write_text
 from discretion.errors import DataError, PlanError, unknown
-from discretion.online.catalog import ServiceSpec
+from discretion.online.declare.catalog import ServiceSpec
+from discretion.online.ledger import utc_now
 
 _SCHEME = "sha256"
 _PREFIX = "dk_"
@@ -35,7 +36,7 @@ def new_key() -> str:
 
 
 def hash_key(key: str, salt: bytes | None = None) -> str:
-    """Give what is stored of a key: scheme, salt and hash.
+    """Return what is stored of a key: scheme, salt and hash.
 
     Examples
     --------
@@ -81,10 +82,6 @@ class StoredKey:
         return not self.expires or moment < datetime.fromisoformat(self.expires)
 
 
-def _now() -> datetime:
-    return datetime.now(UTC)
-
-
 class KeyRing:
     """The keys of a service: those in the service file and those in the file of keys beside it.
 
@@ -95,7 +92,7 @@ class KeyRing:
         self,
         declared: Mapping[str, str] | None = None,
         path: str | Path | None = None,
-        clock: Callable[[], datetime] = _now,
+        clock: Callable[[], datetime] = utc_now,
     ) -> None:
         self._clock = clock
         self._declared = tuple(StoredKey("declared", user, stored, "") for user, stored in (declared or {}).items())
@@ -110,12 +107,12 @@ class KeyRing:
         return cls({name: user.key_hash for name, user in spec.users.items() if user.key_hash}, path)
 
     def stored(self) -> tuple[StoredKey, ...]:
-        """Give all keys that open the service, and those that have expired."""
+        """Return all keys that open the service, and those that have expired."""
         with self._lock:
             return (*self._declared, *self._read())
 
     def user_of(self, key: str) -> str | None:
-        """Give whose key it is; every stored hash is compared, whichever fits."""
+        """Return whose key it is; every stored hash is compared, whichever fits."""
         if not 0 < len(key) <= _LONGEST_KEY or not key.isascii():
             return None
         found: str | None = None

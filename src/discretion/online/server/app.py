@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,22 +10,153 @@ from typing import Annotated, Any
 from fastapi import FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from discretion import __version__
 from discretion.errors import BudgetExhausted, DiscretionError, QueryRefused
-from discretion.online.answers import cost_json
-from discretion.online.backend import QueryTimeout
+from discretion.online.backends import QueryTimeout
 from discretion.online.ledger.entries import Entry
-from discretion.online.server import models
+from discretion.online.question.answer import Answer, AnswerBody, BudgetBody, EstimateBody, Price, cost_json
+from discretion.online.question.query import QUERY_FORM
+from discretion.online.question.sql import LONGEST
 from discretion.online.server.access import KeyRing
-from discretion.online.server.gate import USER, Gate, Turned
-from discretion.online.server.guard import Guard
-from discretion.online.server.limits import AtOnce, Schedule
-from discretion.online.server.log import AuditLog, shape
-from discretion.online.server.reply import NOTES, problem, reply
+from discretion.online.server.guard import (
+    NOTES,
+    USER,
+    AtOnce,
+    AuditLog,
+    Gate,
+    Guard,
+    Schedule,
+    Turned,
+    problem,
+    reply,
+    shape,
+)
 from discretion.online.statistical_database import StatisticalDatabase
+
+
+class Question(BaseModel):
+    """A question: in SQL, or as an object. Exactly one of the two."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+
+    sql: str | None = Field(None, max_length=LONGEST)
+    """SELECT aggregates FROM table [WHERE …] [GROUP BY …]"""
+    query: Annotated[dict[str, Any] | None, WithJsonSchema({"anyOf": [QUERY_FORM, {"type": "null"}]})] = None
+    """the same as an object"""
+    epsilon: float | None = Field(None, gt=0, le=1000, strict=True)
+    """what to spend on the answer (differential privacy); without it, what the owner set"""
+
+    @model_validator(mode="after")
+    def _one(self) -> Question:
+        if (self.sql is None) == (self.query is None):
+            raise ValueError("give `sql` or `query`, one of the two")
+        return self
+
+    @property
+    def content(self) -> str | dict[str, Any]:
+        """The question itself."""
+        return self.sql if self.sql is not None else self.query or {}
+
+
+class FileWish(BaseModel):
+    """A wish for a synthetic file of a table."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+
+    table: str = Field(max_length=63)
+    """the table"""
+    epsilon: float | None = Field(None, gt=0, le=100, strict=True)
+    """what to spend on the file; without it, what the owner set"""
+
+
+class BudgetsBody(BaseModel):
+    """The budgets of a user."""
+
+    user: str
+    budgets: list[BudgetBody]
+
+
+class ColumnBody(BaseModel):
+    """A column as the owner declared it."""
+
+    name: str
+    role: str
+    type: str
+    bounds: list[float] | None
+    categories: list[Any]
+    description: str
+
+
+class TableBody(BaseModel):
+    """A table as the owner declared it; nothing here comes from the data."""
+
+    name: str
+    description: str
+    mode: str
+    columns: list[ColumnBody]
+
+
+class TablesBody(BaseModel):
+    """The tables that a user may ask."""
+
+    title: str
+    user: str
+    role: str
+    tables: list[TableBody]
+
+
+class EntryBody(BaseModel):
+    """A line of the ledger, without the answer."""
+
+    id: int
+    time: str
+    user: str
+    table: str
+    kind: str
+    digest: str
+    query: Any
+    cost: Price
+    refers: int | None
+    hash: str
+
+
+class HistoryBody(BaseModel):
+    """Lines of the ledger, in their order."""
+
+    entries: list[EntryBody]
+    next: int | None
+
+
+class RefreshBody(BaseModel):
+    """A table after its appended rows were read."""
+
+    table: str
+    people: int
+
+
+class HealthBody(BaseModel):
+    """Whether the service is up."""
+
+    status: str
+    version: str
+
+
+class Problem(BaseModel):
+    """What went wrong: a kind for programs, a reason for people."""
+
+    kind: str
+    reason: str
+
+
+class ProblemBody(BaseModel):
+    """Every answer that is not 200 has this form."""
+
+    error: Problem
+
 
 _HERE = Path(__file__).parent
 _MOST_NUMBER = 2**62
@@ -57,36 +189,35 @@ class Service:
         self._running = AtOnce(database.spec.server.questions_at_once)
         self._schedule = Schedule(database.spec.server.answer_step_seconds)
 
-    def ask(self, request: Request, question: models.Question) -> Response:
+    def ask(self, request: Request, question: Question) -> Response:
         """Answer a question; a question asked before is answered from memory at no cost."""
         user = self._caller(request, "analyst", "owner")
         query = self._database.read(question.content, user=user)
         request.scope[NOTES]["question"] = shape(query)
-        with self._running.take(user) as allowed:
-            if not allowed:
-                reason = "too many questions of yours are being answered; wait for one"
-                raise Turned(429, "TooManyRequests", reason, Retry_After="1")
-            private = self._database.spec.policy_for(user, query.table).mode == "dp"
-            with self._schedule.keep(on=private):
-                answer = self._database.ask(query, user=user, epsilon=question.epsilon)
-        request.scope[NOTES] |= {"mode": answer.mode, "cached": answer.cached, "cost": cost_json(answer.cost)}
-        return reply(answer.to_json())
+        private = self._database.spec.policy_for(user, query.table).mode == "dp"
+        return self._told(
+            request, user, private, lambda: self._database.ask(query, user=user, epsilon=question.epsilon)
+        )
 
-    def synthetic(self, request: Request, wish: models.FileWish) -> Response:
+    def synthetic(self, request: Request, wish: FileWish) -> Response:
         """Write a synthetic file of a table, paid from one's budget; the same file again costs nothing."""
         user = self._caller(request, "analyst", "owner")
         table = self._database.spec.table_for(user, wish.table).name
         request.scope[NOTES]["question"] = {"table": table, "figures": ["synthetic file"]}
+        return self._told(request, user, True, lambda: self._database.synthetic(table, user=user, epsilon=wish.epsilon))
+
+    def _told(self, request: Request, user: str, private: bool, ask: Callable[[], Answer]) -> Response:
+        """Answer unless too much runs for this user, private answers on the schedule, and note it for the log."""
         with self._running.take(user) as allowed:
             if not allowed:
                 reason = "too many questions of yours are being answered; wait for one"
                 raise Turned(429, "TooManyRequests", reason, Retry_After="1")
-            with self._schedule.keep(on=True):
-                answer = self._database.synthetic(table, user=user, epsilon=wish.epsilon)
+            with self._schedule.keep(on=private):
+                answer = ask()
         request.scope[NOTES] |= {"mode": answer.mode, "cached": answer.cached, "cost": cost_json(answer.cost)}
         return reply(answer.to_json())
 
-    def dry_run(self, request: Request, question: models.Question) -> Response:
+    def dry_run(self, request: Request, question: Question) -> Response:
         """Tell what an answer would cost and how exact it would be; nothing is spent, nothing is looked up."""
         user = self._caller(request, "analyst", "owner")
         query = self._database.read(question.content, user=user)
@@ -145,13 +276,8 @@ class Service:
 
 
 def _entry_json(entry: Entry) -> dict[str, Any]:
-    import json
-
-    return {
-        "id": entry.id, "time": entry.moment.isoformat(), "user": entry.user, "table": entry.table,
-        "kind": entry.kind, "digest": entry.digest, "query": json.loads(entry.query), "cost": cost_json(entry.cost),
-        "refers": entry.refers, "hash": entry.hash,
-    }  # fmt: skip
+    own = {"time": entry.moment.isoformat(), "query": json.loads(entry.query), "cost": cost_json(entry.cost)}
+    return {name: own[name] if name in own else getattr(entry, name) for name in EntryBody.model_fields}
 
 
 def build(database: StatisticalDatabase, keys: KeyRing | None = None, log: AuditLog | None = None) -> FastAPI:
@@ -160,7 +286,7 @@ def build(database: StatisticalDatabase, keys: KeyRing | None = None, log: Audit
     app = FastAPI(
         title=spec.title, version=__version__, description=__doc__ or "", docs_url=None, redoc_url=None,
         redirect_slashes=False,
-        responses={code: {"model": models.ProblemBody, "description": text} for code, text in _FAILURES.items()},
+        responses={code: {"model": ProblemBody, "description": text} for code, text in _FAILURES.items()},
     )  # fmt: skip
     guarded = _add_routes(app, Service(database))
     _add_page(app)
@@ -180,14 +306,14 @@ def build(database: StatisticalDatabase, keys: KeyRing | None = None, log: Audit
 def _add_routes(app: FastAPI, service: Service) -> list[str]:
     """Add the routes; give the paths that need a key."""
     routes: tuple[tuple[str, str, Callable[..., Response | Awaitable[Response]], Any, str], ...] = (
-        ("POST", "/query", service.ask, models.AnswerBody, "Ask"),
-        ("POST", "/dry-run", service.dry_run, models.EstimateBody, "Cost and expected error of an answer"),
-        ("POST", "/synthetic", service.synthetic, models.AnswerBody, "Synthetic file of a table"),
-        ("GET", "/budget", service.budget, models.BudgetsBody, "Budgets"),
-        ("GET", "/tables", service.tables, models.TablesBody, "Tables"),
-        ("GET", "/history", service.history, models.HistoryBody, "Ledger"),
-        ("POST", "/refresh", service.refresh, models.RefreshBody, "Read appended rows"),
-        ("GET", _OPEN, service.health, models.HealthBody, "Health"),
+        ("POST", "/query", service.ask, AnswerBody, "Ask"),
+        ("POST", "/dry-run", service.dry_run, EstimateBody, "Cost and expected error of an answer"),
+        ("POST", "/synthetic", service.synthetic, AnswerBody, "Synthetic file of a table"),
+        ("GET", "/budget", service.budget, BudgetsBody, "Budgets"),
+        ("GET", "/tables", service.tables, TablesBody, "Tables"),
+        ("GET", "/history", service.history, HistoryBody, "Ledger"),
+        ("POST", "/refresh", service.refresh, RefreshBody, "Read appended rows"),
+        ("GET", _OPEN, service.health, HealthBody, "Health"),
     )
     for method, path, work, model, summary in routes:
         app.add_api_route(

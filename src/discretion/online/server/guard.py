@@ -3,15 +3,249 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
+import math
+import os
+import sys
+import threading
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from collections import Counter, OrderedDict
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Any
 
+from starlette.datastructures import Headers
 from starlette.responses import Response
 
-from discretion.online.server.gate import USER, Gate
-from discretion.online.server.log import AuditLog
-from discretion.online.server.reply import NOTES, problem
+from discretion.errors import DataError, DiscretionError
+from discretion.online.question.query import Query
+from discretion.online.server.access import KeyRing
+
+
+class AuditLog:
+    """Who asked what kind of question when, and what became of it: one line of JSON for each request.
+
+    A line holds the user, the table, functions and columns, the cost and the reason of a refusal. It never holds a
+    value that a column was compared with, a figure of an answer, a key or a text that somebody typed.
+
+    Lines go to a file (appended, flushed after each line, new ones for their owner only) or to stderr.
+
+    A line that cannot be written, because the disk is full, goes to stderr: the service answers on.
+    """
+
+    def __init__(self, path: str | Path | None = None) -> None:
+        self._lock = threading.Lock()
+        self._stream: IO[str] = sys.stderr if path is None else _opened(Path(path))
+        self._own = path is not None
+
+    def write(self, **facts: Any) -> None:
+        """Write one line; facts that are None are left out."""
+        told = {"time": datetime.now(UTC).isoformat(timespec="milliseconds")}
+        told |= {name: value for name, value in facts.items() if value is not None}
+        line = json.dumps(told) + "\n"
+        with self._lock:
+            try:
+                self._stream.write(line)
+                self._stream.flush()
+            except OSError as error:
+                sys.stderr.write(f"the audit log cannot be written ({error.strerror}): {line}")
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._own:
+            with contextlib.suppress(OSError):  # a full disk: the lines went to stderr
+                self._stream.close()
+
+
+def _opened(path: Path) -> IO[str]:
+    try:
+        return os.fdopen(os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600), "a", encoding="utf-8")
+    except OSError as error:
+        raise DataError(f"the audit log cannot be written to {path}: {error.strerror}") from None
+
+
+def shape(query: Query) -> dict[str, Any]:
+    """Describe a question without any value: table, figures, groups, and which columns are compared in which way.
+
+    Examples
+    --------
+    >>> from discretion.data.conditions import Condition
+    >>> from discretion.online.question.query import Aggregate
+    >>> shape(Query("students", (Aggregate("sum", "income"),), Condition("major", "=", ("EE",))))["where"]
+    ['major =']
+    """
+    figures = [a.function if a.column is None else f"{a.function} {a.column}" for a in query.aggregates]
+    where = sorted(f"{condition.column} {condition.op}" for condition in query.conditions())
+    return {"table": query.table, "figures": figures, "where": where, "group_by": list(query.group_by)}
+
+
+_MOST_CALLERS = 10_000
+
+
+class RateLimit:
+    """A bucket of requests for every caller, filled evenly over the minute.
+
+    Examples
+    --------
+    >>> limit = RateLimit(2, clock=lambda: 0.0)
+    >>> limit.wait("ann"), limit.wait("ann"), limit.wait("ann")
+    (0, 0, 30)
+    """
+
+    def __init__(self, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._most, self._clock = float(per_minute), clock
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def wait(self, caller: str) -> int:
+        """Take one request; give 0, or the seconds after which there is one again."""
+        now = self._clock()
+        with self._lock:
+            left, before = self._buckets.pop(caller, (self._most, now))
+            left = min(self._most, left + (now - before) * self._most / 60)
+            allowed = left >= 1
+            self._buckets[caller] = (left - 1 if allowed else left, now)
+            while len(self._buckets) > _MOST_CALLERS:
+                self._buckets.popitem(last=False)
+        return 0 if allowed else max(1, math.ceil((1 - left) * 60 / self._most))
+
+
+class AtOnce:
+    """How many questions of one caller run at the same time: nobody takes all threads of the service.
+
+    Examples
+    --------
+    >>> running = AtOnce(1)
+    >>> with running.take("ann") as first, running.take("ann") as second, running.take("bob") as other:
+    ...     first, second, other
+    (True, False, True)
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._running: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def take(self, caller: str) -> Iterator[bool]:
+        """Say whether one more may run, and count it while it does."""
+        with self._lock:
+            allowed = self._running[caller] < self._most
+            self._running[caller] += allowed
+        try:
+            yield allowed
+        finally:
+            with self._lock:
+                self._running[caller] -= allowed
+                if not self._running[caller]:
+                    del self._running[caller]
+
+
+class Schedule:
+    """Let answers go only at moments that hardly depend on the data: one step after the question, two, four, eight …
+
+    How long a private answer takes depends on the rows it is over, and no noise hides that. Answers and refusals alike
+    wait for the next of these moments; whoever measures learns how often the step was doubled, at most. Nothing waits
+    with a step of 0.
+
+    Examples
+    --------
+    >>> [Schedule(0.1).due(took) for took in (0.0, 0.1, 0.11, 0.7)]
+    [0.1, 0.1, 0.2, 0.8]
+    """
+
+    def __init__(
+        self, step: float, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        self._step, self._clock, self._sleep = step, clock, sleep
+
+    def due(self, took: float) -> float:
+        """Return the moment after the question at which something that took so long is told."""
+        moment = self._step
+        while 0 < moment < took:
+            moment *= 2
+        return max(moment, 0.0)
+
+    @contextmanager
+    def keep(self, *, on: bool = True) -> Iterator[None]:
+        """Do something, and come back at a moment of the schedule, also with an error."""
+        start = self._clock()
+        try:
+            yield
+        finally:
+            took = self._clock() - start
+            if on and self._step:
+                self._sleep(self.due(took) - took)
+
+
+NOTES = "discretion.notes"
+"""Where a request keeps what the log shall say about it."""
+
+
+def reply(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """Give JSON in plain ASCII: no text that came in can break it."""
+    body = json.dumps(content, allow_nan=False, separators=(",", ":"))
+    return Response(body, status, dict(headers or {}), "application/json")
+
+
+def problem(status: int, kind: str, reason: str, headers: Mapping[str, str] | None = None) -> Response:
+    """Return the reason why there is no answer."""
+    return reply({"error": {"kind": kind, "reason": reason}}, status, headers)
+
+
+USER = "discretion.user"
+"""Where a request keeps whose key it brought."""
+
+
+class Turned(Exception):
+    """A request that goes no further."""
+
+    def __init__(self, status: int, kind: str, reason: str, **headers: str) -> None:
+        super().__init__(reason)
+        self.response = problem(status, kind, reason, {name.replace("_", "-"): text for name, text in headers.items()})
+
+
+class Gate:
+    """Keys and rates. Strangers are counted by their address, users by their name.
+
+    Whatever a stranger sends is answered the same way, whether its form is right or not, and is not read.
+    """
+
+    def __init__(self, keys: KeyRing, users: Collection[str], per_minute: int, guarded: Collection[str]) -> None:
+        self._keys, self._users, self._guarded = keys, users, frozenset(guarded)
+        self._rates, self._strangers = RateLimit(per_minute), RateLimit(per_minute)
+
+    async def pass_in(self, scope: MutableMapping[str, Any]) -> Response | None:
+        """Note whose key came with the request, or give what turns it away; pages that anybody may see stay open."""
+        if scope["path"] not in self._guarded:
+            return None
+        try:
+            # not in the threads of the questions, which may all be busy
+            scope[USER] = await asyncio.to_thread(self._user_of, Headers(scope=scope), scope.get("client"))
+        except Turned as turned:
+            return turned.response
+        except DiscretionError as error:
+            scope[NOTES] |= {"outcome": type(error).__name__, "reason": str(error)}
+            return problem(503, type(error).__name__, "the service cannot do this now; its log says more")
+        return None
+
+    def _user_of(self, headers: Mapping[str, str], client: tuple[str, int] | None) -> str:
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        key = given.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "")
+        user = self._keys.user_of(key)
+        if user is None or user not in self._users:
+            self._slow_down(self._strangers, client[0] if client else "unknown")
+            raise Turned(401, "Unauthorized", "no valid key came with the request", WWW_Authenticate="Bearer")
+        self._slow_down(self._rates, user)
+        return user
+
+    def _slow_down(self, rate: RateLimit, caller: str) -> None:
+        if seconds := rate.wait(caller):
+            raise Turned(429, "TooManyRequests", "too many requests; wait a little", Retry_After=str(seconds))
+
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]

@@ -15,7 +15,7 @@ MOST_CONNECTIONS = 1000
 
 
 def patient(most: int) -> type[PatientProtocol]:
-    """Give the protocol with a limit of open connections."""
+    """Return the protocol with a limit of open connections."""
     return type("LimitedProtocol", (PatientProtocol,), {"most": most})
 
 

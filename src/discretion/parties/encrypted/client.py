@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discretion.errors import DataError, DiscretionError, PlanError, need, unknown
-from discretion.parties.encrypted.keys import SLOTS, Job, Keys, tenseal, token_id
-from discretion.parties.encrypted.paillier import VALUE_BITS
+from discretion.kernels.arrays import Floats
+from discretion.parties.encrypted.keys import SLOTS, VALUE_BITS, Job, Keys, tenseal, token_id
 from discretion.parties.encrypted.server import framed, unframed
 
 _IMPLAUSIBLE = (
@@ -31,7 +30,7 @@ class Totals:
     people: float
     sums: dict[str, float]
     exact: bool
-    products: NDArray[np.float64] | None = None
+    products: Floats | None = None
     """sums of products of columns, in units"""
 
     @property
@@ -40,7 +39,7 @@ class Totals:
         return {name: total / self.people for name, total in self.sums.items()}
 
     @property
-    def covariances(self) -> NDArray[np.float64]:
+    def covariances(self) -> Floats:
         """Give the covariances (over n − 1) of the columns, in their order."""
         if self.products is None:
             raise PlanError("exact totals have no products; take the scheme ckks")

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from discretion.errors import DataError, need
-from discretion.parties.encrypted.keys import SLOTS, tenseal, token_id
-from discretion.parties.encrypted.paillier import HEAD_BITS, PublicKey
+from discretion.parties.encrypted.keys import HEAD_BITS, SLOTS, PublicKey, tenseal, token_id
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -40,7 +39,7 @@ def unframed(data: bytes) -> list[bytes]:
 
 
 @dataclass
-class Totals:
+class EncryptedTotals:
     """The totals of one job; parts of owners are added as they come and not kept, one of each owner.
 
     Owners and holder are known by the hashes of their tokens, key and bounds by the digest of the job.
@@ -60,7 +59,7 @@ class Totals:
     totals: list[Any] = field(default_factory=list)
 
     @classmethod
-    def open(cls, scheme: str, columns: int, key: bytes) -> Totals:
+    def open(cls, scheme: str, columns: int, key: bytes) -> EncryptedTotals:
         """Begin a job under a public key; a secret one is refused."""
         if not 0 < columns <= _MOST_COLUMNS:
             raise DataError(f"a job has 1 to {_MOST_COLUMNS:,} columns")
@@ -144,7 +143,7 @@ def create_app() -> FastAPI:
     app = fastapi.FastAPI(
         title="discretion: totals of encrypted columns", docs_url=None, redoc_url=None, openapi_url=None
     )
-    jobs: dict[str, Totals] = {}
+    jobs: dict[str, EncryptedTotals] = {}
     lock = threading.Lock()
 
     async def body(request: Any) -> bytes:
@@ -174,7 +173,7 @@ def create_app() -> FastAPI:
     def known(request: Any) -> str:
         return token_id(request.headers.get("authorization", "").removeprefix("Bearer "))
 
-    def held(name: str, request: Any) -> Totals:
+    def held(name: str, request: Any) -> EncryptedTotals:
         if not hmac.compare_digest(known(request), jobs[name].holder):
             raise PermissionError
         return jobs[name]
@@ -186,7 +185,7 @@ def create_app() -> FastAPI:
         given = json.loads(about)
         if not isinstance(given, dict) or not {"scheme", "columns", "digest", "holder", "owners"} <= set(given):
             raise DataError("a job has a scheme, columns, a digest, a holder and owners")
-        made = Totals.open(str(given["scheme"]), int(given["columns"]), key)
+        made = EncryptedTotals.open(str(given["scheme"]), int(given["columns"]), key)
         made.digest, made.holder, made.waiting = str(given["digest"]), str(given["holder"]), set(given["owners"])
         jobs[name] = made
         return responses.JSONResponse({"job": name}, 201)

@@ -13,10 +13,8 @@ from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError
 from discretion.kernels.arrays import Floats, Ints
-from discretion.protect.synthetic.generator import ModelGenerator, Rules, Sampler, Values
-from discretion.protect.synthetic.margins import NumberMargin
-from discretion.protect.synthetic.packing import pack, unpack
-from discretion.protect.synthetic.variables import ColumnKind, Variable
+from discretion.protect.synthetic.generator import DrawnRules, ModelGenerator, Sampler, Values
+from discretion.protect.synthetic.variables import ColumnKind, NumberMargin, Variable, pack, unpack
 
 _TERMS = 24
 """Terms of the series by which correlations of scores become correlations of the normal variables behind them."""
@@ -217,7 +215,7 @@ class _Copula:
     smoothing: float
     keep_extremes: bool
 
-    def draw(self, values: Values, rows: int, rng: np.random.Generator, rules: Rules) -> None:  # noqa: ARG002
+    def draw(self, values: Values, rows: int, rng: np.random.Generator, rules: DrawnRules) -> None:  # noqa: ARG002
         own = [number for number, margin in enumerate(self.margins) if margin.key in self.targets]
         kept = [number for number in range(len(self.margins)) if number not in own]
         matrix = self.correlations

@@ -22,8 +22,16 @@ from discretion.measure import Measure
 from discretion.method import Decision, StratifiedMethod
 from discretion.part import Columns, confidential
 from discretion.protect.suppress_records import RecordRisk
-from discretion.protect.synthetic.margins import not_drawn, without_few
-from discretion.protect.synthetic.variables import ColumnKind, Variable, by_key, describe, reread, too_many_levels
+from discretion.protect.synthetic.variables import (
+    ColumnKind,
+    Variable,
+    by_key,
+    describe,
+    not_drawn,
+    reread,
+    too_many_levels,
+    without_few,
+)
 
 if TYPE_CHECKING:
     import polars as pl
@@ -42,12 +50,12 @@ Conditions = Annotated[tuple[str, ...], BeforeValidator(lambda given: (given,) i
 class Sampler(Protocol):
     """A model that was learned: draws the variables of its columns, given those that are kept."""
 
-    def draw(self, values: Values, rows: int, rng: np.random.Generator, rules: Rules) -> None:
+    def draw(self, values: Values, rows: int, rng: np.random.Generator, rules: DrawnRules) -> None:
         """Draw every target into `values`, which has the given columns."""
 
 
 @dataclass(frozen=True)
-class Rules:
+class DrawnRules:
     """The rules of a run, with what is needed to judge drawn numbers, and how often each was broken."""
 
     rules: tuple[LevelRule, ...]
@@ -338,13 +346,13 @@ class ModelGenerator(Generator):
         by_name = {kind.column: kind.series(drawn, data.frame.schema[kind.column]) for kind in kinds}
         return pl.DataFrame([by_name[name] for name in data.columns if name in by_name])
 
-    def rules_of(self, data: Dataset, kinds: Sequence[ColumnKind]) -> Rules:
+    def rules_of(self, data: Dataset, kinds: Sequence[ColumnKind]) -> DrawnRules:
         """Read the rules for columns that are drawn or kept."""
         known = {kind.column: kind for kind in kinds}
         found = read_rules(self.rules, list(known), self.kind)
-        return Rules(found, known, data.frame.schema)
+        return DrawnRules(found, known, data.frame.schema)
 
-    def _fulfilling(self, model: Sampler, rows: int, rng: np.random.Generator, rules: Rules) -> Values:
+    def _fulfilling(self, model: Sampler, rows: int, rng: np.random.Generator, rules: DrawnRules) -> Values:
         """Draw rows until so many fulfil the rules; the others are dropped."""
         parts: list[Values] = []
         have = drawn = 0
@@ -360,7 +368,7 @@ class ModelGenerator(Generator):
                 break
         raise rules.hopeless(self.kind, rows)
 
-    def _repair(self, model: Sampler, values: Values, rng: np.random.Generator, rules: Rules) -> None:
+    def _repair(self, model: Sampler, values: Values, rng: np.random.Generator, rules: DrawnRules) -> None:
         """Draw the columns of rows that break a rule again, all of them; the kept columns stay."""
         if not rules.rules:
             return
@@ -430,7 +438,7 @@ def _kinds(known: Sequence[Mapping[str, Any]]) -> list[ColumnKind]:
     return [ColumnKind.from_plain(one) for one in known]
 
 
-def _drawn(model: Sampler, rows: int, rng: np.random.Generator, rules: Rules) -> Values:
+def _drawn(model: Sampler, rows: int, rng: np.random.Generator, rules: DrawnRules) -> Values:
     values: Values = {}
     model.draw(values, rows, rng, rules)
     return values

@@ -73,7 +73,16 @@ class MomentPreserving(Generator, kind="moment-preserving"):
                 "moments would give single records away; a group needs more than one record above the number of "
                 f"columns, and at least {FEWEST_ROWS}"
             )
-        self._refuse_dominance(names, y)
+        for name, column in zip(names, y.T, strict=True):
+            sizes = np.abs(column)
+            centered = np.abs(column - column.mean())
+            for parts, figure in ((sizes, "mean"), (sizes**2, "variance"), (centered**2, "variance")):
+                if parts.sum() > 0 and parts.max() > self.dominance * parts.sum():
+                    raise DataError(
+                        f"{self.kind}: in column {name!r} one record holds more of the total (of absolute values, or "
+                        f"of squares) than `dominance` allows: the {figure} would give it away; form larger groups, or "
+                        "top-code the column first"
+                    )
         slope = np.linalg.lstsq(x, y, rcond=None)[0]
         left = y - x @ slope
         return Decision(
@@ -112,18 +121,6 @@ class MomentPreserving(Generator, kind="moment-preserving"):
             and not data.count_missing(name)
             and data.extremes(name)[0] < data.extremes(name)[1]
         )
-
-    def _refuse_dominance(self, names: Sequence[str], values: Floats) -> None:
-        for name, column in zip(names, values.T, strict=True):
-            sizes = np.abs(column)
-            centered = np.abs(column - column.mean())
-            for parts, figure in ((sizes, "mean"), (sizes**2, "variance"), (centered**2, "variance")):
-                if parts.sum() > 0 and parts.max() > self.dominance * parts.sum():
-                    raise DataError(
-                        f"{self.kind}: in column {name!r} one record holds more of the total (of absolute values, or "
-                        f"of squares) than `dominance` allows: the {figure} would give it away; form larger groups, or "
-                        "top-code the column first"
-                    )
 
     def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:
         """Draw the numbers; missing ones stay missing."""

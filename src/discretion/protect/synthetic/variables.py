@@ -1,20 +1,262 @@
-"""Columns as a generator sees them: numbers, or codes of levels; and generated numbers as columns again."""
+"""Columns as a generator sees them, numbers or codes of levels and back; the distribution of a column of numbers."""
 
 from __future__ import annotations
 
+import base64
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
 from discretion.errors import DataError
-from discretion.kernels.arrays import Floats, Ints
+from discretion.kernels.arrays import Bools, Floats, Ints
 
 if TYPE_CHECKING:
     import polars as pl
+
+# The distribution of one column of numbers: point masses, and values that are never anybody's own.
+
+SHARED = 10
+"""Fewest people whose common value may be drawn as it is."""
+_SPIKE = 0.05
+_FEW = 20
+"""A column with at most so many different values has no spikes: those that many share are drawn as they are anyway."""
+_TIMES, _OFTEN = 5.0, 50.0
+"""Where nobody says who the people are, rows of one person look like people: a value of many rows then counts as shared
+if it has so many times the rows that values have in the middle, or so many rows."""
+_BESIDE = 3.0
+"""People at both sides of a drawn place between whose values a number is drawn."""
+_DENSE = 4.0
+_MOST_DECIMALS = 6
+
+
+@dataclass(frozen=True)
+class NumberMargin:
+    """A sorted column without its spikes: its different values, the people behind each, the step between values.
+
+    A person with several values counts as a part in each. Only a value that is `shared` can be drawn as it is; between
+    two others numbers are interpolated, however many rows of one person or household repeat them.
+    """
+
+    grid: Floats
+    people: Floats
+    shared: Bools
+    spikes: Floats
+    step: float
+    """what all values are multiples of; 0 where there is no such step"""
+    stretch: float = 1.0
+    """rows that look like one person, where nobody says who the people are"""
+
+    @classmethod
+    def of(cls, values: Floats, units: Ints | None = None) -> NumberMargin:
+        """Learn the distribution from the values present, and whom they belong to (without it, each to somebody)."""
+        grid, place, rows = np.unique(values, return_inverse=True, return_counts=True)
+        heads, people = _people(place, len(grid), units)
+        often = (rows > _SPIKE * len(values)) & (heads >= SHARED) if len(grid) > _FEW else np.zeros(len(grid), np.bool_)
+        if len(grid) == 1:
+            often[:] = True  # one value for everybody: there is nothing between it and another
+        step, rest = _step(grid), ~often
+        stretch, least = 1.0, float(SHARED)
+        if units is None and rest.any() and not _dense(grid[rest], step):
+            least = max(least, min(_TIMES * float(np.median(heads[rest])), _OFTEN, _SPIKE * len(values)))
+            alone = heads[rest & (heads < least)]
+            stretch = float(np.median(alone)) if len(alone) else 1.0
+        return cls(grid[rest], people[rest], heads[rest] >= least, grid[often], step, stretch)
+
+    @cached_property
+    def ends(self) -> Floats:
+        """For each value the number of people with it or a smaller one."""
+        return np.cumsum(self.people)
+
+    @cached_property
+    def middles(self) -> Floats:
+        """For each value the middle place of the people who have it."""
+        return self.ends - self.people / 2
+
+    @cached_property
+    def _line(self) -> tuple[Floats, Floats]:
+        """The line through the values at their middle places; level where a value is shared, and with a step between
+        two such values."""
+        full = self.people / 2
+        half = np.where(self.shared, np.maximum(full - 0.5, 0.0), 0.0)
+        step = self.shared[1:] & self.shared[:-1]
+        left, right = (np.where(self.shared & np.append(*ends), full, half) for ends in ((False, step), (step, False)))
+        at = np.column_stack([self.middles - left, self.middles + right]).ravel()
+        kept = np.column_stack([np.ones(len(self.grid), np.bool_), self.shared]).ravel()
+        return at[kept], np.repeat(self.grid, 2)[kept]
+
+    def places(self, values: Floats) -> Ints:
+        """Find the place of each value among the different ones."""
+        return np.searchsorted(self.grid, values)
+
+    def spike_of(self, values: Floats) -> Ints:
+        """Give the number of the spike each value is, −1 where it is none."""
+        if not len(self.spikes):
+            return np.full(len(values), -1)
+        place = np.minimum(np.searchsorted(self.spikes, values), len(self.spikes) - 1)
+        return np.where(self.spikes[place] == values, place, -1)
+
+    def ends_of(self, width: float) -> tuple[tuple[float, float], tuple[float, float]]:
+        """For both ends: the value of the person at place `width`, and the mean of the people from there to the end."""
+        total = float(self.ends[-1])
+        some = min(width * self.stretch, total / 2)
+        low = np.clip(some - (self.ends - self.people), 0, self.people)
+        high = np.clip(self.ends - (total - some), 0, self.people)
+        first, last = np.flatnonzero(low)[-1], np.flatnonzero(high)[0]
+        return (
+            (float(self.grid[first]), float(low @ self.grid / low.sum())),
+            (float(self.grid[last]), float(high @ self.grid / high.sum())),
+        )
+
+    def smooth(self, places: Ints, width: float, rng: np.random.Generator, keep_extremes: bool = False) -> Floats:
+        """Move each value by up to `width` people in the sorted column, and interpolate between different values.
+
+        Moments are nearly kept, whole numbers stay whole, and the sparse ends of the column are blurred most: what lies
+        beyond the mean of the `width` people at an end is drawn evenly from there to the first of them instead, unless
+        extremes are kept.
+        """
+        at, _ = self._line
+        if not len(at) or at[0] == at[-1]:
+            return self.grid[places]
+        people = self.people[places]
+        whole = min(width * self.stretch, float(self.ends[-1]) / 2)
+        beside = min(_BESIDE * self.stretch, whole / 2)
+        among = (rng.random(len(places)) - 0.5) * np.maximum(people - 1, 0)
+        rank = self.middles[places] + among + rng.uniform(-1, 1, len(places)) * (whole - beside)
+        long = at[-1] - at[0]
+        rank = at[0] + long - np.abs(np.mod(rank - at[0], 2 * long) - long)  # what runs over an end comes back
+        drawn = self._between(rank, beside, rng)
+        if not keep_extremes:
+            (low, least), (high, most) = self.ends_of(width)
+            even = rng.random(len(drawn))
+            drawn = np.where(drawn < least, low + even * (least - low), drawn)
+            drawn = np.where(drawn > most, high + even * (most - high), drawn)
+        return self.rounded(drawn)
+
+    def _between(self, rank: Floats, beside: float, rng: np.random.Generator) -> Floats:
+        """Interpolate; where no shared value is near, anywhere between the values `beside` people before and after.
+
+        Between neighbors alone, two people who have nearly the same would be drawn, rounded, with their own values: as
+        many places fall into their small gap as into a wide one.
+        """
+        at, values = self._line
+        below, above = (np.clip(rank + side * beside, at[0], at[-1]) for side in (-1, 1))
+        level = np.diff(values) == 0
+        marks = np.cumsum(np.concatenate([[False], np.append(level, False) | np.append(False, level)]))
+        near = marks[np.searchsorted(at, above, "right")] > marks[np.searchsorted(at, below, "left")]
+        low, high = np.interp(below, at, values), np.interp(above, at, values)
+        return np.where(near, np.interp(rank, at, values), low + rng.random(len(rank)) * (high - low))
+
+    def rounded(self, values: Floats) -> Floats:
+        """Round to the step of the column."""
+        if not self.step:
+            return values
+        # multiples of 0.01 are computed as k / 100, which is the float that stands in the data
+        per_one = round(1 / self.step) if self.step < 1 else 0
+        return np.round(values * per_one) / per_one if per_one else np.round(values / self.step) * self.step
+
+    def to_plain(self) -> dict[str, Any]:
+        """Give the distribution as plain data."""
+        arrays = {name: pack(getattr(self, name)) for name in ("grid", "people")}
+        shared = pack(self.shared.astype(np.int64))
+        return {**arrays, "shared": shared, "spikes": self.spikes.tolist(), "step": self.step, "stretch": self.stretch}
+
+    @classmethod
+    def from_plain(cls, known: Mapping[str, Any]) -> NumberMargin:
+        """Read a distribution that was saved."""
+        spikes = np.asarray(known["spikes"], np.float64)
+        shared = unpack(known["shared"]) > 0
+        grid, people = unpack(known["grid"]), unpack(known["people"])
+        return cls(grid, people, shared, spikes, float(known["step"]), float(known["stretch"]))
+
+
+def without_few(variable: Variable) -> Variable:
+    """Take the numbers out that few people share, where altogether fewer than `SHARED` people have such numbers.
+
+    Nothing could be drawn between them. They become the nearest value that many people have, or missing where there is
+    none; columns of which most possible values occur (ages) stay.
+    """
+    values = variable.values
+    there = np.flatnonzero(~np.isnan(values))
+    if variable.size or not len(there) or (len(there) == len(values) and (values == values[0]).all()):
+        return variable
+    units = np.arange(len(values)) if variable.units is None else variable.units
+    margin = NumberMargin.of(values[there], None if variable.units is None else units[there])
+    if len(margin.grid) > _FEW and _dense(margin.grid, margin.step):
+        return variable
+    common = np.sort(np.concatenate([margin.spikes, margin.grid[margin.shared]]))
+    if not len(margin.grid) and len(common) == 1 and len(np.unique(units[there])) < SHARED:
+        common = common[:0]
+    free = there[~np.isin(values[there], common)]
+    if not len(free) or len(np.unique(units[free])) >= SHARED:
+        return variable
+    new = values.copy()
+    new[free] = common[np.abs(values[free][:, None] - common).argmin(axis=1)] if len(common) else np.nan
+    return replace(variable, values=new)
+
+
+def not_drawn(data: Dataset, variables: Sequence[Variable]) -> list[str]:
+    """Name the columns whose numbers are all or partly not drawn, being those of too few people."""
+    numbers = [variable for variable in variables if not variable.size]
+    return [v.column for v in numbers if not np.array_equal(v.values, as_number(data, v.column), equal_nan=True)]
+
+
+def _people(place: Ints, size: int, units: Ints | None) -> tuple[Floats, Floats]:
+    """Count the people who have each value, and the same with people of several values as parts that add up to one."""
+    if units is None:
+        rows = np.bincount(place, minlength=size).astype(np.float64)
+        return rows, rows
+    who = np.unique(units, return_inverse=True)[1].astype(np.int64)
+    pairs = np.unique(who * size + place)
+    owner, value = pairs // size, pairs % size
+    parts = 1.0 / np.bincount(owner)[owner]
+    heads = np.bincount(value, minlength=size).astype(np.float64)
+    return heads, np.asarray(np.bincount(value, parts, size), np.float64)
+
+
+def _dense(grid: Floats, step: float) -> bool:
+    """Tell whether most multiples of the step occur, the ends aside: then a value says nothing about who has it."""
+    inner = grid[len(grid) // 20 : len(grid) - len(grid) // 20]
+    return bool(step and (inner[-1] - inner[0]) / step <= _DENSE * len(inner))
+
+
+def _step(grid: Floats) -> float:
+    """Find what all values are multiples of: a power of a tenth, or a whole number."""
+    for decimals in range(_MOST_DECIMALS + 1):
+        scaled = grid * 10.0**decimals
+        whole: Bools = np.abs(scaled - np.round(scaled)) <= 1e-9 * np.maximum(np.abs(scaled), 1.0)
+        if not whole.all():
+            continue
+        if np.abs(scaled).max(initial=0.0) >= 2**53:
+            return 0.0
+        divisor = int(np.gcd.reduce(np.round(scaled).astype(np.int64))) if not decimals else 1
+        return float(divisor or 1) if not decimals else 10.0**-decimals
+    return 0.0
+
+
+# Arrays inside a decision: as text, so that a model stays small and can be saved with the plan.
+
+
+def pack(array: NDArray[Any]) -> str:
+    """Write an array as text: its type, then its compressed bytes; whole numbers in the narrowest type that fits."""
+    if array.dtype.kind in "iu" and array.size:
+        array = array.astype(np.promote_types(np.min_scalar_type(array.min()), np.min_scalar_type(array.max())))
+    kept = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<")))
+    return f"{kept.dtype.str}:{base64.b64encode(zlib.compress(kept.tobytes(), 1)).decode()}"
+
+
+def unpack(text: str) -> NDArray[Any]:
+    """Read an array that `pack` wrote; whole numbers come back as 64-bit integers."""
+    kind, _, content = text.partition(":")
+    found = np.frombuffer(zlib.decompress(base64.b64decode(content)), dtype=kind)
+    return found.astype(np.int64) if found.dtype.kind in "iu" else found.astype(found.dtype.newbyteorder("="))
+
 
 MOST_LEVELS = 10_000
 _ALONE_SHARE = 0.5

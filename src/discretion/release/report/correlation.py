@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from discretion.kernels.arrays import Floats
 from discretion.release.report import svg
-from discretion.release.report.pairs import Floats, Sides
+from discretion.release.report.pairs import Sides
 from discretion.release.report.wording import shorten
 
-MOST_COLUMNS = 12
+_MOST_COLUMNS = 12
 FEWEST_COLUMNS = 3
 FEWEST_RECORDS = 100
 """Below so many complete pairs no difference is published."""
@@ -30,7 +31,7 @@ class Correlations:
 def correlations_of(sides: Sides, columns: list[str], *, internal: bool, digits: int = 2) -> Correlations | None:
     """Compare the correlation matrices of up to twelve columns, pair by pair of complete records."""
     fewest = _FEWEST_INTERNAL if internal else FEWEST_RECORDS
-    varied = [name for name in columns if all(_varies(values) for values in sides.numbers(name))][:MOST_COLUMNS]
+    varied = [name for name in columns if all(_varies(values) for values in sides.numbers(name))][:_MOST_COLUMNS]
     if len(varied) < FEWEST_COLUMNS:
         return None
     rows = tuple(

@@ -11,8 +11,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from discretion.kernels.arrays import Floats
 from discretion.release.report import svg
 from discretion.release.report.wording import number
 
@@ -20,8 +20,6 @@ FEWEST_RECORDS = 100
 """Below so many records no curve is published."""
 _FEWEST_INTERNAL = 10
 _BEYOND = 10
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

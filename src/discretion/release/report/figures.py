@@ -2,17 +2,127 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from discretion.data.hierarchy import canonical
 from discretion.release.facts import strength_withheld
-from discretion.release.report import categories, class_sizes, correlation, error_curve, histogram, record_risk
+from discretion.release.report import class_sizes, correlation, error_curve, histogram, record_risk, svg
 from discretion.release.report.pairs import Sides, plain_columns, sides_of
-from discretion.release.report.wording import count, counted, title_of
-from discretion.utility.contingency import pair_differences
+from discretion.release.report.wording import count, counted, number, shorten, title_of
+from discretion.utility.marginals import pair_differences
 
 if TYPE_CHECKING:
+    from discretion.data.dataset import Dataset
     from discretion.release.release import Release
+
+# The released categories of columns that were generalized or changed. The original is not looked at.
+
+FEWEST = 10
+"""Released records a named category has, at least."""
+MOST = 12
+_ROW = 21
+_LEFT = 172
+
+
+@dataclass(frozen=True)
+class Categories:
+    """Shares of records (rounded to 0.1 %) of the most frequent categories, and of everything else together."""
+
+    column: str
+    labels: tuple[str, ...]
+    shares: tuple[float, ...]
+    rest: tuple[str, float] | None
+    missing: float
+
+
+def categories_of(data: Dataset, column: str) -> Categories | None:
+    """Count the released categories; None where no category has enough records."""
+    codes = data.codes(column)
+    sizes = np.bincount(codes.codes.astype(np.int64), minlength=codes.size)
+    totals: Counter[str] = Counter()
+    for value, size in zip(codes.values, sizes.tolist(), strict=True):
+        if value is not None and size:
+            totals[_label(value)] += size
+    ranked = sorted(totals.items(), key=lambda item: (-item[1], item[0]))
+    named = [item for item in ranked[:MOST] if item[1] >= FEWEST]
+    if not named:
+        return None
+    others = ranked[len(named) :]
+    named = _in_natural_order(named)
+    n = len(data)
+    rest = (f"{counted(len(others), 'other')}", _share(sum(size for _, size in others), n)) if others else None
+    return Categories(
+        column=column,
+        labels=tuple(label for label, _ in named),
+        shares=tuple(_share(size, n) for _, size in named),
+        rest=rest,
+        missing=_share(n - sum(totals.values()), n),
+    )
+
+
+def _label(value: object) -> str:
+    if isinstance(value, list | tuple):
+        return ", ".join(sorted(canonical(item) for item in value)) or "(empty set)"
+    return "* (any value)" if value == "*" else canonical(value)
+
+
+def _in_natural_order(items: list[tuple[str, int]]) -> list[tuple[str, int]]:
+    """Sort intervals and other labels with a number by that number; everything else stays by frequency."""
+    found = [re.search(r"-?\d+(?:\.\d+)?", label) for label, _ in items]
+    if not all(found):
+        return items
+    return sorted(items, key=lambda item: (_first_number(item[0]), item[0]))
+
+
+def _first_number(label: str) -> float:
+    found = re.search(r"-?\d+(?:\.\d+)?", label)
+    return float(found[0]) if found else 0.0
+
+
+def _share(records: int, total: int) -> float:
+    return round(1000 * records / max(total, 1)) / 1000
+
+
+def beside(data: Dataset, found: Categories) -> tuple[float, ...]:
+    """Give the shares that the same categories have in other data (the original: never for the public)."""
+    codes = data.codes(found.column)
+    sizes = np.bincount(codes.codes.astype(np.int64), minlength=codes.size)
+    totals: Counter[str] = Counter()
+    for value, size in zip(codes.values, sizes.tolist(), strict=True):
+        if value is not None and size:
+            totals[_label(value)] += size
+    return tuple(_share(totals[label], len(data)) for label in found.labels)
+
+
+def draw(found: Categories, original: tuple[float, ...] = ()) -> str:
+    """Draw one horizontal bar for each category; with shares of the original, one of these below each."""
+    rows = list(zip(found.labels, found.shares, strict=True))
+    bars = [(label, share, svg.RELEASED) for label, share in rows]
+    if original:
+        pairs = zip(bars, (("in the original", share, svg.ORIGINAL) for share in original), strict=True)
+        bars = [bar for pair in pairs for bar in pair]
+    if found.rest:
+        bars.append((*found.rest, svg.ORIGINAL))
+    if found.missing:
+        bars.append(("missing or suppressed", found.missing, svg.ORIGINAL))
+    top = max(share for _, share, _ in bars) or 0.001
+    across = svg.Scale(0.0, top, _LEFT, svg.WIDTH - 60)
+    body = [svg.text(_LEFT, 14, "share of released records", fill=svg.MUTED, font_size=11)]
+    for place, (label, share, color) in enumerate(bars):
+        y = 24 + place * _ROW
+        body.append(svg.text(_LEFT - 8, y + 13, shorten(label, 26), text_anchor="end", font_size=11))
+        body.append(svg.rect(_LEFT, y + 2, across(share) - _LEFT, _ROW - 6, color))
+        body.append(svg.text(across(share) + 6, y + 13, f"{number(100 * share)}%", font_size=11))
+    height = 24 + len(bars) * _ROW + 8
+    body.append(svg.line(_LEFT, 22, _LEFT, height - 6, svg.MUTED))
+    words = "; ".join(f"{label}: {number(100 * share)}%" for label, share, _ in bars)
+    return svg.picture(svg.WIDTH, height, f"Released categories of {found.column}", words, body)
+
 
 MOST_COLUMNS = 8
 """Columns of each kind that are drawn."""
@@ -147,17 +257,17 @@ def _categories(release: Release, columns: list[str], *, both: bool) -> FigureGr
         "The most frequent synthetic values, with their shares in the original below. Internal only."
         if both
         else f"The most frequent values of changed columns, counted in the release only. Values of fewer than "
-        f"{categories.FEWEST} records are not named."
+        f"{FEWEST} records are not named."
     )
     figures, notes = [], []
     for name in columns[:MOST_COLUMNS]:
-        found = categories.categories_of(release.data, name)
+        found = categories_of(release.data, name)
         if found is None:
-            notes.append(f"{name}: no picture, because no value occurs in {categories.FEWEST} records or more.")
+            notes.append(f"{name}: no picture, because no value occurs in {FEWEST} records or more.")
         else:
             caption = f"{name}: shares of the released records, rounded to 0.1%."
-            original = categories.beside(release.study.original, found) if both else ()
-            figures.append(Chart(f"{name}: released values", categories.draw(found, original), caption))
+            original = beside(release.study.original, found) if both else ()
+            figures.append(Chart(f"{name}: released values", draw(found, original), caption))
     if len(columns) > MOST_COLUMNS:
         notes.append(f"Columns that were changed and are not drawn: {len(columns) - MOST_COLUMNS}.")
     return FigureGroup("categories", "Categories that were changed", intro, tuple(figures), tuple(notes))
@@ -176,7 +286,7 @@ def _pairs(release: Release, sides: Sides) -> FigureGroup:
 def pair_figure(sides: Sides, title: str = "Difference of the tables of pairs") -> Chart | None:
     """Draw how far the table of each pair of columns moved; None for few columns or records."""
     columns = [name for name in plain_columns(sides) if not sides.original.frame.schema[name].is_nested()]
-    columns = columns[: correlation.MOST_COLUMNS]
+    columns = columns[: correlation._MOST_COLUMNS]
     fewest = min(len(sides.original), len(sides.released))
     if len(columns) < correlation.FEWEST_COLUMNS or fewest < correlation.FEWEST_RECORDS:
         return None
@@ -193,11 +303,11 @@ def column_figure(sides: Sides, name: str, title: str) -> Chart | None:
     if sides.is_numeric(name):
         bars = histogram.histogram_of(name, *sides.numbers(name))
         return None if bars is None else Chart(title, histogram.draw(bars), f"{title}: original and released values.")
-    found = categories.categories_of(sides.released, name)
+    found = categories_of(sides.released, name)
     if found is None:
         return None
-    original = categories.beside(sides.original, found)
-    drawn = categories.draw(found, original if any(original) else ())
+    original = beside(sides.original, found)
+    drawn = draw(found, original if any(original) else ())
     return Chart(title, drawn, f"{title}: shares of the released records{' and of the original' * any(original)}.")
 
 

@@ -15,6 +15,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from discretion.kernels.arrays import Floats
 from discretion.release.report import svg
 from discretion.release.report.wording import number
 
@@ -24,8 +25,6 @@ FEWEST_VALUES = 50
 """Below so many values there is no histogram."""
 _BARS = 30
 _TAIL = 26.0
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

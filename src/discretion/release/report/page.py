@@ -2,26 +2,343 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from discretion.errors import DataError
+from discretion.model import FailingClass, Verdict
+from discretion.release.facts import smallest_class
 from discretion.release.published import published_columns, to_look_at
+from discretion.release.report import svg
 from discretion.release.report.attackers import card_rows
-from discretion.release.report.columns import columns_of
-from discretion.release.report.exposure import details_of, exposed_of
 from discretion.release.report.figures import figures_of
-from discretion.release.report.range_bar import draw as draw_range
-from discretion.release.report.requirements import requirements_of
-from discretion.release.report.scores import ScoreRow, scores_of
-from discretion.release.report.steps import steps_of
+from discretion.release.report.scores import ScoreRange, ScoreRow, scores_of
+from discretion.release.report.settings import ShownSetting, settings_of
 from discretion.release.report.summary import summary_of
+from discretion.release.report.wording import NOTHING, caveats, count, counted, number, title_of
 
 if TYPE_CHECKING:
     from jinja2 import Template
 
-    from discretion.release.release import Release
+    from discretion.release.gate import Finding
+    from discretion.release.release import Measured, Release
+
+# What was done: each step in words, with its guarantee and settings.
+
+
+@dataclass(frozen=True)
+class StepRow:
+    """One step of the release."""
+
+    number: int
+    title: str
+    kind: str
+    what: str
+    guarantee: str
+    untrue: bool
+    """whether values were published that are not the true ones"""
+    settings: tuple[ShownSetting, ...]
+    caveats: tuple[str, ...]
+
+
+def steps_of(release: Release, *, internal: bool) -> tuple[StepRow, ...]:
+    """Describe the steps in their order."""
+    rows = []
+    for position, done in enumerate(release.study.done, start=1):
+        method = done.step.method
+        rows.append(
+            StepRow(
+                number=position,
+                title=title_of(method.kind),
+                kind=method.kind,
+                what=method.summary(),
+                guarantee=method.guarantee,
+                untrue=method.perturbs,
+                settings=settings_of(method, internal=internal, publish=done.step.publish),
+                caveats=caveats(type(method)),
+            )
+        )
+    return tuple(rows)
+
+
+# The requirements and whether they hold.
+
+_CLASSES_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class ClassRow:
+    """A failing class: the values it is known by, and its size. For the internal version only."""
+
+    key: str
+    size: str
+
+
+@dataclass(frozen=True)
+class RequirementRow:
+    """One requirement, its verdict and the words for it."""
+
+    title: str
+    kind: str
+    holds: bool
+    what: str
+    text: str
+    withheld: bool
+    meaning: str
+    settings: tuple[ShownSetting, ...]
+    caveats: tuple[str, ...]
+    attacker: str = ""
+    """who is assumed to attack, where the requirement is a privacy model"""
+    classes: tuple[ClassRow, ...] = ()
+    classes_left_out: str = ""
+
+
+def requirements_of(release: Release, *, internal: bool) -> tuple[RequirementRow, ...]:
+    """Describe the requirements in the order of the plan."""
+    return tuple(_row(release, finding, internal) for finding in release.findings)
+
+
+def _row(release: Release, finding: Finding, internal: bool) -> RequirementRow:
+    part, publish = finding.requirement.part, finding.requirement.publish
+    text = finding.explain() if internal else finding.explain_publicly()
+    classes, left_out = _failing(finding) if internal else ((), "")
+    return RequirementRow(
+        title=title_of(part.kind),
+        kind=part.kind,
+        holds=finding.holds,
+        what=part.summary(),
+        text=_sentence(text, finding.kind),
+        withheld=not (internal or publish),
+        meaning=finding.result.meaning if internal else _counted(release, finding),
+        settings=settings_of(part, internal=internal, publish=publish),
+        caveats=caveats(type(part)),
+        attacker=finding.result.attacker if isinstance(finding.result, Verdict) else "",
+        classes=classes,
+        classes_left_out=left_out,
+    )
+
+
+def _counted(release: Release, finding: Finding) -> str:
+    """Say how small the smallest class is: k itself is no secret where anybody can count it in the published file."""
+    found = (
+        smallest_class(release, getattr(finding.requirement.part, "columns", ()))
+        if finding.kind == "k-anonymity"
+        else None
+    )
+    if found is None:
+        return ""
+    return (
+        f"In the file every combination of values occurs at least {counted(found.size, 'time')}: anybody can count it."
+    )
+
+
+def _sentence(text: str, kind: str) -> str:
+    text = text.removeprefix(f"{kind}: ")
+    return text[:1].upper() + text[1:] + "."
+
+
+def _failing(finding: Finding) -> tuple[tuple[ClassRow, ...], str]:
+    if not isinstance(finding.result, Verdict) or finding.holds:
+        return (), ""
+    failing = finding.result.failing[:_CLASSES_SHOWN]
+    more = finding.result.failing_count - len(failing)
+    return tuple(_class_row(item) for item in failing), count(more) if more > 0 and failing else ""
+
+
+def _class_row(item: FailingClass) -> ClassRow:
+    key = ", ".join(f"{name} = {NOTHING if value is None else value}" for name, value in item.key.items())
+    return ClassRow(key, number(item.size))
+
+
+# A score before and after, as two bars within the range of its measure.
+
+_WIDTH, _HEIGHT, _LEFT = 190, 58, 46
+_RIGHT = 8
+
+
+def draw(row: ScoreRow) -> str:
+    """Draw the bars, a mark at the chance level, and the ends of the range; nothing where the range is open."""
+    if row.range is None:
+        return ""
+    where = row.range
+    across = svg.Scale(0.0, 1.0, _LEFT, _WIDTH - _RIGHT)
+    rows = [("before", where.before, svg.ORIGINAL), ("after", where.after, svg.RELEASED)]
+    body = []
+    for place, (label, share, color) in enumerate(rows):
+        y = 4.0 + place * 18
+        body.append(svg.text(_LEFT - 6, y + 10, label, text_anchor="end", font_size=10, fill=svg.MUTED))
+        body.append(svg.rect(_LEFT, y, across(1.0) - _LEFT, 12, "#eef2f5"))
+        if share is None:
+            body.append(svg.text(_LEFT + 4, y + 10, "not defined", font_size=10, fill=svg.MUTED))
+        else:
+            body.append(svg.rect(_LEFT, y, across(share) - _LEFT, 12, color))
+    if where.chance is not None:
+        x = across(where.chance)
+        body.append(svg.line(x, 0, x, 37, svg.CHANCE, stroke_width=1.5, stroke_dasharray="3 2"))
+    body.append(svg.text(_LEFT, 52, where.low, font_size=10, fill=svg.MUTED))
+    body.append(svg.text(across(1.0), 52, where.high, text_anchor="end", font_size=10, fill=svg.MUTED))
+    return svg.picture(_WIDTH, _HEIGHT, f"{row.title}: before and after", _describe(row, where), body, kind="bar")
+
+
+def _describe(row: ScoreRow, where: ScoreRange) -> str:
+    chance = f", chance level {row.chance}" if where.chance is not None else ""
+    return f"Before {row.before}, after {row.after}{chance}; possible from {where.low} to {where.high}."
+
+
+# Details for the internal version: score details as tables, and the most exposed rows by number, never by value.
+
+MOST_ROWS = 20
+_MOST_ENTRIES = 60
+
+
+@dataclass(frozen=True)
+class Detail:
+    """The details of one score as name and value."""
+
+    title: str
+    entries: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Exposed:
+    """The rows with the largest risk by one measure."""
+
+    title: str
+    rows: tuple[tuple[str, str, str], ...]
+    """row in the original, row in the release, figure"""
+    ties: str
+    """how many records share the largest figure"""
+
+
+def details_of(release: Release) -> tuple[Detail, ...]:
+    """Flatten the details of every score."""
+    found = []
+    for item in release.measured:
+        entries = [entry for key, value in item.after.detail.items() for entry in _flat(str(key), value)]
+        if entries:
+            found.append(Detail(title_of(item.measure.kind), tuple(entries[:_MOST_ENTRIES])))
+    return tuple(found)
+
+
+def _flat(key: str, value: Any) -> list[tuple[str, str]]:
+    if isinstance(value, Mapping):
+        return [entry for inner, item in value.items() for entry in _flat(f"{key} · {inner}", item)]
+    return [(key, _text(value))]
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return count(value)
+    if isinstance(value, float):
+        return number(value, 4)
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        shown = ", ".join(_text(item) for item in value[:MOST_ROWS])
+        return shown + (f", … ({count(len(value))} in all)" if len(value) > MOST_ROWS else "")
+    return str(value)
+
+
+def exposed_of(release: Release) -> tuple[Exposed, ...]:
+    """List the rows with the largest figure of each risk measure that has one per record."""
+    found = (_exposed(item, release) for item in release.measured if item.measure.family == "risk")
+    return tuple(item for item in found if item is not None)
+
+
+def _exposed(item: Measured, release: Release) -> Exposed | None:
+    per_record = item.after.per_record
+    if per_record is None or len(per_record) != len(release.data) or not len(per_record) or release.data.has_new_rows:
+        return None
+    risk = np.nan_to_num(np.asarray(per_record, dtype=float))
+    worst = np.argsort(-risk, kind="stable")[:MOST_ROWS]
+    worst = worst[risk[worst] > 0]
+    if not len(worst):
+        return None
+    origin = release.data.row_ids
+    rows = tuple((count(int(origin[row]) + 1), count(int(row) + 1), number(float(risk[row]))) for row in worst)
+    return Exposed(title_of(item.measure.kind), rows, count(int((risk == risk.max()).sum())))
+
+
+# The columns: role, type, whether published, what was done to each.
+
+_ROLES = {
+    "identifier": "identifier",
+    "quasi": "quasi-identifier",
+    "sensitive": "sensitive",
+    "weight": "weight",
+    "household": "household",
+    "unit": "unit (person or business with several records)",
+    "stratum": "stratum",
+    "geography": "geography",
+    "other": "other",
+}
+
+_TYPES = {"continuous": "number", "ordinal": "ordered category", "nominal": "category", "set": "set", "date": "date"}
+
+
+@dataclass(frozen=True)
+class ColumnRow:
+    """One column of the original."""
+
+    name: str
+    label: str
+    roles: str
+    type: str
+    published: bool
+    steps: tuple[tuple[int, str], ...]
+    """number and title of the steps that changed it"""
+    level: str
+    suppressed: str
+
+
+def columns_of(release: Release) -> tuple[ColumnRow, ...]:
+    """Describe every column of the original."""
+    original, data = release.study.original, release.data
+    suppressed = data.suppressed_cells
+    rows = []
+    for name in original.columns:
+        column = original.schema[name]
+        touched = [
+            (number, title_of(done.step.method.kind))
+            for number, (done, names) in enumerate(zip(release.study.done, release.changes, strict=True), start=1)
+            if name in names
+        ]
+        rows.append(
+            ColumnRow(
+                name=name,
+                label=column.label,
+                roles=", ".join(_ROLES.get(role, role) for role in column.roles)
+                + (" (confirmed)" if name in release.plan.confirmed_other else ""),
+                type=_TYPES.get(original.type_of(name), ""),
+                published=name in data.columns,
+                steps=tuple(touched),
+                level=_level(release, name),
+                suppressed=count(suppressed.get(name, 0)),
+            )
+        )
+    return tuple(rows)
+
+
+def _level(release: Release, name: str) -> str:
+    level = release.data.levels.get(name) if name in release.data.columns else None
+    if level is None:
+        return ""
+    if not isinstance(level, int):
+        return "level differs by record"
+    try:
+        return f"level {level} of {release.data.hierarchy(name).height}"
+    except DataError:
+        return f"level {level}"
+
 
 _HERE = "discretion.release.report"
 
@@ -63,7 +380,7 @@ def _families(risk: tuple[ScoreRow, ...], utility: tuple[ScoreRow, ...]) -> list
 
     named = (("risk", "Risk before and after", risk), ("utility", "Utility: what was lost", utility))
     return [
-        {"key": key, "title": title, "rows": rows, "scored": [(row, Markup(draw_range(row))) for row in rows]}
+        {"key": key, "title": title, "rows": rows, "scored": [(row, Markup(draw(row))) for row in rows]}
         for key, title, rows in named
     ]
 

@@ -10,16 +10,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discretion.errors import DataError
+from discretion.kernels.arrays import Floats
 from discretion.measure import align
 
 if TYPE_CHECKING:
     from discretion.data.dataset import Dataset
     from discretion.release.release import Release
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,10 @@ from pydantic import Field
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
+from discretion.kernels.arrays import Floats
 from discretion.measure import Better, Measure, Score, as_percent
 from discretion.part import Columns, Family
 from discretion.risk.attribute.row_order import OrderGuess, guess_from, values_of
-
-Floats = NDArray[np.float64]
 
 _KNOWN_AT_LEAST = 40
 _MOST_ROWS = 2_000

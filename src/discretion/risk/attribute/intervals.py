@@ -12,12 +12,10 @@ from pydantic import Field
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError, PlanError
+from discretion.kernels.arrays import Bools, Floats
 from discretion.measure import Better, Measure, Score, as_percent
 from discretion.part import Columns, Family
 from discretion.risk.identity.transparency.steps import History
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 _LOOKED_AT = 20_000
 

@@ -2,28 +2,72 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.data.population_classes import Population, load_population
 from discretion.errors import DataError, PlanError
+from discretion.kernels.arrays import Floats
 from discretion.learning.cases import match_rows
-from discretion.learning.designs import choose_features, choose_target
 from discretion.learning.estimators import Model, ModelField
+from discretion.learning.values import choose_features, choose_target, encode, outside_view
 from discretion.measure import Better, Measure, Score, as_percent
 from discretion.part import Columns, Family, path_field
-from discretion.risk.attribute.membership_file import nearest_distances
 from discretion.risk.attribute.membership_model import attack_halves, attack_holdout
 from discretion.risk.attribute.roc import area, newcombe, recognized
 from discretion.risk.synthetic.success_rates import wilson
 
-Floats = NDArray[np.float64]
+# Membership by nearness: how far is a person's record from the nearest published one?
+
+QUERIES = 4096
+"""People looked up between two reports of progress."""
+
+
+def nearest_distances(
+    original: Dataset, released: Dataset, outside: Dataset, features: Sequence[str], who: str, ctx: Context
+) -> tuple[Floats, Floats]:
+    """Give the distance to the nearest published record of each person in the data and of each person outside.
+
+    Numbers are divided by their standard deviation in the original, a differing category counts 1; columns that were
+    generalized are compared at the level of the release.
+    """
+    inside = {name: outside_view(original, released, name, aligned=False) for name in features}
+    others = {name: outside_view(outside, released, name, aligned=False)[0] for name in features}
+    known, published, other = encode(
+        [
+            {name: view[0] for name, view in inside.items()},
+            {name: view[1] for name, view in inside.items()},
+            others,
+        ]
+    )
+    points = published.scaled(known)
+    asked = np.vstack([known.scaled(known), other.scaled(known)])
+    found = _nearest(asked, points, who, ctx)
+    return found[: len(known)], found[len(known) :]
+
+
+def _nearest(asked: Floats, points: Floats, who: str, ctx: Context) -> Floats:
+    """Give each query's distance to the nearest point; equal points and queries are looked at once."""
+    from sklearn.neighbors import NearestNeighbors
+
+    distinct, place = np.unique(asked, axis=0, return_inverse=True)
+    targets = np.unique(points, axis=0)
+    search = NearestNeighbors(n_neighbors=1).fit(targets)
+    found = np.empty(len(distinct))
+    for start in range(0, len(distinct), QUERIES):
+        ctx.progress(start, len(distinct), who)
+        some = distinct[start : start + QUERIES]
+        nearest = search.kneighbors(some, return_distance=False)[:, 0]
+        found[start : start + QUERIES] = np.linalg.norm(some - targets[nearest], axis=1)  # a copy is at exactly 0
+    ctx.progress(len(distinct), len(distinct), who)
+    return found[place.ravel()]
+
 
 NOTHING = "give `holdout`, people who are not in the data, to attack the release, or `model` to attack a model"
 

@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError, PlanError
+from discretion.kernels.arrays import Floats, Ints
 from discretion.learning.cases import Case, build_case
-from discretion.learning.designs import Design, encode
 from discretion.learning.estimators import Model, Task
-from discretion.learning.fitting import seeds
-from discretion.learning.shadows import Pool, attack, train, train_shadows
-from discretion.learning.values import Floats, Ints, Labels, Numbers, Values, content_order, merge, outside_view
+from discretion.learning.fitting import Pool, attack, seeds, train, train_shadows
+from discretion.learning.values import Design, Labels, Numbers, Values, content_order, encode, merge, outside_view
 
 LEAST_PEOPLE = 8
 """With fewer people there is nothing to learn a difference from."""

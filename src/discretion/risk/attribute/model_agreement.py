@@ -5,20 +5,17 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
+from discretion.kernels.arrays import Floats
 from discretion.learning.cases import build_case
-from discretion.learning.compare import agreement, chance_agreement
-from discretion.learning.designs import choose_features, choose_target
 from discretion.learning.estimators import Model, ModelField
-from discretion.learning.fitting import fit, seeds, target_array
+from discretion.learning.fitting import agreement, chance_agreement, fit, seeds, target_array
+from discretion.learning.values import choose_features, choose_target
 from discretion.measure import Better, Measure, Score, as_percent
 from discretion.part import Columns, Family
-
-Floats = NDArray[np.float64]
 
 
 class ModelAgreement(Measure, kind="model-agreement"):

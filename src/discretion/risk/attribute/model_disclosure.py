@@ -15,16 +15,14 @@ from pydantic import Field
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.errors import PlanError
+from discretion.kernels.arrays import Bools, Ints
 from discretion.learning.cases import Case, build_case
-from discretion.learning.designs import choose_features, choose_target
 from discretion.learning.estimators import Model, ModelField
 from discretion.learning.fitting import fit, folds, seeds, target_array
-from discretion.learning.values import Ints, Numbers
+from discretion.learning.values import Numbers, choose_features, choose_target
 from discretion.measure import Better, Measure, Score, as_percent
 from discretion.part import Columns, Family
 from discretion.risk.synthetic.success_rates import wilson
-
-Bools = NDArray[np.bool_]
 
 
 class ModelDisclosure(Measure, kind="model-disclosure"):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from discretion.errors import DataError
-from discretion.learning.values import Floats
+from discretion.kernels.arrays import Floats
 from discretion.risk.synthetic.success_rates import wilson
 
 Interval = tuple[float, float]

@@ -6,18 +6,14 @@ from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError
+from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.measure import Better, Measure, Score, as_percent
 from discretion.part import Columns, Family
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 _WIDTHS = (1, 5, 25)
 _KNOWN_AT_LEAST = 20

@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError, PlanError
+from discretion.kernels.arrays import Floats
 from discretion.kernels.classes import class_ids
 from discretion.measure import Better, Measure, Score, as_percent
 from discretion.part import Columns, Family
 from discretion.risk.identity.truthful import source_of
-
-Floats = NDArray[np.float64]
 
 
 class WeightDisclosure(Measure, kind="weight-disclosure"):

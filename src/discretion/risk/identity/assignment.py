@@ -11,14 +11,13 @@ from pydantic import model_validator
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError
+from discretion.kernels.arrays import Floats
 from discretion.measure import Better, Measure, Score, as_percent
 from discretion.part import Columns, Family
 from discretion.risk.identity.distance_columns import unused
 from discretion.risk.identity.distances import Distance, Gaps, Space, make_space
 from discretion.risk.identity.gaps import with_gaps, with_who_lacks
 from discretion.risk.identity.intruder import Intruder, columns_to_link, intruder_field, view
-
-Floats = NDArray[np.float64]
 
 LARGEST = 5_000
 """Records on either side up to which all pairs are held in memory (200 MB)."""

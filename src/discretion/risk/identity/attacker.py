@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import model_validator
 
 from discretion.context import Context
@@ -14,11 +13,10 @@ from discretion.data.dataset import Dataset
 from discretion.data.households import people_of
 from discretion.data.population_classes import Population, count_population, load_population
 from discretion.errors import DataError
+from discretion.kernels.arrays import Floats
 from discretion.measure import Better, Measure, Score, as_percent
 from discretion.part import Columns, Family, confidential, path_field
 from discretion.risk.identity.truthful import said, warning
-
-Floats = NDArray[np.float64]
 
 LEVELS = (
     1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 0.001, 0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.07, 0.08, 0.09, 0.1, 0.125, 0.143, 0.167,

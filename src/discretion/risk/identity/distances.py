@@ -6,18 +6,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discretion.context import Context
 from discretion.errors import DataError, PlanError
+from discretion.kernels.arrays import Floats
 from discretion.risk.identity.distance_columns import Compared, compare_column
 from discretion.risk.identity.intruder import View
 
 if TYPE_CHECKING:
     from discretion.kernels.linkage_mixed import Terms, Tree
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 Distance = Literal["euclidean", "gower", "mahalanobis", "robust-mahalanobis"]
 """How records are compared; see DistanceLinkage."""

@@ -6,15 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discretion.data.dataset import Dataset
+from discretion.kernels.arrays import Bools, Floats
 from discretion.risk.identity.distances import Space
-from discretion.risk.identity.intruder import Intruder, View
-from discretion.risk.identity.mistakes import Mistakes
-
-Bools = NDArray[np.bool_]
-Floats = NDArray[np.float64]
+from discretion.risk.identity.intruder import Intruder, Mistakes, View
 
 
 def with_gaps(view: View, intruder: Intruder, space: Space) -> tuple[Space, tuple[str, ...]]:

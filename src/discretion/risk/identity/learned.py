@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,18 +14,259 @@ from pydantic import Field, model_validator
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError
-from discretion.kernels.learned_distances import Nearest, Records, nearest
+from discretion.kernels.arrays import Floats, Ints
+from discretion.kernels.learned_distances import WEIGHTED, Nearest, Records, differences, features, nearest, soft_count
 from discretion.measure import Better, Measure, Score, as_percent
 from discretion.part import Columns, Family
 from discretion.risk.identity.distance_columns import unused
 from discretion.risk.identity.intruder import Intruder, View, columns_to_link, view
-from discretion.risk.identity.learned_bound import require_small, upper_bound
-from discretion.risk.identity.learned_forms import DistanceName, Form, form_of
-from discretion.risk.identity.learned_search import Learned, Queries, count_right, search
+from discretion.risk.identity.learned_forms import DistanceName, Form, Weighted, form_of
 from discretion.risk.identity.probabilistic_columns import CategoryPair, NumberPair, Pair, compare_columns
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+# The search for the distance that links best: projected gradient on a soft count of right links (R15).
+#
+# The number of right links jumps when parameters move, so that it has no gradient. A soft count replaces "the own
+# record is the nearest" by a probability that gets sharper from one temperature to the next. Only the nearest records
+# of each query take part; they are searched again every few steps, and the hard count over all records decides what is
+# kept.
+
+TEMPERATURES = (1.0, 0.3, 0.1, 0.03)
+CANDIDATES = 30
+_STEPS = 60  # at each temperature
+_REFRESH = 10  # steps between two searches for candidates
+_LENGTH = 0.05  # of the first step
+_MOMENTUM = 0.7
+
+
+@dataclass(frozen=True)
+class Queries:
+    """The records whose links are counted: rows of the intruder's data, and the right row of the release for each."""
+
+    records: Records = field(repr=False)
+    rows: Ints = field(repr=False)
+    own: Ints = field(repr=False)
+
+    def take(self, chosen: Ints) -> Queries:
+        """Give some of the queries."""
+        return Queries(self.records, self.rows[chosen], self.own[chosen])
+
+
+@dataclass(frozen=True)
+class Learned:
+    """Parameters, and the number of right links they give on the queries they were learned on (ties shared)."""
+
+    p: Floats
+    right: float
+
+
+def count_right(found: Nearest) -> float:
+    """Count right links, a set of ties as its share."""
+    return float(np.where(found.right, 1.0 / found.size, 0.0).sum())
+
+
+def search(form: Form, queries: Queries, ctx: Context, label: str) -> Learned:
+    """Learn the parameters that find most of the queries; never worse on them than the uniform distance.
+
+    A form that contains the weighted means starts from the best weighted mean, and is never worse than it.
+    """
+    if form.code == WEIGHTED or not form.contains_weighted:
+        return _climb(form, queries, form.uniform(), ctx, label)
+    weights = _climb(Weighted(form.columns), queries, Weighted(form.columns).uniform(), ctx, f"{label}, weights")
+    return _climb(form, queries, form.additive(weights.p), ctx, label)
+
+
+def _climb(form: Form, queries: Queries, start: Floats, ctx: Context, label: str) -> Learned:
+    """Follow the gradient of the soft count from one start, from the highest temperature to the lowest."""
+    look = _Look(form, queries, ctx, label)
+    p = start
+    found = look(p)
+    best = Learned(p, count_right(found))
+    for temperature in TEMPERATURES:
+        if p is not best.p:
+            p = best.p
+            found = look(p)
+        momentum = np.zeros(form.size)
+        for round_ in range(_STEPS // _REFRESH):
+            scale = temperature * max(float(np.median(found.distance)), 1e-9)
+            promising = Learned(p, -1.0)
+            for step in range(round_ * _REFRESH, (round_ + 1) * _REFRESH):
+                hard, gradient = soft_count(
+                    form.code, queries.records, p, queries.rows, queries.own, found.near, scale
+                )[1:]
+                if hard > promising.right:
+                    promising = Learned(p, hard)
+                length = float(np.linalg.norm(gradient))
+                momentum = _MOMENTUM * momentum + (1 - _MOMENTUM) * gradient / max(length, 1e-300)
+                p = form.project(p + _LENGTH / (1 + step / 20) * momentum)
+            found = look(p)
+            best = _better(best, Learned(p, count_right(found)))
+            if promising.right > best.right:
+                best = _better(best, Learned(promising.p, count_right(look(promising.p))))
+    return best
+
+
+def _better(best: Learned, other: Learned) -> Learned:
+    return other if other.right > best.right else best
+
+
+class _Look:
+    """Searches for the nearest records, and reports progress of the climb as a whole."""
+
+    def __init__(self, form: Form, queries: Queries, ctx: Context, label: str) -> None:
+        self._form, self._queries, self._ctx, self._label = form, queries, ctx, label
+        self._done, self._most = 0, 1 + len(TEMPERATURES) * (1 + 2 * _STEPS // _REFRESH)
+
+    def __call__(self, p: Floats) -> Nearest:
+        def progress(_done: int, _total: int, _label: str) -> None:
+            self._ctx.progress(self._done, self._most, self._label)
+
+        q = self._queries
+        found = nearest(self._form.code, q.records, p, q.rows, q.own, CANDIDATES, progress)
+        self._done += 1
+        return found
+
+
+# An upper bound on what any distance of a form can find, by integer programming, for small data (R15).
+#
+# K_i = 1 where record i is given up; for every other record j of the release p·(φ_ij − φ_ii) + C_ij·K_i ≥ 0 says that
+# j is not nearer than the own one. The least Σ K_i bounds the links of every allowed p from above (ties count as
+# found, so that the bound may lie above what any p reaches). Rows are added when a solution violates them.
+
+MOST_RECORDS = 500
+"""Records up to which a bound is computed: there are n² conditions, and the branching grows with n."""
+_ROWS_AT_ONCE = 3  # violated conditions added for each record
+_VIOLATED = 1e-7
+
+
+@dataclass(frozen=True)
+class Bound:
+    """At most this share of the records can be found by a distance of the form."""
+
+    share: float
+    proven: bool
+    """the least upper bound of this kind was found; False: time ran out, the bound still holds"""
+    rounds: int
+    rows: int
+
+
+def require_small(queries: Queries) -> None:
+    """Raise where there are too many records for the integer program."""
+    size = max(queries.rows.size, queries.records.published.shape[0])
+    if size > MOST_RECORDS:
+        raise DataError(
+            f"learned-linkage: `milp_bound` works for at most {MOST_RECORDS} records, these are {size}; "
+            "take a sample, or leave the bound out"
+        )
+
+
+def upper_bound(form: Form, queries: Queries, start: Floats, seconds: float, ctx: Context) -> Bound:
+    """Bound the links of every distance of the form; `require_small` first."""
+    n = queries.rows.size
+    program = _Program(form, queries)
+    program.tighten(start, np.zeros(n, bool))
+    end = time.monotonic() + seconds
+    lost, rounds, proven = 0.0, 0, False
+    while (left := end - time.monotonic()) > 0:
+        ctx.progress(min(rounds, 99), 100, "integer program")
+        rounds += 1
+        solution = program.solve(left)
+        lost = max(lost, solution.bound)
+        if solution.p is None:
+            break
+        if not program.tighten(solution.p, solution.given_up):
+            proven = solution.optimal
+            break
+    found = n - int(np.ceil(lost - 1e-6))
+    possible = int((queries.own >= 0).sum())
+    return Bound(min(found, possible) / n, proven, rounds, program.rows)
+
+
+@dataclass(frozen=True)
+class _Solution:
+    p: Floats | None
+    given_up: NDArray[np.bool_]
+    bound: float
+    optimal: bool
+
+
+class _Program:
+    """The integer program with the conditions that were needed so far."""
+
+    def __init__(self, form: Form, queries: Queries) -> None:
+        import highspy
+
+        self._form, self._queries = form, queries
+        self._n, self._m = queries.rows.size, queries.records.published.shape[0]
+        self._stated = np.zeros((self._n, self._m), bool)
+        there = np.flatnonzero(queries.own >= 0)
+        self._stated[there, queries.own[there]] = True
+        make: Any = highspy.Highs
+        self._solver: Any = make()
+        self._solver.setOptionValue("output_flag", False)
+        self._solver.setOptionValue("threads", 1)
+        self._infinity = highspy.kHighsInf
+        low, high = form.bounds()
+        for one, other in zip(low, high, strict=True):
+            self._solver.addVar(float(one), float(other))
+        for i in range(self._n):
+            self._solver.addVar(0.0 if queries.own[i] >= 0 else 1.0, 1.0)
+            self._solver.changeColCost(form.size + i, 1.0)
+            self._solver.changeColIntegrality(form.size + i, highspy.HighsVarType.kInteger)
+        for row, least, most in form.conditions():
+            self._add(row, least, most)
+
+    @property
+    def rows(self) -> int:
+        """The number of conditions stated."""
+        return int(self._solver.getNumRow())
+
+    def _add(self, row: Floats, least: float, most: float, extra: tuple[int, float] | None = None) -> None:
+        used = np.flatnonzero(row)
+        values = row[used]
+        if extra is not None:
+            used, values = np.append(used, self._form.size + extra[0]), np.append(values, extra[1])
+        top = self._infinity if np.isinf(most) else most
+        self._solver.addRow(least, top, used.size, used.astype(np.int32), values.astype(np.float64))
+
+    def solve(self, seconds: float) -> _Solution:
+        """Solve the program with the conditions stated so far."""
+        self._solver.setOptionValue("time_limit", self._solver.getRunTime() + max(0.1, seconds))
+        self._solver.run()
+        information = self._solver.getInfo()
+        bound = float(information.mip_dual_bound)
+        values = np.asarray(self._solver.getSolution().col_value)
+        optimal = self._solver.modelStatusToString(self._solver.getModelStatus()) == "Optimal"
+        size = self._form.size
+        usable = values.size == size + self._n and bool(np.isfinite(values).all()) and optimal
+        return _Solution(
+            values[:size] if usable else None,
+            values[size:] > 0.5 if usable else np.zeros(self._n, bool),
+            bound if np.isfinite(bound) else 0.0,
+            optimal,
+        )
+
+    def tighten(self, p: Floats, given_up: NDArray[np.bool_]) -> bool:
+        """State conditions that p violates; False when it violates none."""
+        cuts = self._form.cuts(p)
+        for row in cuts:
+            self._add(row, 0.0, np.inf)
+        added = len(cuts)
+        everybody = np.arange(self._m)
+        for i in np.flatnonzero(~given_up & (self._queries.own >= 0)):
+            query = np.full(self._m, self._queries.rows[i])
+            v = differences(self._queries.records, query, everybody)
+            distance = features(self._form.code, v) @ p
+            own = self._queries.own[i]
+            nearer = np.flatnonzero((distance < distance[own] - _VIOLATED) & ~self._stated[i])
+            for j in nearer[np.argsort(distance[nearer])[:_ROWS_AT_ONCE]]:
+                self._state(int(i), int(j), v[own], v[j])
+                added += 1
+        return added > 0
+
+    def _state(self, i: int, j: int, own: Floats, other: Floats) -> None:
+        both = features(self._form.code, np.vstack([own, other]))
+        self._add(both[1] - both[0], 0.0, np.inf, (i, self._form.shortfall(own, other)))
+        self._stated[i, j] = True
 
 
 class LearnedLinkage(Measure, kind="learned-linkage"):

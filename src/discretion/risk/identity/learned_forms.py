@@ -8,12 +8,11 @@ from itertools import combinations
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discretion.kernels import learned_distances as kernel
+from discretion.kernels.arrays import Floats
 from discretion.kernels.learned_distances import onto_monotone, onto_simplex, onto_trace_one
 
-Floats = NDArray[np.float64]
 DistanceName = Literal["weighted", "owa", "bilinear", "choquet"]
 
 FULL_MEASURE_COLUMNS = 6

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
+from discretion.kernels.arrays import Floats
 from discretion.measure import Better, Measure, Score, as_percent
 from discretion.part import Columns, Family, Part
 from discretion.risk.identity.distance_columns import unused
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from discretion.risk.identity.transparency.attack import Informed
     from discretion.risk.identity.transparency.elimination import Eliminated
 
-Floats = NDArray[np.float64]
 
 _ALL, _TARGETS, _THOROUGH = 2_000, (1_000, 10_000), 20_000
 """Up to so many records all are attacked by the method, above that some: first few, more if they leave it open."""

@@ -7,18 +7,15 @@ from collections.abc import Sequence
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError
+from discretion.kernels.arrays import Floats, Ints
 from discretion.measure import Better, Measure, Score, as_percent
 from discretion.part import Columns, Family
 from discretion.risk.identity.truthful import said, warning
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _TOLERANCE = 1e-10
 """largest error of a fitted margin, as a share of the records"""

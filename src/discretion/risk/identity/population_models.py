@@ -12,12 +12,10 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from discretion.errors import DataError
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from discretion.kernels.arrays import Floats, Ints
 
 _LARGE_RATIO = 1e3
 """θ/α above which differences of gamma functions lose too many digits."""

@@ -19,13 +19,12 @@ from discretion.data.hierarchy import Levels as HierarchyLevels
 from discretion.data.hierarchy import canonical
 from discretion.data.large_integers import as_differences
 from discretion.errors import DataError
-from discretion.risk.identity.ranges import is_range, ranges_holding
+from discretion.kernels.arrays import Floats, Ints32
+from discretion.risk.identity.distance_columns import is_range, ranges_holding
 
 if TYPE_CHECKING:
     import polars as pl
 
-Floats = NDArray[np.float64]
-Ints32 = NDArray[np.int32]
 Levels8 = NDArray[np.uint8]
 
 MOST_SIMILARITIES = 100_000_000

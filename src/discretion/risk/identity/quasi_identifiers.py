@@ -14,7 +14,7 @@ from discretion.data.dataset import Dataset
 from discretion.errors import DataError, PlanError
 from discretion.measure import Better, Measure, Score, as_percent
 from discretion.part import Columns, Family
-from discretion.risk.identity.subset_size import largest_subset
+from discretion.risk.identity.suda import largest_subset
 from discretion.risk.identity.truthful import said, warning
 
 if TYPE_CHECKING:
@@ -114,8 +114,7 @@ class QuasiIdentifiers(Measure, kind="quasi-identifiers"):
 
     def subsets(self, data: Dataset, ctx: Context | None = None) -> list[ColumnSubset]:
         """Give distinction and separation of every subset, small ones first, columns in their order."""
-        from discretion.kernels.separations import separations
-        from discretion.kernels.subsets import Column
+        from discretion.kernels.subsets import CodedColumn, separations
 
         ctx = ctx or Context(0, self.kind)
         columns = data.choose(self.columns, "classes")
@@ -124,7 +123,7 @@ class QuasiIdentifiers(Measure, kind="quasi-identifiers"):
             raise PlanError(f"{self.kind}: `max_size` is {size}, less than the {self.known} columns `known`")
         data = self._counted(data, columns)
         classes = data.classes(columns)
-        coded = [Column.of(data.codes(name).codes[classes.first_rows]) for name in columns]
+        coded = [CodedColumn.of(data.codes(name).codes[classes.first_rows]) for name in columns]
         order = sorted(range(len(columns)), key=lambda j: coded[j].size)
         found = separations([coded[j] for j in order], classes.counts, size, ctx.progress, "subsets of columns")
         n = len(data)

@@ -9,12 +9,10 @@ from numpy.typing import NDArray
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
+from discretion.kernels.arrays import Floats
 from discretion.measure import Better, Measure, Score, as_percent
 from discretion.part import Columns, Family, confidential
 from discretion.risk.identity.truthful import said, warning
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 _FENCES = 3.0
 """Interquartile ranges beyond the quartiles at which a number is far from the rest (Tukey's outer fence)."""

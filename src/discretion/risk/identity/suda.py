@@ -17,16 +17,36 @@ from discretion.data.codes import ColumnCodes, Missing
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
 from discretion.errors import DataError, PlanError
+from discretion.kernels.arrays import Floats, Ints
 from discretion.measure import Better, Measure, Score, as_percent
 from discretion.part import Columns, Family
-from discretion.risk.identity.subset_size import largest_subset
 from discretion.risk.identity.truthful import said, warning
 
 if TYPE_CHECKING:
     from discretion.kernels.subsets import Scored
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+# How many subsets of the columns a measure may look at.
+
+MOST_SUBSETS = 1 << 16
+"""Subsets of columns that are looked at in one measure: all of sixteen columns."""
+
+
+def largest_subset(kind: str, columns: int, max_size: int | None) -> int:
+    """Give the size of the largest subset to look at, or refuse when the subsets would be too many."""
+    from discretion.kernels.subsets import subset_count
+
+    wanted = columns if max_size is None else min(max_size, columns)
+    count = subset_count(columns, wanted)
+    if count <= MOST_SUBSETS:
+        return wanted
+    if columns > MOST_SUBSETS:
+        raise PlanError(f"{kind}: {columns:,} columns are too many; at most {MOST_SUBSETS:,}")
+    possible = max(size for size in range(1, wanted) if subset_count(columns, size) <= MOST_SUBSETS)
+    raise PlanError(
+        f"{kind}: {columns} columns have {count:,} subsets of at most {wanted} columns, more than {MOST_SUBSETS:,}; "
+        f"set `max_size` to at most {possible} ({subset_count(columns, possible):,} subsets) or name fewer columns"
+    )
+
 
 MOST_COLUMNS = 62
 """A set of columns is kept as the bits of one number."""

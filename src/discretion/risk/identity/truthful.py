@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError
+from discretion.kernels.arrays import Bools
 from discretion.measure import align
 
 if TYPE_CHECKING:
     import polars as pl
-
-Bools = NDArray[np.bool_]
 
 
 def source_of(original: Dataset, released: Dataset) -> Dataset | None:

@@ -13,8 +13,7 @@ from discretion.errors import DataError
 from discretion.kernels.arrays import Floats
 from discretion.measure import Score, as_percent
 from discretion.part import Columns
-from discretion.risk.synthetic.attack import UnalignedRisk
-from discretion.risk.synthetic.records import common_columns, control_group, draw_people, encode_together
+from discretion.risk.synthetic.records import UnalignedRisk, common_columns, control_group, draw_people, encode_together
 from discretion.risk.synthetic.success_rates import wilson
 
 
@@ -90,7 +89,7 @@ class ClosestRecord(UnalignedRisk, kind="closest-record"):
 
 
 def _nearest_two(group: Floats, published: Floats, nominal: Any, weights: Floats, ctx: Context) -> Floats:
-    from discretion.kernels.gower_tree import GowerTree
+    from discretion.kernels.trees import GowerTree
 
     total, _ = GowerTree(group, nominal, weights).nearest(published, 2, ctx.progress)
     return np.asarray(total / group.shape[1])

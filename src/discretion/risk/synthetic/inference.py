@@ -14,8 +14,15 @@ from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.measure import Score
 from discretion.part import Columns
-from discretion.risk.synthetic.attack import ControlledAttack
-from discretion.risk.synthetic.records import Records, by_value, common_columns, control_group, draw, encode_together
+from discretion.risk.synthetic.records import (
+    ControlledAttack,
+    Records,
+    by_value,
+    common_columns,
+    control_group,
+    draw,
+    encode_together,
+)
 from discretion.risk.synthetic.success_rates import Rate, excess_risk
 
 
@@ -108,7 +115,7 @@ class InferenceRisk(ControlledAttack, kind="inference-risk"):
         self, records: Records, known: tuple[str, ...], target: str, tables: tuple[Dataset, ...], ctx: Context
     ) -> _Outcome:
         """Guess one target from the nearest distinct released record."""
-        from discretion.kernels.gower_tree import GowerTree
+        from discretion.kernels.trees import GowerTree
 
         at = [records.columns.index(name) for name in known]
         own = records.columns.index(target)

@@ -14,8 +14,14 @@ from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Bools, Floats
 from discretion.measure import Score
 from discretion.part import Columns
-from discretion.risk.synthetic.attack import ControlledAttack
-from discretion.risk.synthetic.records import by_value, common_columns, control_group, draw, encode_together
+from discretion.risk.synthetic.records import (
+    ControlledAttack,
+    by_value,
+    common_columns,
+    control_group,
+    draw,
+    encode_together,
+)
 from discretion.risk.synthetic.success_rates import Rate
 
 
@@ -107,7 +113,7 @@ class Linkability(ControlledAttack, kind="linkability"):
 
 def _linked(published: Floats, targets: Floats, sides: list[_Side], k: int, ctx: Context) -> Bools:
     """Tell for which targets the nearest released records from both sides have one in common."""
-    from discretion.kernels.gower_tree import GowerTree
+    from discretion.kernels.trees import GowerTree
 
     found = []
     for side in sides:

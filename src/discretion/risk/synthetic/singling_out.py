@@ -14,8 +14,15 @@ from discretion.errors import DataError
 from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.measure import Score
 from discretion.part import Columns
-from discretion.risk.synthetic.attack import ControlledAttack
-from discretion.risk.synthetic.records import Records, by_value, common_columns, control_group, draw, encode_together
+from discretion.risk.synthetic.records import (
+    ControlledAttack,
+    Records,
+    by_value,
+    common_columns,
+    control_group,
+    draw,
+    encode_together,
+)
 from discretion.risk.synthetic.success_rates import Rate
 
 _TRIES = 5  # sets of columns tried for a released record

@@ -13,30 +13,147 @@ from numpy.typing import NDArray
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
-from discretion.errors import DataError
+from discretion.data.hierarchy import Levels, canonical
+from discretion.errors import DataError, DiscretionError
+from discretion.kernels.arrays import Floats
 from discretion.part import Part
 from discretion.risk.identity.distances import Space, average_term, make_space, sd_of, whitening
 from discretion.risk.identity.gaps import with_gaps
-from discretion.risk.identity.intruder import Intruder, View
-from discretion.risk.identity.mistakes import Mistakes
-from discretion.risk.identity.transparency.items import with_items_coded
-from discretion.risk.identity.transparency.moves import with_moved_categories
+from discretion.risk.identity.intruder import Intruder, Mistakes, View
 from discretion.risk.identity.transparency.steps import (
     CODING_ITEMS,
     GROUPING,
     MIXING,
+    MOVING,
     NOISE,
     ONE_COLUMN,
     SWAPPING,
     History,
 )
-from discretion.risk.identity.transparency.swaps import exchange_of, with_swaps
-from discretion.risk.identity.transparency.windows import Window, center_window, swap_window
+from discretion.risk.identity.transparency.swaps import Window, center_window, exchange_of, swap_window, with_swaps
 
 if TYPE_CHECKING:
     from discretion.kernels.linkage_mixed import Tree
 
-Floats = NDArray[np.float64]
+# Categories that were moved at random by known probabilities: how much an agreement tells (PRAM).
+
+
+def with_moved_categories(view: View, space: Space, history: History, used: dict[str, str], ctx: Context) -> Space:
+    """Weigh each column of moved categories by the likelihood of an agreement, for every known record.
+
+    With p the probability that the record's category stays and t its share in the release, an agreement is p/t times
+    as likely for the record's own row as for another, and a disagreement (1−p)/(1−t) times. Twice the logarithm of
+    their ratio is what a disagreement costs: on the scale of squared differences divided by the variance of noise. A
+    category that is kept rarely, or that most of the release has, tells little; one that never moves must agree.
+    """
+    from discretion.kernels.linkage_mixed import NOMINAL
+
+    scale, gap = space.terms.scale, space.terms.gap.copy()
+    for j, name in enumerate(space.columns):
+        step: Any = history.only_step(name)
+        if step is None or step.kind not in MOVING or getattr(step, "by", None) or space.terms.kinds[j] != NOMINAL:
+            continue
+        try:
+            moves = step.fit(view.original if view.worst_case else view.released, ctx)["columns"][name]
+        except DataError:
+            continue
+        costs = _costs(view, name, list(moves["categories"]), np.asarray(moves["matrix"], dtype=np.float64))
+        scale = np.broadcast_to(scale, space.known.shape).copy()
+        scale[:, j] = costs
+        if gap[j] > 0:
+            gap[j] *= costs[np.isfinite(costs)].mean() if np.isfinite(costs).any() else 1.0
+        used[name] = f"{step.kind}: the probabilities of the categories"
+    return space.changed(scale=scale, gap=gap)
+
+
+def _costs(view: View, name: str, categories: Sequence[str], matrix: Floats) -> Floats:
+    """Give what a disagreement costs for each known record; one whose category is not in the matrix costs nothing."""
+    stays = np.append(np.diag(matrix), np.nan)
+    published = np.bincount(_places(view.released, name, categories), minlength=len(categories) + 1).astype(np.float64)
+    shares = published / max(published[:-1].sum(), 1.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        costs = 2 * (np.log(stays / (1 - stays)) - np.log(shares / (1 - shares)))
+    return np.asarray(
+        np.maximum(np.nan_to_num(costs, nan=0.0, posinf=np.inf, neginf=0.0), 0.0)[_places(view.known, name, categories)]
+    )
+
+
+def _places(data: Dataset, name: str, categories: Sequence[str]) -> NDArray[np.int64]:
+    """Give the place of each record's category; one past the last where it is missing or not among them."""
+    coded = data.codes(name)
+    places = {category: place for place, category in enumerate(categories)}
+    of_code = np.array(
+        [
+            len(categories) if code == coded.missing else places.get(canonical(value), len(categories))
+            for code, value in enumerate(coded.values)
+        ],
+        dtype=np.int64,
+    )
+    return np.asarray(of_code[coded.codes])
+
+
+# Items of set-valued columns that were replaced by broader ones: the intruder replaces the known items alike.
+
+Sets = tuple[list[frozenset[str] | None], NDArray[Any]]
+
+
+def with_items_coded(view: View, step: Any, name: str) -> Dataset | None:
+    """Give the known records with the items of a set-valued column as the step published them; None without hierarchy.
+
+    Each item has one label for all records: the finest label above it (or itself) that every published set shows whose
+    person has the item; an item that no label stands for was suppressed. Whoever has the hierarchy, which is published,
+    sees the labels in the release.
+    """
+    source = step.item_hierarchy or view.original.schema[name].hierarchy
+    if source is None or name not in view.original.columns:
+        return None
+    before, after, mine = (_sets(data, name) for data in (view.original, view.released, view.known))
+    items = sorted({item for sets, _ in (before, mine) for found in sets if found for item in found})
+    try:
+        labels = _labels(source.bind(items, name), items, before, after)
+    except DiscretionError:
+        return None
+    import polars as pl
+
+    sets, codes = mine
+    made = pl.Series(name, [_coded_items(found, labels) for found in sets], pl.List(pl.String)).gather(codes)
+    is_text = view.known.frame.schema[name] == pl.String
+    return view.known.with_columns({name: made.list.join("|") if is_text else made})
+
+
+def _coded_items(found: frozenset[str] | None, labels: dict[str, str | None]) -> list[str] | None:
+    """Give the labels of a set; nothing for one that lost all its items, which is published as missing."""
+    if found is None:
+        return None
+    new = sorted({label for item in found if (label := labels[item]) is not None})
+    return new if new or not found else None
+
+
+def _sets(data: Dataset, name: str) -> Sets:
+    """Give the items of each different set, None for a missing one, and which of them each row has."""
+    codes = data.codes(name)
+    return [_items(value) for value in codes.values], codes.codes
+
+
+def _items(value: Any) -> frozenset[str] | None:
+    if value is None:
+        return None
+    parts = value if isinstance(value, list) else str(value).split("|")
+    return frozenset(text for part in parts if part is not None and (text := canonical(part).strip()))
+
+
+def _labels(levels: Levels, items: Sequence[str], before: Sets, after: Sets) -> dict[str, str | None]:
+    """Read off the label of each item, from fine to coarse."""
+    shown = {label for found in after[0] if found for label in found}
+    above = {item: dict.fromkeys(level[levels.leaf_index[item]] for level in levels.table) for item in items}
+    possible = {item: [label for label in labels if label in shown] for item, labels in above.items()}
+    for one, other in np.unique(np.column_stack([before[1], after[1]]), axis=0):
+        mine, theirs = before[0][one], after[0][other]
+        if mine and theirs is not None:
+            for item in mine:
+                possible[item] = [label for label in possible[item] if label in theirs]
+    return {item: labels[0] if labels else None for item, labels in possible.items()}
+
 
 _LAST_DIGITS = 1e-9
 """Share of a value below which a difference is one of rounding."""

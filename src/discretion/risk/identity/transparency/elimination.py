@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discretion.context import Context
+from discretion.kernels.arrays import Floats, Ints
 from discretion.risk.identity.distances import Space
 
 if TYPE_CHECKING:
     from discretion.kernels.linkage_mixed import Terms
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _PAIRS = 10_000_000
 """Pairs of a person and a possible record up to which a register is worked through."""

@@ -8,14 +8,12 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discretion.errors import DataError, PlanError
+from discretion.kernels.arrays import Floats
 from discretion.part import Part, find
 from discretion.risk.identity.distance_columns import compare_column
 from discretion.risk.identity.intruder import View
-
-Floats = NDArray[np.float64]
 
 PERCENT_FACTORS = (1.0, 1.1, 1.25)
 """Windows of rank swapping that are tried: the least that holds every move seen, and wider ones."""

@@ -1,1 +1,0 @@
-"""The three ways to answer: truly under an audit, with noise from a budget, changed a little."""

@@ -1,0 +1,1 @@
+"""What the owner declares: tables, columns, policies, users, and a first draft of it all."""

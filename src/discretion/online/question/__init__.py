@@ -1,0 +1,1 @@
+"""What is asked and what is told: questions as data or in SQL, answers, and what answers would cost."""

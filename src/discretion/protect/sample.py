@@ -26,9 +26,10 @@ class ReissueWeights(Method, kind="reissue-weights"):
     nothing that they do not tell; without `by` everybody has the same weight. Weighted counts by `by`, and the total,
     stay what they were at this step but for the rounding to `digits`; other weighted figures change by what the weights
     told beyond `by`. The weight of records that steps take out, before or after, is lost and not made up for: scale the
-    weights to known totals where totals are estimated. Put the step after the last one that changes the columns of `by`. Does not protect where a group of `by` has
-    few records: their mean weight is then nearly their own; `smallest` refuses such groups. Missing values of `by` are
-    a group of their own; a missing weight stays missing. Time and memory linear.
+    weights to known totals where totals are estimated. Put the step after the last one that changes the columns of
+    `by`. Does not protect where a group of `by` has few records: their mean weight is then nearly their own; `smallest`
+    refuses such groups. Missing values of `by` are a group of their own; a missing weight stays missing. Time and
+    memory linear.
 
     References
     ----------

@@ -71,6 +71,9 @@ def test_other_searches(tmp_path: Path, census: list[object], cli: Cli, search: 
         (("--model", "k-anonimity:{k: 3}"), 2, "did you mean 'k-anonymity'"),
         (("--k", 3, "--l", 50), 2, "only 9 different values"),
         (("--k", 3, "--search", "mondrian", "--levels", "age=1"), 2, "--levels does not go with --search mondrian"),
+        (("--k", 3, "--search", "mondrian", "--summarize", "age=mean"), 2, "--summarize does not go with --search"),
+        (("--k", 3, "--summarize", "age=average"), 2, "summarize"),
+        (("--k", 3, "--cluster", "age"), 2, "'age' is not summarized"),
     ],
 )
 def test_wrong_calls(
@@ -79,6 +82,28 @@ def test_wrong_calls(
     done = cli("anonymize", *census, *options)
     assert done.code == code and words in done.err
     assert not (tmp_path / "out.csv").exists()
+
+
+@pytest.mark.parametrize("cluster", [(), ("--cluster", "age")])
+def test_a_column_is_summarized_inside_the_classes(
+    tmp_path: Path, census: list[object], cli: Cli, cluster: tuple[str, ...]
+) -> None:
+    done = cli(
+        "anonymize", *census, "--k", 5, "--suppression-limit", 0.02, "--summarize", "age=median", *cluster, "--json",
+        "--plan-out", tmp_path / "plan.yaml",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    result = done.json()
+    assert ("age" in result["levels"]) == bool(cluster)
+    released = pl.read_csv(tmp_path / "out.csv", infer_schema=False)
+    assert dc.KAnonymity(k=5, columns=KEYS)(released).holds
+    data = dc.read(tmp_path / "census.csv")
+    before, after = data.frame["age"], released["age"].cast(pl.Float64)
+    assert before.min() <= after.min() and after.max() <= before.max()  # type: ignore[operator]
+    if not cluster:
+        assert released.group_by("region", "sex").agg(pl.col("age").n_unique())["age"].max() == 1
+    step = yaml.safe_load((tmp_path / "plan.yaml").read_text())["steps"][-1]["optimal-generalization"]
+    assert step["summarize"] == {"age": "median"} and step.get("cluster", []) == list(cluster[1:])
 
 
 SEARCHES = ["optimal-generalization", "mondrian", "local-recoding"]

@@ -474,3 +474,98 @@ def test_labels_of_codes_must_say_so_and_declared_codes_are_enough() -> None:
         schema = Dataset(frame).schema.with_column("q", value_labels={**labels, 9.0: label})
         assert propose(Dataset(frame, schema=schema))[0].missing_codes == codes
     assert propose(Dataset(frame, missing_codes={"q": [4]}))[0].missing_codes == ()
+
+
+# The eighteen kinds of identifiers of the HIPAA Safe Harbor rule (45 CFR 164.514(b)(2)), one line for each.
+
+SAFE_HARBOR_NAMES: dict[str, tuple[str, ...]] = {
+    "names": ("name", "patient_name", "FirstName", "last name", "next_of_kin", "employer"),
+    "places smaller than a state": ("street_address", "city", "county", "precinct", "zip_code", "geocode", "parish"),
+    "dates": ("date_of_birth", "AdmissionDate", "discharge_date", "date of death"),
+    "telephone": ("phone", "telephone_number", "mobile"),
+    "fax": ("fax", "fax_number"),
+    "e-mail": ("email", "e_mail", "email_address"),
+    "social security": ("ssn", "social_security_number"),
+    "medical record": ("mrn", "medical_record_number", "chart_number", "encounter_id"),
+    "health plan": ("health_plan_number", "beneficiary_id", "member_id", "medicare_number", "subscriber_id", "mbi"),
+    "account": ("account_number", "bank_account", "credit_card"),
+    "certificate or license": ("license_number", "certificate_number", "birth_certificate", "drivers_license", "npi"),
+    "vehicle": ("license_plate", "vin", "vehicle_id", "vehicle_registration"),
+    "device": ("device_id", "serial_number", "implant_serial_number", "udi", "mac_address"),
+    "web address": ("url", "web_page", "homepage", "website"),
+    "IP address": ("ip", "ip_address"),
+    "biometric": ("fingerprint", "voiceprint", "retina_scan", "biometric_id"),
+    "photograph": ("photo", "photograph", "face_image", "image_file"),
+    "other unique": ("patient_id", "uuid", "barcode", "specimen_id", "employee_number"),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "column"), [(kind, name) for kind, names in SAFE_HARBOR_NAMES.items() for name in names]
+)
+def test_safe_harbor_identifiers_by_name(kind: str, column: str) -> None:
+    """The values say nothing: codes that some records share, too many to be categories."""
+    rng = np.random.default_rng(1)
+    codes = [f"{'abcdefgh'[i % 8]}{i * 37 % 1000}{'xyz'[i % 3] * (i % 4)}" for i in rng.integers(0, 350, 400)]
+    (proposal,) = propose(pl.DataFrame({column: codes}))
+    roles = ("quasi", "identifier") if kind in ("places smaller than a state", "dates") else ("identifier", "unit")
+    assert proposal.role in roles and proposal.confidence == "high", proposal
+    assert "name says" in proposal.reason
+
+
+def _digits(count: int) -> list[str]:
+    return ["".join(map(str, row)) for row in np.random.default_rng(count).integers(0, 10, (400, count))]
+
+
+def _hex(count: int) -> list[str]:
+    return [row.tobytes().hex() for row in np.random.default_rng(count).integers(0, 256, (400, count), dtype=np.uint8)]
+
+
+_FAMILY = ["Miller", "Ng", "O'Hara", "Young", "de Groot", "Wright", "Lopez", "Hill", "Scott", "Okafor"]
+_FIRST = ["Anna", "Ben", "Clara", "Xiu", "Eva", "Frank", "Oluwaseun", "Hugo", "Tamsin"]
+SAFE_HARBOR_VALUES: dict[str, tuple[str, list[str]]] = {
+    "names": ("identifier", [f"{_FIRST[i % 9]} {_FAMILY[i % 10]}" for i in range(400)]),
+    "names, family first": ("identifier", [f"{_FAMILY[i % 10]}, {_FIRST[i % 9]}" for i in range(400)]),
+    "street addresses": ("identifier", [f"{d} {_FAMILY[i % 10]} St." for i, d in enumerate(_digits(2))]),
+    "streets": ("identifier", [f"{_FAMILY[i % 10]}str. {i % 40 + 1}" for i in range(400)]),
+    "ZIP": ("quasi", [f"{d[:5]}-{d[5:]}" for d in _digits(9)]),
+    "coordinates": ("quasi", [f"47.{d[:4]}, -122.{d[4:]}" for d in _digits(8)]),
+    "dates": ("quasi", [f"{i % 12 + 1}/{i % 28 + 1}/{i % 90 + 10}" for i in range(400)]),
+    "dates in words": ("quasi", [f"March {i % 28 + 1}, {1950 + i % 60}" for i in range(400)]),
+    "telephone": ("identifier", [f"({d[:3]}) {d[3:6]}-{d[6:]}" for d in _digits(10)]),
+    "fax": ("identifier", [f"1-{d[:3]}-{d[3:6]}-{d[6:]} x12" for d in _digits(10)]),
+    "e-mail": ("identifier", [f"p{d}@example.org" for d in _digits(2)]),
+    "social security": ("identifier", [f"{d[:3]}-{d[3:5]}-{d[5:]}" for d in _digits(9)]),
+    "medical record": ("identifier", [f"MRN-{d}" for d in _digits(4)]),
+    "health plan": ("identifier", [f"1EG{d[0]}-TE{d[1]}-MK{d[2:]}" for d in _digits(4)]),
+    "account": ("identifier", [f"{d[:4]} {d[4:8]} {d[8:12]} {d[12:]}" for d in _digits(16)]),
+    "vehicle": ("identifier", [f"1HGCM{d[:4]}X{d[4:]}" for d in _digits(11)]),
+    "device": ("identifier", [":".join(h[i : i + 2] for i in range(0, 12, 2)) for h in _hex(6)]),
+    "web address": ("identifier", [f"https://example.org/{d}" for d in _digits(2)]),
+    "IP address": ("identifier", [f"10.0.0.{i % 200}" for i in range(400)]),
+    "photograph": ("identifier", [f"faces/{d}.JPG" for d in _digits(2)]),
+    "other unique": ("identifier", [f"{h[:8]}-{h[8:12]}-{h[12:16]}-{h[16:20]}-{h[20:]}" for h in _hex(16)]),
+}
+
+
+@pytest.mark.parametrize("kind", SAFE_HARBOR_VALUES)
+def test_safe_harbor_identifiers_by_value(kind: str) -> None:
+    role, cells = SAFE_HARBOR_VALUES[kind]
+    (proposal,) = propose(pl.DataFrame({"v17": [*cells, *cells[:200]]}))
+    assert (proposal.role, proposal.confidence) == (role, "high"), proposal
+    assert "of the values" in proposal.reason and proposal.column == "v17"
+
+
+@pytest.mark.parametrize(
+    ("column", "cells"),
+    [
+        ("destination", [f"{a} {b}" for a in ("New", "Old", "East", "Port", "Fort") for b in _FAMILY[:6]]),
+        ("photo_consent", ["yes", "no"] * 30),
+        ("vote", ["Anna Lopez", "Hugo Hill", "none"] * 20),
+        ("highest_certificate", ["school", "college"] * 30),
+        ("size", ["10-20", "20-30", "30-40"] * 20),
+    ],
+)
+def test_what_only_resembles_identifiers_is_none(column: str, cells: list[str]) -> None:
+    (proposal,) = propose(pl.DataFrame({column: cells * 3}))
+    assert proposal.role not in ("identifier", "unit"), proposal

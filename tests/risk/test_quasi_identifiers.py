@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from itertools import combinations
+from typing import Literal
 
 import numpy as np
 import polars as pl
@@ -12,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import discretion as dc
+from discretion.errors import PlanError
 from discretion.risk.identity.quasi_identifiers import minimal_keys
 from tests.shared import reference
 
@@ -129,3 +131,18 @@ def test_per_record_looks_at_the_same_records_as_the_value() -> None:
     both = dc.QuasiIdentifiers(columns=["a", "b"], known=1, missing="ignore")
     only_a = both(table.with_columns(pl.Series("b", [7, None, 7, 7])))
     np.testing.assert_array_equal(only_a.per_record, [0.5, np.nan, 0.5, 1.0])
+
+
+@pytest.mark.parametrize("missing", ["category", "ignore"])
+def test_small_cells_of_every_subset(missing: Literal["category", "ignore"]) -> None:
+    rng = np.random.default_rng(4)
+    frame = pl.DataFrame({name: rng.integers(0, size, 200) for name, size in (("a", 3), ("b", 9), ("c", 30))})
+    frame = frame.with_columns(c=pl.when(pl.col("c") > 2).then("c"))
+    counted = frame if missing == "category" else frame.drop_nulls()
+    table = dc.QuasiIdentifiers(columns=["a", "b", "c"], missing=missing).table(frame, smaller_than=4)
+    assert table.height == 7
+    for columns, cells, records in table.select("columns", "small_cells", "small_records").rows():
+        sizes = counted.group_by(columns).len().filter(pl.col("len") < 4)["len"]
+        assert (cells, records) == (len(sizes), sizes.sum())
+    with pytest.raises(PlanError, match="smaller_than"):
+        dc.QuasiIdentifiers(columns=["a"]).table(frame, smaller_than=1)

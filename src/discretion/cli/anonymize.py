@@ -64,6 +64,12 @@ _LIMITS = (0.01, 0.02, 0.05)
 )
 @click.option("--importance", metavar="COLUMN=WEIGHT,…", help="weight of each column in the loss")
 @click.option("--levels", metavar="COLUMN=LEVEL,…", help="choose this node instead of the optimum")
+@click.option(
+    "--summarize",
+    metavar="COLUMN=SUMMARY,…",
+    help="give all records of a class one value: mean, geometric-mean, median, interval or set",
+)
+@click.option("--cluster", metavar="COLUMN,…", help="columns of --summarize whose hierarchies divide the classes too")
 @click.option("--seconds", type=float, help="time limit of the search")
 @click.option("--space", metavar="FILE", help="write the nodes looked at: a table (.csv) or a picture (.svg)")
 @click.option("--step", "step_file", metavar="FILE", help="write the solution as a step of a plan (.yaml)")
@@ -150,6 +156,8 @@ def _solve(data: Dataset, models: list[PrivacyModel], options: dict[str, Any], p
         loss=options["loss"],
         suppression_limit=options["suppression_limit"],
         importance={name: float(weight) for name, weight in importance.items()},
+        summarize=parse_field(options["summarize"] or "", "Mapping", "--summarize"),
+        cluster=parse_field(options["cluster"] or "", "tuple", "--cluster"),
         seconds=options["seconds"],
         progress=progress,
     )
@@ -281,7 +289,8 @@ def _report(solution: Solution, gains: list[Solution], as_json: bool, quiet: boo
 
 def _refuse_foreign(options: dict[str, Any], known: Collection[str]) -> None:
     """Refuse options that the search chosen does not have; they would be ignored."""
-    given = {name: options[name] for name in ("importance", "levels", "space", "step_file", "plan_out", "seconds")}
+    names = ("importance", "levels", "summarize", "cluster", "space", "step_file", "plan_out", "seconds")
+    given = {name: options[name] for name in names}
     given["suppression_limit"] = options["suppression_limit"]
     given["loss"] = options["loss"] != "loss"
     for name, value in given.items():

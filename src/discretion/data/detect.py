@@ -15,6 +15,7 @@ from discretion.data.schema import Role, Type
 from discretion.data.words import (
     asks_age,
     is_whole_name,
+    names_of_people,
     names_person,
     parts_of,
     role_in_name,
@@ -136,7 +137,7 @@ def _is_usual(value: float, *, single: bool = False) -> bool:
     return (bool(_USUAL.fullmatch(text)) and text != "6") or (single and len(text) == 1 and value > 0)
 
 
-# What cells look like: addresses, phone numbers, IBANs, national numbers, postal codes, dates, links, diagnoses.
+# What cells look like: addresses, phone numbers, IBANs, cards, national numbers, postal codes, dates, links, pictures.
 
 SAMPLE = 100_000
 """How many rows are looked at, at a fixed stride."""
@@ -157,6 +158,46 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern("e-mail addresses", r"^[^@\s]+@[^@\s]+\.[A-Za-z]{2,}$", "identifier", "nominal", True),
     Pattern("links", r"^(?i:https?://|www\.)\S+$", "identifier", "nominal", True),
     Pattern("IBANs", r"^[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?$", "identifier", "nominal", True),
+    Pattern("MAC addresses", r"^(?i:[0-9a-f]{2}[:-]){5}(?i:[0-9a-f]{2})$", "identifier", "nominal", True),
+    Pattern("UUIDs", r"^\{?(?i:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\}?$", "identifier", "nominal", True),
+    Pattern(
+        "pictures or recordings",
+        r"^[^|]*\S\.(?i:jpe?g|png|tiff?|gif|bmp|heic|webp|dcm|wav|mp3|mp4|mov)$",
+        "identifier",
+        "nominal",
+        True,
+    ),
+    Pattern(
+        "card numbers",
+        r"^\d{4}([ -])\d{4}[ -]\d{4}[ -]\d{4}$|^3[47]\d\d[ -]\d{6}[ -]\d{5}$",
+        "identifier",
+        "nominal",
+        True,
+    ),
+    Pattern(
+        "vehicle numbers (VIN)",
+        r"^(?:[A-HJ-NPR-Z][A-HJ-NPR-Z0-9]{2}|\d[A-HJ-NPR-Z][A-HJ-NPR-Z0-9])[A-HJ-NPR-Z0-9]{10}\d{4}$",
+        "identifier",
+        "nominal",
+        True,
+    ),
+    Pattern(
+        "numbers of health plans or medical records",
+        r"^[1-9][AC-HJKMNP-RT-Y][AC-HJKMNP-RT-Y\d]\d-?[AC-HJKMNP-RT-Y][AC-HJKMNP-RT-Y\d]\d-?[AC-HJKMNP-RT-Y]{2}\d\d$"
+        r"|^(?i:mrn|pid)[-:# ]{0,2}\d{4,}$",
+        "identifier",
+        "nominal",
+        True,
+    ),
+    Pattern(
+        "street addresses",
+        r"^\d+[A-Za-z]?,? .*\b(?i:street|st|avenue|ave|road|rd|lane|ln|drive|dr|boulevard|blvd|court|ct|way|place|pl"
+        r"|terrace|highway|hwy)\b\.?.*$|^\D+(?i:str\.|straße|strasse|weg|platz|gasse|allee) \d+ ?[A-Za-z]?\b.*$"
+        r"|^(?i:calle|c/|avda\.?|avenida|carrer|via|viale|piazza|rue|rua|plaza|plaça) .*\d.*$|^\d+,? (?i:rue|bis) .*$",
+        "identifier",
+        "nominal",
+        True,
+    ),
     Pattern(
         "IP addresses",
         r"^(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)$|^(?i:[0-9a-f]{0,4}:){3,7}[0-9a-f]{0,4}$",
@@ -171,6 +212,14 @@ PATTERNS: tuple[Pattern, ...] = (
         "date",
     ),
     Pattern(
+        "dates",  # that are not read as such: they stay text
+        r"^\d{1,2}[./-]\d{1,2}[./-]\d{2}$|^(?i:\d{1,2}\.? )?(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
+        r"\.?(?: \d{1,2})?,? \d{4}$",
+        "quasi",
+        "nominal",
+    ),
+    Pattern("coordinates", r"^\(?-?\d{1,2}\.\d{3,}[,;] ?-?\d{1,3}\.\d{3,}\)?$", "quasi", "nominal"),
+    Pattern(
         "national numbers",
         r"^\d{8}[- ]?[A-Z]$|^[XYZ]-?\d{7}-?[A-Z]$|^\d{3}-\d{2}-\d{4}$|^[A-Z]{6}\d{2}[A-Z]\d{2}[A-Z]\d{3}[A-Z]$"
         r"|^\d{3}\.\d{3}\.\d{3}-\d{2}$|^[A-CEGHJ-PR-TW-Z]{2} ?\d{2} ?\d{2} ?\d{2} ?[A-D]$",
@@ -180,7 +229,8 @@ PATTERNS: tuple[Pattern, ...] = (
     ),
     Pattern(
         "telephone numbers",
-        r"^(?:\+|00)[1-9][\d ()/.-]{6,18}\d$|^\(?0\d{1,4}\)?[ /.-]\d[\d .-]{4,12}$|^\(?\d{3}\)?[ .-]\d{3}[ .-]\d{3,4}$",
+        r"^(?:\+|00)[1-9][\d ()/.-]{6,18}\d$|^\(?0\d{1,4}\)?[ /.-]\d[\d .-]{4,12}$"
+        r"|^(?:1[ .-])?\(?\d{3}\)?[ .-]\d{3}[ .-]\d{3,4}(?: ?(?:x|ext\.?) ?\d+)?$",
         "identifier",
         "nominal",
         True,
@@ -234,6 +284,8 @@ _SHORT_LABEL = 4
 _OTHER = "other"
 _MOST_RECORDS = 10
 """Mean number of records from which on a few numbers are not those of people, whatever the name says."""
+_COMMON_NAMES = 0.2
+"""Share of whole names with a common given name from which a column holds names of people."""
 _LONG_TEXT = (4, 20)
 """Mean number of words, and of characters, from which texts are written freely."""
 _EXCESS = 5
@@ -599,7 +651,8 @@ def _person_number(facts: _Facts) -> tuple[str, Confidence] | None:
         and names_person(facts.named_by)
         and (texts is None or _have_digits(texts))
     ):
-        return f"the name says a person ({facts.named_by!r}), and numbers or codes recur; {facts.percent()}", "low"
+        said = f"the name says a person ({facts.named_by!r}), and numbers or codes recur; {facts.percent()}"
+        return said, "high" if facts.share > 0.5 else "low"
     if facts.named is None and shape is None and again and _recurs(facts):
         return f"numbers or codes of one form that a few records share, as those of people; {facts.percent()}", "low"
     return None
@@ -650,6 +703,10 @@ def _identifier(facts: _Facts) -> tuple[str, Confidence] | None:
         pattern, share = shape
         return (f"{share:.0%} of the values look like {pattern.what}", "high") if pattern.direct else None
     named = facts.named
+    if texts is not None and facts.distinct > _FEW_VALUES and (named is None or named[0] == "identifier"):
+        share = float(texts.drop_nulls().str.contains(names_of_people()).mean() or 0)  # type: ignore[arg-type]
+        if share > _COMMON_NAMES:
+            return f"{share:.0%} of the values are whole names with a common given name", "high"
     numbers = facts.whole and not facts.labelled
     parts = parts_of(facts.column)
     words = {"".join(parts[i:j]) for i in range(len(parts)) for j in range(i + 1, len(parts) + 1)}

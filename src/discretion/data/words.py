@@ -23,8 +23,21 @@ _IDENTIFIERS = """
     anmerkungen kommentar freitext
     observaciones observacions comentario comentari commentaire remarque osservazioni observacoes
     policennummer aktenzeichen ausweisnummer telefonnummer handynummer mobilnummer kennzeichen policynumber
-    hausarzt hausarztin behandler familydoctor physician
+    hausarzt hausarztin behandler familydoctor physician nextofkin emergencycontact
+    medicalrecord healthrecordnumber healthplannumber healthplanid healthplanbeneficiarynumber healthinsurancenumber
+    healthinsuranceid healthcardnumber insuranceid policyid certificatenumber certificateno certificateid
+    birthcertificate
+    deathcertificate marriagecertificate driverslicense vehicleid vehicleidentificationnumber vehicleregistration
+    licenseplate numberplate registrationplate deviceserial devicenumber serialnumber serialno implantserial
+    macaddress webpage webaddress homepage profilelink biometric biometrics fingerprint fingerprints voiceprint
+    faceprint palmprint retinascan irisscan iriscode facetemplate dnasequence photograph photographs photofile photoid
+    photourl imagefile imageurl imagepath faceimage facephoto fullfacephoto barcode specimenid sampleid encounterid
+    visitid accessionnumber claimnumber claimid
 """
+_WHOLE = """
+    employer vin vins mbi npi udi photo photos image picture portrait signature plates
+"""
+"""Words that say identifier where they are the whole name: `photo_consent` is none."""
 _PERSON_NUMBERS = """
     ssn nin nino dni nie nif cif nss cpf cnpj rg codicefiscale fiscalcode matricula personalausweis sozialversicherung
     socialsecurity insurancenumber taxid steuernummer steuerid nhs nhsnumber mrn
@@ -53,6 +66,8 @@ _ROLES: Mapping[Role, str] = {
         comune citta paese cap cidade concelho freguesia codigodepostal cep
         gemeinde stadt kreis bundesland land plz postleitzahl
         commune ville departement pays codepostal tract censustract
+        dateofdeath deathdate deathday dayofdeath
+        precinct parish neighborhood neighbourhood borough township village suburb geocode
         latitude longitude lat lon lng coordinates block blockgroup
         age ages agegroup edad edat eta idade alter sex sexo sexe sesso geschlecht gesch gender genero genere geslacht
         birth birthdate birthday birthyear dob dateofbirth yearofbirth nacimiento fechanacimiento naixement nascita
@@ -192,8 +207,10 @@ def role_in_name(column: str) -> tuple[Role, str] | None:
 
 def _role(parts: list[str]) -> tuple[Role, str] | None:
     table = _table()
+    if (whole := "".join(parts)) in _WHOLE.split():
+        return "identifier", whole
     joined = ["".join(parts[i:j]) for i in range(len(parts)) for j in range(len(parts), i + 1, -1)]
-    for word in ["".join(parts), *joined]:
+    for word in [whole, *joined]:
         if word in table:
             return table[word], word
     found = [(table[part], part) for part in parts if part in table]
@@ -248,6 +265,8 @@ _PEOPLE = """
     probanden vp teilnehmer participant respondent resp subject subj befragte befragten befragter befragungs
     encuestado entrevistado intervistato enquete interviewee versicherte versicherten assure employee mitarbeiter
     personal empleado employe salarie individual individuo individu indiv case fall caso cas
+    medicalrecord medrec healthrecord chart beneficiary healthplanbeneficiary subscriber enrollee insured policyholder
+    medicare medicaid
 """
 _NUMBERS = """
     id nr no num number numero nummer code codigo codi codice key clave cle schlussel schluessel kennung kennziffer
@@ -265,6 +284,27 @@ def _person_number() -> re.Pattern[str]:
         rf"(?:lfd)?(?:{people})(?:{numbers})+|(?:{numbers})(?:de|del|dela|dell|della|do|da|du|der|des|la|le)?(?:{people})"
         rf"|(?:pseudonym[eo]?|pseudonimo)(?:{numbers})?"
     )
+
+
+_GIVEN = """
+    james john robert michael william david richard joseph thomas charles christopher daniel matthew anthony mark paul
+    steven andrew kevin brian george edward peter frank jack henry samuel benjamin mary patricia jennifer linda
+    elizabeth barbara susan jessica sarah karen lisa nancy margaret sandra ashley emily donna michelle laura helen anna
+    emma grace hans klaus jurgen jürgen wolfgang werner uwe stefan andreas martin lukas felix jonas ursula monika petra
+    sabine claudia birgit julia lena jose josé juan antonio manuel francisco luis carlos miguel pedro javier carmen
+    maria maría ana isabel pilar dolores lucia lucía jordi marc montserrat núria nuria giuseppe giovanni mario luigi
+    marco paolo giulia francesca rosa angela joão joao paulo tiago rui catarina ines inês beatriz jean pierre michel
+    philippe alain nicolas marie nathalie isabelle sylvie catherine françoise monique clara eva david hugo ben
+"""
+
+
+@cache
+def names_of_people() -> str:
+    """Give the regular expression of a whole name that has a common given name: `Anna Lopez`, `Lopez, Anna M.`."""
+    given = "(?i:" + "|".join(dict.fromkeys(_GIVEN.split())) + ")"
+    word = r"\p{L}[\p{L}'’.-]*"
+    title = r"(?:(?i:mr|mrs|ms|dr|prof|herr|frau|sr|sra)\.? )?"
+    return rf"^{title}{given}(?: {word}){{1,3}}$|^{word}(?: {word})?, {given}(?: {word})?$"
 
 
 def says_person_number(text: str) -> bool:

@@ -49,7 +49,7 @@ class QuasiIdentifiers(Measure, kind="quasi-identifiers"):
     columns. The detail has the best subset of each size, each column alone, the distinction that would be lost without
     each column, the subsets of highest distinction, and the minimal keys: the smallest sets of columns that tell all
     records apart. `per_record` is 1/(size of the record's class) on the best subset of at most `known` columns.
-    `table` gives every subset.
+    `table` gives every subset, and with `smaller_than` how many of its combinations fewer records share.
 
     Exact. Warns where the source of the release is known and columns were perturbed. Does not tell whether an intruder
     can know a column, nor how many people of the population share a combination. Time at most linear in the rows for
@@ -136,18 +136,33 @@ class QuasiIdentifiers(Measure, kind="quasi-identifiers"):
             result.append((chosen, ColumnSubset(names, counted.distinct / n, separated, counted.distinct == n)))
         return [subset for _, subset in sorted(result, key=lambda pair: (len(pair[0]), pair[0]))]
 
-    def table(self, data: Any) -> pl.DataFrame:
-        """Give a row for every subset: its columns, how many they are, distinction and separation."""
+    def table(self, data: Any, smaller_than: int | None = None) -> pl.DataFrame:
+        """Give a row for every subset: its columns, how many they are, distinction and separation.
+
+        With `smaller_than` also the combinations that fewer records share (`small_cells`), and the records in them.
+        """
         import polars as pl
 
-        subsets = self.subsets(Dataset.of(data))
-        return pl.DataFrame(
+        if smaller_than is not None and smaller_than < 2:
+            raise PlanError(f"{self.kind}: `smaller_than` must be 2 or more, not {smaller_than}")
+        dataset = Dataset.of(data)
+        subsets = self.subsets(dataset)
+        table = pl.DataFrame(
             {
                 "columns": [list(s.columns) for s in subsets],
                 "size": [len(s.columns) for s in subsets],
                 "distinction": [s.distinction for s in subsets],
                 "separation": [s.separation for s in subsets],
             }
+        )
+        if smaller_than is None:
+            return table
+        kept = self._counted(dataset, dataset.choose(self.columns, "classes"))
+        counts = [kept.class_counts(s.columns) for s in subsets]
+        small = [sizes[sizes < smaller_than] for sizes in counts]
+        return table.with_columns(
+            pl.Series("small_cells", [len(sizes) for sizes in small], pl.Int64),
+            pl.Series("small_records", [int(sizes.sum()) for sizes in small], pl.Int64),
         )
 
     def _per_record(self, data: Dataset, columns: tuple[str, ...], best: tuple[str, ...]) -> NDArray[np.float64]:

@@ -283,3 +283,55 @@ def test_a_folder_of_hierarchies_and_a_plan_that_runs(tmp_path: Path, census: li
     again, once = (pl.read_csv(tmp_path / name, separator=";") for name in ("again/data.csv", "out.csv"))
     assert again.sort(again.columns).equals(once.sort(once.columns))
     assert cli("anonymize", *census[:2], "--hierarchies", tmp_path / "none", "--quasi", "age", "--k", 2).code == 2
+
+
+@pytest.mark.parametrize("force", [False, True])
+@pytest.mark.parametrize("search", ["optimal-generalization", "mondrian"])
+def test_nothing_is_left_of_a_command_that_fails_after_it_wrote(
+    tmp_path: Path, census: list[object], cli: Cli, monkeypatch: pytest.MonkeyPatch, search: str, force: bool
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        assert (tmp_path / "out.csv").exists()
+        raise dc.DataError("afterwards")
+
+    other = tmp_path / "order.csv"
+    if force:
+        (tmp_path / "out.csv").write_text("an old release\n")
+    monkeypatch.setattr("discretion.cli.anonymize.print_table", fail)
+    options = ["--k", 5, "--search", search, "--order-file", other, *(["--force"] if force else [])]
+    done = cli("anonymize", *census, *options)
+    assert done.code != 0 and "afterwards" in done.err
+    assert not (tmp_path / "out.csv").exists() and not other.exists()
+    monkeypatch.undo()
+    assert cli("anonymize", *census, *options).code == 0 and other.exists()
+
+
+def test_nothing_is_left_of_a_method_that_fails_after_it_wrote(
+    tmp_path: Path, census: list[object], cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        assert (tmp_path / "out.csv").exists()
+        raise dc.DataError("afterwards")
+
+    monkeypatch.setattr("discretion.cli.apply._name_telling", fail)
+    done = cli("apply", "pram", *census[:2], "--columns", "sex", "--keep-share", 0.8)
+    assert done.code != 0 and "afterwards" in done.err and not (tmp_path / "out.csv").exists()
+
+
+def test_the_weight_that_goes_with_dropped_records_is_said_by_both_commands(tmp_path: Path, cli: Cli) -> None:
+    frame = pl.DataFrame({"x": ["a"] * 90 + [f"b{i % 5}" for i in range(10)], "w": [1.0] * 90 + [3.0] * 10})
+    frame.write_csv(tmp_path / "in.csv")
+    done = cli(
+        "anonymize", tmp_path / "in.csv", tmp_path / "out.csv", "--quasi", "x", "--weight", "w", "--k", 5,
+        "--suppression-limit", 0.1,
+    )  # fmt: skip
+    words = "the weights in w add up to 25.0% less than in the original"
+    assert done.code == 0 and words in " ".join(done.err.split())
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(
+        "confirmed: true\ndata: in.csv\nroles: {x: quasi, w: weight}\nsteps:\n"
+        "  - optimal-generalization: {models: [k-anonymity: {k: 5}], suppression_limit: 0.1}\n"
+        "  - reissue-weights: {by: [x], smallest: 5}\nrequirements: [k-anonymity: {k: 5}]\noutput: release\n"
+    )
+    done = cli("run", plan)
+    assert done.code == 0 and words in " ".join(done.err.split())

@@ -129,6 +129,8 @@ def test_a_hospital_file_becomes_a_release_with_what_matters_left(tmp_path: Path
     text = _confirmed(plan)
     assert "HIV" in text.partition("requirements:")[0].rpartition("# Nearly all")[2]  # a second value is not asked for
     assert "sensitive: HIV}" not in text and "sensitive: Hauptdiagnose}" in text
+    levels = "# codes: level 2 leaves three characters, level 4 the first"
+    assert f'  Hauptdiagnose: {{"masking": {{}}}}  {levels}' in text, "`generalize` can be put in without writing one"
     assert "shuffle: {columns: [Kosten_EUR], predictors: [Alter, Geschlecht, PLZ, Hauptdiagnose, HIV]}" in text
     assert (
         "top-code: {column: Kosten_EUR" in text and "levels: {PLZ: [2, null]}" in text and "Geburtsdatum: 0.1" in text
@@ -221,6 +223,7 @@ def test_numbers_of_a_household_are_moved_and_its_number_left_out(tmp_path: Path
     done = cli("run", tmp_path / "plan.yaml")
     assert done.code == 0, done.err
     assert "distance-linkage: {columns: [age, sex, hhincome], at_most: 0.2}" in text  # and it was met
+    assert "# at_most: every sensitive column is dealt out anew, so that 0.2 can be asked for" in text
     assert "hhid" not in dc.read(tmp_path / "release" / "data.csv").columns
 
 
@@ -240,6 +243,7 @@ def test_what_no_step_protects_is_left_out_and_rare_categories_are_pooled(tmp_pa
     assert "drop-identifiers: {columns: [uhrzeit]}" in text and "published exactly as it is" in " ".join(text.split())
     assert "group-categories: {column: diagnose, smaller_than: 10}" in text
     assert "distance-linkage: {columns: [age, diagnose], at_most: 0.5}" in text
+    assert "# at_most: values of diagnose stay with their records" in text and "0.5 stops what finds most" in text
     assert cli("run", tmp_path / "plan.yaml").code == 0
     released = dc.read(tmp_path / "release" / "data.csv").frame
     counts = released["diagnose"].value_counts()

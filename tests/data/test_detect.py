@@ -310,6 +310,8 @@ def test_dates_with_a_time_are_dates() -> None:
 PERSON_NUMBERS = (
     "Patienten-ID", "PatientenID", "patient_id", "PatientID", "PatNr", "Pat.-Nr.", "Patientennummer", "pid",
     "person_id", "Versichertennummer", "KVNR", "case_no", "Fallnummer", "customer_id", "pseudonym", "Pseudonym_ID",
+    "N° patient", "N°patient", "Patient n°", "Nº paciente", "Identifiant patient", "identifiant du patient",
+    "Identificativo paziente", "identificador_paciente",
     "id", "ID_Person", "idnr", "respid", "numéro du patient", "código_paciente", "Personenkennung", "study_patient_id",
 )  # fmt: skip
 
@@ -331,6 +333,16 @@ def test_numbers_of_people_are_units_where_they_recur_and_identifiers_where_not(
 @pytest.mark.parametrize("name", ["hh_id", "zip_code", "country code", "patient_age", "product_id", "ward_no", "pcode"])
 def test_other_numbers_are_not_those_of_people(name: str) -> None:
     assert propose(pl.DataFrame({name: [30 + i % 60 for i in range(1200)]}))[0].role not in ("unit", "identifier")
+
+
+@pytest.mark.parametrize("visits", [1.5, 2.7, 12])
+def test_recurring_codes_under_a_word_for_a_person_are_units_and_names_identifiers(visits: float) -> None:
+    drawn = [i % round(1600 / visits) for i in range(1600)]
+    letters = ["".join(chr(97 + n // 26**power % 26) for power in range(4)) for n in drawn]
+    frame = pl.DataFrame({
+        "patient central": [f"C{n:04d}" for n in drawn], "ref patient": [7 * n for n in drawn], "patient alias": letters
+    })  # fmt: skip
+    assert [one.role for one in propose(frame)] == ["unit", "unit", "identifier"]
 
 
 def test_the_number_within_a_household_is_no_number_of_people() -> None:

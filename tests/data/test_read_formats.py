@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 import xlsxwriter
 
+from discretion.data.detect import propose
 from discretion.data.read import read
 from discretion.data.write import write
 from discretion.errors import DataError, PlanError
@@ -103,3 +104,19 @@ def test_spss_codes_stay_codes(tmp_path: Path) -> None:
     assert data.frame["q"].to_list() == [1, 2, None] and data.frame["q"].dtype == pl.Int64
     assert data.frame["t"].to_list() == ["x", None, "y"]
     assert dict(data.schema["q"].value_labels) == {1: "yes", 2: "no"}
+
+
+@pytest.mark.parametrize("extension", ["dta", "sav"])
+def test_labels_of_codes_that_are_stored_with_decimals(tmp_path: Path, extension: str) -> None:
+    import pyreadstat
+
+    file = tmp_path / f"a.{extension}"
+    frame = pl.DataFrame({"sex": [1.0, 2.0] * 20, "partner": [1.0, None] * 20, "pay": [i + 0.5 for i in range(40)]})
+    labels = {"sex": {1: "man", 2: "woman"}, "partner": {1: "yes", 2: "no"}, "pay": {-9: "refused"}}
+    getattr(pyreadstat, f"write_{extension}")(frame, str(file), variable_value_labels=labels)
+    data = read(file)
+    data = data.with_columns({name: data.frame[name].cast(pl.Float64) for name in labels})
+    assert {name: data.is_labelled(name) for name in labels} == {"sex": True, "partner": True, "pay": False}
+    assert {one.column: one.type for one in propose(data)} == {
+        "sex": "nominal", "partner": "nominal", "pay": "continuous"
+    }  # fmt: skip

@@ -297,7 +297,44 @@ def test_a_linkage_that_finds_too_many_names_columns_and_what_would_help() -> No
     assert "it links by pay, job, town; published as in the original: job, town; without job" in said
     without = dc.DistanceLinkage(columns=["pay", "town"])(made.study.original, made.data).value
     assert f"without job it would reach {without:.4g}" in said
-    assert "`shuffle`" in said and "`drop-identifiers`" in said
+    assert "`pram`" in said and "`shuffle`" not in said and "`drop-identifiers`" in said
+
+
+_TRIED = {
+    "recode": lambda name: dc.Recode(column=name, quantiles=4),
+    "round": lambda name: dc.Round(columns=[name], base=10),
+    "generalize": lambda name: dc.Generalize(levels={name: 1}),
+    "group-categories": lambda name: dc.GroupCategories(column=name, smaller_than=5),
+    "shuffle": lambda name: dc.Shuffle(columns=[name], predictors=["other"]),
+    "rank-swap": lambda name: dc.RankSwap(columns=[name], percent=10),
+    "pram": lambda name: dc.Pram(columns=[name], keep_share=0.8),
+}
+
+
+@pytest.mark.parametrize("name", ["pay", "points", "code", "job", "icd", "rank", "grade", "born"])
+def test_what_would_help_are_methods_that_take_the_column(name: str) -> None:
+    rng = np.random.default_rng(3)
+    n = 200
+    days = pl.Series(rng.integers(0, 9000, n)).cast(pl.Int32).cast(pl.Date)
+    frame = pl.DataFrame(
+        {
+            "pay": rng.normal(size=n), "points": rng.permutation(n), "code": rng.permutation(n), "born": days,
+            "job": [f"j{i}" for i in rng.permutation(n) % 90], "icd": [f"E{10 + i % 80}" for i in rng.permutation(n)],
+            "rank": [f"r{i}" for i in rng.permutation(n) % 90], "grade": [f"g{i}" for i in rng.permutation(n) % 90],
+            "other": rng.normal(size=n),
+        }
+    )  # fmt: skip
+    types = {"code": "nominal", "rank": "ordinal", "grade": "ordinal"}
+    data = dc.Dataset(frame, types=types, hierarchies={"icd": dc.Hierarchy.masking()})
+    data = dc.Dataset(frame, schema=data.schema.with_column("rank", order=tuple(f"r{i}" for i in range(90))))
+    made = release([], data, [Requirement(dc.DistanceLinkage(columns=(name,)), at_most=0.0)])
+    with pytest.raises(RequirementNotMet) as refused:
+        made.require()
+    said = str(refused.value).partition("less detail")[2].partition("leave it out")[0]
+    named = {kind for kind in _TRIED if f"`{kind}`" in said}
+    assert named > {"generalize"} and ("after writing a hierarchy" in said) == (name != "icd")
+    for kind in named - ({"generalize"} if name != "icd" else set()):
+        _TRIED[kind](name)(data, seed=1)
 
 
 def test_what_a_requirement_limits_is_not_called_unlimited(capsys: pytest.CaptureFixture[str]) -> None:

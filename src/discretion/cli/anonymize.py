@@ -11,7 +11,7 @@ import click
 from discretion.cli.apply import parse_field, write_released
 from discretion.cli.assess import parse_part
 from discretion.cli.console import common_options, print_json, print_table, progress_bar, say, shown
-from discretion.cli.output_checks import check_outputs
+from discretion.cli.output_checks import all_or_nothing, check_outputs
 from discretion.cli.plan_options import keep_order_option, order_file_option, seed_option
 from discretion.cli.schema_options import read_with, schema_options, source_options, take_schema
 from discretion.cli.wording import GIVE_HIERARCHY
@@ -92,15 +92,18 @@ def anonymize(source: str, target: str, **options: Any) -> None:  # fmt: skip
     quiet, as_json = options.pop("quiet"), options.pop("as_json")
     models = _models(options)
     schema, reading = take_schema(options)
-    check_outputs(
-        target, options["space"], options["step_file"], options["plan_out"], options["order_file"],
-        force=options["force"], as_json=as_json, dry_run=options["dry_run"],
-    )  # fmt: skip
+    outputs = (target, options["space"], options["step_file"], options["plan_out"], options["order_file"])
+    check_outputs(*outputs, force=options["force"], as_json=as_json, dry_run=options["dry_run"])
     options["seed"] = read_seed(options["seed_file"]) if options["seed_file"] else new_seed()
     data = read_with(source, schema, reading, quiet)
-    if options["search"] != _SEARCHES[0]:
-        _local(data, models, options, target, as_json, quiet)
-        return
+    with all_or_nothing(*outputs):
+        search = _best if options["search"] == _SEARCHES[0] else _local
+        search(data, models, options, target, as_json, quiet)
+
+
+def _best(
+    data: Dataset, models: list[PrivacyModel], options: dict[str, Any], target: str, as_json: bool, quiet: bool
+) -> None:
     with progress_bar(quiet) as progress:
         solution = _solve(data, models, options, progress)
     _name_fixed(data, solution, quiet)
@@ -120,10 +123,11 @@ def _say_dropped(data: Dataset, quiet: bool) -> None:
 
 def _warn(released: Dataset, quiet: bool) -> None:
     """Say what the models do not hide: values that whole classes share, and what other columns tell."""
-    from discretion.release.published import published_columns, shared_values, to_look_at, together
+    from discretion.release.published import published_columns, shared_values, to_look_at, together, weight_lost
 
     found = [f"{column.name}: {'; '.join(column.notes)}" for column in to_look_at(published_columns(released))]
-    for words in filter(None, (*shared_values(released), *found, together(released))):
+    lost = weight_lost(released.origin, released)
+    for words in filter(None, (*shared_values(released), *found, together(released), *lost)):
         say(f"note: {words}", quiet)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 import click
 
 from discretion.cli.console import common_options, print_json, progress_bar, say
-from discretion.cli.output_checks import check_outputs
+from discretion.cli.output_checks import all_or_nothing, check_outputs
 from discretion.cli.plan_options import keep_order_option, order_file_option, seed_option
 from discretion.cli.schema_options import read_with, schema_options, source_options, take_schema
 from discretion.cli.values import structured
@@ -311,7 +311,8 @@ def _run(kind: str, options: dict[str, Any]) -> None:
         seeds.allow(drawn)
         if not options["dry_run"]:
             seeds.remember(drawn)
-    write_released(released, data, seed, target, options, quiet)
+    with all_or_nothing(target, options["order_file"]):
+        write_released(released, data, seed, target, options, quiet)
     say(
         f"{kind}: {len(released)} rows × {len(released.columns)} columns {'' if options['dry_run'] else f'→ {target}'}",
         quiet,

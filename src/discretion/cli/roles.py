@@ -131,16 +131,12 @@ class ProposedProtection:
     @cached_property
     def _shortened_codes(self) -> dict[str, int]:
         """Give the level at which codes have three characters left, for columns with many rare ones."""
-        from discretion.data.detect import are_codes
-
         found: dict[str, int] = {}
         for p in self._categories:
-            texts = [str(value) for value in self.data.codes(p.column).values if value is not None]
             sizes = self._sizes(p.column)
-            level = max(map(len, texts)) - 3
             rare = float(sizes[sizes < self._least].sum() / sizes.sum())
-            if level > 0 and rare > _MOST_POOLED and are_codes(texts):
-                found[p.column] = level
+            if p.column in self._code_lengths and rare > _MOST_POOLED:
+                found[p.column] = self._code_lengths[p.column] - 3
         return found
 
     def _has_code_items(self, p: Proposal) -> bool:
@@ -155,8 +151,28 @@ class ProposedProtection:
 
     @property
     def hierarchies(self) -> dict[str, dict[str, Any]]:
-        """Give the hierarchies that the steps need besides those of the quasi-identifiers."""
-        return {column: {"masking": {}} for column in self._shortened_codes if column not in self.left_out}
+        """Give the hierarchies of sensitive codes, besides those of the quasi-identifiers."""
+        return {column: {"masking": {}} for column in self._code_lengths if column not in self.left_out}
+
+    def about_levels(self, column: str) -> str:
+        """Say, where codes are sensitive, which levels have a meaning, as a remark at the end of a line."""
+        if column not in self.hierarchies:
+            return ""
+        longest = self._code_lengths[column]
+        return f"  # codes: level {longest - 3} leaves three characters, level {longest - 1} the first"
+
+    @cached_property
+    def _code_lengths(self) -> dict[str, int]:
+        """Give the length of the longest code, for sensitive columns of codes with more than three characters."""
+        from discretion.data.detect import are_codes
+
+        found: dict[str, int] = {}
+        for p in self._confidential:
+            if not self.data.is_numeric(p.column) and p.type == "nominal":
+                texts = [str(value) for value in self.data.codes(p.column).values if value is not None]
+                if (longest := max(map(len, texts))) > 3 and are_codes(texts):
+                    found[p.column] = longest
+        return found
 
     @cached_property
     def _moved(self) -> list[str]:
@@ -313,9 +329,10 @@ class ProposedProtection:
                 f"  - reissue-weights: {{by: [{listed(by)}], smallest: {K}}}",
             ]
         models += [f"km-anonymity: {{k: {K}, m: 2, columns: [{quoted(p.column)}]}}" for p in self._sets]
-        linkage = self._linkage([p.column for p in confidential])
+        linkage = self._linkage(confidential)
+        required = [f"  - {model}" for model in models]
         if models and linkage and len(self.data) >= _ENOUGH:
-            models.append(linkage)
+            required += [*self._why_limit(confidential), f"  - {linkage}"]
             linkage = ""
         return [
             *(
@@ -330,20 +347,41 @@ class ProposedProtection:
                 "`group-attack` in the report tells what is learned."
                 for name in (lopsided if self.quasi else [])
             ),
-            *(["requirements:", *(f"  - {model}" for model in models)] if models else ["requirements: none"]),
+            *(["requirements:", *required] if models else ["requirements: none"]),
             *(
-                [f"  # Would stop a release in which whoever knows all these columns finds people:\n  # - {linkage}"]
+                [
+                    "  # Would stop a release in which whoever knows all these columns finds people:",
+                    *self._why_limit(confidential),
+                    f"  # - {linkage}",
+                ]
                 if models and linkage
                 else []
             ),
         ]
 
-    def _linkage(self, confidential: Sequence[str]) -> str:
+    def _linkage(self, confidential: Sequence[Proposal]) -> str:
         known = [p.column for p in self.quasi]
         if not known or not confidential:
             return ""
-        limit = _LINKED[any(name not in self._moved for name in confidential)]
-        return f"distance-linkage: {{columns: [{listed([*known, *confidential])}], at_most: {limit}}}"
+        limit = _LINKED[bool(self._kept(confidential))]
+        columns = listed([*known, *(p.column for p in confidential)])
+        return f"distance-linkage: {{columns: [{columns}], at_most: {limit}}}"
+
+    def _kept(self, confidential: Sequence[Proposal]) -> list[str]:
+        return [p.column for p in confidential if p.column not in self._moved]
+
+    def _why_limit(self, confidential: Sequence[Proposal]) -> list[str]:
+        """Say where the largest share of people that a linkage may find comes from."""
+        if kept := self._kept(confidential):
+            return [
+                f"  # at_most: values of {listed(kept)} stay with their records, so that who knows them finds",
+                f"  # many; {_LINKED[1]} stops what finds most people. {_LINKED[0]} is proposed where every sensitive",
+                "  # column is dealt out anew. Set what your users and the law allow.",
+            ]
+        return [
+            f"  # at_most: every sensitive column is dealt out anew, so that {_LINKED[0]} can be asked for;",
+            f"  # where some stay with their records, {_LINKED[1]} is proposed. Set what your users and the law allow.",
+        ]
 
     def _bounds(self) -> list[str]:
         """Write the least level of postal codes: three characters are as fine as most tables need."""
@@ -474,7 +512,9 @@ def _write_plan(
             "# are put together by how rare they are: better, write groups that make sense,",
             "# `groups: {levels: [{married: [married, separated], not married: [single, widowed]}]}`.",
         ]
-        lines += ["hierarchies:", *(f"  {quoted(n)}: {json.dumps(r, ensure_ascii=False)}" for n, r in found.items())]
+        lines.append("hierarchies:")
+        for name, rule in found.items():
+            lines.append(f"  {quoted(name)}: {json.dumps(rule, ensure_ascii=False)}{protection.about_levels(name)}")
     lines += ["", *protection.lines(), "", _output(source), ""]
     write_text(path, "\n".join(lines), overwrite=True)
 

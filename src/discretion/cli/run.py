@@ -183,7 +183,7 @@ def _dry_run(plan: Plan, source: str | None, as_json: bool, quiet: bool) -> None
 def report(release: Release, as_json: bool, places: dict[str, str]) -> None:
     """Print risk and utility before and after, what was found about columns, and the requirements."""
     from discretion.cli.assess import print_columns
-    from discretion.release.published import published_columns, together
+    from discretion.release.published import published_columns, together, weight_lost
 
     columns = published_columns(release.data, release.attacks(), release.plan.confirmed_other)
     if as_json:
@@ -224,7 +224,8 @@ def report(release: Release, as_json: bool, places: dict[str, str]) -> None:
         ]
         print_table("Requirements", ("", "requirement", "assumed attacker"), verdicts)
     averaged = (found.explain(len(release.plan.previous)) for found in release.averaging)
-    for words in filter(None, (_unlimited(release), together(release.data), *release.notes, *averaged)):
+    weights = () if release.is_private else weight_lost(release.study.original, release.data)
+    for words in filter(None, (_unlimited(release), together(release.data), *weights, *release.notes, *averaged)):
         say(words)
 
 

@@ -216,8 +216,9 @@ class Dataset:
         labels = self.schema[column].value_labels
         if not labels:
             return False
-        present = self._frame[column].drop_nulls().unique()
-        return bool(2 * present.is_in(list(labels)).sum() >= len(present))
+        present = self._frame.select(column).drop_nulls().unique()
+        known = present.select(_is_one_of(column, present.schema[column], tuple(labels)))[column]
+        return bool(2 * known.sum() >= len(present))
 
     # --- choosing columns --------------------------------------------------------------------------------------
 
@@ -634,13 +635,19 @@ def _apply_missing_codes(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
         kind = frame.schema[name]
         if kind.is_nested():
             raise DataError(f"column {name!r} holds sets; missing codes are for single values")
-        codes = [_as_number(code) if kind.is_numeric() else code for code in column.missing_codes]
-        if kind.is_float():
-            hit = pl.col(name).cast(pl.Float64).is_in([float(code) for code in codes if not isinstance(code, str)])
-        else:
-            hit = pl.col(name).cast(pl.String).is_in([canonical(code) for code in codes])
+        hit = _is_one_of(name, kind, column.missing_codes)
         recoded.append(pl.when(hit).then(None).otherwise(pl.col(name)).alias(name))
     return frame.with_columns(recoded)
+
+
+def _is_one_of(name: str, kind: pl.DataType, codes: Sequence[str | float]) -> pl.Expr:
+    """Tell which values of a column are among codes: 1 is 1.0, whichever of them the file or the codes hold."""
+    import polars as pl
+
+    given = [_as_number(code) if kind.is_numeric() else code for code in codes]
+    if kind.is_float():
+        return pl.col(name).cast(pl.Float64).is_in([float(code) for code in given if not isinstance(code, str)])
+    return pl.col(name).cast(pl.String).is_in([canonical(code) for code in given])
 
 
 def _as_number(code: str | float) -> str | float:

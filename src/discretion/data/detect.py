@@ -16,6 +16,7 @@ from discretion.data.words import (
     asks_age,
     is_whole_name,
     names_of_people,
+    names_person,
     parts_of,
     role_in_name,
     says_age,
@@ -364,6 +365,11 @@ class _Facts:
         return says_person_number(text) and (found is None or found[0] == "identifier")
 
     @property
+    def named_by(self) -> str:
+        """The word of the name that says an identifier, or nothing."""
+        return self.named[1] if self.named is not None and self.named[0] == "identifier" else ""
+
+    @property
     def says_by(self) -> str:
         """What would say that it holds numbers of people: its name, or its label where the name says nothing."""
         named = role_in_name(self.column) is not None or says_person_number(self.column) or not self.label
@@ -639,9 +645,22 @@ def _person_number(facts: _Facts) -> tuple[str, Confidence] | None:
             )
         if facts.distinct > _FEW_VALUES // 4 and facts.present <= _MOST_RECORDS * facts.distinct:
             return f"the {facts.says_by} says the number of a person or case, {records}", "low"
+    elif (
+        again
+        and facts.distinct > _FEW_VALUES
+        and names_person(facts.named_by)
+        and (texts is None or _have_digits(texts))
+    ):
+        said = f"the name says a person ({facts.named_by!r}), and numbers or codes recur; {facts.percent()}"
+        return said, "high" if facts.share > 0.5 else "low"
     if facts.named is None and shape is None and again and _recurs(facts):
         return f"numbers or codes of one form that a few records share, as those of people; {facts.percent()}", "low"
     return None
+
+
+def _have_digits(texts: pl.Series) -> bool:
+    """Tell codes from the names of people."""
+    return bool((texts.drop_nulls().str.contains(r"\d").mean() or 0) >= _NEARLY_ALL)  # type: ignore[operator]
 
 
 def _recurs(facts: _Facts) -> bool:

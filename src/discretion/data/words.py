@@ -130,7 +130,8 @@ def _table() -> Mapping[str, Role]:
 
 def parts_of(name: str) -> list[str]:
     """Split a column name into plain lower-case words: `Geburts_Datum2` → geburts, datum."""
-    flat = unicodedata.normalize("NFKD", name.replace("ß", "ss")).encode("ascii", "ignore").decode()
+    name = re.sub(r"(?i)\bn\s?[°º˚]", " no ", name.replace("ß", "ss"))
+    flat = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
     flat = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", flat)
     return [part for part in re.split(r"[^a-z]+", flat.lower()) if part]
 
@@ -269,7 +270,8 @@ _PEOPLE = """
 """
 _NUMBERS = """
     id nr no num number numero nummer code codigo codi codice key clave cle schlussel schluessel kennung kennziffer
-    kennnummer kennzahl ident identifier pseudonym pseudonyme pseudonimo pseudo
+    kennnummer kennzahl ident identifier identifiant identificador identificacion identificatore identificativo
+    identification identifikation identifikator identifikationsnummer pseudonym pseudonyme pseudonimo pseudo
 """
 _IDS = frozenset(["id", "ids", "idnr", "idno", "idnum", "idnummer", "idnumber", "idcode", "idkey"])
 """Names that say number and nothing of what; inside longer names they may be of anything."""
@@ -279,7 +281,7 @@ _IDS = frozenset(["id", "ids", "idnr", "idno", "idnum", "idnummer", "idnumber", 
 def _person_number() -> re.Pattern[str]:
     people, numbers = ("|".join(sorted(words.split(), key=len, reverse=True)) for words in (_PEOPLE, _NUMBERS))
     return re.compile(
-        rf"(?:lfd)?(?:{people})(?:{numbers})+|(?:{numbers})(?:de|del|della|do|du|der|des|la|le)?(?:{people})"
+        rf"(?:lfd)?(?:{people})(?:{numbers})+|(?:{numbers})(?:de|del|dela|dell|della|do|da|du|der|des|la|le)?(?:{people})"
         rf"|(?:pseudonym[eo]?|pseudonimo)(?:{numbers})?"
     )
 
@@ -313,3 +315,8 @@ def says_person_number(text: str) -> bool:
     joined = {"".join(parts[i:j]) for i in range(len(parts)) for j in range(i + 1, len(parts) + 1)} - {"pcode"}
     numbers = {*_PERSON_NUMBERS.split()} - {*_PEOPLE.split()}
     return any(word in numbers or _person_number().fullmatch(word) for word in joined)
+
+
+def names_person(word: str) -> bool:
+    """Tell whether a word that gave a name its role is one for a person (patient) or for the number of one."""
+    return word in _PERSON_NUMBERS.split()

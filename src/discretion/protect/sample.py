@@ -24,10 +24,12 @@ class ReissueWeights(Method, kind="reissue-weights"):
     A design weight tells the stratum it was made for: whoever sees the weight sees the region, also where the region
     was generalized. Afterwards the weight is a function of the columns in `by` as they stand at this step, and tells
     nothing that they do not tell; without `by` everybody has the same weight. Weighted counts by `by`, and the total,
-    stay what they were but for the rounding to `digits`; other weighted figures change by what the weights told beyond
-    `by`. Put the step after the last one that changes the columns of `by`. Does not protect where a group of `by` has
-    few records: their mean weight is then nearly their own; `smallest` refuses such groups. Missing values of `by` are
-    a group of their own; a missing weight stays missing. Time and memory linear.
+    stay what they were at this step but for the rounding to `digits`; other weighted figures change by what the weights
+    told beyond `by`. The weight of records that steps take out, before or after, is lost and not made up for: scale the
+    weights to known totals where totals are estimated. Put the step after the last one that changes the columns of
+    `by`. Does not protect where a group of `by` has few records: their mean weight is then nearly their own; `smallest`
+    refuses such groups. Missing values of `by` are a group of their own; a missing weight stays missing. Time and
+    memory linear.
 
     References
     ----------
@@ -56,7 +58,8 @@ class ReissueWeights(Method, kind="reissue-weights"):
     by_group: ClassVar[bool] = True
     guarantee: ClassVar[str] = (
         "Weights were averaged over records that are alike in published columns: a weight tells nothing that those do "
-        "not tell, and weighted counts by them are kept."
+        "not tell, and weighted counts by them, of the records that are left at this step, are kept; the weight of "
+        "records taken out is not made up for."
     )
 
     def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:  # noqa: ARG002

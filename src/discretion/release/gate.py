@@ -228,11 +228,35 @@ def remedies(finding: Finding, original: Dataset, released: Dataset, changed: It
     worst = _most_telling(finding, columns, original, released)
     if worst is not None:
         text += f"; without {worst[0]} it would reach {worst[1]:.4g}"
-    which = worst[0] if worst is not None else "one of them" if len(same or columns) > 1 else (same or columns)[0]
-    return (
-        f"{text}. Give {which} less detail (`generalize`, `recode`, `group-categories`), deal its values out anew "
-        "(`shuffle`, `rank-swap`, `pram`), leave it out (`drop-identifiers` with `columns`), or allow more (`at_most`)"
-    )
+    telling = worst[0] if worst is not None else (same or columns)[0] if len(same or columns) == 1 else None
+    if telling is None:
+        helps = (
+            "Give one of them less detail (`recode`: numbers, `group-categories`: categories, `generalize`: what has a "
+            "hierarchy), deal its values out anew (`shuffle`, `rank-swap`: what has an order, `pram`: categories)"
+        )
+    else:
+        helps = _helps(original, telling)
+    return f"{text}. {helps}, leave it out (`drop-identifiers` with `columns`), or allow more (`at_most`)"
+
+
+def _helps(original: Dataset, name: str) -> str:
+    """Name the methods that can take a column of its type."""
+    from discretion.protect.ordered import category_order
+
+    coarser = "`generalize`"
+    if original.schema[name].hierarchy is None:
+        coarser += " after writing a hierarchy of it under `hierarchies`"
+    if original.type_of(name) == "set":
+        return f"Give {name} less detail (`km-generalization`)"
+    if original.is_quantity(name) and not original.is_category(name):
+        detail, anew = f"`recode`, `round`, {coarser}", "`shuffle`, `rank-swap`"
+    elif category_order(original, name):
+        detail, anew = f"`group-categories`, {coarser}", "`shuffle`, `rank-swap`, `pram`"
+    elif original.frame.schema[name].is_temporal():
+        detail, anew = coarser, "`shuffle`, `rank-swap`"
+    else:
+        detail, anew = f"`group-categories`, {coarser}", "`pram`"
+    return f"Give {name} less detail ({detail}), deal its values out anew ({anew})"
 
 
 def _most_telling(

@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from discretion.data.dataset import Dataset
 from discretion.data.detect import Proposal, propose
 from discretion.measure import Score, as_percent
@@ -81,6 +83,29 @@ def together(released: Dataset) -> str:
         f"who knows {', '.join(others)} as well as the quasi-identifiers is alone with {more} of the records ({alone} "
         "without); the figures above hold for the roles that were given"
     )
+
+
+_FEWEST = 10
+"""Records taken out from which on their share of the weights is told."""
+
+
+def weight_lost(original: Dataset, released: Dataset) -> tuple[str, ...]:
+    """Say for each published weight by how much less it adds up because records were taken out with theirs."""
+    released = released.copies()[0]
+    if not released.lost_records or released.has_new_rows:
+        return ()
+    said = []
+    for name in released.having("weight"):
+        if name not in original.columns or not (original.is_numeric(name) and released.is_numeric(name)):
+            continue
+        before, after = (float(np.nansum(data.number(name))) for data in (original, released))
+        if 0 <= after < before * (1 - 1e-6):
+            much = as_percent(1 - after / before) if released.lost_records >= _FEWEST else "a little"
+            said.append(
+                f"the weights in {name} add up to {much} less than in the original, because records were taken out "
+                "with theirs: estimated totals are too low by as much unless the weights are scaled to known totals"
+            )
+    return tuple(said)
 
 
 def not_counted(released: Dataset, counted: Collection[str]) -> tuple[str, ...]:

@@ -310,6 +310,19 @@ def test_sets_are_told_on_the_first_screen_whatever_their_role() -> None:
     assert "No requirement limits what a few items tell" not in told(asked(kept), 1)
 
 
+def test_the_weight_of_dropped_records_is_told() -> None:
+    frame = pl.DataFrame({"x": ["u", "v"] * 100, "w": [3.0] * 20 + [1.0] * 180})
+    done = release([], Dataset(frame, roles={"x": "quasi", "w": "weight"}))
+    kept = replace(done, data=done.study.original.take(np.arange(200) >= 12, suppressed=True))
+    assert "The weights in w add up to 15.0% less than in the original" in told(summary_of(kept, (), ()), 2), (
+        "36 of 240"
+    )
+    few = replace(done, data=done.study.original.take(np.arange(200) >= 5, suppressed=True))
+    assert "add up to a little less" in told(summary_of(few, (), ()), 2), "fewer than ten people are behind it"
+    assert "add up" not in told(summary_of(done, (), ()), 2)
+    assert "not made up for" in dc.ReissueWeights.guarantee
+
+
 def test_dropped_records_that_are_unlike_the_others_are_told() -> None:
     frame = pl.DataFrame({"x": ["u", "v"] * 100, "ill": ["yes"] * 40 + ["no"] * 160})
     done = release([], Dataset(frame, roles={"x": "quasi", "ill": "sensitive"}))

@@ -22,7 +22,7 @@ from discretion.release.facts import (
 from discretion.release.gate import is_limited
 from discretion.release.order import order_words
 from discretion.release.plan import OUTPUT_FORMATS
-from discretion.release.published import together
+from discretion.release.published import together, weight_lost
 from discretion.release.ranking import MANY_FOUND, attackers_by
 from discretion.release.report.scores import ScoreRow, gain_over
 from discretion.release.report.wording import counted, file_name, listed, of_people, percent
@@ -501,7 +501,8 @@ def _suppressed(release: Release) -> list[str]:
     if cells:
         worst = max(per_column, key=lambda name: per_column[name])
         said += f"; most of {worst}: {percent(float(f'{per_column[worst] / max(len(data), 1):.1e}'))} of its values"
-    return [f"{said}.", *_tilted(release)] if said else []
+    weights = () if release.is_private else weight_lost(release.study.original, data)
+    return [f"{said}.", *_tilted(release), *(f"{words[0].upper()}{words[1:]}." for words in weights)] if said else []
 
 
 _TILTED = 0.1

@@ -31,7 +31,7 @@ EXTRAS: dict[str, list[str]] = {
     if extra in ("io", "online", "parties")
 }
 OPTIONAL = {*EXTRAS["io"], *EXTRAS["online"], *EXTRAS["parties"], "starlette"}
-AFTER_THE_DOOR = {"app.py", "gate.py", "guard.py", "protocol.py", "reply.py"}
+AFTER_THE_DOOR = {"app.py", "guard.py", "protocol.py"}
 """Files of `online/server` that only `create_app` and `serve` import, after they asked for the library."""
 
 

@@ -36,6 +36,7 @@ BY_COLUMN = (
     "domain",
     "grid",
     "points",
+    "summarize",
 )
 """Fields that are mappings from columns."""
 TO_COLUMN = ("names",)

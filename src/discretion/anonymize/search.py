@@ -219,17 +219,7 @@ def _sweep(explorer: Explorer, floor: Floats) -> None:
     for layer in _layers(explorer, floor):
         explorer.tell_below()
         for start in range(0, len(layer), _CHUNK):
-            explorer.check_time()
-            here = layer[start : start + _CHUNK]
-            here = here[_is_open(explorer, floor, here)]
-            if not len(here):
-                continue
-            rows = _steps(explorer, here)
-            bounds = explorer.bounds(np.array(rows))
-            for place in np.argsort(bounds, kind="stable").tolist():
-                if not bounds[place] < explorer.ceiling:
-                    break
-                explorer.evaluate(rows[place])
+            _evaluate_open(explorer, floor, layer[start : start + _CHUNK])
 
 
 def _close_in(explorer: Explorer, floor: Floats) -> None:
@@ -292,16 +282,21 @@ def _go_up(explorer: Explorer, floor: Floats) -> None:
     nodes = np.flatnonzero(_is_open(explorer, floor))
     nodes = nodes[np.argsort(floor.ravel()[nodes], kind="stable")]
     for start in range(0, len(nodes), _BATCH):
-        here = nodes[start : start + _BATCH]
-        here = here[_is_open(explorer, floor, here)]
-        if not len(here):
-            continue
-        rows = _steps(explorer, here)
-        bounds = explorer.bounds(np.array(rows))
-        for place in np.argsort(bounds, kind="stable").tolist():
-            if not bounds[place] < explorer.ceiling:
-                break
-            explorer.evaluate(rows[place])
+        _evaluate_open(explorer, floor, nodes[start : start + _BATCH])
+
+
+def _evaluate_open(explorer: Explorer, floor: Floats, nodes: Ints) -> None:
+    """Evaluate those of some nodes that can still be the best, in the order of their bounds."""
+    explorer.check_time()
+    nodes = nodes[_is_open(explorer, floor, nodes)]
+    if not len(nodes):
+        return
+    rows = _steps(explorer, nodes)
+    bounds = explorer.bounds(np.array(rows))
+    for place in np.argsort(bounds, kind="stable").tolist():
+        if not bounds[place] < explorer.ceiling:
+            break
+        explorer.evaluate(rows[place])
 
 
 def _layers(explorer: Explorer, floor: Floats) -> Iterator[Ints]:

@@ -291,19 +291,22 @@ def test_nothing_is_left_of_a_command_that_fails_after_it_wrote(
     tmp_path: Path, census: list[object], cli: Cli, monkeypatch: pytest.MonkeyPatch, search: str, force: bool
 ) -> None:
     def fail(*_: object, **__: object) -> None:
-        assert (tmp_path / "out.csv").exists()
+        assert (tmp_path / "out.csv").read_text() != old
         raise dc.DataError("afterwards")
 
+    old = "an old release\n"
     other = tmp_path / "order.csv"
     if force:
-        (tmp_path / "out.csv").write_text("an old release\n")
+        (tmp_path / "out.csv").write_text(old)
     monkeypatch.setattr("discretion.cli.anonymize.print_table", fail)
     options = ["--k", 5, "--search", search, "--order-file", other, *(["--force"] if force else [])]
     done = cli("anonymize", *census, *options)
     assert done.code != 0 and "afterwards" in done.err
-    assert not (tmp_path / "out.csv").exists() and not other.exists()
+    assert not other.exists()
+    assert (tmp_path / "out.csv").read_text() == old if force else not (tmp_path / "out.csv").exists()
     monkeypatch.undo()
     assert cli("anonymize", *census, *options).code == 0 and other.exists()
+    assert not [path.name for path in tmp_path.iterdir() if path.name.startswith(".out.csv")]
 
 
 def test_nothing_is_left_of_a_method_that_fails_after_it_wrote(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import secrets
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -27,23 +28,30 @@ def check_outputs(target: str, *others: str | None, force: bool, as_json: bool =
 
 @contextlib.contextmanager
 def all_or_nothing(*names: str | None) -> Iterator[None]:
-    """Take away the files of these names that were written meanwhile if the block fails."""
-    before = {name: _state(name) for name in names if name is not None}
+    """If the block fails, take away the files of these names that it made, and put back those it replaced.
+
+    Files are replaced by renaming, so that a second link keeps the old one. What is changed in its place (a database)
+    is left to its own transactions.
+    """
+    paths = [Path(name) for name in names if name is not None]
+    kept = {path: path.with_name(f".{path.name}.{secrets.token_hex(8)}") for path in paths if path.is_file()}
+    new = [path for path in paths if not path.exists()]
+    for path, link in kept.items():
+        with contextlib.suppress(OSError):  # a file system without links
+            link.hardlink_to(path)
     try:
         yield
     except BaseException:
-        for name, state in before.items():
-            if _state(name) != state:
-                Path(name).unlink(missing_ok=True)
+        for path in new:
+            with contextlib.suppress(OSError):  # none, standard output, or the address of a database
+                path.unlink()
+        for path, link in kept.items():
+            if link.exists() and not (path.exists() and path.samefile(link)):
+                link.replace(path)
         raise
-
-
-def _state(name: str) -> tuple[int, int] | None:
-    try:
-        found = Path(name).stat()
-    except OSError:  # none, standard output, or the address of a database
-        return None
-    return found.st_ino, found.st_mtime_ns
+    finally:
+        for link in kept.values():
+            link.unlink(missing_ok=True)
 
 
 def check_files(names: Sequence[str], *, force: bool) -> None:

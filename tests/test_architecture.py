@@ -19,6 +19,7 @@ FLOORS = (
     ("learning",),
     ("datasets", "utility", "risk"),
     ("privacy",),
+    ("policy",),
     ("protect", "tables", "online", "parties"),
     ("anonymize",),
     ("release",),

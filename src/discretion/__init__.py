@@ -30,6 +30,7 @@ _NAMES = {
     "Measure": "measure",
     "Method": "method",
     "Plan": "release.plan",
+    "Policy": "policy.policy",
     "PartyLost": "errors",
     "PlanError": "errors",
     "PrivacyBudget": "release.privacy_budget",

@@ -69,6 +69,9 @@ from discretion.online.statistical_database import (
 from discretion.part import (
     confidential as confidential,
 )
+from discretion.policy.policy import (
+    Policy as Policy,
+)
 from discretion.privacy.differential_privacy import (
     DifferentialPrivacy as DifferentialPrivacy,
 )

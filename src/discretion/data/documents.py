@@ -18,11 +18,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path, PurePath
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from discretion.errors import PlanError, did_you_mean
+from discretion.part import explain
+
+if TYPE_CHECKING:
+    from pydantic._internal._model_construction import ModelMetaclass
+else:
+    ModelMetaclass = type(BaseModel)
 
 Place = tuple[str | int, ...]
 Model = TypeVar("Model", bound=BaseModel)
@@ -54,6 +60,24 @@ PLAN = DocumentKind(
     empty="the plan is empty",
     suffixes=True,
 )
+
+
+class _Checked(ModelMetaclass):
+    """Word the faults of a declaration; inside another declaration the outer one words them all."""
+
+    def __call__(self, *args: Any, **values: Any) -> Any:
+        try:
+            return super().__call__(*args, **values)
+        except ValidationError as error:
+            raise PlanError(explain(cast("type[BaseModel]", self), error)) from None
+
+
+class Declared(BaseModel, metaclass=_Checked):
+    """Something that people declare in a document."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False, protected_namespaces=()
+    )
 
 
 class Faults(ValueError):

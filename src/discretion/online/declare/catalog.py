@@ -11,54 +11,28 @@ from collections.abc import Mapping
 from itertools import product
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Discriminator,
     Field,
     PlainSerializer,
     Tag,
-    ValidationError,
     model_validator,
 )
 
 from discretion.data.conditions import Scalar
-from discretion.data.documents import Document, DocumentKind, Faults, Place, parse_yaml, read_document
+from discretion.data.documents import Declared, Document, DocumentKind, Faults, Place, parse_yaml, read_document
 from discretion.errors import PlanError, QueryRefused, did_you_mean, unknown
-from discretion.part import FileName, explain
+from discretion.part import FileName
 from discretion.privacy.accounting import Accountant
 
 if TYPE_CHECKING:
     import polars as pl
 
-if TYPE_CHECKING:
-    from pydantic._internal._model_construction import ModelMetaclass
-else:
-    ModelMetaclass = type(BaseModel)
-
 _MOST_NAME = 63
-
-
-class _Checked(ModelMetaclass):
-    """Word the faults of a declaration; inside another declaration the outer one words them all."""
-
-    def __call__(self, *args: Any, **values: Any) -> Any:
-        try:
-            return super().__call__(*args, **values)
-        except ValidationError as error:
-            raise PlanError(explain(cast("type[BaseModel]", self), error)) from None
-
-
-class Declared(BaseModel, metaclass=_Checked):
-    """Something the owner declares."""
-
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False, protected_namespaces=()
-    )
 
 
 def checked_name(text: str) -> str:

@@ -1,0 +1,1 @@
+"""Release policies: what must hold, how detailed data may be, who may waive what."""

@@ -84,6 +84,8 @@ class Method(Part):
     """Publishes values that are not true (as opposed to less detailed ones)."""
     guarantee: ClassVar[str] = ""
     """One sentence for the public report: what holds after this step, and what does not."""
+    effect: ClassVar[str] = ""
+    """A sentence for those who use the data: how estimates from it are biased by this step (in the codebook)."""
     names_rows: ClassVar[tuple[str, ...]] = ("rows", "pairs")
     """Entries of the decision that name rows of the data; the rest are facts about the step."""
 

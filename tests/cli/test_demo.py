@@ -15,7 +15,8 @@ def test_the_demo_publishes_a_checked_release(tmp_path: Path, cli: Cli) -> None:
     done = cli("demo", "--out", tmp_path / "demo", "--json")
     assert done.code == 0
     assert all(found["holds"] for found in done.json()["requirements"])
-    assert sorted(files_of(tmp_path / "demo" / "release")) == ["data.csv", "report.html", "report.json"]
+    names = ["codebook.html", "codebook.md", "codebook.xml", "data.csv", "report.html", "report.json"]
+    assert sorted(files_of(tmp_path / "demo" / "release")) == names
     data = pl.read_csv(tmp_path / "demo" / "release" / "data.csv")
     assert len(data) == 30_000 and not {"name", "person_id", "birth_date"} & set(data.columns)
     assert data.schema["income"] == pl.Int64 and max(len(str(weight)) for weight in data["weight"]) <= 8

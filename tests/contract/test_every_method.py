@@ -35,6 +35,10 @@ def test_says_what_it_guarantees(method: Method) -> None:
     assert method.guarantee.endswith(".")
 
 
+def test_says_how_it_biases_estimates(method: Method) -> None:
+    assert method.effect.endswith(".")
+
+
 def test_same_seed_same_result(method: Method) -> None:
     needs_seed(method)
     assert_frame_equal(method(dataset(), seed=5).frame, method(dataset(), seed=5).frame)

@@ -14,6 +14,7 @@ import discretion as dc
 from discretion.errors import DataError, PlanError, RequirementNotMet
 from tests.release.survey import PLAN, ROLES, files_of, put_survey, survey, without
 
+CODEBOOK = ["codebook.html", "codebook.md", "codebook.xml"]
 SEED = 271_828_182_845_904_523_536
 
 
@@ -28,7 +29,7 @@ def sha256(path: Path) -> str:
 def test_public_folder_and_private_journal(tmp_path: Path) -> None:
     release = published(tmp_path)
     public, private = tmp_path / "out", tmp_path / "secret"
-    assert sorted(files_of(public)) == ["data.csv", "report.html", "report.json"]
+    assert sorted(files_of(public)) == [*CODEBOOK, "data.csv", "report.html", "report.json"]
     names = ["decisions.json", "journal.json", "order.npy", "plan.yaml", "report.html", "seed"]
     assert sorted(files_of(private)) == names
     assert sorted(f.name for f in tmp_path.iterdir()) == ["out", "plan.yaml", "region.csv", "secret", "survey.csv"]
@@ -158,7 +159,7 @@ def test_existing_folders_stay_unless_they_may_be_overwritten(tmp_path: Path) ->
     assert files_of(tmp_path) == before
     plan = dc.Plan.load(tmp_path / "plan.yaml").with_output(format="parquet")
     plan.run(seed=1, overwrite=True)
-    assert sorted(files_of(tmp_path / "out")) == ["data.parquet", "report.html", "report.json"]
+    assert sorted(files_of(tmp_path / "out")) == [*CODEBOOK, "data.parquet", "report.html", "report.json"]
     assert not [f for f in tmp_path.iterdir() if f.name.startswith(".")]
 
 

@@ -64,6 +64,10 @@ class LocalRecoding(GroupsRecords, kind="local-recoding"):
 
     by_group: ClassVar[bool] = True
     perturbs: ClassVar[bool] = False
+    effect: ClassVar[str] = (
+        "Estimates for the broader categories are exact; finer ones cannot be made, and category midpoints in place "
+        "of numbers bias variances and slopes."
+    )
     guarantee: ClassVar[str] = (
         "Values were replaced by broader categories, in each record only as far as a small group of similar records "
         "requires, so that no record can be told from the others of its group by these columns."

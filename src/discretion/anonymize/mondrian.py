@@ -141,6 +141,10 @@ class Mondrian(GroupsRecords, kind="mondrian"):
 
     by_group: ClassVar[bool] = True
     perturbs: ClassVar[bool] = True
+    effect: ClassVar[str] = (
+        "Estimates for the broader categories are exact; finer ones cannot be made, and category midpoints in place "
+        "of numbers bias variances and slopes."
+    )
     guarantee: ClassVar[str] = (
         "Records were put into groups, and each value was replaced by the range of its group, so that no record can be "
         "told from the others of its group by these columns."

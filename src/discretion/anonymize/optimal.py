@@ -100,6 +100,10 @@ class OptimalGeneralization(Method, kind="optimal-generalization"):
     """time limit; without it, as long as the proof takes (50 seconds for lattices of more than a million nodes)"""
 
     perturbs: ClassVar[bool] = False
+    effect: ClassVar[str] = (
+        "Estimates for the broader categories are exact; finer ones cannot be made, and category midpoints in place "
+        "of numbers bias variances and slopes."
+    )
     guarantee: ClassVar[str] = (
         "Values were replaced by broader categories and some records dropped, so that the privacy models of this step "
         "hold; what is said is true, but less detailed."

@@ -89,6 +89,10 @@ class PrivateGeneralization(Method, kind="private-generalization"):
     private: ClassVar[bool] = True
     perturbs: ClassVar[bool] = False
     names_rows: ClassVar[tuple[str, ...]] = ("classes",)
+    effect: ClassVar[str] = (
+        "Estimates for the broader categories are exact; finer ones cannot be made, and category midpoints in place "
+        "of numbers bias variances and slopes."
+    )
     guarantee: ClassVar[str] = (
         "A random part of the records was published, in broad classes and only where there are many alike, so that no "
         "single person changed much what was likely to be written (differential privacy)."

@@ -222,6 +222,10 @@ class KmGeneralization(Method, kind="km-generalization"):
     """largest share of the items of all records that may be suppressed"""
 
     perturbs: ClassVar[bool] = False
+    effect: ClassVar[str] = (
+        "Estimates for the broader categories are exact; finer ones cannot be made, and category midpoints in place "
+        "of numbers bias variances and slopes."
+    )
     guarantee: ClassVar[str] = (
         "Items were replaced by broader ones, so that nobody who knows a few items of a person can single out a record."
     )

@@ -65,6 +65,10 @@ class BlankAndImpute(Method, kind="blank-and-impute"):
 
     random: ClassVar[bool] = True
     by_group: ClassVar[bool] = True
+    effect: ClassVar[str] = (
+        "Estimates for small areas rest partly on households from elsewhere and are pulled toward those of similar "
+        "areas; large areas are hardly touched."
+    )
     guarantee: ClassVar[str] = (
         "In small areas, values of some households were replaced by those of similar households elsewhere, so a value "
         "published for a small area need not be true; larger areas rely on the sampling alone."

@@ -82,6 +82,9 @@ class HideRules(Method, kind="hide-rules"):
 
     random: ClassVar[bool] = True
     by_group: ClassVar[bool] = True
+    effect: ClassVar[str] = (
+        "The relations that were hidden cannot be found any more; shares of the items concerned are too small."
+    )
     guarantee: ClassVar[str] = (
         "Some items were taken out or replaced so that certain relations between items cannot be found by mining; "
         "people are not protected by this step."

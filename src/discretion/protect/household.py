@@ -94,6 +94,11 @@ class AtHouseholdLevel(Method, kind="at-household-level"):
         return bool(self.method.perturbs)
 
     @property
+    def effect(self) -> str:  # type: ignore[override]
+        """What the inner step does to estimates, for households."""
+        return f"{self.method.effect} Members of a household changed together and are not independent."
+
+    @property
     def guarantee(self) -> str:  # type: ignore[override]
         """As the method inside, for households."""
         return f"All members of a household got the same change: {self.method.guarantee}"

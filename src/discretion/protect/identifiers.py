@@ -49,6 +49,7 @@ class DropIdentifiers(Method, kind="drop-identifiers"):
     """columns to remove; without it, the columns whose role is `identifier`"""
 
     perturbs: ClassVar[bool] = False
+    effect: ClassVar[str] = "None: the columns that are left are untouched."
     guarantee: ClassVar[str] = (
         "Direct identifiers were removed. People may still be recognized by their other characteristics."
     )
@@ -90,6 +91,7 @@ class Pseudonymize(Method, kind="pseudonymize"):
     """file with the secret key (at least 16 bytes); keep it out of the release"""
 
     perturbs: ClassVar[bool] = False
+    effect: ClassVar[str] = "None; the pseudonym joins records of one person and means nothing else."
     guarantee: ClassVar[str] = (
         "Direct identifiers were replaced by keyed pseudonyms. A pseudonym still tells which records belong "
         "to one person."

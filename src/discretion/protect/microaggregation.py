@@ -271,6 +271,10 @@ class Mdav(Microaggregation, kind="mdav"):
     distance: Distance | None = None
     """how records are compared; without it, euclidean for numbers, gower as soon as one column is not a number"""
 
+    effect: ClassVar[str] = (
+        "Means are exact where groups are replaced by their means; variances are too small, correlations too large, "
+        "tails and percentiles smoothed."
+    )
     guarantee: ClassVar[str] = (
         "Records were published as what stands for small groups of similar records, so that no record can be told from "
         "the others of its group by the columns that were grouped together (unless the settings name blocks, between "
@@ -546,6 +550,10 @@ class VariableMdav(Microaggregation, kind="variable-mdav"):
     gamma: float = Field(0.2, ge=0)
     """how readily groups grow: about 0.2 for scattered data, about 1.1 for data in clusters; 0: not at all"""
 
+    effect: ClassVar[str] = (
+        "Means are exact where groups are replaced by their means; variances are too small, correlations too large, "
+        "tails and percentiles smoothed."
+    )
     guarantee: ClassVar[str] = (
         "Records were published as what stands for small groups of similar records, so that no record can be told from "
         "the others of its group by these columns (unless the settings say that one value per group was replaced); "

@@ -70,6 +70,10 @@ class ProjectionMicroaggregation(Microaggregation, kind="projection-microaggrega
     sort_by: str | None = None
     """a numeric column to sort by instead of an axis; it need not be one of `columns`"""
 
+    effect: ClassVar[str] = (
+        "Means are exact where groups are replaced by their means; variances are too small, correlations too large, "
+        "tails and percentiles smoothed."
+    )
     guarantee: ClassVar[str] = (
         "Records were published as what stands for small groups of records that follow each other along one axis, so "
         "that no record can be told from the others of its group by these columns (unless the settings say that one "
@@ -158,6 +162,9 @@ class _ColumnByColumn(AggregatesGroups):
     columns: Columns = ()
     """numeric columns, each aggregated on its own; without it, the numeric quasi-identifiers and sensitive columns"""
 
+    effect: ClassVar[str] = (
+        "Means are exact and the distribution of the column is nearly so; variances are a little too small."
+    )
     guarantee: ClassVar[str] = (
         "Each value was replaced by what stands for a small group of neighboring values, column by column (unless the "
         "settings say that one value per group was replaced); over several columns together, records can still be told "

@@ -56,6 +56,10 @@ class VariancePreservingNoise(NoiseMethod, kind="variance-preserving-noise"):
     variance_share: float = confidential(gt=0, lt=1)
     """share of the released variance (and covariance) that is noise"""
 
+    effect: ClassVar[str] = (
+        "Means, variances and covariances are kept on average; each estimate has a little more variance, and shapes "
+        "other than normal are smoothed."
+    )
     guarantee: ClassVar[str] = (
         "Values were mixed with random noise that keeps means and covariances on average, so no published value can "
         "be taken as exact, though some are by chance; extreme values may still stand out."
@@ -128,6 +132,10 @@ class OrthogonalNoise(NoiseMethod, kind="orthogonal-noise"):
     """`full`: publish all digits, so that the moments are exact; `original`: round to the decimals of the column"""
 
     by_group: ClassVar[bool] = True
+    effect: ClassVar[str] = (
+        "Means, variances and covariances are exact; shapes of distributions and relations that are not linear are "
+        "smoothed."
+    )
     guarantee: ClassVar[str] = (
         "Records were mixed by a random rotation that keeps means and covariances, rounding of values apart, so no "
         "published value can be taken as exact; extreme values may still stand out."
@@ -248,6 +256,10 @@ class AdditiveNoise(PersonalNoise, kind="additive-noise"):
     distribution: Literal["normal", "laplace"] = "normal"
     """shape of the noise; laplace has heavier tails at the same variance"""
 
+    effect: ClassVar[str] = (
+        "Means are unbiased; variances are too large by that of the noise, correlations and regression slopes are "
+        "pulled toward zero, extreme percentiles pushed outward."
+    )
     guarantee: ClassVar[str] = (
         "Random noise was added to values, so no published value can be taken as exact, though some are by chance; "
         "extreme values may still stand out."
@@ -327,6 +339,10 @@ class CorrelatedNoise(NoiseMethod, kind="correlated-noise"):
     variance_share: float = confidential(gt=0)
     """covariance of the noise as a share of the covariance of the columns"""
 
+    effect: ClassVar[str] = (
+        "Means and correlations are unbiased; variances and covariances are too large by one factor, percentiles are "
+        "spread."
+    )
     guarantee: ClassVar[str] = (
         "Correlated random noise was added to values, so no published value can be taken as exact, though some are by "
         "chance; extreme values may still stand out."
@@ -377,6 +393,10 @@ class MultiplicativeNoise(PersonalNoise, kind="multiplicative-noise"):
     distribution: Literal["normal", "lognormal"] = "normal"
     """shape of the factor; lognormal factors are positive without redrawing"""
 
+    effect: ClassVar[str] = (
+        "Means are unbiased and zeros exact; variances are too large, most for large values; slopes are pulled toward "
+        "zero, ratios of a record uncertain."
+    )
     guarantee: ClassVar[str] = (
         "Values were multiplied by random factors, so no published value can be taken as exact, though some are by "
         "chance, and zeros stayed zero."

@@ -57,6 +57,9 @@ class OutlierNoise(NoiseMethod, kind="outlier-noise"):
     quantile: float = confidential(0.975, gt=0.5, lt=1)
     """quantile of the χ² distribution beyond which a value (or, with `joint`, a record) is an outlier"""
 
+    effect: ClassVar[str] = (
+        "Values that stood out carry noise: tails, variances and extreme percentiles are uncertain; the bulk is exact."
+    )
     guarantee: ClassVar[str] = (
         "Random noise was added to values that stood out; all other values are published as they are."
     )
@@ -294,6 +297,9 @@ class WinsorizeOutliers(StratifiedMethod, kind="winsorize-outliers"):
     """`original`: round to the number of decimals of the column (whole numbers stay whole), so that digits do not tell
     which values were changed; `full`: publish all digits"""
 
+    effect: ClassVar[str] = (
+        "Variances and the largest effects are too small, because outlying records were pulled in; the bulk is exact."
+    )
     guarantee: ClassVar[str] = (
         "Records with extreme combinations of values were pulled back toward the bulk of the data; all others are "
         "published as they are."

@@ -105,6 +105,10 @@ class RandomizedResponse(Method, kind="randomized-response"):
     """column that says who a row is about, for `by_person`; without it, the one with the role identifier"""
 
     random: ClassVar[bool] = True
+    effect: ClassVar[str] = (
+        "Shares counted in the file are biased toward equal ones; the published probability of a true answer gives "
+        "unbiased estimates with a larger variance."
+    )
     guarantee: ClassVar[str] = (
         "Answers were replaced at random with a published probability (local differential privacy), so nobody's "
         "published answer is certain; shares of the population can be estimated."
@@ -277,6 +281,10 @@ class Pram(StratifiedMethod, kind="pram"):
     """column that says who a row is about, for `by_person`; without it, the one with the role identifier"""
 
     random: ClassVar[bool] = True
+    effect: ClassVar[str] = (
+        "Shares and relations of the column are biased toward the changed categories unless they are corrected by the "
+        "transition probabilities; an invariant matrix keeps shares on average."
+    )
     guarantee: ClassVar[str] = (
         "Categories were changed at random by known probabilities, so no published category is certain; combinations "
         "of columns may be impossible."

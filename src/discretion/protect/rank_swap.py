@@ -118,6 +118,10 @@ class RankSwap(_Swap, kind="rank-swap"):
     True
     """
 
+    effect: ClassVar[str] = (
+        "The distribution of each column is exact; correlations with other columns, and regressions on them, are "
+        "pulled toward zero."
+    )
     guarantee: ClassVar[str] = (
         "Values were exchanged between records of similar rank: each column's distribution is exact, but a value "
         "need not belong to its record."
@@ -158,6 +162,10 @@ class BlockRankSwap(_Swap, kind="block-rank-swap"):
 
     _fewest: ClassVar[int] = 2
 
+    effect: ClassVar[str] = (
+        "The distribution of each column is exact; correlations with other columns, and regressions on them, are "
+        "pulled toward zero."
+    )
     guarantee: ClassVar[str] = (
         "Values were shuffled inside blocks of similar rank: each column's distribution is exact, but a value need "
         "not belong to its record."

@@ -63,6 +63,10 @@ class Round(Method, kind="round"):
     how: Literal["nearest", "random", "up", "down"] = "nearest"
     """to which of the two multiples around a value"""
 
+    effect: ClassVar[str] = (
+        "Means are nearly unbiased; differences smaller than the rounding base are gone and values heap at its "
+        "multiples."
+    )
     guarantee: ClassVar[str] = (
         "Values were rounded, so that close values cannot be told apart; sums of rounded values need not add up."
     )
@@ -178,6 +182,10 @@ class _TailCode(StratifiedMethod):
     """the label for `replace: flag`; without it, for example "> 100000"; the column becomes text"""
 
     perturbs: ClassVar[bool] = False
+    effect: ClassVar[str] = (
+        "The tail that was coded is one value: percentiles inside the other values are exact; means and variances are "
+        "biased by what the tail lost, slopes are flattened there."
+    )
     guarantee: ClassVar[str] = "Extreme values were replaced by one value, so that they cannot be told apart."
     _sign: ClassVar[str] = ">"
 
@@ -381,6 +389,10 @@ class GroupCategories(Method, kind="group-categories"):
     """name of the pool, for `smaller_than`"""
 
     perturbs: ClassVar[bool] = False
+    effect: ClassVar[str] = (
+        "Estimates for the broader categories are exact; finer ones cannot be made, and category midpoints in place "
+        "of numbers bias variances and slopes."
+    )
     guarantee: ClassVar[str] = "Categories were put together; what is said is true, but less detailed."
 
     @model_validator(mode="after")
@@ -497,6 +509,10 @@ class Generalize(Method, kind="generalize"):
     """level of each column, 0 being the value itself; for example {age: 2, zip: 3}"""
 
     perturbs: ClassVar[bool] = False
+    effect: ClassVar[str] = (
+        "Estimates for the broader categories are exact; finer ones cannot be made, and category midpoints in place "
+        "of numbers bias variances and slopes."
+    )
     guarantee: ClassVar[str] = "Values were replaced by broader categories; what is said is true, but less detailed."
 
     @field_validator("levels", mode="after")
@@ -623,6 +639,10 @@ class Recode(Method, kind="recode"):
     """names of the intervals, from low to high; without it, the bounds"""
 
     perturbs: ClassVar[bool] = False
+    effect: ClassVar[str] = (
+        "Estimates for the broader categories are exact; finer ones cannot be made, and category midpoints in place "
+        "of numbers bias variances and slopes."
+    )
     guarantee: ClassVar[str] = "Numbers were replaced by intervals; what is said is true, but less detailed."
 
     @model_validator(mode="after")

@@ -69,6 +69,10 @@ class ConfidentialityEdit(Method, kind="confidentiality-edit"):
 
     random: ClassVar[bool] = True
     by_group: ClassVar[bool] = True
+    effect: ClassVar[str] = (
+        "Counts by area and by the matched columns are exact; relations of an area with other columns are pulled "
+        "toward the average of the areas."
+    )
     guarantee: ClassVar[str] = (
         "Some households exchanged places with similar households elsewhere: counts by place and matched columns are "
         "exact, but a published place need not be true."
@@ -175,6 +179,10 @@ class TargetedRecordSwap(Method, kind="targeted-record-swap"):
 
     random: ClassVar[bool] = True
     by_group: ClassVar[bool] = True
+    effect: ClassVar[str] = (
+        "Counts by area and by the matched columns are exact; relations of an area with other columns are pulled "
+        "toward the average of the areas, most in small ones."
+    )
     guarantee: ClassVar[str] = (
         "Households that stood out in their area exchanged places with similar households of another area, as did "
         "others at random, so a published place need not be true."

@@ -56,6 +56,10 @@ class ReissueWeights(Method, kind="reissue-weights"):
     """significant digits of the new weights"""
 
     by_group: ClassVar[bool] = True
+    effect: ClassVar[str] = (
+        "Weighted counts by the columns that were kept together are unchanged; weighted estimates by other columns "
+        "are smoothed toward the mean of their group."
+    )
     guarantee: ClassVar[str] = (
         "Weights were averaged over records that are alike in published columns: a weight tells nothing that those do "
         "not tell, and weighted counts by them, of the records that are left at this step, are kept; the weight of "
@@ -138,6 +142,9 @@ class Sample(StratifiedMethod, kind="sample"):
     random: ClassVar[bool] = True
     by_group: ClassVar[bool] = True
     perturbs: ClassVar[bool] = False
+    effect: ClassVar[str] = (
+        "Estimates need the weights (or the share that was drawn) and have the sampling error of a smaller sample."
+    )
     guarantee: ClassVar[str] = (
         "Only a random sample of the records is published, so nobody can be sure that a person is among them; who is "
         "known to be is not protected."

@@ -58,6 +58,10 @@ class Shuffle(StratifiedMethod, kind="shuffle"):
 
     random: ClassVar[bool] = True
     by_group: ClassVar[bool] = True
+    effect: ClassVar[str] = (
+        "The distribution of each column is exact; relations to the columns that the model knows are kept "
+        "approximately as rank correlations, others are lost."
+    )
     guarantee: ClassVar[str] = (
         "True values were dealt out anew by a model: each column's distribution is exact, but a value does not belong "
         "to its record; what other columns predict of a value can still be inferred."

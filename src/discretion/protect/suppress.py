@@ -136,6 +136,10 @@ class LocalSuppression(ReachesModels, StratifiedMethod, kind="local-suppression"
     goals: ClassVar[tuple[str, ...]] = ("k", "models", "subsets")
     by_group: ClassVar[bool] = True
     perturbs: ClassVar[bool] = False
+    effect: ClassVar[str] = (
+        "Cells are missing for a reason that depends on the values: rare combinations are under-represented among "
+        "complete cases; treat them as missing and do not drop the records."
+    )
     guarantee: ClassVar[str] = (
         "Some cells were made missing so that every record shares its identifying values with several others; the "
         "values that remain are true, and a secret that all of them share is not protected."

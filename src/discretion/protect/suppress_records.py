@@ -77,6 +77,10 @@ class SuppressByRisk(Method, kind="suppress-by-risk"):
 
     by_group: ClassVar[bool] = True
     perturbs: ClassVar[bool] = False
+    effect: ClassVar[str] = (
+        "Cells are missing for a reason that depends on the values: rare combinations are under-represented among "
+        "complete cases; treat them as missing and do not drop the records."
+    )
     guarantee: ClassVar[str] = (
         "Records whose risk of being found was above a bound lost cells or were left out; others may still be rare."
     )
@@ -156,6 +160,10 @@ class SuppressRecords(ReachesModels, kind="suppress-records"):
 
     by_group: ClassVar[bool] = True
     perturbs: ClassVar[bool] = False
+    effect: ClassVar[str] = (
+        "Records with rare combinations are left out: totals are too low, and groups with many rare people are under- "
+        "represented."
+    )
     guarantee: ClassVar[str] = (
         "Records that shared their identifying values with too few others were left out; the remaining values are true."
     )

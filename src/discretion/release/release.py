@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +21,7 @@ from discretion.release.staging import publishing, release_places
 
 if TYPE_CHECKING:
     from discretion.method import Method
+    from discretion.release.codebook import Codebook
     from discretion.release.earlier import Averaging
     from discretion.release.plan import Plan
     from discretion.release.ranking import AttackerCard
@@ -102,7 +103,7 @@ def _risks(release: Release) -> str:
     return f"Synthetic data is not anonymous by itself. {told}"
 
 
-_PUBLIC_FILES = re.compile(r"data(?:-\d+)?\.\w+|report\.(?:html|json)")
+_PUBLIC_FILES = re.compile(r"data(?:-\d+)?\.\w+|report\.(?:html|json)|codebook\.(?:md|html|xml)")
 _PRIVATE_FILES = re.compile(r"journal\.json|plan\.yaml|seed|decisions\.json|order\.npy|report\.html")
 
 
@@ -252,6 +253,12 @@ class Release:
 
         return public_facts(self)
 
+    def codebook(self, files: Sequence[Mapping[str, str]] = ()) -> Codebook:
+        """Give the codebook for users of the data; `files` has the name and the hash of each data file."""
+        from discretion.release.codebook import Codebook
+
+        return Codebook.of(self, files)
+
     def places(
         self, folder: str | Path, journal: str | Path | None = None, *, overwrite: bool = False
     ) -> tuple[Path, Path]:
@@ -309,6 +316,9 @@ class Release:
         facts = {**self.facts(), "data": files[0], **({"copies": files} if len(files) > 1 else {})}
         (folder / "report.json").write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         (folder / "report.html").write_text(render(self, internal=False), encoding="utf-8")
+        book = self.codebook(files)
+        for name, text in (("md", book.to_markdown()), ("html", book.to_html()), ("xml", book.to_ddi())):
+            (folder / f"codebook.{name}").write_text(text, encoding="utf-8")
         folder.chmod(0o755)
         return written
 

@@ -50,6 +50,10 @@ class GaussianCopula(ModelGenerator, kind="gaussian-copula"):
     min_support: int = Field(3, ge=1)
     """fewest people that have a level for it to be drawn at all"""
 
+    effect: ClassVar[str] = (
+        "Estimates are those of the model that drew the values: relations that it lacks are not in the data. Standard "
+        "errors must be combined over the copies."
+    )
     guarantee: ClassVar[str] = (
         "Values were drawn from a normal copula: distributions of columns and monotone relations of pairs are kept, "
         "others are not. Synthetic data is not anonymous by itself: what attacks find is reported."

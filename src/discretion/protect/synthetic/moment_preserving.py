@@ -51,6 +51,10 @@ class MomentPreserving(Generator, kind="moment-preserving"):
     dominance: float = confidential(0.85, gt=0, le=1)
     """largest share of a column's total, in absolute values or in squares, that one record of a group may hold"""
 
+    effect: ClassVar[str] = (
+        "Means, variances and covariances are exactly those of the data; everything else (tails, percentiles, "
+        "relations that are not linear) is that of a normal distribution."
+    )
     guarantee: ClassVar[str] = (
         "Numbers were drawn with exactly the means and covariances of the data: these are published figures; given "
         "them, a record says nothing about anybody. Two such files of nearly the same people give the difference away: "

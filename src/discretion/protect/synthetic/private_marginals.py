@@ -250,6 +250,10 @@ class PrivateMarginals(Method, kind="private-marginals"):
     private: ClassVar[bool] = True
     makes_values: ClassVar[bool] = True
     names_rows: ClassVar[tuple[str, ...]] = ("margins", "tables")
+    effect: ClassVar[str] = (
+        "Shares and pairs of columns carry noise that standard errors of the rows do not contain; relations of three "
+        "and more columns are only those that pairs imply."
+    )
     guarantee: ClassVar[str] = (
         "All rows are synthetic and differentially private: no single person changed much what was likely to be "
         "written. They belong to nobody; relations of more than two columns are kept only where pairs imply them."

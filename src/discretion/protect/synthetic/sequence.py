@@ -48,6 +48,10 @@ class IndependentMargins(ModelGenerator, kind="independent-margins"):
     min_support: int = Field(3, ge=1)
     """fewest people that have a category for it to be drawn at all"""
 
+    effect: ClassVar[str] = (
+        "The distribution of each column can be estimated; every relation between columns is gone: correlations and "
+        "slopes are zero."
+    )
     guarantee: ClassVar[str] = (
         "Columns were drawn independently of each other: their distributions are kept, relations between them are not."
     )

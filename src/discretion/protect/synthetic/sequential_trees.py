@@ -217,6 +217,10 @@ class SequentialTrees(ModelGenerator, kind="sequential-trees"):
     """fewest people that have a category for it to be drawn at all: a rule of detail, not of protection"""
 
     keeps_households: ClassVar[bool] = True
+    effect: ClassVar[str] = (
+        "Estimates are those of the model that drew the values: relations that it lacks are not in the data. Standard "
+        "errors must be combined over the copies."
+    )
     guarantee: ClassVar[str] = (
         "Values were drawn from a model of the data, column by column; no number is anybody's own. Synthetic data is "
         "not anonymous by itself: what attacks find is reported."

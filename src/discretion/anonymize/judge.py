@@ -19,7 +19,7 @@ from discretion.data.population_classes import load_population
 from discretion.errors import PlanError
 from discretion.kernels.arrays import Bools, Ints
 from discretion.kernels.class_tests import ClassTest, ClassValues, ClassWork, judge_classes, keep_large, make_work
-from discretion.kernels.rollup import add_rows, sensitive_triples
+from discretion.kernels.rollup import sensitive_triples
 from discretion.privacy.class_table import ClassModel, ClassTable, SensitiveCounts, SensitiveModel
 from discretion.privacy.class_tests import smallest_standing
 from discretion.privacy.k_anonymity import KAnonymity
@@ -168,8 +168,8 @@ class Judge:
     ) -> dict[str, ClassValues]:
         """Count the sensitive values of the classes of which something can be kept."""
         result, first = {}, 0
-        if hub.table is not None:
-            table = add_rows(hub.table, numbers, keep)
+        table = self._roll.count_values(hub, numbers, keep)
+        if table is not None:
             for name, entries in self.records.sensitive.items():
                 result[name] = ClassValues(table, first, _NONE, _NONE, _NONE)
                 first += entries.domain.size

@@ -33,6 +33,7 @@ score is the largest of them.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -86,10 +87,19 @@ class Outcome:
             found = histogram(self.classes.keys, self.classes.counts, self.gone, fields, places)
         return np.split(found, fields[1:, 3])
 
-    def sums_of_suppressed(self, figures: Ints) -> Ints:
-        """For each column, add up a figure of the generalized values (column after column) over the suppressed."""
-        fields, _ = self.roll.fields(self.steps)
+    def sums_of_suppressed(self, laid: tuple[Ints, list[list[int]]]) -> Ints:
+        """For each column, add up a figure of the generalized values (see `laid_out`) over the suppressed."""
+        figures, starts = laid
+        fields = self.roll.fields_at([own[step] for own, step in zip(starts, self.steps, strict=True)])
         return sums_by_field(self.classes.keys, self.classes.counts, self.gone, fields, figures)
+
+
+def laid_out(figures: Sequence[Sequence[Ints]]) -> tuple[Ints, list[list[int]]]:
+    """Put a figure for each value of each step of each column into one array, and say where each step begins."""
+    sizes = [len(step) for column in figures for step in column]
+    starts = iter(np.cumsum([0, *sizes]).tolist())
+    every = np.concatenate([step for column in figures for step in column])
+    return every, [[next(starts) for _ in column] for column in figures]
 
 
 class Loss(ABC):
@@ -160,7 +170,10 @@ class ColumnLoss(Loss):
 
     def score(self, outcome: Outcome) -> float:
         """Aggregate the columns' losses."""
-        return float(self.aggregate(list(self.exact(outcome) * self.weights)))
+        lost = (self.exact(outcome) * self.weights).tolist()
+        if self.aggregate is _geometric:  # as there, without a detour through arrays
+            return math.expm1(sum(map(math.log1p, lost)) / len(lost))
+        return float(self.aggregate(lost))
 
     def tie(self, outcome: Outcome) -> tuple[float, ...]:
         """Under the aggregate `rank`, give the columns' losses in descending order."""
@@ -245,24 +258,23 @@ class LeafLoss(ColumnLoss):
         ]
         return np.round(self.aggregate(own), 12)
 
-    @cached_property
-    def _domains(self) -> Floats:
-        return np.array([axis.domain for axis in self.records.axes], float)
-
     def exact(self, outcome: Outcome) -> Floats:
         """Count what the suppressed records really cost."""
-        steps = outcome.steps
-        sums = np.array([sums[step] for sums, step in zip(self._leaf_sums, steps, strict=True)], float)
-        gone, sup = np.zeros(len(steps)), self.suppression
-        if outcome.suppressed:
-            leaves = [axis.leaves[step] for axis, step in zip(self.records.axes, steps, strict=True)]
-            gone = outcome.sums_of_suppressed(np.concatenate(leaves)) / self._domains
-        kept = sums / self._domains - gone
-        total = self.generalization * kept + (gone + sup * (outcome.suppressed - gone))
-        low = self.generalization * self.n / self._domains
-        with np.errstate(divide="ignore", invalid="ignore"):
-            shares = np.floor(np.maximum((total - low) / (self.n - low), 0.0) * _DIGITS) / _DIGITS
-        return np.where(self._domains == 1, 0.0, shares)
+        steps, n, g, away = outcome.steps, self.n, self.generalization, outcome.suppressed
+        lost = outcome.sums_of_suppressed(self._leaves).tolist() if away else [0] * len(steps)
+        shares = [0.0] * len(steps)
+        for place, (axis, step) in enumerate(zip(self.records.axes, steps, strict=True)):
+            if axis.domain > 1:
+                gone = lost[place] / axis.domain
+                kept = self._leaf_sums[place][step] / axis.domain - gone
+                total = g * kept + (gone + self.suppression * (away - gone))
+                low = g * n / axis.domain
+                shares[place] = math.floor(max((total - low) / (n - low), 0.0) * _DIGITS) / _DIGITS
+        return np.array(shares)
+
+    @cached_property
+    def _leaves(self) -> tuple[Ints, list[list[int]]]:
+        return laid_out([axis.leaves for axis in self.records.axes])
 
 
 class SummarizedLoss(LeafLoss):

@@ -15,7 +15,7 @@ from discretion.anonymize.lattice import Axis, Bounds, code_column
 from discretion.data.dataset import Dataset
 from discretion.kernels.arrays import Ints, Keys
 from discretion.kernels.classes import class_ids
-from discretion.kernels.rollup import add_rows, merge
+from discretion.kernels.rollup import Room, add_rows, merge
 from discretion.privacy.class_table import SensitiveDomain, sensitive_domain
 
 Steps = tuple[int, ...]
@@ -184,17 +184,25 @@ class RollUp:
         self._kept = 0
         self.base = NodeClasses(self._keys, records.counts, _value_table(records))
         """the distinct combinations of the records themselves"""
+        self._room = Room(len(self._keys), words, 0 if self.base.table is None else self.base.table.shape[1])
 
     def classes(self, steps: Steps) -> NodeClasses:
         """Give the classes of a node."""
         source, origin = self._source(steps)
-        return self._merged(source, origin, steps)
+        return self._merged(source, origin, steps)[0]
 
     def from_hub(self, steps: Steps) -> tuple[NodeClasses, NodeClasses, NDArray[np.int32]]:
-        """Give the classes of a node, those of the hub they were made from, and the class of each of these."""
+        """Give the classes of a node, those of the hub they were made from, and the class of each of these.
+
+        What is given stands where that of the next call will stand.
+        """
         source, origin = self._source(steps)
-        numbers = np.empty(len(source), np.int32)
-        return self._merged(source, origin, steps, numbers), source, numbers
+        made, numbers = self._merged(source, origin, steps, self._room)
+        return made, source, numbers
+
+    def count_values(self, hub: NodeClasses, numbers: NDArray[np.int32], wanted: Ints) -> NDArray[np.int32] | None:
+        """Count the sensitive values of the wanted classes that `from_hub` gave last; None: hubs have no counts."""
+        return None if hub.table is None else add_rows(hub.table, numbers, wanted, self._room)
 
     def _source(self, steps: Steps) -> tuple[NodeClasses, Steps]:
         origin: Steps = (0,) * len(steps)
@@ -209,15 +217,18 @@ class RollUp:
 
     def numbered(self, steps: Steps) -> tuple[NodeClasses, NDArray[np.int32]]:
         """Give the classes of a node, and the class of each combination."""
-        numbers = np.empty(len(self.records.counts), np.int32)
-        return self._merged(self.base, (0,) * len(steps), steps, numbers), numbers
+        return self._merged(self.base, (0,) * len(steps), steps)
 
     def fields(self, steps: Steps) -> tuple[Ints, int]:
         """Say where the value of each column stands in a key, each with a place of its own in a table of all values."""
-        fields = self._fields.copy()
         sizes = [axis.sizes[step] for axis, step in zip(self.records.axes, steps, strict=True)]
-        fields[:, 3] = np.cumsum([0, *sizes[:-1]])
-        return fields, sum(sizes)
+        return self.fields_at([sum(sizes[:place]) for place in range(len(sizes))]), sum(sizes)
+
+    def fields_at(self, starts: Sequence[int]) -> Ints:
+        """Say where the value of each column stands in a key, and where those of a column begin in a table."""
+        fields = self._fields.copy()
+        fields[:, 3] = starts
+        return fields
 
     def values(self, classes: NodeClasses) -> list[Ints]:
         """Give the group of each class, column by column."""
@@ -230,8 +241,7 @@ class RollUp:
         if hub in self._hubs:
             self._hubs.move_to_end(hub)
             return self._hubs[hub]
-        numbers = np.empty(len(source), np.int32)
-        made = self._merged(source, origin, hub, numbers)
+        made, numbers = self._merged(source, origin, hub, self._room)
         table = None if source.table is None else add_rows(source.table, numbers, made.counts)
         made = self._hubs[hub] = NodeClasses(made.keys.copy(), made.counts.copy(), table)
         self._kept += self._words(made)
@@ -244,8 +254,8 @@ class RollUp:
         return 6 * len(hub) + (0 if hub.table is None else hub.table.size)
 
     def _merged(
-        self, source: NodeClasses, origin: Steps, steps: Steps, numbers: NDArray[np.int32] | None = None
-    ) -> NodeClasses:
+        self, source: NodeClasses, origin: Steps, steps: Steps, room: Room | None = None
+    ) -> tuple[NodeClasses, NDArray[np.int32]]:
         changed = [place for place, (old, new) in enumerate(zip(origin, steps, strict=True)) if old != new]
         keep = [(1 << 64) - 1] * self._keys.shape[1]
         moves = self._fields[changed]
@@ -255,7 +265,9 @@ class RollUp:
             word, taken = self._taken[place]
             keep[word] &= ~taken
         moves[:, 3] = offsets
-        return NodeClasses(*merge(source.keys, source.counts, np.array(keep, np.uint64), moves, self._tables, numbers))
+        masks = np.array(keep, np.uint64)
+        keys, counts, numbers = merge(source.keys, source.counts, masks, moves, self._tables, room)
+        return NodeClasses(keys, counts), numbers
 
 
 def _value_table(records: SearchRecords) -> NDArray[np.int32] | None:

@@ -21,6 +21,9 @@ from discretion.kernels.jit import helper, kernel
 TRANSPORT, ORDERED, SHARES, ENTROPY, RECURSIVE, DISTINCT = range(6)
 _STANDS = -1
 _SLACK = 1e-6
+_NEAR = 1e-9
+_WORTH = 0.02
+"""A step of Newton that lowers the bound by less than this share is the last."""
 _HALVINGS = 10
 
 
@@ -153,7 +156,7 @@ def _judge(
         if keep[row] == 0:
             continue
         different = _read(found, row, work)
-        most = _most(test, work, different, sizes[row])
+        most = _most(test, work, different, sizes[row], k)
         if most == _STANDS:
             continue
         failed += 1
@@ -186,14 +189,14 @@ def _read(found: ClassValues, row: Index, work: ClassWork) -> int:
 
 
 @helper
-def _most(test: ClassTest, work: ClassWork, different: int, size: int) -> int:
-    """Give −1 where a class stands, else the most records that can be kept of it."""
+def _most(test: ClassTest, work: ClassWork, different: int, size: int, k: int) -> int:
+    """Give −1 where a class stands, else the most records that can be kept of it, or anything below k."""
     if test.kind == TRANSPORT:
-        return _by_transport(test, work, different, size)
+        return _by_transport(test, work, different, size, k)
     if test.kind == ORDERED:
         return _by_order(test, work, different, size)
     if test.kind == SHARES:
-        return _by_shares(test, work, different, size)
+        return _by_shares(test, work, different, size, k)
     if test.kind == ENTROPY:
         return _by_entropy(test, work, different)
     if test.kind == RECURSIVE:
@@ -202,50 +205,65 @@ def _most(test: ClassTest, work: ClassWork, different: int, size: int) -> int:
 
 
 @helper
-def _by_transport(test: ClassTest, work: ClassWork, different: int, size: int) -> int:
+def _by_transport(test: ClassTest, work: ClassWork, different: int, size: int, k: int) -> int:
     """All labels of the levels below the top: what is above its share must be moved."""
     levels = test.groups.shape[0]
-    items = 0
-    for level in range(levels):
+    moved = 0
+    for j in range(different):
+        value = work.values[j]
+        moved += max(work.counts[j] * test.records - test.totals[value] * size, 0)
+        work.amounts[j] = work.counts[j]
+        work.caps[j] = test.shares[value]
+    items = different
+    for level in range(1, levels):
+        first = items
         for j in range(different):
             item = test.groups[level, work.values[j]]
             if work.held[item] == 0:
                 work.items[items] = item
                 items += 1
             work.held[item] += work.counts[j]
-    moved = 0
-    for i in range(items):
-        item = work.items[i]
-        moved += max(work.held[item] * test.records - test.totals[item] * size, 0)
-        work.amounts[i] = work.held[item]
-        work.caps[i] = test.shares[item]
-        work.held[item] = 0
+        for i in range(first, items):
+            item = work.items[i]
+            moved += max(work.held[item] * test.records - test.totals[item] * size, 0)
+            work.amounts[i] = work.held[item]
+            work.caps[i] = test.shares[item]
+            work.held[item] = 0
     if moved / (size * float(test.records) * levels) <= test.bound:
         return _STANDS
-    return _largest(work, items, test.part, float(size))
+    return _largest(work, items, test.part, float(size), k)
 
 
 @helper
-def _by_shares(test: ClassTest, work: ClassWork, different: int, size: int) -> int:
+def _by_shares(test: ClassTest, work: ClassWork, different: int, size: int, k: int) -> int:
     """No value above or below a multiple of its share; `need` values must occur."""
     stands = different >= test.need
     start = float(size) if stands else 0.0
     for j in range(different):
         value = work.values[j]
-        ratio = work.counts[j] / size / test.shares[value]
-        stands = stands and ratio <= test.high[value] and ratio >= test.low[value]
+        cap = test.high[value] * test.shares[value]
         work.amounts[j] = work.counts[j]
-        work.caps[j] = test.high[value] * test.shares[value]
+        work.caps[j] = cap
+        if abs(work.counts[j] - cap * size) <= work.counts[j] * _NEAR or test.low[value] > 0.0:
+            ratio = work.counts[j] / size / test.shares[value]
+            stands = stands and ratio <= test.high[value] and ratio >= test.low[value]
+        else:
+            stands = stands and work.counts[j] < cap * size
         if test.need > 0:
             start = min(start, work.counts[j] / (test.low[value] * test.shares[value]) * (1 + 1e-9))
-    return _STANDS if stands else _largest(work, different, test.part, start)
+    return _STANDS if stands else _largest(work, different, test.part, start, k)
 
 
 @helper
-def _largest(work: ClassWork, items: int, part: float, start: float) -> int:
-    """Give the largest K up to a start with Σ min(amount, cap·K) ≥ part·K, by Newton from the right."""
+def _largest(work: ClassWork, items: int, part: float, start: float, k: int) -> int:
+    """Give the largest K up to a start with Σ min(amount, cap·K) ≥ part·K, by Newton from the right.
+
+    Every step is an upper bound: where one is below k, nothing can be kept, and where one changes little, it does.
+    """
     most = start
     for _ in range(64):
+        if most + _SLACK < k:
+            return 0
         fixed, slope = 0.0, 0.0
         for i in range(items):
             full = work.amounts[i] < work.caps[i] * most
@@ -256,7 +274,9 @@ def _largest(work: ClassWork, items: int, part: float, start: float) -> int:
         if fixed <= 0.0 or slope >= part:
             most = 0.0
             break
-        most = fixed / (part - slope)
+        before, most = most, fixed / (part - slope)
+        if before - most < _WORTH * most:
+            break
     return int(most + _SLACK)
 
 

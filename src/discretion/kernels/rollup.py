@@ -15,26 +15,34 @@ from discretion.kernels.jit import helper, kernel, lean_kernel
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
+class Room:
+    """Memory for the classes of one node, used again for the next: fresh pages cost more than what is done in them."""
+
+    def __init__(self, rows: int, words: int, values: int = 0) -> None:
+        self.slots = np.empty(1 << max(4, (2 * rows - 1).bit_length()), np.int32)
+        self.merged = np.empty((rows, words), np.uint64)
+        self.sums = np.empty(rows, np.int64)
+        self.numbers = np.empty(rows, np.int32)
+        self.table = np.empty((rows, values), np.int32)
+
+
 def merge(
-    keys: Keys, counts: Ints, keep: Keys, moves: Ints, tables: Keys, numbers: Ints32 | None = None
-) -> tuple[Keys, Ints]:
+    keys: Keys, counts: Ints, keep: Keys, moves: Ints, tables: Keys, room: Room | None = None
+) -> tuple[Keys, Ints, Ints32]:
     """Replace fields and add up equal classes, numbered in order of first appearance.
 
     `keys` has a row of words for each class; `keep` masks the fields that stay; each row of `moves` is (word, shift,
-    mask, offset) of a field to replace by `tables[offset + field]`, which is already shifted to its place. `numbers`
-    receives the new class of each old one. Time O(classes), memory about 32 bytes a class.
+    mask, offset) of a field to replace by `tables[offset + field]`, which is already shifted to its place. Gives the
+    keys and counts of the new classes, and the new class of each old one; they stand in the room given, until it is
+    used again. Time O(classes), memory about 32 bytes a class.
     """
     n, words = keys.shape
-    slots = np.full(1 << max(4, (2 * n - 1).bit_length()), -1, np.int32)
-    merged = np.empty((n, words), np.uint64)
-    sums = np.empty(n, np.int64)
-    wanted = _NOTHING if numbers is None else numbers
+    room = Room(n, words) if room is None else room
+    slots, numbers = room.slots[: 1 << max(4, (2 * n - 1).bit_length())], room.numbers[:n]
+    slots.fill(-1)
     work = _merge_words if words > 1 else _merge
-    found = work(keys, counts, keep, moves, tables, slots, merged, sums, wanted)
-    return merged[:found], sums[:found]
-
-
-_NOTHING = np.empty(0, np.int32)
+    found = work(keys, counts, keep, moves, tables, slots, room.merged, room.sums, numbers)
+    return room.merged[:found], room.sums[:found], numbers
 
 
 @kernel
@@ -74,8 +82,7 @@ def _merge(
             found += 1
         else:
             sums[number] += counts[row]
-        if numbers.size > 0:
-            numbers[row] = number
+        numbers[row] = number
     return found
 
 
@@ -117,20 +124,22 @@ def _merge_words(
             found += 1
         else:
             sums[number] += counts[row]
-        if numbers.size > 0:
-            numbers[row] = number
+        numbers[row] = number
     return found
 
 
-def add_rows(table: Ints32, numbers: Ints32, wanted: Ints) -> Ints32:
-    """Add up the rows of a table by their new numbers; rows for which 0 is wanted are not looked at."""
-    result = np.zeros((len(wanted), table.shape[1]), np.int32)
+def add_rows(table: Ints32, numbers: Ints32, wanted: Ints, room: Room | None = None) -> Ints32:
+    """Add up the rows of a table by their new numbers; rows for which 0 is wanted are 0, in a room anything."""
+    result = np.zeros((len(wanted), table.shape[1]), np.int32) if room is None else room.table[: len(wanted)]
     _add_rows(table, numbers, wanted, result)
     return result
 
 
 @kernel
 def _add_rows(table: Ints32, numbers: Ints32, wanted: Ints, result: Ints32) -> None:
+    for number in range(wanted.size):
+        if wanted[number] > 0:
+            result[number] = 0
     for row in range(numbers.size):
         number = numbers[row]
         if wanted[number] > 0:

@@ -1144,7 +1144,7 @@ class Mdav(_Mdav):
         replace: Literal['all', 'one'] = 'all',
         integers: bool = False,
         blocks: Sequence[Any] = (),
-        distance: Literal['euclidean', 'gower', 'cosine', 'jaccard', 'edit'] | None = None,
+        distance: Literal['euclidean', 'robust-mahalanobis', 'gower', 'cosine', 'jaccard', 'edit'] | None = None,
     ) -> None: ...
 
 from discretion.risk.attribute.membership import MembershipInference as _MembershipInference
@@ -1366,6 +1366,20 @@ class OrthogonalNoise(_OrthogonalNoise):
         upper: Any | None = None,
         variance_share: float,
         rounds: int = 3,
+    ) -> None: ...
+
+from discretion.risk.attribute.intervals import OutlierInterval as _OutlierInterval
+
+class OutlierInterval(_OutlierInterval):
+    """Share of records with a published value close to the true one, where close means less for outliers."""
+
+    def __init__(
+        self,
+        *,
+        columns: Sequence[str] = (),
+        knows_method: bool | None = None,
+        sd_share: float = 0.01,
+        isolation: float = 0.05,
     ) -> None: ...
 
 from discretion.protect.outliers import OutlierNoise as _OutlierNoise
@@ -1624,6 +1638,7 @@ class QuasiIdentifiers(_QuasiIdentifiers):
         known: int = 3,
         max_size: int | None = None,
         missing: Literal['category', 'ignore'] = 'category',
+        smaller_than: int | None = None,
     ) -> None: ...
 
 from discretion.protect.pram import RandomizedResponse as _RandomizedResponse

@@ -18,7 +18,7 @@ from tests.shared import reference
 
 PAGE = (Path(__file__).parents[2] / "docs" / "from-sdcmicro.md").read_text(encoding="utf-8")
 SECTIONS = ("Setting up, getting out", "Risk", "Categorical methods", "Numeric methods", "Utility and comparison")
-NONE = ("sdcApp()", '"restr"', "dataGen")
+NONE = ("sdcApp()", '"restr"')
 """Rows for which there is no call, and the page says so."""
 CALLS = {
     "createSdcObj": "dc.Study(dc.Dataset(frame, roles={'age': 'quasi', 'household': 'household', "
@@ -34,8 +34,8 @@ CALLS = {
     "get.sdcMicroObj": "study.scores(dc.SampleUniqueness())",
     "calcRisks": "study.scores(dc.IndividualRisk(share=0.1))",
     "undolast": "study.apply(dc.TopCode(column='income', quantile=0.9)).undo(1)",
-    "report": "study.apply(dc.Mdav(columns=['income'], k=3)).release(folder / 'safe', "
-    "requirements=[dc.KAnonymity(k=2)])",
+    "report": "[str(study.report(path=folder / 'report.html')), study.apply(dc.Mdav(columns=['income'], k=3))"
+    ".release(folder / 'safe', requirements=[dc.KAnonymity(k=2)])]",
     "writeSafeFile": "dc.write(people, folder / 'out.csv')",
     "createNewID": "dc.Pseudonymize(columns=['person_id'], key_file=str(key))(people)",
     "randSample": "dc.Sample(share=0.5)(people, seed=1)",
@@ -52,7 +52,7 @@ CALLS = {
     "modRisk": "dc.LogLinearRisk(columns=['sex', 'region'], interactions=[['sex', 'region']], share=0.1)(people)",
     "riskyCells": "dc.QuasiIdentifiers(columns=keys, max_size=2, known=2).table(people, smaller_than=6)",
     "dRisk(obj": "dc.IntervalRisk(columns=numbers, sd_share=0.05)(people, noisy)",
-    "dRiskRMD": "dc.DistanceLinkage(columns=numbers, distance='robust-mahalanobis')(complete, complete_noisy)",
+    "dRiskRMD": "dc.OutlierInterval(columns=numbers, sd_share=0.0005)(complete, complete_noisy)",
     "record linkage one to one": "dc.AssignmentLinkage(columns=numbers, distance='gower')(people, noisy)",
     "none": "dc.ProbabilisticLinkage(columns=keys)(people, people)",
     "kAnon(obj, k, importance)": "dc.LocalSuppression(k=3, columns=keys, importance={'age': 2})(people, seed=1)",
@@ -76,7 +76,7 @@ CALLS = {
     '"outdect"': "dc.OutlierNoise(columns=numbers, variance_share=0.1, joint=True)(people, seed=1)",
     "rankSwap": "dc.RankSwap(columns=['gaps'], percent=10, top_share=0.05, bottom_share=0.05)(gaps, seed=1)",
     "microaggregation(": "dc.Mdav(columns=numbers, k=3)(people, seed=1)",
-    '"rmd"': "dc.ProjectionMicroaggregation(columns=numbers, k=3, axis='robust')(people, seed=1)",
+    '"rmd"': "dc.Mdav(columns=numbers, k=3, distance='robust-mahalanobis')(people, seed=1)",
     '"onedims"': "dc.IndividualRanking(columns=numbers, k=3)(people, seed=1)",
     '"single"': "dc.ProjectionMicroaggregation(columns=numbers, k=3, sort_by='income')(complete, seed=1)",
     '"pca"': "dc.ProjectionMicroaggregation(columns=numbers, k=3, axis='component')(people, seed=1)",
@@ -86,6 +86,7 @@ CALLS = {
     "microaggrGower": "dc.Mdav(columns=['age', 'sex', 'income'], k=3)(people, seed=1)",
     "optimal univariate": "dc.OptimalMicroaggregation(columns=['income'], k=3)(people, seed=1)",
     "strataVar": "dc.Mdav(columns=numbers, k=3, by=['sex'])(people, seed=1)",
+    "dataGen": "dc.MomentPreserving(columns=numbers)(complete, seed=1)",
     "shuffle": "dc.Shuffle(columns=['income'], predictors=['age', 'hours'])(people, seed=1)",
     'dUtility(method = "IL1")': "dc.Il1s(columns=numbers)(people, noisy)",
     'dUtility(method = "eigen")': "[dc.EigenDifference(columns=numbers)(people, noisy), "

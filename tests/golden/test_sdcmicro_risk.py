@@ -147,3 +147,20 @@ def test_log_linear_means_and_risk() -> None:
     assert score.detail["sample_uniques"] == len(others)
     assert score.detail["tau1"] == pytest.approx(np.exp(-others).sum(), rel=1e-9)
     assert score.detail["tau2"] == pytest.approx(((1 - np.exp(-others)) / others).sum(), rel=1e-9)
+
+
+def test_intervals_that_grow_with_the_robust_distance() -> None:
+    """`dRiskRMD`; its weighted figure is the share times the sum of a twentieth of the distances of who counts."""
+    golden = figures("06_dRisk_dUtility.json")["noise20"]["dRiskRMD_seed1"]
+    numbers = ["expend", "income", "savings"]
+    original, released = table("in_testdata.csv").select(numbers), table("in_testdata_num_noise20.csv").select(numbers)
+    got = dc.OutlierInterval(columns=numbers, sd_share=0.0005)(original, released, align="position")
+    one_record = 1.01 / len(original)  # the bulk is found from random subsets, there as here
+    assert [got.value, got.detail["isolated"]] == pytest.approx([golden["risk1"], golden["risk2"]], abs=one_record)
+    x = original.to_numpy().astype(float)
+    x = (x - x.mean(0)) / x.std(0, ddof=1)
+    distance = np.sqrt(np.einsum("ij,jk,ik->i", x, np.linalg.inv(np.cov(x.T)), x))
+    found = got.per_record
+    assert found is not None
+    assert got.value * distance[found].sum() / 20 == pytest.approx(golden["wrisk1"], rel=0.05)
+    assert got.detail["weighted"] == pytest.approx(distance[found].sum() / distance.sum(), rel=0.02)

@@ -75,3 +75,17 @@ def test_rare_patterns_of_missing_values_are_suppressed_and_marked() -> None:
     released = dc.Mdav(columns=["a", "b"], k=3)(dc.Dataset(pl.DataFrame(x, schema=["a", "b"])))
     assert released.suppressed_cells == {"b": 3, "a": 2}
     assert dc.KAnonymity(k=3, columns=["a", "b"])(released).value == 3
+
+
+def test_robust_distances_group_as_plain_ones_do_on_the_whitened_bulk() -> None:
+    rng = np.random.default_rng(6)
+    x = rng.normal(size=(300, 2)) @ np.array([[1.0, 0.95], [0.0, 0.2]])
+    x[:20] += rng.normal(scale=30, size=(20, 2))  # outliers that would set the scale
+    names = ["a", "b"]
+    released = dc.Mdav(columns=names, k=4, distance="robust-mahalanobis")(pl.DataFrame(x, schema=names))
+    assert dc.KAnonymity(k=4, columns=names)(released).holds
+    assert np.allclose(released.to_numpy().mean(axis=0), x.mean(axis=0))
+    white = np.linalg.inv(np.linalg.cholesky(np.cov(x[20:].T))).T
+    plain = dc.Mdav(columns=names, k=4)(pl.DataFrame(x, schema=names))
+    spread = [np.linalg.norm((x - means.to_numpy()) @ white) for means in (released, plain)]
+    assert spread[0] < spread[1]  # groups are tighter by the distance of the bulk

@@ -263,3 +263,30 @@ def test_values_moved_out_of_their_hierarchy_can_be_released(method: dc.Method, 
     with pytest.raises(DataError, match=r"'age': .* values stand at no level") as told:
         dc.Precision(columns=["age"])(study.current)
     assert not any(str(age) in str(told.value) for age in study.current.frame["age"].head(20))
+
+
+def test_a_report_says_what_was_done_and_what_came_of_it(tmp_path: Path) -> None:
+    study = dc.Study(dc.datasets.census(400, seed=1), seed=7)
+    assert "No step so far" in str(study.report(dc.Il1s(columns=["income"])))
+    study = study.apply(dc.DropIdentifiers()).apply(dc.LocalSuppression(k=2, columns=["region", "sex", "age"]))
+    uniqueness, moved = dc.SampleUniqueness(columns=["region", "sex", "age"]), dc.Il1s(columns=["income"])
+    report = study.report(
+        uniqueness, moved, dc.KAnonymity(k=2, columns=["region", "sex", "age"]), path=tmp_path / "r.html"
+    )
+    text = str(report)
+    before, after = uniqueness(study.original).value, uniqueness(study.current).value
+    assert before > after == 0
+    assert f"sample-uniqueness: {100 * before:.3g}% before, 0% now" in text
+    assert "2. local-suppression (" in text and "without person_id, name" in text
+    lost = study.current.suppressed_cells
+    assert f"age: Local suppression, {lost['age']} values suppressed" in text
+    assert "il1s: 0 now" in text and "k-anonymity: holds" in text
+    page = tmp_path / "r.html"
+    assert "not for publication" in page.read_text().lower() and page.stat().st_mode & 0o077 == 0
+    assert "<iframe" in report._repr_html_()
+    with pytest.raises(dc.DiscretionError):
+        report.write(page)
+    report.write(tmp_path / "r.txt")
+    assert (tmp_path / "r.txt").read_text() == f"{text}\n"
+    with pytest.raises(dc.PlanError):
+        study.report("k-anonymity")  # type: ignore[arg-type]

@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 import discretion as dc
+from discretion.errors import DataError
 from discretion.release.ranking import chance_of
 
 
@@ -114,3 +115,34 @@ def test_more_records_than_the_single_guess_looks_at(measure: Any) -> None:
     large = measure(columns=["x"])(frame := pl.DataFrame({"x": true}), pl.DataFrame({"x": noisy}), align="position")
     small = measure(columns=["x"])(frame[::3], pl.DataFrame({"x": noisy[::3]}), align="position")
     assert large.detail["best_constant"] == pytest.approx(small.detail["best_constant"], abs=0.02)
+
+
+def test_outliers_have_wider_intervals_and_nobody_near_them() -> None:
+    rng = np.random.default_rng(3)
+    bulk = rng.normal(size=(400, 2))
+    true = np.vstack([bulk, [[40.0, -40.0], [0.0, 0.0], [np.nan, 1.0]]])
+    shown = true + 0.2 * rng.normal(size=true.shape)
+    shown[400] = true[400] + 0.2  # moved as much as the others, and still recognized
+    original, released = (pl.DataFrame(x, schema=["a", "b"]) for x in (true, shown))
+    score = dc.OutlierInterval(columns=["a", "b"], sd_share=0.002)(original, released, align="position")
+    assert score.per_record is not None and score.detail["records_tested"] == 402
+    assert score.per_record[400] and not score.per_record[402]
+    assert 0 < score.detail["isolated"] <= score.value < 0.2
+    assert score.detail["weighted"] > score.value  # who is found is far out
+    same = dc.OutlierInterval(columns=["a", "b"])(original, original)
+    assert same.value == 1.0 > same.detail["chance"]
+    gone = released.with_columns(a=pl.lit(None, pl.Float64), b=pl.lit(1.0))
+    with pytest.raises(DataError, match="'a' does not vary"):
+        dc.OutlierInterval(columns=["a", "b"])(original, gone, align="position")
+
+
+def test_isolation_as_a_matrix_of_all_pairs_tells_it() -> None:
+    rng = np.random.default_rng(4)
+    true = rng.normal(size=(120, 3))
+    shown = np.round(true + 0.05 * rng.normal(size=true.shape), 1)  # ties
+    original, released = (pl.DataFrame(x, schema=["a", "b", "c"]) for x in (true, shown))
+    score = dc.OutlierInterval(columns=["a", "b", "c"], sd_share=0.02, isolation=0.2)(original, released)
+    y = (shown - shown.mean(0)) / shown.std(0, ddof=1)
+    pairs = np.linalg.norm(y[:, None] - y[None], axis=2) + np.diag(np.full(len(y), np.inf))
+    assert score.per_record is not None
+    assert score.detail["isolated"] == pytest.approx((score.per_record & (pairs.min(1) > 0.2)).mean())

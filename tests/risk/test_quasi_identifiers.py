@@ -146,3 +146,17 @@ def test_small_cells_of_every_subset(missing: Literal["category", "ignore"]) -> 
         assert (cells, records) == (len(sizes), sizes.sum())
     with pytest.raises(PlanError, match="smaller_than"):
         dc.QuasiIdentifiers(columns=["a"]).table(frame, smaller_than=1)
+
+
+def test_small_cells_are_counted_for_every_subset() -> None:
+    rng = np.random.default_rng(5)
+    table = pl.DataFrame({name: rng.integers(0, 4, 60) for name in "abc"})
+    measure = dc.QuasiIdentifiers(columns=list("abc"), max_size=2, known=2, smaller_than=5)
+    score = measure(table)
+    for row in score.detail["small_cells"]:
+        sizes = table.group_by(row["columns"]).len().filter(pl.col("len") < 5)["len"]
+        assert (row["small_cells"], row["small_records"]) == (len(sizes), sizes.sum())
+    assert score.detail["small_cells_in_all"] == measure.table(table)["small_cells"].sum() > 0
+    assert "fewer than 5 records" in score.meaning
+    with pytest.raises(dc.PlanError):
+        dc.QuasiIdentifiers(smaller_than=1)

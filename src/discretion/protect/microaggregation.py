@@ -200,7 +200,8 @@ def _without_missing(series: pl.Series, members: Members, replace: Replace) -> t
     return kept, np.zeros(kept.n_groups, dtype=np.bool_)
 
 
-Distance = Literal["euclidean", "gower", "cosine", "jaccard", "edit"]
+_ON_NUMBERS = ("euclidean", "robust-mahalanobis")
+Distance = Literal["euclidean", "robust-mahalanobis", "gower", "cosine", "jaccard", "edit"]
 
 
 def _split(value: object) -> object:
@@ -232,6 +233,8 @@ class Mdav(Microaggregation, kind="mdav"):
 
     - `euclidean` (numbers; the default for them): on columns divided by their standard deviation. Time about
       O(n log n) for few columns, memory linear in n.
+    - `robust-mahalanobis` (numbers): the same on columns that were turned and scaled by the covariance of the bulk
+      (minimum covariance determinant), so that related columns count once and outliers do not set the scale.
     - `gower` (numbers, dates, ordinal, nominal; the default when one column is not a number): the sum over the columns
       of |x − y| / range, of the difference of ranks / (number of ranks − 1), and of 0 or 1.
     - `cosine` (columns of 0 and 1, or true and false): one minus the cosine; the most frequent value is released.
@@ -332,7 +335,7 @@ class Mdav(Microaggregation, kind="mdav"):
 
     def _aggregate_block(self, data: Dataset, block: tuple[str, ...], ctx: Context) -> Dataset:
         distance = self._distance(data, block)
-        plain = distance == "euclidean" and self.aggregate == "mean" and self.replace == "all"
+        plain = distance in _ON_NUMBERS and self.aggregate == "mean" and self.replace == "all"
         if plain and len(block) == 1 and not data.count_missing(block[0]):
             means = _means_of_one(data.number(block[0]), self.k, block, ctx)
             return data.with_columns({block[0]: means}, integers=self.integers)
@@ -352,8 +355,9 @@ class Mdav(Microaggregation, kind="mdav"):
 
     def _members(self, data: Dataset, block: tuple[str, ...], distance: Distance, ctx: Context) -> Members:
         """Group the records."""
-        if distance == "euclidean":
-            return labels_by_pattern(data.numbers(block), block, self.k, lambda part: self._groups(part, ctx))
+        if distance in _ON_NUMBERS:
+            robust = block if distance == "robust-mahalanobis" else ()
+            return labels_by_pattern(data.numbers(block), block, self.k, lambda part: self._groups(part, ctx, robust))
         if distance == "gower":
             return mixed_members([encode(data, name) for name in block], self.k, ctx)
         if distance == "cosine":
@@ -368,15 +372,15 @@ class Mdav(Microaggregation, kind="mdav"):
         if distance in ("jaccard", "edit"):
             kind = Sets if distance == "jaccard" else Texts
             return {block[0]: kind.of(data, block[0]).of_groups(data.frame[block[0]], members, self.replace)}
-        if distance == "euclidean":
+        if distance in _ON_NUMBERS:
             columns = [Encoded(name, "number", data.number(name)) for name in block]
         else:
             columns = [encode(data, name) for name in block]
         aggregate = "mode" if distance == "cosine" else self.aggregate
         return values_of(data, columns, members, aggregate, self.replace)
 
-    def _groups(self, x: Floats, ctx: Context) -> NDArray[np.signedinteger]:
-        """Group complete records of numbers by MDAV."""
+    def _groups(self, x: Floats, ctx: Context, robust: tuple[str, ...] = ()) -> NDArray[np.signedinteger]:
+        """Group complete records of numbers by MDAV; those of columns named as `robust` are whitened."""
         from discretion.kernels.mdav import mdav_groups
         from discretion.kernels.microaggregate import cut_labels, mdav_bounds
         from discretion.kernels.order import sorted_with_order
@@ -384,6 +388,12 @@ class Mdav(Microaggregation, kind="mdav"):
         if x.shape[1] == 1:
             ranked, order = sorted_with_order(x[:, 0])
             return cut_labels(mdav_bounds(ranked, self.k, order), mix_ties(ranked, order, ctx))
+        if robust:
+            from discretion.protect.outliers import fit_ellipse
+
+            ellipse = fit_ellipse(x, 0.975, robust, ctx)
+            root = np.linalg.cholesky(ellipse.covariance)
+            return mdav_groups(np.linalg.solve(root, (x - ellipse.center).T).T.copy(), self.k, ctx.progress)
         return mdav_groups(standardized(x), self.k, ctx.progress)
 
 

@@ -247,7 +247,7 @@ _ATTACKERS = (
         "a person's quasi-identifiers, and that the person is in the file",
         (
             "group-attack", "disco", "model-disclosure", "model-agreement", "inference-risk", "value-agreement",
-            "interval-risk", "rank-interval", "sd-interval",
+            "interval-risk", "rank-interval", "sd-interval", "outlier-interval",
         ),
         {"group-attack": "no sensitive column is known", "model-disclosure": "no sensitive column is known"},
     ),

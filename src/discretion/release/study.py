@@ -23,6 +23,7 @@ from discretion.release.privacy_budget import PrivacyBudget
 if TYPE_CHECKING:
     from discretion.release.earlier import Earlier
     from discretion.release.release import Release
+    from discretion.release.report.page import Report
 
 
 @dataclass(frozen=True)
@@ -218,6 +219,33 @@ class Study:
             confirmed_telling=tuple(confirmed_telling),
             made_from={"journal": self.done[0].earlier} if self.done and self.done[0].earlier else {},
         )
+
+    def report(self, *parts: Measure | PrivacyModel, path: str | Path | None = None, overwrite: bool = False) -> Report:
+        """Sum up what was done: the steps, the columns, risk before and after, utility. For yourself, not to publish.
+
+        Printed it is text, in a notebook a page; `path` also writes it, as a page if it ends in `.html`, else as text.
+        Nothing else is written, and nothing is published. `parts` are measures to run (without any, a set chosen from
+        roles and types) and models to check.
+
+        Examples
+        --------
+        >>> import discretion as dc
+        >>> study = dc.Study(dc.datasets.census(1000, seed=1), seed=7).apply(dc.Round(columns=["income"], base=100))
+        >>> report = study.report(dc.KAnonymity(k=2), dc.Il1s(columns=["income"]))
+        >>> str(report).splitlines()[-1].strip()
+        'k-anonymity: does not hold'
+        """
+        from discretion.release.report.page import Report
+        from discretion.release.run import conclude
+
+        measures = [part for part in parts if isinstance(part, Measure)]
+        models = [part for part in parts if isinstance(part, PrivacyModel)]
+        if len(measures) + len(models) < len(parts):
+            raise PlanError("report: expected measures and privacy models")
+        made = Report(conclude(self.plan(measures=measures, requirements=models), self))
+        if path is not None:
+            made.write(path, overwrite=overwrite)
+        return made
 
     def release(
         self,

@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from discretion.data.atomic import write_text
 from discretion.errors import DataError
 from discretion.model import FailingClass, Verdict
 from discretion.release.facts import smallest_class
@@ -25,6 +27,7 @@ from discretion.release.report.wording import NOTHING, caveats, count, counted, 
 if TYPE_CHECKING:
     from jinja2 import Template
 
+    from discretion.part import Family
     from discretion.release.gate import Finding
     from discretion.release.release import Measured, Release
 
@@ -373,6 +376,72 @@ def content_of(release: Release, *, internal: bool) -> dict[str, Any]:
         "details": details_of(release) if internal else (),
         "exposed": exposed_of(release) if internal else (),
     }
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was done to data, and what came of it: text when printed, a page in a notebook, `write` for a file.
+
+    It is internal: it names figures and the most exposed rows, which a public report withholds.
+    """
+
+    release: Release
+
+    def __str__(self) -> str:
+        """Give the steps, the columns, what attacks reach before and after, and what was lost, as text."""
+        data, original = self.release.data, self.release.study.original
+        left = [name for name in original.columns if name not in data.columns]
+        lines = [
+            "Internal report, not for publication",
+            f"{len(original):,} records, now {len(data):,}; {len(data.columns)} of {len(original.columns)} columns"
+            + (f", without {', '.join(left)}" if left else ""),
+            "",
+            "Steps" if self.release.study.done else "No step so far",
+        ]
+        for place, done in enumerate(self.release.study.done, start=1):
+            given = ", ".join(f"{name}: {value}" for name, value in done.step.method.settings().items())
+            method = done.step.method
+            lines.append(f"  {place}. {method.kind}" + (f" ({given})" if given else "") + f": {method.summary()}")
+        changed = [row for row in columns_of(self.release) if row.published and row.steps]
+        lines += ["", "Columns", *(f"  {_changes(row)}" for row in changed)] if changed else []
+        titles: dict[Family, str] = {"risk": "Risk (what attacks reach)", "utility": "Utility (what was lost)"}
+        for family, title in titles.items():
+            rows = scores_of(self.release, family, internal=True)
+            lines += ["", title, *(f"  {_figures(row)}" for row in rows)] if rows else []
+        lines += [f"  {kind}: not run, {reason}" for kind, reason in self.release.not_run.items()]
+        if self.release.findings:
+            lines += ["", "Requirements"]
+            lines += [f"  {one.kind}: {'holds' if one.holds else 'does not hold'}" for one in self.release.findings]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        page = render(self.release, internal=True)
+        return f'<iframe srcdoc="{escape(page)}" style="width: 100%; height: 40em; border: 0"></iframe>'
+
+    def write(self, path: str | Path, *, overwrite: bool = False) -> Path:
+        """Write the page (`.html`) or the text (any other ending), readable by its owner only; give the path."""
+        target = Path(path)
+        text = render(self.release, internal=True) if target.suffix in (".html", ".htm") else f"{self}\n"
+        write_text(target, text, overwrite=overwrite, private=True)
+        return target
+
+
+def _changes(row: ColumnRow) -> str:
+    """Say what happened to a column."""
+    lost = f", {row.suppressed} values suppressed" if row.suppressed not in ("", "0") else ""
+    return f"{row.name}: {', '.join(title for _, title in row.steps)}{f', {row.level}' if row.level else ''}{lost}"
+
+
+def _figures(row: ScoreRow) -> str:
+    """Give a measure before and after, with what guessing reaches."""
+    before = f"{row.before} before, " if row.before not in ("", NOTHING) else ""
+    chance = f", {row.chance} by guessing" if row.chance not in ("", NOTHING) else ""
+    return f"{row.kind}: {before}{row.after} now{chance}; {row.better} is better. {row.meaning}"
 
 
 def _families(risk: tuple[ScoreRow, ...], utility: tuple[ScoreRow, ...]) -> list[dict[str, Any]]:

@@ -202,7 +202,7 @@ def _whitened(view: View, compared: list[Compared], distance: Distance, ctx: Con
     reference = known if view.worst_case else published
     if len(reference) < 2:
         raise DataError(f"the {distance} distance needs at least two records: one has no covariance")
-    covariance = _robust_covariance(reference, ctx) if distance == "robust-mahalanobis" else np.cov(reference.T)
+    covariance = robust_moments(reference, ctx)[1] if distance == "robust-mahalanobis" else np.cov(reference.T)
     turn = whitening(np.atleast_2d(covariance))
     new = [Compared(c.name, k, p) for c, k, p in zip(compared, (known @ turn).T, (published @ turn).T, strict=False)]
     return _assemble(new, np.ones(len(new)), distance, "average")
@@ -217,8 +217,8 @@ def whitening(covariance: Floats) -> Floats:
     return np.asarray(vectors[:, kept] / np.sqrt(values[kept]))
 
 
-def _robust_covariance(x: Floats, ctx: Context) -> Floats:
-    """Give the minimum covariance determinant estimate; memory linear."""
+def robust_moments(x: Floats, ctx: Context) -> tuple[Floats, Floats]:
+    """Give center and covariance by the minimum covariance determinant; memory linear."""
     import warnings
 
     from sklearn.covariance import MinCovDet
@@ -232,6 +232,6 @@ def _robust_covariance(x: Floats, ctx: Context) -> Floats:
         except (UserWarning, RuntimeWarning, ValueError) as error:
             raise DataError(
                 "the robust covariance does not exist: more than half of the records lie in a plane (many equal "
-                "values?); use `distance: mahalanobis`"
+                "values?); leave a column out, or use a distance that is not robust"
             ) from error
-    return np.asarray(fitted.covariance_, dtype=np.float64)
+    return np.asarray(fitted.location_, dtype=np.float64), np.asarray(fitted.covariance_, dtype=np.float64)

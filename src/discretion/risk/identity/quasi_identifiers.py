@@ -49,7 +49,8 @@ class QuasiIdentifiers(Measure, kind="quasi-identifiers"):
     columns. The detail has the best subset of each size, each column alone, the distinction that would be lost without
     each column, the subsets of highest distinction, and the minimal keys: the smallest sets of columns that tell all
     records apart. `per_record` is 1/(size of the record's class) on the best subset of at most `known` columns.
-    `table` gives every subset, and with `smaller_than` how many of its combinations fewer records share.
+    With `smaller_than` the detail also has `small_cells`: for every subset how many of its combinations fewer records
+    share, and how many records these are (the risky cells of a threshold). `table` gives the same as a frame.
 
     Exact. Warns where the source of the release is known and columns were perturbed. Does not tell whether an intruder
     can know a column, nor how many people of the population share a combination. Time at most linear in the rows for
@@ -78,6 +79,8 @@ class QuasiIdentifiers(Measure, kind="quasi-identifiers"):
     """largest subset of columns to look at; without it, all"""
     missing: Literal["category", "ignore"] = "category"
     """how a missing value counts: as a category of its own, or by leaving its record out"""
+    smaller_than: int | None = Field(None, ge=2)
+    """count the combinations that fewer records than this share; without it, they are not counted"""
 
     family: ClassVar[Family] = "risk"
     better: ClassVar[Better] = "lower"
@@ -95,6 +98,14 @@ class QuasiIdentifiers(Measure, kind="quasi-identifiers"):
         warned = warning(original, released, columns)
         names = " and ".join(best.columns) if len(best.columns) < 3 else ", ".join(best.columns)
         meaning = f"{names}: {as_percent(best.distinction)} as many different combinations as there are records."
+        small: dict[str, Any] = {}
+        if self.smaller_than is not None:
+            rows = self._small_cells(released, subsets, self.smaller_than)
+            total = sum(row["small_cells"] for row in rows)
+            small = {"small_cells": rows, "small_cells_in_all": total}
+            meaning += (
+                f" {total:,} combinations of up to {sizes[-1]} columns have fewer than {self.smaller_than} records."
+            )
         return self.score(
             best.distinction,
             said(meaning, warned),
@@ -109,6 +120,7 @@ class QuasiIdentifiers(Measure, kind="quasi-identifiers"):
             minimal_keys=[list(s.columns) for s in minimal_keys(subsets)[:_SUBSETS_SHOWN]],
             subsets=[s.to_dict() for s in shown],
             subsets_counted=len(subsets),
+            **small,
             **warned,
         )
 
@@ -143,8 +155,9 @@ class QuasiIdentifiers(Measure, kind="quasi-identifiers"):
         """
         import polars as pl
 
-        if smaller_than is not None and smaller_than < 2:
-            raise PlanError(f"{self.kind}: `smaller_than` must be 2 or more, not {smaller_than}")
+        limit = self.smaller_than if smaller_than is None else smaller_than
+        if limit is not None and limit < 2:
+            raise PlanError(f"{self.kind}: `smaller_than` must be 2 or more, not {limit}")
         dataset = Dataset.of(data)
         subsets = self.subsets(dataset)
         table = pl.DataFrame(
@@ -155,15 +168,22 @@ class QuasiIdentifiers(Measure, kind="quasi-identifiers"):
                 "separation": [s.separation for s in subsets],
             }
         )
-        if smaller_than is None:
+        if limit is None:
             return table
-        kept = self._counted(dataset, dataset.choose(self.columns, "classes"))
-        counts = [kept.class_counts(s.columns) for s in subsets]
-        small = [sizes[sizes < smaller_than] for sizes in counts]
+        small = self._small_cells(dataset, subsets, limit)
         return table.with_columns(
-            pl.Series("small_cells", [len(sizes) for sizes in small], pl.Int64),
-            pl.Series("small_records", [int(sizes.sum()) for sizes in small], pl.Int64),
+            pl.Series(name, [row[name] for row in small], pl.Int64) for name in ("small_cells", "small_records")
         )
+
+    def _small_cells(self, data: Dataset, subsets: list[ColumnSubset], limit: int) -> list[dict[str, Any]]:
+        """For every subset, count the combinations that fewer records share, and these records."""
+        kept = self._counted(data, data.choose(self.columns, "classes"))
+        rows = []
+        for subset in subsets:
+            counts = kept.class_counts(subset.columns)
+            small = counts[counts < limit]
+            rows.append({"columns": list(subset.columns), "small_cells": len(small), "small_records": int(small.sum())})
+        return rows
 
     def _per_record(self, data: Dataset, columns: tuple[str, ...], best: tuple[str, ...]) -> NDArray[np.float64]:
         """Give 1/(size of the class) among the records that count; NaN for the others."""

@@ -1191,6 +1191,7 @@ class ModelDisclosure(_ModelDisclosure):
         percent: float = 10.0,
         folds: int = 5,
         scan: int = 0,
+        sample: int = 0,
         truth: Literal['original', 'released'] = 'original',
     ) -> None: ...
 

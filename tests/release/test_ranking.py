@@ -194,8 +194,15 @@ def test_attacks_that_take_long_are_named(monkeypatch: pytest.MonkeyPatch) -> No
     people = dc.datasets.census(200)
     assert too_large(people, people) == {}
     monkeypatch.setattr("discretion.release.attack_set._MOST_LINKED", 100)
-    monkeypatch.setattr("discretion.release.attack_set._MOST_MODELED", 150)
     monkeypatch.setattr("discretion.release.attack_set._MOST_KEYS", 2)
     named = set(too_large(people, people))
-    assert named == {"probabilistic-linkage", "model-disclosure", "suda"}
+    assert named == {"probabilistic-linkage", "suda"}
     assert not named & {measure.kind for measure in attack_set(people, people)}
+
+
+def test_models_attack_a_sample_of_large_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    people = dc.datasets.census(300)
+    monkeypatch.setattr("discretion.release.attack_set._MOST_MODELED", 250)
+    monkeypatch.setattr("discretion.release.attack_set._MODELED", 200)
+    models = [measure for measure in attack_set(people, people) if measure.kind == "model-disclosure"]
+    assert models and all(getattr(measure, "sample") == 200 for measure in models)  # noqa: B009 - a field of one part

@@ -137,6 +137,30 @@ def test_same_seed_same_value() -> None:
     assert measure(data, data, seed=4).value == measure(data, data, seed=4).value != measure(data, data, seed=5).value
 
 
+def test_a_sample_states_an_interval_that_holds_what_the_whole_gives() -> None:
+    people = dc.datasets.census(6000, seed=2)
+    known = ["age", "education", "region", "sex"]
+    for target in ("income", "marital_status"):
+        features = [name for name in known if name != target]
+        whole = dc.ModelDisclosure(target=target, features=features)(people, people)
+        part = dc.ModelDisclosure(target=target, features=features, sample=2000)(people, people, seed=3)
+        low, high = part.detail["interval"]
+        assert low <= whole.value <= high and low <= part.value <= high
+        assert (part.detail["people_tested"], part.detail["trained_on"]) == pytest.approx((400, 1600), abs=25)
+        assert part.per_record is None and "6,000 records" in part.meaning
+        assert part.detail.get("half_width") == whole.detail.get("half_width")  # of all the people, not of the sample
+
+
+def test_what_further_records_add_widens_the_interval_upwards() -> None:
+    """A secret of a thousand groups: half of the records tell half of it, all of them more than any sample."""
+    rng = np.random.default_rng(5)
+    group = np.repeat(np.arange(1000.0), 20)
+    frame = pl.DataFrame({"g": group, "s": np.array(["a", "b", "c"])[rng.integers(0, 3, 1000)[group.astype(int)]]})
+    whole = dc.ModelDisclosure(target="s", features=["g"])(frame, frame)
+    part = dc.ModelDisclosure(target="s", features=["g"], sample=2500)(frame, frame)
+    assert part.detail["with_half"] < part.value < whole.value <= part.detail["interval"][1]
+
+
 def test_bad_input() -> None:
     data = noise_labels(20)
     with pytest.raises(dc.PlanError, match="is the target and cannot be a feature"):

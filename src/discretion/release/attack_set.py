@@ -20,7 +20,9 @@ from discretion.risk.identity.intruder import knowing_method
 
 _MOST_LINKED = 20_000
 """Above so many records the linkages that look at pairs are left to those who ask for them."""
-_MOST_MODELED = 100_000
+_MOST_MODELED = 20_000
+"""Above so many records a model is trained and tested on a sample; its interval says what the whole may give."""
+_MODELED = 40_000
 _MOST_KEYS = 10
 _MOST_SUBSETS = 8
 _MOST_TARGETS = 3
@@ -108,12 +110,10 @@ def unlinked(released: Dataset, scores: Iterable[Score]) -> tuple[str, ...]:
 def too_large(original: Dataset, released: Dataset) -> dict[str, str]:
     """Say which attacks the set leaves out because the data is large, and why; whoever names them can run them."""
     both = [name for name in released.columns if name in original.columns]
-    quasi, sensitive = ([name for name in original.having(role) if name in both] for role in ("quasi", "sensitive"))
+    quasi = [name for name in original.having("quasi") if name in both]
     found = {}
     if quasi and len(original) > _MOST_LINKED:
         found["probabilistic-linkage"] = f"more than {_MOST_LINKED:,} records"
-    if quasi and sensitive and len(original) > _MOST_MODELED:
-        found["model-disclosure"] = f"more than {_MOST_MODELED:,} records"
     if len(quasi) > _MOST_KEYS:
         found["suda"] = f"more than {_MOST_KEYS} quasi-identifiers"
     if len(quasi) > _MOST_SUBSETS:
@@ -242,9 +242,9 @@ def _attribute(
     if categorical and not matched and _single(original, others):
         yield "disco", {"columns": _single(original, others), "targets": categorical}
     features = _single(original, others)
-    if features and len(original) <= _MOST_MODELED:
-        for target in _single(original, sensitive)[:_MOST_TARGETS]:
-            yield "model-disclosure", {"target": target, "features": features, **truth}
+    sample = {"sample": min(len(released), _MODELED)} if len(released) > _MOST_MODELED else {}
+    for target in _single(original, sensitive)[:_MOST_TARGETS] if features else ():
+        yield "model-disclosure", {"target": target, "features": features, **sample, **truth}
 
 
 def _counts(original: Dataset, released: Dataset, name: str) -> bool:

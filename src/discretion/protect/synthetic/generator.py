@@ -342,8 +342,11 @@ class ModelGenerator(Generator):
             size = batch.stop - batch.start
             draw = self._fulfilling if rules.rules else _drawn
             parts.append(draw(model, size, batch.rng, rules))
-        drawn = _joined(parts)
-        by_name = {kind.column: kind.series(drawn, data.frame.schema[kind.column]) for kind in kinds}
+        del model  # its distributions are as large as the data
+        by_name = {}
+        for kind in kinds:
+            drawn = {key: np.concatenate([part.pop(key) for part in parts]) for key in kind.keys}
+            by_name[kind.column] = kind.series(drawn, data.frame.schema[kind.column])
         return pl.DataFrame([by_name[name] for name in data.columns if name in by_name])
 
     def rules_of(self, data: Dataset, kinds: Sequence[ColumnKind]) -> DrawnRules:

@@ -144,7 +144,7 @@ class DonorTree:
         """Draw a donor for each row, from the leaf it comes to."""
         leaf = self._leaves(values, rows)
         low = self.low[leaf]
-        return self.donors[low + (rng.random(rows) * (self.high[leaf] - low)).astype(np.int64)]
+        return self.donors[low + (rng.random(rows) * (self.high[leaf] - low)).astype(np.int64)].astype(np.int64)
 
     def _leaves(self, values: Mapping[str, Floats], rows: int) -> Ints:
         if not self.encoders:
@@ -167,8 +167,9 @@ class DonorTree:
     @classmethod
     def from_plain(cls, known: Mapping[str, Any]) -> DonorTree:
         """Read a tree that was saved."""
-        arrays = ("feature", "threshold", "left", "right", "low", "high", "donors")
-        return cls(tuple(map(Encoder.from_plain, known["encoders"])), *(unpack(known[name]) for name in arrays))
+        arrays = (unpack(known[name]) for name in ("feature", "threshold", "left", "right", "low", "high"))
+        donors = unpack(known["donors"], narrowed=True)
+        return cls(tuple(map(Encoder.from_plain, known["encoders"])), *arrays, donors)
 
 
 def grow(
@@ -187,8 +188,7 @@ def grow(
     vary = [variable for variable in predictors if _varies(variable.values[rows])]
     fitted = _response(vary, response, size)
     if not vary or _impurity(fitted, size, rows) == 0:
-        order = np.argsort(donors[usable], kind="stable")
-        kept = donors[usable][order]
+        kept = np.sort(donors[usable])
         leaf = np.zeros(1, np.int64)
         return DonorTree((), leaf, np.zeros(1), leaf - 1, leaf - 1, leaf, leaf + len(kept), kept)
     encoders = [_encoder(variable, fitted, size) for variable in vary]
@@ -202,10 +202,8 @@ def grow(
     feature = np.where(left >= 0, place[feature], 0)
     matrix = matrix[:, used]
     leaf = descend(matrix, feature, threshold, left, right)[usable]
-    low, high, order = _ranges(leaf, donors[usable], left, right)
-    return DonorTree(
-        tuple(encoders[j] for j in used), feature, threshold, left, right, low, high, donors[usable][order]
-    )
+    low, high, ordered = _ranges(leaf, donors[usable], left, right)
+    return DonorTree(tuple(encoders[j] for j in used), feature, threshold, left, right, low, high, ordered)
 
 
 def _varies(values: Floats) -> bool:
@@ -354,8 +352,8 @@ def _preorder(left: Ints, right: Ints, inner: Bools) -> list[int]:
 
 def _ranges(leaf: Ints, donors: Ints, left: Ints, right: Ints) -> tuple[Ints, Ints, Ints]:
     """Order donors by leaf, so that those of every node are a run; a node without donors takes those above it."""
-    order = np.lexsort((donors, leaf))
-    placed = leaf[order]
+    most = int(donors.max(initial=0)) + 1
+    placed, ordered = np.divmod(np.sort(leaf * most + donors), most)
     last = np.arange(len(left))
     for node in range(len(left) - 1, -1, -1):
         if left[node] >= 0:
@@ -367,7 +365,7 @@ def _ranges(leaf: Ints, donors: Ints, left: Ints, right: Ints) -> tuple[Ints, In
             for child in (left[node], right[node]):
                 if high[child] == low[child]:
                     low[child], high[child] = low[node], high[node]
-    return low, high, order
+    return low, high, ordered
 
 
 _TRIES = 20
@@ -392,6 +390,11 @@ class LevelModel:
     key: str
     tree: DonorTree
 
+    @property
+    def leaves(self) -> int:
+        """The number of leaves."""
+        return self.tree.leaves
+
     def draw(self, values: Mapping[str, Floats], rows: int, rng: np.random.Generator) -> Floats:
         """Draw codes."""
         return self.tree.draw(values, rows, rng).astype(np.float64)
@@ -413,6 +416,11 @@ class NumberModel:
     rest: DonorTree | None
     """donors: places among the different values"""
     keep_extremes: bool = False
+
+    @property
+    def leaves(self) -> int:
+        """The number of leaves of the tree for values."""
+        return 1 if self.rest is None else self.rest.leaves
 
     def draw(self, values: Mapping[str, Floats], rows: int, rng: np.random.Generator) -> Floats:
         """Draw the state, and values where there is one."""
@@ -507,7 +515,7 @@ def _learn_numbers(target: Variable, before: Sequence[Variable], how: Learning, 
     if not len(free):
         return NumberModel(target.key, margin, how.smoothing, first, None, how.keep_extremes)
     places = margin.places(values[free])
-    middle = margin.middles[places] / margin.ends[-1]
+    middle = margin.middles[places] / margin.total
     inside = before if len(free) == len(values) else [variable.part(free) for variable in before]
     fit_on = rows if len(free) == len(values) else np.flatnonzero(np.isin(free, rows))
     if len(fit_on) < 2:

@@ -18,7 +18,7 @@ from discretion.kernels.arrays import Floats, Ints
 from discretion.method import Decision
 from discretion.part import Columns
 from discretion.protect.synthetic.generator import ModelGenerator, Sampler
-from discretion.protect.synthetic.sequence import InTurn, Learning, Model, TreeGrowth, learn
+from discretion.protect.synthetic.sequence import InTurn, Learning, TreeGrowth, learn
 from discretion.protect.synthetic.variables import ColumnKind, Variable, not_drawn
 
 if TYPE_CHECKING:
@@ -228,8 +228,11 @@ class SequentialTrees(ModelGenerator, kind="sequential-trees"):
 
     def learn(self, targets: Sequence[Variable], given: Sequence[Variable], ctx: Context) -> dict[str, Any]:
         """Fit a tree for each column given the kept ones and those before it."""
-        models = list(learn(self.in_order(targets), given, True, self.how, ctx))
-        return {"models": [model.to_plain() for model in models], "facts": {"leaves": _leaves(models)}}
+        models, leaves = [], {}
+        for model in learn(self.in_order(targets), given, True, self.how, ctx):
+            models.append(model.to_plain())  # at once: as arrays, all models together are larger than the data
+            leaves[model.key] = model.leaves
+        return {"models": models, "facts": {"leaves": leaves}}
 
     def sampler(self, model: Mapping[str, Any]) -> Sampler:
         """Read the trees."""
@@ -265,8 +268,3 @@ class SequentialTrees(ModelGenerator, kind="sequential-trees"):
         if "households" in decision["model"]:
             return draw_households(self, data, decision, rows, ctx)
         return super().new_rows(data, decision, rows, ctx)
-
-
-def _leaves(models: Sequence[Model]) -> dict[str, int]:
-    trees = {model.key: getattr(model, "tree", None) or getattr(model, "rest", None) for model in models}
-    return {key: 1 if tree is None else tree.leaves for key, tree in trees.items()}

@@ -70,19 +70,21 @@ class NumberMargin:
         return cls(grid[rest], people[rest], heads[rest] >= least, grid[often], step, stretch)
 
     @cached_property
-    def ends(self) -> Floats:
-        """For each value the number of people with it or a smaller one."""
-        return np.cumsum(self.people)
+    def total(self) -> float:
+        """The number of people."""
+        return float(np.cumsum(self.people)[-1])
 
     @cached_property
     def middles(self) -> Floats:
         """For each value the middle place of the people who have it."""
-        return self.ends - self.people / 2
+        return np.cumsum(self.people) - self.people / 2
 
     @cached_property
     def _line(self) -> tuple[Floats, Floats]:
         """The line through the values at their middle places; level where a value is shared, and with a step between
         two such values."""
+        if not self.shared.any():
+            return self.middles, self.grid
         full = self.people / 2
         half = np.where(self.shared, np.maximum(full - 0.5, 0.0), 0.0)
         step = self.shared[1:] & self.shared[:-1]
@@ -91,9 +93,18 @@ class NumberMargin:
         kept = np.column_stack([np.ones(len(self.grid), np.bool_), self.shared]).ravel()
         return at[kept], np.repeat(self.grid, 2)[kept]
 
+    @cached_property
+    def _levels_before(self) -> NDArray[np.int32]:
+        """For each place between the points of the line the number of points before it that end a level piece."""
+        level = np.diff(self._line[1]) == 0
+        return np.cumsum(np.concatenate([[False], np.append(level, False) | np.append(False, level)]), dtype=np.int32)
+
     def places(self, values: Floats) -> Ints:
         """Find the place of each value among the different ones."""
-        return np.searchsorted(self.grid, values)
+        order = np.argsort(values)  # in their order, the search runs through memory instead of leaping about in it
+        places = np.empty(len(values), np.int64)
+        places[order] = np.searchsorted(self.grid, values[order])
+        return places
 
     def spike_of(self, values: Floats) -> Ints:
         """Give the number of the spike each value is, −1 where it is none."""
@@ -104,14 +115,16 @@ class NumberMargin:
 
     def ends_of(self, width: float) -> tuple[tuple[float, float], tuple[float, float]]:
         """For both ends: the value of the person at place `width`, and the mean of the people from there to the end."""
-        total = float(self.ends[-1])
-        some = min(width * self.stretch, total / 2)
-        low = np.clip(some - (self.ends - self.people), 0, self.people)
-        high = np.clip(self.ends - (total - some), 0, self.people)
+        some = min(width * self.stretch, self.total / 2)
+        few = slice(0, int(np.searchsorted(self.middles, some)) + 1)
+        many = slice(max(int(np.searchsorted(self.middles, self.total - some, "right")) - 1, 0), None)
+        people, ends = self.people[few], self.middles[many] + self.people[many] / 2
+        low = np.clip(some - (self.middles[few] - people / 2), 0, people)
+        high = np.clip(ends - (self.total - some), 0, self.people[many])
         first, last = np.flatnonzero(low)[-1], np.flatnonzero(high)[0]
         return (
-            (float(self.grid[first]), float(low @ self.grid / low.sum())),
-            (float(self.grid[last]), float(high @ self.grid / high.sum())),
+            (float(self.grid[few][first]), float(low @ self.grid[few] / low.sum())),
+            (float(self.grid[many][last]), float(high @ self.grid[many] / high.sum())),
         )
 
     def smooth(self, places: Ints, width: float, rng: np.random.Generator, keep_extremes: bool = False) -> Floats:
@@ -125,7 +138,7 @@ class NumberMargin:
         if not len(at) or at[0] == at[-1]:
             return self.grid[places]
         people = self.people[places]
-        whole = min(width * self.stretch, float(self.ends[-1]) / 2)
+        whole = min(width * self.stretch, self.total / 2)
         beside = min(_BESIDE * self.stretch, whole / 2)
         among = (rng.random(len(places)) - 0.5) * np.maximum(people - 1, 0)
         rank = self.middles[places] + among + rng.uniform(-1, 1, len(places)) * (whole - beside)
@@ -146,12 +159,15 @@ class NumberMargin:
         many places fall into their small gap as into a wide one.
         """
         at, values = self._line
+        order = np.argsort(rank)
+        rank = rank[order]
         below, above = (np.clip(rank + side * beside, at[0], at[-1]) for side in (-1, 1))
-        level = np.diff(values) == 0
-        marks = np.cumsum(np.concatenate([[False], np.append(level, False) | np.append(False, level)]))
+        marks = self._levels_before
         near = marks[np.searchsorted(at, above, "right")] > marks[np.searchsorted(at, below, "left")]
         low, high = np.interp(below, at, values), np.interp(above, at, values)
-        return np.where(near, np.interp(rank, at, values), low + rng.random(len(rank)) * (high - low))
+        drawn = np.empty(len(rank))
+        drawn[order] = np.where(near, np.interp(rank, at, values), low + rng.random(len(rank))[order] * (high - low))
+        return drawn
 
     def rounded(self, values: Floats) -> Floats:
         """Round to the step of the column."""
@@ -186,15 +202,19 @@ def without_few(variable: Variable) -> Variable:
     there = np.flatnonzero(~np.isnan(values))
     if variable.size or not len(there) or (len(there) == len(values) and (values == values[0]).all()):
         return variable
-    units = np.arange(len(values)) if variable.units is None else variable.units
-    margin = NumberMargin.of(values[there], None if variable.units is None else units[there])
+    units = variable.units
+    margin = NumberMargin.of(values[there], None if units is None else units[there])
+
+    def people(rows: Ints) -> int:
+        return len(rows) if units is None else len(np.unique(units[rows]))
+
     if len(margin.grid) > _FEW and _dense(margin.grid, margin.step):
         return variable
     common = np.sort(np.concatenate([margin.spikes, margin.grid[margin.shared]]))
-    if not len(margin.grid) and len(common) == 1 and len(np.unique(units[there])) < SHARED:
+    if not len(margin.grid) and len(common) == 1 and people(there) < SHARED:
         common = common[:0]
     free = there[~np.isin(values[there], common)]
-    if not len(free) or len(np.unique(units[free])) >= SHARED:
+    if not len(free) or people(free) >= SHARED:
         return variable
     new = values.copy()
     new[free] = common[np.abs(values[free][:, None] - common).argmin(axis=1)] if len(common) else np.nan
@@ -246,16 +266,18 @@ def _step(grid: Floats) -> float:
 def pack(array: NDArray[Any]) -> str:
     """Write an array as text: its type, then its compressed bytes; whole numbers in the narrowest type that fits."""
     if array.dtype.kind in "iu" and array.size:
-        array = array.astype(np.promote_types(np.min_scalar_type(array.min()), np.min_scalar_type(array.max())))
-    kept = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<")))
-    return f"{kept.dtype.str}:{base64.b64encode(zlib.compress(kept.tobytes(), 1)).decode()}"
+        kind = np.promote_types(np.min_scalar_type(array.min()), np.min_scalar_type(array.max()))
+        array = array.astype(kind, copy=False)
+    kept = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<"), copy=False))
+    return f"{kept.dtype.str}:{base64.b64encode(zlib.compress(kept, 1)).decode()}"
 
 
-def unpack(text: str) -> NDArray[Any]:
-    """Read an array that `pack` wrote; whole numbers come back as 64-bit integers."""
+def unpack(text: str, narrowed: bool = False) -> NDArray[Any]:
+    """Read an array that `pack` wrote; whole numbers come back as 64-bit integers, or as narrow as they were kept."""
     kind, _, content = text.partition(":")
     found = np.frombuffer(zlib.decompress(base64.b64decode(content)), dtype=kind)
-    return found.astype(np.int64) if found.dtype.kind in "iu" else found.astype(found.dtype.newbyteorder("="))
+    wide = found.dtype.kind in "iu" and not narrowed
+    return found.astype(np.int64 if wide else found.dtype.newbyteorder("="), copy=wide)
 
 
 MOST_LEVELS = 10_000

@@ -19,7 +19,7 @@ from discretion.kernels.arrays import Bools, Ints
 from discretion.learning.cases import Case, build_case
 from discretion.learning.estimators import Model, ModelField
 from discretion.learning.fitting import fit, folds, seeds, target_array
-from discretion.learning.values import Numbers, choose_features, choose_target
+from discretion.learning.values import Numbers, choose_features, choose_target, outside_view
 from discretion.measure import Better, Measure, Score, as_percent
 from discretion.part import Columns, Family
 from discretion.risk.synthetic.success_rates import wilson
@@ -44,8 +44,14 @@ class ModelDisclosure(Measure, kind="model-disclosure"):
     With `truth: released` the published records themselves are predicted, each by a model that has not seen it: the
     release alone is enough.
 
+    With `sample`, a random part of large data is attacked: one of the `folds` is predicted, by a model trained on the
+    others. More records would teach an intruder more: a model trained on half as many (`with_half`) shows how fast that
+    goes, and `interval` reaches from the sampling error below to what is found if every further doubling, up to the
+    whole release, adds as much as the last one, with the sampling error above.
+
     People without a true value are left out, published records without the target do not train. Does not see attributes
-    that are not in the data (see `ModelAgreement`). Time: `folds` + 1 fits, times the number of sets in a scan.
+    that are not in the data (see `ModelAgreement`). Time: `folds` + 1 fits, times the number of sets in a scan; three
+    fits with `sample`.
 
     References
     ----------
@@ -74,6 +80,9 @@ class ModelDisclosure(Measure, kind="model-disclosure"):
     scan: int = Field(0, ge=0)
     """also try all sets of up to this many features (0: do not)"""
 
+    sample: int = Field(0, ge=0)
+    """records drawn at random to train and test with, where there are more; 0: everybody, who is then predicted"""
+
     truth: Literal["original", "released"] = "original"
     """whose values are predicted: those of the original's people (rows must match), or of the published records"""
 
@@ -89,12 +98,20 @@ class ModelDisclosure(Measure, kind="model-disclosure"):
         """Train on the release, predict the original."""
         target = choose_target(original, self.target, self.kind)
         features = choose_features(original, released, self.features, target, who=self.kind, quasi=True)
+        everybody = len(released)
+        spread = _spread(original, released, target)
+        if self.sample and everybody >= self.sample:
+            drawn = np.sort(ctx.within("sample").rng.choice(everybody, self.sample, replace=False))
+            original, released = original.take(drawn), released.take(drawn)
         case = build_case(original, released, features, target, who=self.kind)
-        attack = _Attack(case, self.model, self.percent, self.folds, ctx)
-        tested = case.tested
+        attack = _Attack(
+            case, self.model, self.percent / 100 * spread, self.folds, ctx, one_part=everybody >= self.sample > 0
+        )
+        tested = attack.tested
         hit = attack.cross_validated(features)
         value, with_record = float(hit[tested].mean()), float(attack.with_record()[tested].mean())
         majority = float(attack.majority()[tested].mean())
+        low, high = wilson(int(hit[tested].sum()), int(tested.sum()))
         detail: dict[str, Any] = {
             "target": target,
             "features": list(features),
@@ -104,9 +121,19 @@ class ModelDisclosure(Measure, kind="model-disclosure"):
             "due_to_record": with_record - value,
             "majority": majority,
             "chance": majority,
-            "interval": list(wilson(int(hit[tested].sum()), int(tested.sum()))),
+            "interval": [low, high],
             "people_tested": int(tested.sum()),
         }
+        told = ""
+        if attack.one_part:
+            half = float(attack.cross_validated(features, share=0.5)[tested].mean())
+            trained = len(attack.training(0))
+            more = max(value - half, 0.0) * np.log2(everybody / trained)
+            detail |= {"trained_on": trained, "with_half": half, "interval": [low, float(min(high + more, 1.0))]}
+            told = (
+                f" Measured on {int(tested.sum()):,} people with a model of {trained:,} of the {everybody:,} records; "
+                f"over everybody it may be between {as_percent(low)} and {as_percent(detail['interval'][1])}."
+            )
         if case.task == "regression":
             detail["half_width"] = attack.half_width
         if self.scan:
@@ -115,8 +142,9 @@ class ModelDisclosure(Measure, kind="model-disclosure"):
         return self.score(
             value,
             f"A model trained on the release predicts {target!r}{how} right for {as_percent(value)} of people whose "
-            f"own record it has not seen, {as_percent(with_record)} with it; guessing gives {as_percent(majority)}.",
-            per_record=case.back(hit.astype(np.float64)),
+            f"own record it has not seen, {as_percent(with_record)} with it; guessing gives {as_percent(majority)}."
+            f"{told}",
+            per_record=None if attack.one_part else case.back(hit.astype(np.float64)),
             **detail,
         )
 
@@ -127,9 +155,12 @@ class _Attack:
 
     case: Case
     model: Model
-    percent: float
+    half_width: float
+    """how close a predicted number must come"""
     parts: int
     ctx: Context
+    one_part: bool = False
+    """predict the people of one part only"""
     done: int = 0
     total: int = 0
 
@@ -140,13 +171,16 @@ class _Attack:
         self.fold: Ints = folds(self.case.truth, self.parts, rng)
         self.seeds: Iterator[int] = seeds(rng)
         self.seed = next(self.seeds)
-        self.total = self.total or self.parts + 1
+        self.total = self.total or (3 if self.one_part else self.parts + 1)
 
     @property
-    def half_width(self) -> float:
-        """How close a predicted number must come."""
-        truth = target_array(self.case.truth)[self.case.tested]
-        return self.percent / 100 * float(truth.std(ddof=1)) if len(truth) > 1 else 0.0
+    def tested(self) -> Bools:
+        """Tell who is predicted."""
+        return self.case.tested & (self.fold == 0) if self.one_part else self.case.tested
+
+    def training(self, part: int) -> Ints:
+        """Give the published rows from which the people of a part are predicted."""
+        return self.case.training_rows(self.fold, part)
 
     def _hits(self, predicted: NDArray[Any], rows: Ints) -> Bools:
         truth = target_array(self.case.truth)[rows]
@@ -158,13 +192,15 @@ class _Attack:
         self.ctx.progress(self.done, self.total, label)
         self.done += 1
 
-    def cross_validated(self, columns: tuple[str, ...], label: str = "model-disclosure") -> Bools:
-        """Tell for each person whether a model without their record is right."""
+    def cross_validated(self, columns: tuple[str, ...], label: str = "model-disclosure", share: float = 1.0) -> Bools:
+        """Tell for each person whether a model without their record is right; `share` of the others train it."""
         published, known = self.case.published.only(columns), self.case.known.only(columns)
         hit = np.zeros(len(known), dtype=np.bool_)
-        for part in range(self.parts):
+        for part in range(1 if self.one_part else self.parts):
             self._step(label)
-            rows = self.case.training_rows(self.fold, part)
+            rows = self.training(part)
+            if share < 1:
+                rows = np.sort(self.ctx.within("share").rng.choice(rows, int(share * len(rows)), replace=False))
             fitted = fit(self.model, self.case.task, published, self.case.published_target, rows, self.seed)
             people = np.flatnonzero((self.fold == part) & self.case.tested)
             hit[people] = self._hits(fitted.predict(known.take(people)), people)
@@ -176,7 +212,7 @@ class _Attack:
         everybody = np.arange(len(self.case.published))
         case = self.case
         fitted = fit(self.model, case.task, case.published, case.published_target, everybody, self.seed)
-        return self._hits(fitted.predict(case.known), np.arange(len(case.known))) & case.tested
+        return self._hits(fitted.predict(case.known), np.arange(len(case.known))) & self.tested
 
     def majority(self) -> Bools:
         """Tell for each person whether the most frequent published category, or the published mean, is right."""
@@ -184,18 +220,26 @@ class _Attack:
         values = target_array(published)[~published.missing]
         guess = values.mean() if isinstance(published, Numbers) else np.bincount(values).argmax()
         n = len(self.case.known)
-        return self._hits(np.full(n, guess), np.arange(n)) & self.case.tested
+        return self._hits(np.full(n, guess), np.arange(n)) & self.tested
 
     def scan(self, most: int, majority: float) -> list[dict[str, Any]]:
         """Try every small set of features; the best first, smaller sets before larger ones of the same share."""
         features = self.case.features
         sizes = range(1, min(most, len(features)) + 1)
-        self.done, self.total = 0, sum(comb(len(features), size) for size in sizes) * self.parts
+        parts = 1 if self.one_part else self.parts
+        self.done, self.total = 0, sum(comb(len(features), size) for size in sizes) * parts
         found = []
         for size in sizes:
             for columns in combinations(features, size):
                 hit = self.cross_validated(columns, "model-disclosure: scan")
-                share = float(hit[self.case.tested].mean())
+                share = float(hit[self.tested].mean())
                 found.append({"features": list(columns), "share": share, "above_majority": share - majority})
         self.ctx.progress(self.total, self.total, "model-disclosure: scan")
         return sorted(found, key=lambda row: (-row["share"], len(row["features"]), row["features"]))
+
+
+def _spread(original: Dataset, released: Dataset, target: str) -> float:
+    """Give the standard deviation of the original column, if it is one of numbers in the detail of the release."""
+    truth = outside_view(original, released, target, aligned=True)[0]
+    there = target_array(truth)[~truth.missing]
+    return float(there.std(ddof=1)) if isinstance(truth, Numbers) and len(there) > 1 else 0.0

@@ -167,9 +167,9 @@ class DonorTree:
     @classmethod
     def from_plain(cls, known: Mapping[str, Any]) -> DonorTree:
         """Read a tree that was saved."""
-        arrays = (unpack(known[name]) for name in ("feature", "threshold", "left", "right", "low", "high"))
-        donors = unpack(known["donors"], narrowed=True)
-        return cls(tuple(map(Encoder.from_plain, known["encoders"])), *arrays, donors)
+        arrays = ("feature", "threshold", "left", "right", "low", "high", "donors")
+        found = (unpack(known[name], narrowed=name == "donors") for name in arrays)
+        return cls(tuple(map(Encoder.from_plain, known["encoders"])), *found)
 
 
 def grow(

@@ -269,7 +269,7 @@ def pack(array: NDArray[Any]) -> str:
         kind = np.promote_types(np.min_scalar_type(array.min()), np.min_scalar_type(array.max()))
         array = array.astype(kind, copy=False)
     kept = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<"), copy=False))
-    return f"{kept.dtype.str}:{base64.b64encode(zlib.compress(kept, 1)).decode()}"
+    return f"{kept.dtype.str}:{base64.b64encode(zlib.compress(kept.data, 1)).decode()}"
 
 
 def unpack(text: str, narrowed: bool = False) -> NDArray[Any]:

@@ -131,6 +131,9 @@ class Measure(Part):
         """Match the rows where the measure needs it, then assess."""
         if len(released) == 0 or len(original) == 0:
             raise DataError(f"{self.kind}: the data has no rows; a measure of nothing says nothing")
+        if self.scale != "classes":
+            original.require_rows(self.kind)
+            released.require_rows(self.kind)
         if released.copy_column is not None:
             return self._over_copies(original, released, ctx)
         if self.needs == "both" and self.aligned:

@@ -145,12 +145,18 @@ class Method(Part):
         The stream follows from the step, its settings, the columns it reads and (to rewrite) the decision: with the
         same draws, two strengths or two deliveries would give the noise away.
         """
+        learns = saved is None and self.scale == "rows" and type(self).fit is not Method.fit
+        if self.scale == "memory" or learns:
+            data.require_rows(self.kind)
         first = self._drawing(data, ctx, None)
         decision = self.decide(data, first) if saved is None else saved
         second = first if self.by_group else self._drawing(data, ctx, decision)
         done = self.perform(data, decision, second).after(self, data)
         used = {inner.stream.used: None for inner in (first, second) if inner.stream is not None}
-        return Ran(done, decision, b"".join(key for key in used if key is not None) or None)
+        drawn = b"".join(key for key in used if key is not None) or None
+        if drawn is not None:
+            data.require_rows(f"{self.kind}, which draws for every record")
+        return Ran(done, decision, drawn)
 
     def _drawing(self, data: Dataset, ctx: Context, decision: Decision | None) -> Context:
         def told() -> bytes:

@@ -103,6 +103,8 @@ class PrivacyModel(Part):
         """Check a release that has rows."""
         if len(released) == 0:
             raise DataError(f"{self.kind}: the data has no rows; a model of nothing says nothing")
+        if self.scale != "classes":
+            released.require_rows(self.kind)
         copies = [self.check(copy, ctx, original=original) for copy in released.copies()]
         worst = min(copies, key=lambda verdict: (verdict.holds, -verdict.failing_records))
         return replace(worst, attacker=self.attacker)

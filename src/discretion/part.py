@@ -43,6 +43,13 @@ PACKAGES: Mapping[str, Family] = {
 }
 """Where parts live, and what the parts of each package are."""
 
+Scale = Literal["rows", "classes", "memory"]
+"""What a part needs of the data at a time, and so how it grows:
+
+`rows`: summaries of columns, then some rows after the others; `classes`: the combinations of values that occur, with
+their counts; `memory`: all the rows.
+"""
+
 ENTRY_POINTS = "discretion.parts"
 
 _CLASS = re.compile(
@@ -240,6 +247,8 @@ class Part(BaseModel):
 
     kind: ClassVar[str] = ""
     family: ClassVar[Family] = "method"
+    scale: ClassVar[Scale] = "memory"
+    """What the part needs of the data at a time."""
 
     def __init_subclass__(cls, kind: str = "", **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

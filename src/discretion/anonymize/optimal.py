@@ -19,7 +19,7 @@ from discretion.data.dataset import Dataset
 from discretion.errors import Infeasible
 from discretion.measure import as_percent
 from discretion.method import Decision, Method
-from discretion.part import Columns, ColumnWeights, FrozenMapping, confidential
+from discretion.part import Columns, ColumnWeights, FrozenMapping, Scale, confidential
 from discretion.protect.suppress_search import ClassModels
 
 
@@ -99,6 +99,7 @@ class OptimalGeneralization(Method, kind="optimal-generalization"):
     seconds: float | None = Field(None, gt=0)
     """time limit; without it, as long as the proof takes (50 seconds for lattices of more than a million nodes)"""
 
+    scale: ClassVar[Scale] = "classes"
     perturbs: ClassVar[bool] = False
     effect: ClassVar[str] = (
         "Estimates for the broader categories are exact; finer ones cannot be made, and category midpoints in place "
@@ -154,13 +155,14 @@ class OptimalGeneralization(Method, kind="optimal-generalization"):
         problem = SearchProblem(data, self._settings([*fixed, *others], fixed))
         steps = (0,) * len(problem.columns)
         result = problem.generalized(steps)
-        lost = len(data) - len(result)
+        lost = data.records - result.records
         if problem.judge.judge(steps, problem.allowed).broken:
             said = "; ".join(f"{one.kind}: {one.words}" for one in problem.judge.failures(steps))
             raise Infeasible(f"the levels found earlier break a model on this data: {said}; search anew")
         if lost > problem.allowed or not len(result):
             raise Infeasible(
-                f"with the levels found earlier, {lost} of {len(data)} records ({as_percent(lost / len(data))}) of "
+                f"with the levels found earlier, {lost} of {data.records} records "
+                f"({as_percent(lost / data.records)}) of "
                 f"this data would be dropped, more than the limit of {self.suppression_limit:g} allows; search anew"
             )
         return result

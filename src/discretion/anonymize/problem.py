@@ -126,7 +126,7 @@ class _DivergenceLoss(Loss):
         rows = self.records.rows
         alike = self.records.counts[rows] if self.alike is None else self.alike()
         p = alike / self.n
-        weight = self._weight(p)
+        weight = self._weight(p) * (1 if self.records.row_counts is None else self.records.row_counts)
         size = len(self.records.counts)
         own = np.bincount(rows, weight, minlength=size)
         return own.astype(float), np.bincount(rows, weight * np.log2(p), minlength=size).astype(float)
@@ -360,15 +360,15 @@ class SearchProblem:
             data, self.columns, settings.levels, sensitive, populations(self.models), units, self.summarized
         )
         self.roll = RollUp(self.records)
-        self.allowed = math.floor(settings.suppression_limit * len(data) + 1e-9)
+        self.allowed = math.floor(settings.suppression_limit * data.records + 1e-9)
         self.loss = self._loss()
         self.judge = Judge(self.models, self.records, self.roll, self.loss)
         if not self.judge.may_suppress:
             self.allowed = self.loss.allowed = 0
-        if self.judge.smallest_class > len(data):
+        if self.judge.smallest_class > data.records:
             raise Infeasible(
                 f"the models ask for classes of at least {self.judge.smallest_class} records, but the data has "
-                f"{len(data)} in all: fully generalized, its one class has {len(data)}"
+                f"{data.records} in all: fully generalized, its one class has {data.records}"
             )
         self.judge.refuse_impossible()
 

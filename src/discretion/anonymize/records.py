@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discretion.anonymize.lattice import Axis, Bounds, code_column
+from discretion.data.codes import add_counts
 from discretion.data.dataset import Dataset
 from discretion.kernels.arrays import Ints, Keys
 from discretion.kernels.classes import class_ids
@@ -62,18 +63,20 @@ class SearchRecords:
     """the code of each combination, a row per axis"""
     counts: Ints
     rows: NDArray[np.int32]
-    """the combination of each record"""
+    """the combination of each record (of each row, where rows stand for several)"""
     sensitive: Mapping[str, SensitiveEntries] = field(default_factory=lambda: MappingProxyType({}))
     population: Mapping[str, Ints] = field(default_factory=lambda: MappingProxyType({}))
     units: tuple[tuple[Ints, Ints], ...] = ()
     """for each kind of unit that counts, the combinations and units that occur together, each pair once"""
     summarized: Mapping[str, SensitiveEntries] = field(default_factory=lambda: MappingProxyType({}))
     """columns outside the lattice whose values are summarized inside the classes"""
+    row_counts: Ints | None = None
+    """how many records each row stands for; None where each is one"""
 
-    @property
+    @cached_property
     def n(self) -> int:
         """The number of records."""
-        return len(self.rows)
+        return int(self.counts.sum())
 
     @cached_property
     def shape(self) -> Steps:
@@ -121,6 +124,8 @@ def compress(
     A population may have a column that tells how many people each of its rows stands for; `units` numbers the
     household (or another unit) of each record.
     """
+    if units or summarized:
+        data.require_rows("households, units and summaries inside classes")
     others = populations or {}
     tables = [table for table, _ in others.values()]
     coded = [code_column(data, name, bounds.get(name, (None, None)), tables) for name in columns]
@@ -130,7 +135,7 @@ def compress(
     found = class_ids(stacked, [axis.sizes[0] for axis in axes], sum(parts))
     size = len(found.counts)
     rows = found.ids[: len(data)]
-    counts = found.counts if not others else np.bincount(rows, minlength=size).astype(np.int64)
+    counts = found.counts if not others and data.counts is None else add_counts(rows, data.counts, size)
     ends = np.cumsum(parts)
     within = {
         name: np.bincount(found.ids[start:stop], _people(table, frequency), minlength=size).astype(np.int64)
@@ -144,7 +149,7 @@ def compress(
         for names in (sensitive, summarized)
     )
     together = tuple(_pairs(rows, of, size) for of in units)
-    return SearchRecords(axes, codes, counts, rows, entries, MappingProxyType(within), together, inside)
+    return SearchRecords(axes, codes, counts, rows, entries, MappingProxyType(within), together, inside, data.counts)
 
 
 def _pairs(rows: NDArray[np.int32], units: Ints, size: int) -> tuple[Ints, Ints]:
@@ -160,7 +165,8 @@ def _entries(data: Dataset, name: str, rows: NDArray[np.int32], size: int) -> Se
     domain, values = sensitive_domain(data, name)
     pairs = class_ids([rows, values], [size, domain.size], len(data))
     first = pairs.first_row
-    return SensitiveEntries(domain, rows[first].astype(np.int64), values[first].astype(np.int64), pairs.counts)
+    counts = pairs.counts if data.counts is None else add_counts(pairs.ids, data.counts, len(first))
+    return SensitiveEntries(domain, rows[first].astype(np.int64), values[first].astype(np.int64), counts)
 
 
 class RollUp:

@@ -79,13 +79,23 @@ class Classes:
         return self.counts[self.ids]
 
 
-def wildcard_sizes(coded: Sequence[ColumnCodes]) -> NDArray[np.float64]:
-    """Count the records that each record may equal when a missing value may be anything."""
+def add_counts(groups: NDArray[np.integer[Any]], counts: NDArray[np.int64] | None, size: int) -> NDArray[np.int64]:
+    """Add up the records of the rows of each group; every row is a record where no counts are given."""
+    return np.bincount(groups, counts, minlength=size).astype(np.int64)  # sums of whole numbers below 2^53 are exact
+
+
+def wildcard_sizes(
+    coded: Sequence[ColumnCodes], counts: NDArray[np.int64] | None = None, alpha: float = 1.0
+) -> NDArray[np.float64]:
+    """Count the records that each record may equal when a missing value may be anything.
+
+    One that has missing values itself counts `alpha`; `counts`: how many records each row stands for.
+    """
     from discretion.kernels.wildcard import wildcard_counts
 
     missing = [c.missing if c.missing >= 0 else None for c in coded]
-    counts, _ = wildcard_counts([c.codes for c in coded], missing, [c.size for c in coded])
-    return np.asarray(counts, dtype=np.float64)
+    rows, weights = wildcard_counts([c.codes for c in coded], missing, [c.size for c in coded], counts, alpha)
+    return np.asarray(rows if weights is None else weights, dtype=np.float64)
 
 
 def count_few(series: pl.Series, most: int = 10) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from discretion.data.codes import Classes, ColumnCodes, Missing, count_few, encode, wildcard_sizes
+from discretion.data.codes import Classes, ColumnCodes, Missing, add_counts, count_few, encode, wildcard_sizes
 from discretion.data.finite import finite
 from discretion.data.hierarchy import Levels, MaskingHierarchy, canonical
 from discretion.data.infer import not_numbers
@@ -37,6 +37,10 @@ class Dataset:
     how far each column has been generalized; suppressed cells are missing *and* marked. Derived data shares the
     columns it did not change and the work that was cached for them. The repr shows shape and columns, never values.
 
+    `counts` names a column that tells how many records each row stands for: a frequency table of classes is data, too.
+    What counts classes (privacy models, the optimal search, uniqueness) takes it like the rows themselves; what needs
+    the rows refuses it.
+
     Examples
     --------
     >>> import polars as pl, discretion as dc
@@ -47,6 +51,7 @@ class Dataset:
     __slots__ = (
         "_cache",
         "_changed",
+        "_counts",
         "_frame",
         "_masks",
         "_root",
@@ -71,11 +76,16 @@ class Dataset:
         missing_codes: Mapping[str, object] | None = None,
         orders: Mapping[str, Sequence[object]] | None = None,
         schema: Schema | None = None,
+        counts: str | None = None,
     ) -> None:
         if schema is None:
             schema = Schema.build(roles, types, hierarchies, missing_codes, orders)
         table, source = take_in(frame)
         _check_names(schema, table.columns)
+        self._counts: tuple[str, NDArray[np.int64]] | None = None
+        if counts is not None:
+            self._counts = counts, _as_counts(table, counts)
+            table, source = table.drop(counts), None
         self._source: Source | None = source
         self._frame = finite(_apply_missing_codes(table, schema))
         self.schema = Schema(MappingProxyType({name: schema[name] for name in table.columns if name in schema.columns}))
@@ -106,7 +116,8 @@ class Dataset:
             f"{name} [{', '.join(self.schema[name].roles)}]" if self.schema[name].roles != ("other",) else name
             for name in self.columns
         ]
-        return f"Dataset({len(self)} rows × {len(self.columns)} columns: {', '.join(shown)})"
+        size = f"{len(self)} rows" if self._counts is None else f"{self.records} records in {len(self)} rows"
+        return f"Dataset({size} × {len(self.columns)} columns: {', '.join(shown)})"
 
     def _repr_html_(self) -> str:
         rows = [
@@ -125,6 +136,25 @@ class Dataset:
     def frame(self) -> pl.DataFrame:
         """The data as a polars frame (missing codes as null)."""
         return self._frame
+
+    @property
+    def counts(self) -> NDArray[np.int64] | None:
+        """How many records each row stands for; None where every row is a record."""
+        return None if self._counts is None else self._counts[1]
+
+    @property
+    def records(self) -> int:
+        """The number of records: of rows, or of what the rows stand for."""
+        return len(self) if self._counts is None else int(self._counts[1].sum())
+
+    def tally(self, rows: NDArray[np.bool_]) -> int:
+        """Count the records of some rows."""
+        return int(rows.sum() if self._counts is None else self._counts[1][rows].sum())
+
+    def average(self, figures: NDArray[Any], rows: NDArray[np.bool_]) -> float:
+        """Average a figure of some rows over their records."""
+        chosen = figures[rows]
+        return float(chosen.mean() if self._counts is None else np.average(chosen, weights=self._counts[1][rows]))
 
     @property
     def origin(self) -> Dataset:
@@ -152,6 +182,10 @@ class Dataset:
 
     def to_native(self) -> Any:
         """Give the data in the frame library it came in, index, column order and untouched columns kept."""
+        if self._counts is not None:
+            import polars as pl
+
+            return self._frame.with_columns(pl.Series(*self._counts))
         if self._source is None:
             return self._frame
         return give_back(self._source, self._frame, self._rows, self._changed)
@@ -322,7 +356,9 @@ class Dataset:
 
             coded = [self.codes(name) for name in columns]
             found = class_ids([c.codes for c in coded], [c.size for c in coded], len(self))
-            return Classes(found.ids.astype(np.int64, copy=False), found.counts, found.first_row)
+            ids = found.ids.astype(np.int64, copy=False)
+            sizes = found.counts if self.counts is None else add_counts(ids, self.counts, len(found.counts))
+            return Classes(ids, sizes, found.first_row)
 
         return self.cached(("classes", tuple(columns)), make)
 
@@ -331,7 +367,7 @@ class Dataset:
         columns = tuple(columns)
         coded = [self.codes(name) for name in columns]
         if missing == "wildcard" and any(c.missing >= 0 for c in coded):
-            return self.cached(("wildcard-sizes", columns), lambda: wildcard_sizes(coded))
+            return self.cached(("wildcard-sizes", columns), lambda: wildcard_sizes(coded, self.counts))
         sizes = self.classes(columns).sizes.astype(np.float64)
         if missing == "ignore":
             for c in coded:
@@ -341,7 +377,7 @@ class Dataset:
     def class_counts(self, columns: Sequence[str]) -> NDArray[np.int64]:
         """Give the sizes of the classes in no particular order (missing as a category), without numbering the rows."""
         columns = tuple(columns)
-        if ("classes", columns) in self._cache:
+        if ("classes", columns) in self._cache or self._counts is not None:
             return self.classes(columns).counts
 
         def make() -> NDArray[np.int64]:
@@ -351,6 +387,14 @@ class Dataset:
             return class_counts([c.codes for c in coded], [c.size for c in coded], len(self))
 
         return self.cached(("class-counts", columns), make)
+
+    def require_rows(self, what: str) -> None:
+        """Raise if the rows stand for several records each, for something that needs every record."""
+        if self._counts is not None:
+            raise DataError(
+                f"{what}: the rows of this data are classes with counts (column {self._counts[0]!r}), and this needs "
+                "every record; give the records themselves"
+            )
 
     def class_key(self, columns: Sequence[str], row: int) -> dict[str, str | None]:
         """Give the values a class is known by, from one of its rows."""
@@ -412,6 +456,7 @@ class Dataset:
         new._frame = frame
         new.schema = self.schema.only(frame.columns)
         new._source = self._source
+        new._counts = self._counts
         new._changed = self._changed | frozenset(changed)
         new._rows = self._rows
         new._root = self.origin
@@ -471,12 +516,14 @@ class Dataset:
         positions = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows.astype(np.int64)
         new = self._derive(self._frame[positions], (), {})
         new._rows = self.row_ids[positions]
+        if self._counts is not None:
+            new._counts = self._counts[0], self._counts[1][positions]
         new._masks = MappingProxyType({name: mask[positions] for name, mask in self._masks.items()})
         new.levels = MappingProxyType(
             {name: level if isinstance(level, int) else level[positions] for name, level in self.levels.items()}
         )
         if suppressed:
-            new.lost_records = self.lost_records + len(self) - len(positions)
+            new.lost_records = self.lost_records + self.records - new.records
         return new
 
     @staticmethod
@@ -492,6 +539,9 @@ class Dataset:
         changed = frozenset().union(*(part._changed for part in parts))
         new = like._derive(pl.concat([part.frame for part in parts], how="vertical_relaxed")[order], changed, {})
         new._rows = None if len(rows) == len(like) and like._rows is None and not made_up else rows[order]
+        if like._counts is not None:
+            every = np.concatenate([part._counts[1] for part in parts if part._counts is not None])
+            new._counts = like._counts[0], every[order]
         masked = {name for part in parts for name in part._masks}
         new._masks = MappingProxyType(
             {name: np.concatenate([part.suppressed(name) for part in parts])[order] for name in masked}
@@ -508,6 +558,7 @@ class Dataset:
         `forget`: not even the types of these columns are kept, which a value of one person may have decided.
         """
         new = self._derive(frame, frame.columns, {})
+        new._counts = None
         new._rows = np.full(frame.height, -1, dtype=np.int64)
         new._masks = MappingProxyType({})
         new.levels = MappingProxyType({name: level for name, level in self.levels.items() if name in frame.columns})
@@ -616,6 +667,19 @@ def _stack_levels(name: str, parts: Sequence[Dataset], order: NDArray[np.int64])
     if all(isinstance(level, int) for level in found) and len(set(found)) == 1:
         return found[0]
     return np.concatenate([np.broadcast_to(level, len(part)) for level, part in zip(found, parts, strict=True)])[order]
+
+
+def _as_counts(frame: pl.DataFrame, column: str) -> NDArray[np.int64]:
+    """Read how many records each row stands for: whole numbers of at least 1."""
+    import polars as pl
+
+    if column not in frame.columns:
+        raise PlanError(unknown("column", column, frame.columns))
+    found = frame[column]
+    whole = found.dtype.is_integer() and not found.null_count() and (not len(found) or bool((found >= 1).all()))
+    if not whole:
+        raise DataError(f"counts: column {column!r} must hold whole numbers of at least 1, none of them missing")
+    return found.cast(pl.Int64).to_numpy()
 
 
 def _check_names(schema: Schema, columns: Sequence[str]) -> None:

@@ -200,7 +200,7 @@ class PopulationUniquenessBound(ClassModel, kind="population-uniqueness-bound"):
         self, data: Dataset, columns: tuple[str, ...], classes: Classes, sensitive: tuple[str, ...]
     ) -> ClassTable:
         """Refuse data that is larger than its population."""
-        self._size(len(data))
+        self._size(data.records)
         return super().table(data, columns, classes, sensitive)
 
     def _estimate(self, sizes: Ints, population: int) -> float:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discretion.context import Context
-from discretion.data.codes import Classes, ColumnCodes
+from discretion.data.codes import Classes, ColumnCodes, add_counts
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
 from discretion.data.households import count_units, unit_codes
@@ -25,7 +25,7 @@ from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.kernels.class_tests import ClassTest
 from discretion.model import FailingClass, PrivacyModel, Verdict
-from discretion.part import Columns
+from discretion.part import Columns, Scale
 
 Count = Literal["units", "records"]
 """What k counts: different households (or other units) where the schema declares them, or records."""
@@ -142,6 +142,7 @@ class ClassModel(PrivacyModel):
     missing: Literal["category", "ignore"] = "category"
     """how a missing quasi-identifier counts: as a category of its own, or by leaving its record out"""
 
+    scale: ClassVar[Scale] = "classes"
     monotone: ClassVar[bool] = False
     """Further generalization never makes a record fail that did not fail before, whatever the others do."""
     monotone_without_suppression: ClassVar[bool] = False
@@ -396,7 +397,7 @@ def sensitive_domain(data: Dataset, column: str) -> tuple[SensitiveDomain, Ints]
         number = np.zeros(codes.size, dtype=np.int64)
         number[used] = np.arange(len(used))
         records = number[codes.codes]
-        totals = np.bincount(records, minlength=len(used)).astype(np.int64)
+        totals = add_counts(records, data.counts, len(used))
         return SensitiveDomain(column, totals, _parents(data, column, codes, used)), records
 
     return data.cached(("sensitive-domain", column), make)
@@ -445,11 +446,12 @@ def sensitive_counts(data: Dataset, column: str, classes: Classes) -> SensitiveC
     keys = classes.ids * domain.size + records
     possible = len(classes) * domain.size
     if possible <= max(4 * len(keys), 1 << 16):
-        everything = np.bincount(keys, minlength=possible)
+        everything = add_counts(keys, data.counts, possible)
         found = np.flatnonzero(everything)
-        counts = everything[found].astype(np.int64)
+        counts = everything[found]
     else:
-        found, counts = np.unique(keys, return_counts=True)
+        found, places = np.unique(keys, return_inverse=True)
+        counts = add_counts(places, data.counts, len(found))
     owner, value = np.divmod(found, domain.size)
     starts = np.searchsorted(owner, np.arange(len(classes) + 1)).astype(np.int64)
     return SensitiveCounts(domain, starts, value, counts)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from discretion.context import Context
-from discretion.data.codes import Missing
+from discretion.data.codes import Missing, wildcard_sizes
 from discretion.data.dataset import Dataset
 from discretion.data.households import count_units, find_households, unit_codes
 from discretion.errors import DataError, PlanError
@@ -105,7 +105,7 @@ class KAnonymity(ClassModel, kind="k-anonymity"):
             sizes = self._sizes(released, columns, reading)
             if not np.isnan(sizes).all():
                 detail[f"k_{reading}"] = whole(np.nanmin(sizes))
-                detail[f"records_below_k_{reading}"] = int((sizes < self.k).sum())
+                detail[f"records_below_k_{reading}"] = released.tally(sizes < self.k)
         sizes = self._sizes(released, columns, self.missing)
         if np.isnan(sizes).all():
             raise DataError("k-anonymity: every record has a missing quasi-identifier; nothing is left to count")
@@ -113,11 +113,12 @@ class KAnonymity(ClassModel, kind="k-anonymity"):
             detail["k_records"] = int(released.class_counts(columns).min())
         rows = np.flatnonzero(sizes < self.k)
         classes = len(np.unique(released.classes(columns).ids[rows]))
-        return self._verdict(released, columns, float(np.nanmin(sizes)), classes, len(rows), detail)
+        below = released.tally(sizes < self.k)
+        return self._verdict(released, columns, float(np.nanmin(sizes)), classes, below, detail)
 
     def _sizes(self, data: Dataset, columns: tuple[str, ...], reading: Missing) -> NDArray[np.float64]:
         """Give each record the records, or the units, that it may be confused with."""
-        from discretion.kernels.wildcard import wildcard_counts, wildcard_units
+        from discretion.kernels.wildcard import wildcard_units
 
         units = unit_codes(data) if self.count == "units" else ()
         if units and self.alpha < 1:
@@ -136,7 +137,7 @@ class KAnonymity(ClassModel, kind="k-anonymity"):
             return np.where(complete_rows(data, columns), sizes, np.nan) if reading == "ignore" else sizes
         if reading != "wildcard" or self.alpha == 1:
             return data.class_sizes(columns, reading)
-        return wildcard_counts(codes, missing, cardinalities, alpha=self.alpha)[0]
+        return wildcard_sizes(coded, data.counts, self.alpha)
 
     def _verdict(
         self,

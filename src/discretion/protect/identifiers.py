@@ -13,7 +13,7 @@ from discretion.data.hierarchy import canonical
 from discretion.data.schema import Schema
 from discretion.errors import PlanError
 from discretion.method import Decision, Method
-from discretion.part import Columns, FileName, confidential
+from discretion.part import Columns, FileName, Scale, confidential
 
 _SHORTEST_KEY = 16
 
@@ -48,6 +48,7 @@ class DropIdentifiers(Method, kind="drop-identifiers"):
     columns: Columns = ()
     """columns to remove; without it, the columns whose role is `identifier`"""
 
+    scale: ClassVar[Scale] = "rows"
     perturbs: ClassVar[bool] = False
     effect: ClassVar[str] = "None: the columns that are left are untouched."
     guarantee: ClassVar[str] = (

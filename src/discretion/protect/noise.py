@@ -15,7 +15,7 @@ from discretion.data.persons import PersonDraws
 from discretion.errors import DataError
 from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.method import Decision
-from discretion.part import Columns, confidential
+from discretion.part import Columns, Scale, confidential
 from discretion.protect.noise_keep import NoiseMethod, PersonalNoise, Precision, factor_of, normals
 
 # Noise that keeps means and covariances: in expectation (Kim, Brand), or exactly by random rotations (P11).
@@ -60,6 +60,7 @@ class VariancePreservingNoise(NoiseMethod, kind="variance-preserving-noise"):
         "Means, variances and covariances are kept on average; each estimate has a little more variance, and shapes "
         "other than normal are smoothed."
     )
+    scale: ClassVar[Scale] = "rows"
     guarantee: ClassVar[str] = (
         "Values were mixed with random noise that keeps means and covariances on average, so no published value can "
         "be taken as exact, though some are by chance; extreme values may still stand out."
@@ -260,6 +261,7 @@ class AdditiveNoise(PersonalNoise, kind="additive-noise"):
         "Means are unbiased; variances are too large by that of the noise, correlations and regression slopes are "
         "pulled toward zero, extreme percentiles pushed outward."
     )
+    scale: ClassVar[Scale] = "rows"
     guarantee: ClassVar[str] = (
         "Random noise was added to values, so no published value can be taken as exact, though some are by chance; "
         "extreme values may still stand out."
@@ -343,6 +345,7 @@ class CorrelatedNoise(NoiseMethod, kind="correlated-noise"):
         "Means and correlations are unbiased; variances and covariances are too large by one factor, percentiles are "
         "spread."
     )
+    scale: ClassVar[Scale] = "rows"
     guarantee: ClassVar[str] = (
         "Correlated random noise was added to values, so no published value can be taken as exact, though some are by "
         "chance; extreme values may still stand out."
@@ -397,6 +400,7 @@ class MultiplicativeNoise(PersonalNoise, kind="multiplicative-noise"):
         "Means are unbiased and zeros exact; variances are too large, most for large values; slopes are pulled toward "
         "zero, ratios of a record uncertain."
     )
+    scale: ClassVar[Scale] = "rows"
     guarantee: ClassVar[str] = (
         "Values were multiplied by random factors, so no published value can be taken as exact, though some are by "
         "chance, and zeros stayed zero."

@@ -19,7 +19,7 @@ from discretion.data.persons import PersonDraws
 from discretion.errors import DataError, PlanError, unknown
 from discretion.kernels.arrays import Floats, Ints32
 from discretion.method import Decision, Method, StratifiedMethod
-from discretion.part import Columns, confidential
+from discretion.part import Columns, Scale, confidential
 
 # Randomized response: everybody answers truthfully or by a throw of the dice, and nobody can tell which (P18).
 
@@ -109,6 +109,7 @@ class RandomizedResponse(Method, kind="randomized-response"):
         "Shares counted in the file are biased toward equal ones; the published probability of a true answer gives "
         "unbiased estimates with a larger variance."
     )
+    scale: ClassVar[Scale] = "rows"
     guarantee: ClassVar[str] = (
         "Answers were replaced at random with a published probability (local differential privacy), so nobody's "
         "published answer is certain; shares of the population can be estimated."
@@ -285,6 +286,7 @@ class Pram(StratifiedMethod, kind="pram"):
         "Shares and relations of the column are biased toward the changed categories unless they are corrected by the "
         "transition probabilities; an invariant matrix keeps shares on average."
     )
+    scale: ClassVar[Scale] = "rows"
     guarantee: ClassVar[str] = (
         "Categories were changed at random by known probabilities, so no published category is certain; combinations "
         "of columns may be impossible."

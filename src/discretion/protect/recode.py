@@ -19,7 +19,7 @@ from discretion.data.hierarchy import TOP, canonical, interval_label
 from discretion.errors import DataError, PlanError, unknown
 from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.method import Decision, Method, StratifiedMethod
-from discretion.part import Columns, FrozenMapping, confidential
+from discretion.part import Columns, FrozenMapping, Scale, confidential
 from discretion.protect.noise_keep import decimals_of
 from discretion.protect.ordered import Ordered, category_order, ordered
 
@@ -67,6 +67,7 @@ class Round(Method, kind="round"):
         "Means are nearly unbiased; differences smaller than the rounding base are gone and values heap at its "
         "multiples."
     )
+    scale: ClassVar[Scale] = "rows"
     guarantee: ClassVar[str] = (
         "Values were rounded, so that close values cannot be told apart; sums of rounded values need not add up."
     )
@@ -186,6 +187,7 @@ class _TailCode(StratifiedMethod):
         "The tail that was coded is one value: percentiles inside the other values are exact; means and variances are "
         "biased by what the tail lost, slopes are flattened there."
     )
+    scale: ClassVar[Scale] = "rows"
     guarantee: ClassVar[str] = "Extreme values were replaced by one value, so that they cannot be told apart."
     _sign: ClassVar[str] = ">"
 
@@ -393,6 +395,7 @@ class GroupCategories(Method, kind="group-categories"):
         "Estimates for the broader categories are exact; finer ones cannot be made, and category midpoints in place "
         "of numbers bias variances and slopes."
     )
+    scale: ClassVar[Scale] = "rows"
     guarantee: ClassVar[str] = "Categories were put together; what is said is true, but less detailed."
 
     @model_validator(mode="after")
@@ -513,6 +516,7 @@ class Generalize(Method, kind="generalize"):
         "Estimates for the broader categories are exact; finer ones cannot be made, and category midpoints in place "
         "of numbers bias variances and slopes."
     )
+    scale: ClassVar[Scale] = "rows"
     guarantee: ClassVar[str] = "Values were replaced by broader categories; what is said is true, but less detailed."
 
     @field_validator("levels", mode="after")
@@ -643,6 +647,7 @@ class Recode(Method, kind="recode"):
         "Estimates for the broader categories are exact; finer ones cannot be made, and category midpoints in place "
         "of numbers bias variances and slopes."
     )
+    scale: ClassVar[Scale] = "rows"
     guarantee: ClassVar[str] = "Numbers were replaced by intervals; what is said is true, but less detailed."
 
     @model_validator(mode="after")

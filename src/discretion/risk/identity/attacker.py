@@ -13,9 +13,9 @@ from discretion.data.dataset import Dataset
 from discretion.data.households import people_of
 from discretion.data.population_classes import Population, count_population, load_population
 from discretion.errors import DataError
-from discretion.kernels.arrays import Floats
+from discretion.kernels.arrays import Bools, Floats
 from discretion.measure import Better, Measure, Score, as_percent
-from discretion.part import Columns, Family, confidential, path_field
+from discretion.part import Columns, Family, Scale, confidential, path_field
 from discretion.risk.identity.truthful import said, warning
 
 LEVELS = (
@@ -78,6 +78,7 @@ class AttackerRisk(Measure, kind="attacker-risk"):
     """how a missing value counts: as a category of its own, as matching anything, or by leaving its record out"""
 
     family: ClassVar[Family] = "risk"
+    scale: ClassVar[Scale] = "classes"
     better: ClassVar[Better] = "lower"
     needs: ClassVar[Literal["both", "released"]] = "released"
     limits: ClassVar[tuple[float | None, float | None]] = (0.0, 1.0)
@@ -99,13 +100,14 @@ class AttackerRisk(Measure, kind="attacker-risk"):
         columns = released.choose(self.columns, "classes")
         sizes, people = self._sizes(released, columns)
         risk = self._own(released, columns) / sizes
-        counted = risk[~np.isnan(risk)]
+        rows = ~np.isnan(risk)
+        counted = risk[rows]
         if not len(counted):
             raise DataError(
                 f"{self.kind}: every record has a missing value in {', '.join(columns)}; nothing is counted"
             )
-        average, highest, lowest = float(counted.mean()), float(counted.max()), float(counted.min())
-        at_risk = float((counted > self.threshold).mean())
+        average, highest, lowest = released.average(risk, rows), float(counted.max()), float(counted.min())
+        at_risk = released.average(risk > self.threshold, rows)
         warned = warning(original, released, columns)
         wording = _MEANING[self.attacker].format(highest=as_percent(highest), average=as_percent(average))
         return self.score(
@@ -118,15 +120,15 @@ class AttackerRisk(Measure, kind="attacker-risk"):
             per_record=risk,
             columns=list(columns),
             attacker=self.attacker,
-            records=len(counted),
+            records=released.tally(rows),
             records_at_risk=at_risk,
             highest=highest,
             success_rate=average,
             lowest=lowest,
-            share_at_highest=float((counted == highest).mean()),
-            share_at_lowest=float((counted == lowest).mean()),
+            share_at_highest=released.average(risk == highest, rows),
+            share_at_lowest=released.average(risk == lowest, rows),
             chance=1.0 / people,
-            distribution=_distribution(counted),
+            distribution=_distribution(released, risk, rows),
             **warned,
         )
 
@@ -134,11 +136,11 @@ class AttackerRisk(Measure, kind="attacker-risk"):
         """Give for each record how many may be meant, and how many people there are in all."""
         sizes = released.class_sizes(columns, self.missing)
         if self.population is None:
-            return sizes, max(int((~np.isnan(sizes)).sum()), 1)
+            return sizes, max(released.tally(~np.isnan(sizes)), 1)
         classes = released.classes(columns)
         found = count_population(released, columns, classes, load_population(self.population), self.frequency)
         fit = np.where(np.isnan(sizes), np.nan, found.counts[classes.ids])
-        if short := int((fit < sizes).sum()):
+        if short := released.tally(fit < sizes):
             raise DataError(
                 f"{self.kind}: {short} records are in classes with more records than people of the population; the "
                 "population must contain the data, with the same labels and not perturbed"
@@ -155,9 +157,9 @@ class AttackerRisk(Measure, kind="attacker-risk"):
         return np.asarray(counts[number], np.float64)
 
 
-def _distribution(risk: Floats) -> dict[str, Any]:
+def _distribution(released: Dataset, risk: Floats, rows: Bools) -> dict[str, Any]:
     """Give the share of records in each interval of risk, the upper end included, and up to it."""
-    up_to = np.searchsorted(np.sort(risk), LEVELS, side="right") / len(risk)
+    up_to = np.array([released.average(risk <= level, rows) for level in LEVELS])
     return {
         "up_to": list(LEVELS),
         "share": np.diff(up_to, prepend=0.0).tolist(),

@@ -12,7 +12,7 @@ from discretion.data.dataset import Dataset
 from discretion.data.population_classes import Population, count_population, load_population
 from discretion.errors import DataError
 from discretion.measure import Better, Measure, Score, as_percent
-from discretion.part import Columns, Family, path_field
+from discretion.part import Columns, Family, Scale, path_field
 from discretion.risk.identity.population_models import ESTIMATORS
 from discretion.risk.identity.truthful import said, warning
 
@@ -61,6 +61,7 @@ class PopulationUniqueness(Measure, kind="population-uniqueness"):
     """how a missing value counts: as a category of its own, or by leaving its record out"""
 
     family: ClassVar[Family] = "risk"
+    scale: ClassVar[Scale] = "classes"
     better: ClassVar[Better] = "lower"
     needs: ClassVar[Literal["both", "released"]] = "released"
     limits: ClassVar[tuple[float | None, float | None]] = (0.0, 1.0)
@@ -86,12 +87,12 @@ class PopulationUniqueness(Measure, kind="population-uniqueness"):
         classes = counted.classes(columns)
         detail: dict[str, Any] = {
             "columns": list(columns),
-            "records": len(counted),
+            "records": counted.records,
             "sample_uniques": int((classes.counts == 1).sum()),
             "classes": len(classes),
         }
         if self.population is None:
-            size = self.population_size or round(len(counted) / (self.share or 1))
+            size = self.population_size or round(counted.records / (self.share or 1))
             frequencies = np.bincount(classes.counts)
             value = min(ESTIMATORS[self.estimator](frequencies, size) / size, 1.0)
             meaning = f"{as_percent(value)} of the people are alone with their values in the population (estimated)."

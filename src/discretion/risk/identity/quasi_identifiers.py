@@ -13,7 +13,7 @@ from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError, PlanError
 from discretion.measure import Better, Measure, Score, as_percent
-from discretion.part import Columns, Family
+from discretion.part import Columns, Family, Scale
 from discretion.risk.identity.suda import largest_subset
 from discretion.risk.identity.truthful import said, warning
 
@@ -83,6 +83,7 @@ class QuasiIdentifiers(Measure, kind="quasi-identifiers"):
     """count the combinations that fewer records than this share; without it, they are not counted"""
 
     family: ClassVar[Family] = "risk"
+    scale: ClassVar[Scale] = "classes"
     better: ClassVar[Better] = "lower"
     needs: ClassVar[Literal["both", "released"]] = "released"
     limits: ClassVar[tuple[float | None, float | None]] = (0.0, 1.0)
@@ -111,8 +112,8 @@ class QuasiIdentifiers(Measure, kind="quasi-identifiers"):
             said(meaning, warned),
             per_record=self._per_record(released, columns, best.columns),
             columns=list(columns),
-            records=len(released),
-            chance=1.0 / len(released),
+            records=released.records,
+            chance=1.0 / released.records,
             best=best.to_dict(),
             best_of_size=by_size,
             single={s.columns[0]: s.to_dict() for s in subsets if len(s.columns) == 1},
@@ -138,7 +139,7 @@ class QuasiIdentifiers(Measure, kind="quasi-identifiers"):
         coded = [CodedColumn.of(data.codes(name).codes[classes.first_rows]) for name in columns]
         order = sorted(range(len(columns)), key=lambda j: coded[j].size)
         found = separations([coded[j] for j in order], classes.counts, size, ctx.progress, "subsets of columns")
-        n = len(data)
+        n = data.records
         pairs = n * (n - 1) // 2
         result = []
         for mask, counted in found.items():

@@ -14,7 +14,7 @@ from discretion.data.dataset import Dataset
 from discretion.data.population_classes import Population, count_population, load_population
 from discretion.errors import DataError
 from discretion.measure import Better, Measure, Score, as_percent
-from discretion.part import Columns, Family, path_field
+from discretion.part import Columns, Family, Scale, path_field
 from discretion.risk.identity.truthful import said, warning
 
 
@@ -52,6 +52,7 @@ class SampleUniqueness(Measure, kind="sample-uniqueness"):
     """file (or Dataset) with the same columns for the whole population"""
 
     family: ClassVar[Family] = "risk"
+    scale: ClassVar[Scale] = "classes"
     better: ClassVar[Better] = "lower"
     needs: ClassVar[Literal["both", "released"]] = "released"
     limits: ClassVar[tuple[float | None, float | None]] = (0.0, 1.0)
@@ -66,15 +67,16 @@ class SampleUniqueness(Measure, kind="sample-uniqueness"):
                 f"{self.kind}: every record has a missing value in {', '.join(columns)}; nothing is counted"
             )
         unique = sizes == 1
-        share_unique = float(unique.sum() / counted.sum())
-        pairs = float((sizes == 2).sum() / 2)
+        records = released.tally(counted)
+        share_unique = released.tally(unique) / records
+        pairs = released.tally(sizes == 2) / 2
         detail: dict[str, Any] = {
             "columns": list(columns),
-            "unique_records": int(unique.sum()),
+            "unique_records": released.tally(unique),
             "share_unique": share_unique,
             "pairs": pairs,
-            "records": int(counted.sum()),
-            "mean_risk": float(np.nanmean(1.0 / sizes)),
+            "records": records,
+            "mean_risk": released.average(1.0 / sizes, counted),
         }
         detail["chance"] = (self.share or 1.0) / detail["records"]
         value, meaning = share_unique, f"{as_percent(share_unique)} of the records are alone with their values"
@@ -85,7 +87,7 @@ class SampleUniqueness(Measure, kind="sample-uniqueness"):
             detail["not_in_population"] = int((in_population == 0).sum())
             meaning = f"{as_percent(value)} of the records that are alone in the file are alone in the population too"
         elif self.share is not None:
-            single = float(unique.sum())
+            single = float(released.tally(unique))
             value = self.share * single / max(self.share * single + 2 * (1 - self.share) * pairs, 1e-300)
             meaning = f"A unique match with the population is right with probability {as_percent(value)} (estimated)"
         meaning += f" (guessing finds {as_percent(detail['chance'])} of the people)."

@@ -54,6 +54,7 @@ _NAMES = {
     "connect": "online.client",
     "propose_roles": "data.detect",
     "read": "data.read",
+    "scan": "engines.duckdb",
     "tabulate": "tables.tabulate",
     "tune": "release.tune",
     "write": "data.write",

@@ -99,6 +99,8 @@ class Context:
     step: str = ""
     progress: Progress = field(default=ignore_progress, repr=False)
     stream: Stream | None = field(default=None, repr=False, compare=False)
+    first_batch: int = 0
+    """the number of the first batch of rows; more than 0 where the rows are those in the middle of a file"""
 
     def __post_init__(self) -> None:
         if not isinstance(self.seed, int | np.integer) or self.seed < 0:
@@ -128,7 +130,7 @@ class Context:
 
     def batches(self, rows: int, label: str = "") -> Iterator[Batch]:
         """Yield batches of 65,536 rows, each with a generator of its own."""
-        for number, start in enumerate(range(0, rows, BATCH_ROWS)):
+        for number, start in enumerate(range(0, rows, BATCH_ROWS), self.first_batch):
             self.progress(start, rows, label or self.step)
             yield Batch(start, min(start + BATCH_ROWS, rows), self._generator(f"batch {number}"))
         self.progress(rows, rows, label or self.step)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from discretion.context import Context, Progress, ignore_progress
 from discretion.data.dataset import Dataset
 from discretion.display import figure, table
+from discretion.engines.scan import Scan
 from discretion.errors import DataError, PlanError
 from discretion.part import Family, Part
 
@@ -131,6 +132,10 @@ class Measure(Part):
         """Match the rows where the measure needs it, then assess."""
         if len(released) == 0 or len(original) == 0:
             raise DataError(f"{self.kind}: the data has no rows; a measure of nothing says nothing")
+        if isinstance(released, Scan):
+            if self.scale != "classes":
+                raise PlanError(f"{self.kind} needs all rows in memory; the data stays in its files")
+            return self._over_classes(released, ctx)
         if self.scale != "classes":
             original.require_rows(self.kind)
             released.require_rows(self.kind)
@@ -139,6 +144,15 @@ class Measure(Part):
         if self.needs == "both" and self.aligned:
             original, released = align(original, released, self.kind)
         return self.assess(original, released, ctx)
+
+    def _over_classes(self, released: Scan, ctx: Context) -> Score:
+        """Assess the classes with their counts; no figure per record."""
+        columns = released.choose(getattr(self, "columns", ()), "classes")
+        table = released.table(columns)
+        found = self.assess(table, table, ctx)
+        moved = {name for step in released.pending if step.method.perturbs for name in step.touched} & set(columns)
+        warned = f" Warning: {', '.join(sorted(moved))} were perturbed; this figure takes them as true." if moved else ""
+        return replace(found, meaning=found.meaning + warned, per_record=None, more_per_record={})
 
     def _over_copies(self, original: Dataset, released: Dataset, ctx: Context) -> Score:
         """Assess synthetic copies one by one; an attacker has all of them, so that a risk is the worst that is found.

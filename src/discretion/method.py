@@ -18,8 +18,9 @@ from discretion.data.fingerprint import fingerprint
 from discretion.data.finite import bounding_numbers
 from discretion.data.households import Households, at_household_level, find_households, one_per_household
 from discretion.data.schema import Schema
+from discretion.engines.scan import Scan
 from discretion.errors import DataError, Infeasible, PlanError
-from discretion.part import HOLDS_PARTS, Columns, Family, Part, parse
+from discretion.part import HOLDS_PARTS, Columns, Family, Part, index, parse
 
 _DIGITS = 9
 """Digits of a decision's numbers that decide what is drawn."""
@@ -145,18 +146,33 @@ class Method(Part):
         The stream follows from the step, its settings, the columns it reads and (to rewrite) the decision: with the
         same draws, two strengths or two deliveries would give the noise away.
         """
+        if isinstance(data, Scan):
+            self._refuse_scan()
         learns = saved is None and self.scale == "rows" and type(self).fit is not Method.fit
         if self.scale == "memory" or learns:
             data.require_rows(self.kind)
         first = self._drawing(data, ctx, None)
         decision = self.decide(data, first) if saved is None else saved
         second = first if self.by_group else self._drawing(data, ctx, decision)
-        done = self.perform(data, decision, second).after(self, data)
+        if isinstance(data, Scan):
+            done: Dataset = data.advance(self, decision, second)
+        else:
+            done = self.perform(data, decision, second).after(self, data)
         used = {inner.stream.used: None for inner in (first, second) if inner.stream is not None}
         drawn = b"".join(key for key in used if key is not None) or None
         if drawn is not None:
             data.require_rows(f"{self.kind}, which draws for every record")
         return Ran(done, decision, drawn)
+
+    def _refuse_scan(self) -> None:
+        """Raise if the method cannot be carried out on rows that stay in their files."""
+        together = [name for name in ("by", "by_person") if getattr(self, name, None)]
+        if self.scale != "rows" or together:
+            with_ = f" with `{together[0]}`" if self.scale == "rows" else ""
+            raise PlanError(
+                f"{self.kind}{with_} needs all rows in memory; rows that stay in their files take methods that work "
+                f"row by row ({', '.join(row_by_row())}), or read the data with the engine `memory`"
+            )
 
     def _drawing(self, data: Dataset, ctx: Context, decision: Decision | None) -> Context:
         def told() -> bytes:
@@ -179,6 +195,11 @@ class Method(Part):
         with bounding_numbers(self.private):
             taken = Dataset(data)
         return self.run(taken, ctx).data.to_native()
+
+
+def row_by_row() -> list[str]:
+    """Name the methods that work row by row, whose data may be larger than memory."""
+    return sorted(entry.kind for entry in index().values() if entry.family == "method" and entry.load().scale == "rows")
 
 
 def _to_digits(plain: Any) -> Any:

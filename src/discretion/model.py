@@ -13,7 +13,8 @@ from typing import Any, ClassVar
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.display import figure, table
-from discretion.errors import DataError
+from discretion.engines.scan import Scan
+from discretion.errors import DataError, PlanError
 from discretion.part import Family, Part
 
 
@@ -99,10 +100,16 @@ class PrivacyModel(Part):
         before = None if original is None else Dataset.of(original)
         return self.run(Dataset.of(data), Context(0, self.kind), original=before)
 
+    def _classes_of(self, released: Scan) -> Dataset:
+        """Give the classes that the model looks at, with their counts."""
+        raise PlanError(f"{self.kind} needs all rows in memory; the data stays in its files")
+
     def run(self, released: Dataset, ctx: Context, *, original: Dataset | None = None) -> Verdict:
         """Check a release that has rows."""
         if len(released) == 0:
             raise DataError(f"{self.kind}: the data has no rows; a model of nothing says nothing")
+        if isinstance(released, Scan):
+            released = self._classes_of(released)
         if self.scale != "classes":
             released.require_rows(self.kind)
         copies = [self.check(copy, ctx, original=original) for copy in released.copies()]

@@ -87,7 +87,7 @@ class Dataset:
             self._counts = counts, _as_counts(table, counts)
             table, source = table.drop(counts), None
         self._source: Source | None = source
-        self._frame = finite(_apply_missing_codes(table, schema))
+        self._frame = as_read(table, schema)
         self.schema = Schema(MappingProxyType({name: schema[name] for name in table.columns if name in schema.columns}))
         self._changed: frozenset[str] = frozenset()
         self._rows: NDArray[np.int64] | None = None
@@ -136,6 +136,15 @@ class Dataset:
     def frame(self) -> pl.DataFrame:
         """The data as a polars frame (missing codes as null)."""
         return self._frame
+
+    def series(self, column: str) -> pl.Series:
+        """Give one column as a polars series."""
+        return self._frame[column]
+
+    @property
+    def kinds(self) -> Mapping[str, pl.DataType]:
+        """The polars type of each column."""
+        return self._frame.schema
 
     @property
     def counts(self) -> NDArray[np.int64] | None:
@@ -242,7 +251,7 @@ class Dataset:
             return known.type == "nominal"
         if self.is_labelled(column) or isinstance(known.hierarchy, MaskingHierarchy):
             return True
-        few = self.cached(("few", column), lambda: count_few(self._frame[column]))
+        few = self.cached(("few", column), lambda: count_few(self.series(column)))
         return few > 1 and (len(self) >= max(30, 5 * few) if root is self else root.is_category(column))
 
     def is_labelled(self, column: str) -> bool:
@@ -250,7 +259,7 @@ class Dataset:
         labels = self.schema[column].value_labels
         if not labels:
             return False
-        present = self._frame.select(column).drop_nulls().unique()
+        present = self.series(column).drop_nulls().unique().to_frame()
         known = present.select(_is_one_of(column, present.schema[column], tuple(labels)))[column]
         return bool(2 * known.sum() >= len(present))
 
@@ -304,8 +313,8 @@ class Dataset:
 
         self.require([column])
         if not self.is_numeric(column):
-            raise DataError(f"column {column!r} {not_numbers(self._frame[column])}; a numeric column is needed")
-        values = self._frame[column].cast(pl.Float64).to_numpy()
+            raise DataError(f"column {column!r} {not_numbers(self.series(column))}; a numeric column is needed")
+        values = self.series(column).cast(pl.Float64).to_numpy()
         values.flags.writeable = False
         return values
 
@@ -341,12 +350,12 @@ class Dataset:
     def count_missing(self, column: str) -> int:
         """Count the missing values of a column."""
         self.require([column])
-        return self.cached(("missing", column), lambda: _count_missing(self._frame[column]))
+        return self.cached(("missing", column), lambda: _count_missing(self.series(column)))
 
     def codes(self, column: str) -> ColumnCodes:
         """Give a column as integer codes; missing values have their own."""
         self.require([column])
-        return self.cached(("codes", column), lambda: encode(self._frame[column]))
+        return self.cached(("codes", column), lambda: encode(self.series(column)))
 
     def classes(self, columns: Sequence[str]) -> Classes:
         """Give the equivalence classes over some columns, missing as a category of its own."""
@@ -686,6 +695,11 @@ def _check_names(schema: Schema, columns: Sequence[str]) -> None:
     problems = [unknown("column", name, columns) for name in schema.columns if name not in columns]
     if problems:
         raise PlanError(problems)
+
+
+def as_read(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
+    """Make missing codes null, and refuse numbers that cannot be computed with."""
+    return finite(_apply_missing_codes(frame, schema))
 
 
 def _apply_missing_codes(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:

@@ -39,7 +39,7 @@ def _contents(data: Dataset, column: str, key: bytes) -> Iterator[bytes]:
     """Yield the kind of the column, then each batch of it."""
     import polars as pl
 
-    series, kind = data.frame[column], data.frame.schema[column]
+    series, kind = data.series(column), data.kinds[column]
     if kind.is_numeric():
         yield b"numbers"
         yield from _numbers(data.number(column), key)

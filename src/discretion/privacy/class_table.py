@@ -21,6 +21,7 @@ from discretion.data.codes import Classes, ColumnCodes, add_counts
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
 from discretion.data.households import count_units, unit_codes
+from discretion.engines.scan import Scan
 from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.kernels.class_tests import ClassTest
@@ -234,6 +235,15 @@ class ClassModel(PrivacyModel):
             },
             find_failing=lambda: self.list_failing(judged.data, columns, judged.classes, failing),
         )
+
+    def _classes_of(self, released: Scan) -> Dataset:
+        """Count the classes over the columns of the model and its sensitive columns."""
+        if self.counts_units and released.original.having("household", "unit"):
+            raise PlanError(
+                f"{self.kind}: the schema declares households or people, and data that stays in its files is counted "
+                "by records; say `count: records`, or read the data with the engine `memory`"
+            )
+        return released.table([*released.choose(self.columns, "classes"), *self.sensitive_columns(released)])
 
     def _judge(self, released: Dataset, columns: tuple[str, ...], sensitive: tuple[str, ...], missing: str) -> _Judged:
         data = released if missing == "category" else released.take(complete_rows(released, columns))

@@ -177,7 +177,7 @@ def decimals_of(data: Dataset, columns: Sequence[str]) -> dict[str, int]:
 
     found = {}
     for name in columns:
-        kind = data.frame.schema[name]
+        kind = data.kinds[name]
         eps = float(np.finfo(np.float32).eps) if kind == pl.Float32 else _EPS
         count = 0 if kind.is_integer() else count_decimals(data.number(name), eps)
         if count is not None:
@@ -277,7 +277,7 @@ def _bound(bounds: Mapping[str, float] | None, column: str, default: float) -> f
 
 
 def _type_limits(data: Dataset, column: str) -> tuple[float, float]:
-    kind: Any = data.frame[column].head(0).to_numpy().dtype
+    kind: Any = data.series(column).head(0).to_numpy().dtype
     if kind.kind not in "iu":
         return -np.inf, np.inf
     limits = np.iinfo(kind)

@@ -122,7 +122,7 @@ def ordered(data: Dataset, column: str) -> Ordered:
     import polars as pl
 
     data.require([column])
-    series = data.frame[column]
+    series = data.series(column)
     levels = category_order(data, column)
     if levels:
         places = data.cached(("order", column, levels), lambda: _order_places(data, column, levels))
@@ -148,7 +148,7 @@ def category_order(data: Dataset, column: str) -> tuple[str, ...]:
     declared = data.schema[column].order
     if declared:
         return declared
-    kind = data.frame.schema[column]
+    kind = data.kinds[column]
     return tuple(kind.categories) if isinstance(kind, pl.Enum) else ()
 
 

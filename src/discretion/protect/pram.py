@@ -484,7 +484,7 @@ def _palette(data: Dataset, column: str, categories: Sequence[str]) -> Any:
     """Give the categories as values of the column's own type, and a missing value after them."""
     import polars as pl
 
-    series = data.frame[column]
+    series = data.series(column)
     known = categories_of(data, column)
     seen = [name for name in categories if name in known]
     new = [name for name in categories if name not in known]

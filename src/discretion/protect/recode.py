@@ -97,7 +97,7 @@ class Round(Method, kind="round"):
     def _round_whole(self, data: Dataset, columns: Sequence[str], ctx: Context) -> Dataset:
         """Round columns of whole numbers to a whole base without fractions: every digit counts, however large."""
         base = int(self.base)
-        old = [_as_integers(data.frame[name], base) for name in columns]
+        old = [_as_integers(data.series(name), base) for name in columns]
         new = [np.empty_like(x) for x in old]
         for batch in ctx.batches(len(data)):
             rows = slice(batch.start, batch.stop)
@@ -105,7 +105,7 @@ class Round(Method, kind="round"):
                 count, beyond = np.divmod(x[rows], base)
                 out[rows] = (count + self._goes_up(count, beyond, base, batch.rng)) * base
         return data.with_columns(
-            {name: _in_type(x, data.frame[name]) for name, x in zip(columns, new, strict=True)}, integers=True
+            {name: _in_type(x, data.series(name)) for name, x in zip(columns, new, strict=True)}, integers=True
         )
 
     def _goes_up(self, count: Ints, beyond: Ints, base: int, rng: np.random.Generator) -> Bools:
@@ -415,7 +415,7 @@ class GroupCategories(Method, kind="group-categories"):
         """Check the members, or find the categories that are large enough."""
         # count the records of each category, missing left out
         data.require([self.column])
-        if data.type_of(self.column) == "set" or data.frame.schema[self.column].is_nested():
+        if data.type_of(self.column) == "set" or data.kinds[self.column].is_nested():
             raise DataError(f"column {self.column!r} holds sets; a column of categories is needed")
         codes = data.codes(self.column)
         totals = np.bincount(codes.codes, minlength=codes.size)

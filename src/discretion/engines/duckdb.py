@@ -1,0 +1,214 @@
+"""Rows in Parquet files: counted by duckdb, which may spill to disk, and read batch by batch in their order."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from discretion.context import BATCH_ROWS
+from discretion.data.schema import Schema
+from discretion.engines.scan import COUNT, FIRST, Scan
+from discretion.errors import DataError, PlanError, unknown
+
+if TYPE_CHECKING:
+    import duckdb
+    import polars as pl
+    import pyarrow as pa
+
+_MEMORY = re.compile(r"\d+(\.\d+)?\s*[KMGT]i?B", re.IGNORECASE)
+
+
+class DuckdbRows:
+    """The rows of Parquet files in the order of their names; `memory` bounds what duckdb keeps before it spills.
+
+    What is spilled lies in a folder of its own that only its owner can read, and is gone when the rows are no longer
+    needed; `spill` says below which folder.
+    """
+
+    name = "duckdb"
+
+    def __init__(
+        self,
+        files: Sequence[Path],
+        memory: str = "4GB",
+        spill: str | Path | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> None:
+        if not _MEMORY.fullmatch(memory):
+            raise PlanError(f"memory: expected a size such as 4GB or 500MB, got {memory!r}")
+        self.files, self.memory, self._chosen = tuple(files), memory, columns
+        self._spill = Path(tempfile.mkdtemp(prefix="discretion-spill-", dir=spill))  # readable for its owner only
+        weakref.finalize(self, shutil.rmtree, self._spill, ignore_errors=True)
+        self._heights = [_metadata(file).num_rows for file in self.files]
+
+    @cached_property
+    def kinds(self) -> dict[str, pl.DataType]:
+        """The polars type of each column, which must be the same in all files."""
+        import polars as pl
+
+        first, *others = [dict(pl.read_parquet_schema(file)) for file in self.files]
+        for file, found in zip(self.files[1:], others, strict=True):
+            if found != first:
+                differing = sorted(name for name in first.keys() | found.keys() if first.get(name) != found.get(name))
+                raise DataError(
+                    f"{file.name}: its columns differ from those of {self.files[0].name} in {', '.join(differing)}: "
+                    "all parts must have the same columns, of the same types, in the same order"
+                )
+        if self._chosen is None:
+            return first
+        if lacking := [unknown("column", name, list(first)) for name in self._chosen if name not in first]:
+            raise DataError("\n".join(lacking))
+        return {name: kind for name, kind in first.items() if name in self._chosen}
+
+    @property
+    def height(self) -> int:
+        """The number of rows."""
+        return sum(self._heights)
+
+    def columns(self, names: Sequence[str]) -> pl.DataFrame:
+        """Give some columns of all rows."""
+        import polars as pl
+
+        with _reading():
+            return pl.scan_parquet(list(self.files), glob=False).select(names).collect()
+
+    def batches(self, names: Sequence[str]) -> Iterator[pl.DataFrame]:
+        """Give some columns in their order, 65,536 rows at a time."""
+        import polars as pl
+
+        for batch in _rechunked(self._arrow(names)):
+            yield pl.DataFrame(pl.from_arrow(batch)).cast({name: self.kinds[name] for name in names})
+
+    def _arrow(self, names: Sequence[str]) -> Iterator[pa.Table]:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        with _reading():
+            for file in self.files:
+                with pq.ParquetFile(file) as opened:
+                    for batch in opened.iter_batches(BATCH_ROWS, columns=list(names)):
+                        yield pa.Table.from_batches([batch])
+
+    def classes(self, names: Sequence[str]) -> pl.DataFrame:
+        """Count the combinations of values as they stand, in the order of their first rows."""
+        import polars as pl
+
+        starts = [sum(self._heights[:place]) for place in range(len(self.files))]
+        listed = ", ".join(_quoted(name) for name in names)
+        query = (
+            f'SELECT {listed}, count(*) AS "{COUNT}", '
+            f'min($starts[(file_index + 1)::BIGINT] + file_row_number) AS "{FIRST}" '
+            f'FROM read_parquet($files, file_row_number = true) GROUP BY {listed} ORDER BY "{FIRST}"'
+        )
+        with self._connection() as connection, _reading():
+            given = {"starts": starts, "files": [str(file) for file in self.files]}
+            frame = pl.DataFrame(pl.from_arrow(connection.sql(query, params=given).to_arrow_table()))
+        whole = {COUNT: pl.Int64(), FIRST: pl.Int64()}
+        return frame.cast({**{name: self.kinds[name] for name in names}, **whole})
+
+    def _connection(self) -> duckdb.DuckDBPyConnection:
+        import duckdb
+
+        settings: dict[str, Any] = {"memory_limit": self.memory, "temp_directory": str(self._spill)}
+        connection = duckdb.connect(config=settings)
+        connection.execute("SET enable_progress_bar = false")
+        return connection
+
+
+class _reading:  # noqa: N801 - used like a function
+    """Turn what the readers of Parquet raise into an error that says what to do."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        import duckdb
+        import polars as pl
+        import pyarrow as pa
+
+        if isinstance(error, duckdb.OutOfMemoryException):
+            raise DataError("duckdb needs more memory, or more room on the disk to spill; raise `memory`") from None
+        if isinstance(error, duckdb.IOException | pa.ArrowException | pl.exceptions.PolarsError | OSError):
+            said = str(error).partition("\n")[0]
+            raise DataError(f"a part cannot be read as Parquet, copy or download it again ({said})") from None
+
+
+def _rechunked(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """Cut a stream of tables into tables of exactly 65,536 rows; only the last may have fewer."""
+    import pyarrow as pa
+
+    waiting: list[pa.Table] = []
+    rows = 0
+    for table in tables:
+        left = table
+        while rows + left.num_rows >= BATCH_ROWS:
+            cut = BATCH_ROWS - rows
+            yield pa.concat_tables([*waiting, left.slice(0, cut)])
+            left, waiting, rows = left.slice(cut), [], 0
+        if left.num_rows:
+            waiting.append(left)
+            rows += left.num_rows
+    if rows:
+        yield pa.concat_tables(waiting)
+
+
+def _metadata(file: Path) -> Any:
+    import pyarrow.parquet as pq
+
+    with _reading():
+        return pq.read_metadata(file)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def parquet_files(source: str | Path) -> list[Path]:
+    """List the Parquet files of a file, a folder or a pattern, in the order of their names."""
+    path = Path(source)
+    if path.is_dir():
+        found = sorted(path.glob("*.parquet"))
+    elif path.is_file():
+        found = [path]
+    else:
+        found = sorted(file for file in path.parent.glob(path.name) if file.is_file())
+    wrong = [file.name for file in found if file.suffix.lower() != ".parquet"]
+    if wrong:
+        raise PlanError(f"{wrong[0]!r}: rows that stay in their files are read from Parquet; convert the file first")
+    if not found:
+        raise DataError(f"{str(source)!r}: no Parquet file there")
+    return found
+
+
+def scan(
+    source: str | Path,
+    *,
+    roles: Mapping[str, object] | None = None,
+    types: Mapping[str, object] | None = None,
+    hierarchies: Mapping[str, object] | None = None,
+    missing_codes: Mapping[str, object] | None = None,
+    orders: Mapping[str, Sequence[object]] | None = None,
+    columns: Sequence[str] | None = None,
+    memory: str = "4GB",
+    spill: str | Path | None = None,
+) -> Scan:
+    """Open Parquet files whose rows stay where they are: a file, a folder, or a pattern such as `register/*.parquet`.
+
+    What comes back takes the place of a `Dataset` for steps that work row by row, for privacy models, the optimal
+    search and measures of uniqueness; parts that need all rows refuse it by name. `memory` bounds what duckdb keeps
+    while it counts, before it spills below the folder `spill` (a private one of the system by default).
+
+    Examples
+    --------
+    >>> import discretion as dc
+    >>> people = dc.scan("register/*.parquet", roles={"age": "quasi"}, memory="8GB")  # doctest: +SKIP
+    >>> dc.KAnonymity(k=5)(people).holds  # doctest: +SKIP
+    """
+    schema = Schema.build(roles, types, hierarchies, missing_codes, orders)
+    return Scan(DuckdbRows(parquet_files(source), memory, spill, columns), schema)

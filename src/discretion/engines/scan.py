@@ -1,0 +1,316 @@
+"""Data whose rows stay where they are: columns one at a time, classes with counts, rows batch by batch.
+
+A step is decided on summaries of the whole and carried out on batches of 65,536 rows, each with the generator that it
+has in memory too: the same seed gives the same values on every engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discretion.context import BATCH_ROWS, Context
+from discretion.data.dataset import Dataset, Level, as_read
+from discretion.data.hierarchy import Levels
+from discretion.data.schema import Schema
+from discretion.errors import DataError, PlanError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from discretion.method import Decision, Method
+
+COUNT, FIRST = "discretion:records", "discretion:row"
+"""Columns of a frequency table: how many records a class has, and its first row."""
+_MERGE_AT = 2_000_000
+"""Classes of single batches that are gathered before they are added up."""
+
+
+class RowStore(Protocol):
+    """Where rows lie: what an engine must be able to do."""
+
+    name: str
+    """what reports and journals call the engine"""
+
+    @property
+    def kinds(self) -> dict[str, pl.DataType]:
+        """The polars type of each column."""
+
+    @property
+    def height(self) -> int:
+        """The number of rows."""
+
+    def columns(self, names: Sequence[str]) -> pl.DataFrame:
+        """Give some columns of all rows."""
+
+    def batches(self, names: Sequence[str]) -> Iterator[pl.DataFrame]:
+        """Give some columns in their order, 65,536 rows at a time; only the last batch may have fewer."""
+
+    def classes(self, names: Sequence[str]) -> pl.DataFrame:
+        """Count the combinations of values as they stand: the columns, COUNT, and FIRST."""
+
+
+@dataclass(frozen=True)
+class PendingStep:
+    """A step that was decided, and is carried out whenever rows pass by."""
+
+    method: Method
+    decision: Decision
+    ctx: Context
+    touched: frozenset[str]
+    """columns that it may change or take out"""
+    draws: bool
+
+
+class Scan(Dataset):
+    """A `Dataset` whose rows stay in their files (`dc.scan`).
+
+    Steps that work row by row are decided now and carried out when the rows are read; privacy models, the optimal
+    search and measures of uniqueness work on the classes with their counts. Everything else refuses it by name. At most
+    one column of all rows is in memory at a time, and a few batches.
+
+    Examples
+    --------
+    >>> import discretion as dc
+    >>> people = dc.scan("register/*.parquet", roles={"age": "quasi", "income": "sensitive"})  # doctest: +SKIP
+    """
+
+    __slots__ = ("_last", "pending", "store")
+
+    def __init__(self, store: RowStore, schema: Schema) -> None:
+        import polars as pl
+
+        super().__init__(pl.DataFrame(schema=store.kinds), schema=schema)
+        self.store = store
+        self.pending: tuple[PendingStep, ...] = ()
+        self._last: tuple[str, pl.Series] | None = None
+
+    # --- looking: what a Dataset answers from its frame, answered from the store ------------------------------------
+
+    def __len__(self) -> int:
+        return self.store.height
+
+    @property
+    def frame(self) -> NoReturn:
+        """Refuse: the rows are not in memory."""
+        raise DataError(
+            f"this needs all rows in memory, and they are read by {self.store.name}; `collect()` gives them, where "
+            "they fit"
+        )
+
+    def series(self, column: str) -> pl.Series:
+        """Give one column of all rows; the last one asked for is kept."""
+        if self._last is None or self._last[0] != column:
+            self._last = None
+            self._last = column, self._collected([column])[column]
+        return self._last[1]
+
+    def number(self, column: str) -> NDArray[np.float64]:
+        """Give one numeric column as floats, missing as NaN; not kept."""
+        return self._number(column)
+
+    def codes(self, column: str) -> Any:
+        """Give a column as integer codes; not kept."""
+        from discretion.data.codes import encode
+
+        return encode(self.series(column))
+
+    def hierarchy(self, column: str) -> Levels:
+        """Give the hierarchy of a column, bound to the values that occur in the original."""
+        if self._root is not None:
+            return self._root.hierarchy(column)
+        recipe = self.schema[column].hierarchy
+        if recipe is None:
+            return super().hierarchy(column)
+
+        def bind() -> Levels:
+            found = as_read(self.store.classes([column]).select(column), self.schema.only([column]))[column]
+            present = found.fill_nan(None).drop_nulls() if found.dtype.is_float() else found.drop_nulls()
+            return recipe.bind(present.unique(maintain_order=True).to_list(), column)
+
+        return self.cached(("hierarchy", column), bind)
+
+    def class_counts(self, columns: Sequence[str]) -> NDArray[np.int64]:
+        """Give the sizes of the classes in no particular order."""
+        return self.table(columns).class_counts(columns)
+
+    def to_native(self) -> Any:
+        """Give all rows as a polars frame."""
+        return self.collect().frame
+
+    def collect(self) -> Dataset:
+        """Read all rows into memory, the pending steps carried out."""
+        return Dataset.stack(list(self.stream()), like=self.original)
+
+    def take(self, rows: Any, *, suppressed: bool = False) -> NoReturn:  # noqa: ARG002
+        """Refuse: which rows are where is known only while they pass by."""
+        return self.frame
+
+    def with_columns(self, *args: Any, **options: Any) -> NoReturn:  # noqa: ARG002
+        """Refuse: columns are replaced by steps, while the rows pass by."""
+        return self.frame
+
+    def classes(self, columns: Sequence[str]) -> NoReturn:  # noqa: ARG002
+        """Refuse: only the classes and their counts are known (`table`), not that of each row."""
+        return self.frame
+
+    # --- the rows ---------------------------------------------------------------------------------------------------
+
+    @property
+    def original(self) -> Scan:
+        """The data before any step."""
+        root = self.origin
+        if not isinstance(root, Scan):
+            raise DataError("the data was not scanned")
+        return root
+
+    def stream(self, columns: Iterable[str] | None = None) -> Iterator[Dataset]:
+        """Give the rows 65,536 at a time, in their order, the pending steps carried out."""
+        wanted = self.columns if columns is None else tuple(columns)
+        needed, steps = self._inputs(wanted)
+        root = self.original
+        for number, frame in enumerate(self.store.batches(needed)):
+            start = number * BATCH_ROWS
+            data = root._derive(as_read(frame, root.schema.only(needed)), (), {})
+            data._rows = np.arange(start, start + len(frame))
+            for step in steps:
+                ctx = replace(step.ctx, first_batch=number, progress=lambda done, total, label: None)
+                data = step.method.perform(data, step.decision, ctx).after(step.method, data)
+            gone = [name for name in data.columns if name not in wanted]
+            yield data.drop(gone) if gone else data
+
+    def _inputs(self, wanted: Sequence[str]) -> tuple[list[str], list[PendingStep]]:
+        """Give the columns to be read for some columns, and the steps they depend on."""
+        needed, steps = set(wanted), []
+        for step in reversed(self.pending):
+            if step.touched & needed:
+                steps.append(step)
+                needed |= step.touched
+        return [name for name in self.original.columns if name in needed], steps[::-1]
+
+    def _collected(self, columns: Sequence[str]) -> pl.DataFrame:
+        import polars as pl
+
+        needed, steps = self._inputs(columns)
+        if not steps:
+            return as_read(self.store.columns(columns), self.original.schema.only(columns))
+        return pl.concat([part.frame.select(columns) for part in self.stream(columns)], how="vertical_relaxed")
+
+    def table(self, columns: Sequence[str]) -> Dataset:
+        """Give the classes over some columns as data with counts, in the order of their first rows.
+
+        Where only steps that draw nothing changed the columns, the classes of the original are counted by the engine
+        and the steps carried out on them; otherwise the rows pass by once. Memory: the classes.
+        """
+        self.require(columns)
+        columns = list(dict.fromkeys(columns))
+        return self.cached(("table", tuple(columns)), lambda: self._table(columns))
+
+    def _table(self, columns: list[str]) -> Dataset:
+        needed, steps = self._inputs(columns)
+        if any(step.draws for step in steps):
+            return self._table_of_rows(columns)
+        found = self.store.classes(needed)
+        data = self._counted(as_read(found.select(needed), self.original.schema.only(needed)), found)
+        for step in steps:
+            data = step.method.perform(data, step.decision, step.ctx).after(step.method, data)
+        return self._own(data.drop([name for name in data.columns if name not in columns]))
+
+    def _table_of_rows(self, columns: list[str]) -> Dataset:
+        import polars as pl
+
+        adding = (pl.col(COUNT).sum(), pl.col(FIRST).min())
+        parts: list[pl.DataFrame] = []
+        gathered = 0
+        last: Dataset | None = None
+        for last in self.stream(columns):
+            rows = last.frame.select(columns).with_columns(pl.Series(FIRST, last.row_ids))
+            parts.append(rows.group_by(columns).agg(pl.len().cast(pl.Int64).alias(COUNT), pl.col(FIRST).min()))
+            gathered += len(parts[-1])
+            if gathered > _MERGE_AT:
+                parts = [pl.concat(parts, how="vertical_relaxed").group_by(columns).agg(adding)]
+                gathered = len(parts[0])
+        if last is None:
+            raise DataError("the data has no rows")
+        found = pl.concat(parts, how="vertical_relaxed").group_by(columns).agg(adding).sort(FIRST)
+        data = self._counted(found.select(columns), found)
+        data._changed, data.steps, data.schema = last._changed, last.steps, last.schema
+        data.levels = MappingProxyType({name: _one_level(name, level) for name, level in last.levels.items()})
+        return self._own(data)
+
+    def _counted(self, frame: pl.DataFrame, counted: pl.DataFrame) -> Dataset:
+        root = self.original
+        data = root._derive(frame, (), {})
+        data._rows = counted[FIRST].to_numpy()
+        data._counts = COUNT, counted[COUNT].to_numpy()
+        return data
+
+    def _own(self, data: Dataset) -> Dataset:
+        """Let a table stand for itself, with the hierarchies of the whole data."""
+        data._root = None
+        for name in data.columns:
+            if data.schema[name].hierarchy is not None:
+                data._cache["hierarchy", name] = self.hierarchy(name)
+        return data
+
+    # --- deriving ---------------------------------------------------------------------------------------------------
+
+    def advance(self, method: Method, decision: Decision, ctx: Context) -> Scan:
+        """Add a step; it is carried out on the first batch now, so that what is wrong with it is said."""
+        first = next(self.stream(), None)
+        if first is None:
+            raise DataError("the data has no rows")
+        probe = first._derive(first.frame, (), {})
+        probe._changed = frozenset()
+        done = method.perform(probe, decision, replace(ctx, progress=lambda done, total, label: None))
+        if len(done) != len(probe):
+            raise PlanError(f"{method.kind} drops records; data that stays in its files keeps all of them so far")
+        named = getattr(method, "columns", ()) or (getattr(method, "column", None) or (), getattr(method, "levels", ()))
+        gone = frozenset(probe.columns) - frozenset(done.columns)
+        touched = done._changed | gone | (_names(named) & frozenset(probe.columns))
+        draws = ctx.stream is not None and ctx.stream.used is not None
+        new = self._derived(done)
+        new.pending = (*self.pending, PendingStep(method, decision, ctx, touched, draws))
+        new.steps = (*self.steps, method)
+        return new
+
+    def drop(self, columns: Iterable[str]) -> Scan:
+        """Give the data without some columns."""
+        gone = list(columns)
+        self.require(gone)
+        new = self._derived(self)
+        new._frame = new._frame.drop(gone)
+        new.schema = self.schema.only(new._frame.columns)
+        return new
+
+    def _derived(self, like: Dataset) -> Scan:
+        """Give a scan of the same rows with the columns, types and levels of other data."""
+        new: Scan = object.__new__(Scan)
+        made = Dataset._derive(self, like._frame.clear(), like._changed, {})
+        for name in Dataset.__slots__:
+            setattr(new, name, getattr(made, name))
+        new.schema, new.steps = like.schema, self.steps
+        new.levels = MappingProxyType({name: _one_level(name, level) for name, level in like.levels.items()})
+        new.store, new.pending, new._last = self.store, self.pending, None
+        return new
+
+
+def _names(found: Any) -> frozenset[str]:
+    """Gather the names in a field of columns, in a single name, or in the keys of a mapping."""
+    if isinstance(found, str):
+        return frozenset([found])
+    return frozenset().union(*(_names(one) for one in found)) if found else frozenset()
+
+
+def _one_level(name: str, level: Level) -> int:
+    if isinstance(level, int):
+        return level
+    found = np.unique(level)
+    if len(found) != 1:
+        raise DataError(f"column {name!r} has several levels; data that stays in its files has one for each column")
+    return int(found[0])

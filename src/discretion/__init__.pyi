@@ -33,6 +33,9 @@ from discretion.data.schema import (
 from discretion.data.write import (
     write as write,
 )
+from discretion.engines.duckdb import (
+    scan as scan,
+)
 from discretion.errors import (
     BudgetExhausted as BudgetExhausted,
     Cancelled as Cancelled,

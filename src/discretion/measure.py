@@ -151,7 +151,9 @@ class Measure(Part):
         table = released.table(columns)
         found = self.assess(table, table, ctx)
         moved = {name for step in released.pending if step.method.perturbs for name in step.touched} & set(columns)
-        warned = f" Warning: {', '.join(sorted(moved))} were perturbed; this figure takes them as true." if moved else ""
+        warned = (
+            f" Warning: {', '.join(sorted(moved))} were perturbed; this figure takes them as true." if moved else ""
+        )
         return replace(found, meaning=found.meaning + warned, per_record=None, more_per_record={})
 
     def _over_copies(self, original: Dataset, released: Dataset, ctx: Context) -> Score:

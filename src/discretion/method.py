@@ -31,6 +31,8 @@ class Decision:
     """What a method learned from the data and needs to rewrite it: small, plain, can be saved and re-used."""
 
     values: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    dropped: Any = field(default=None, repr=False, compare=False)
+    """for rows that pass by in batches, the classes to drop as a frame; never saved, other data has other classes"""
 
     EMPTY: ClassVar[Decision]
 
@@ -147,7 +149,7 @@ class Method(Part):
         same draws, two strengths or two deliveries would give the noise away.
         """
         if isinstance(data, Scan):
-            self._refuse_scan()
+            self.refuse_scan()
         learns = saved is None and self.scale == "rows" and type(self).fit is not Method.fit
         if self.scale == "memory" or learns:
             data.require_rows(self.kind)
@@ -155,7 +157,8 @@ class Method(Part):
         decision = self.decide(data, first) if saved is None else saved
         second = first if self.by_group else self._drawing(data, ctx, decision)
         if isinstance(data, Scan):
-            done: Dataset = data.advance(self, decision, second)
+            decision, lost = self.for_rows(data, decision)
+            done: Dataset = data.advance(self, decision, second, lost)
         else:
             done = self.perform(data, decision, second).after(self, data)
         used = {inner.stream.used: None for inner in (first, second) if inner.stream is not None}
@@ -164,11 +167,15 @@ class Method(Part):
             data.require_rows(f"{self.kind}, which draws for every record")
         return Ran(done, decision, drawn)
 
-    def _refuse_scan(self) -> None:
+    def for_rows(self, data: Scan, decision: Decision) -> tuple[Decision, int]:  # noqa: ARG002
+        """Give a decision by which rows can be rewritten batch by batch, and the records that it drops."""
+        return decision, 0
+
+    def refuse_scan(self) -> None:
         """Raise if the method cannot be carried out on rows that stay in their files."""
         together = [name for name in ("by", "by_person") if getattr(self, name, None)]
-        if self.scale != "rows" or together:
-            with_ = f" with `{together[0]}`" if self.scale == "rows" else ""
+        if self.scale == "memory" or together:
+            with_ = f" with `{together[0]}`" if together else ""
             raise PlanError(
                 f"{self.kind}{with_} needs all rows in memory; rows that stay in their files take methods that work "
                 f"row by row ({', '.join(row_by_row())}), or read the data with the engine `memory`"
@@ -199,7 +206,8 @@ class Method(Part):
 
 def row_by_row() -> list[str]:
     """Name the methods that work row by row, whose data may be larger than memory."""
-    return sorted(entry.kind for entry in index().values() if entry.family == "method" and entry.load().scale == "rows")
+    methods = [entry for entry in index().values() if entry.family == "method"]
+    return sorted(entry.kind for entry in methods if entry.load().scale != "memory")
 
 
 def _to_digits(plain: Any) -> Any:

@@ -100,7 +100,7 @@ class PrivacyModel(Part):
         before = None if original is None else Dataset.of(original)
         return self.run(Dataset.of(data), Context(0, self.kind), original=before)
 
-    def _classes_of(self, released: Scan) -> Dataset:
+    def _classes_of(self, released: Scan) -> Dataset:  # noqa: ARG002
         """Give the classes that the model looks at, with their counts."""
         raise PlanError(f"{self.kind} needs all rows in memory; the data stays in its files")
 

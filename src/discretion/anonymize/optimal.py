@@ -7,19 +7,22 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar
 
+import numpy as np
 from pydantic import BeforeValidator, Field, PlainSerializer, field_validator
 
 from discretion.anonymize.lattice import Bounds
 from discretion.anonymize.losses import AggregateName, LossName
-from discretion.anonymize.problem import SearchProblem, Settings, bounds_of
+from discretion.anonymize.problem import SearchProblem, Settings, bounds_of, classes_of
 from discretion.anonymize.solutions import Solution, solve
 from discretion.anonymize.summaries import SummaryName
 from discretion.context import Context, Progress
 from discretion.data.dataset import Dataset
-from discretion.errors import Infeasible
+from discretion.engines.scan import Scan
+from discretion.errors import Infeasible, PlanError
 from discretion.measure import as_percent
 from discretion.method import Decision, Method
 from discretion.part import Columns, ColumnWeights, FrozenMapping, Scale, confidential
+from discretion.protect.recode import Generalize
 from discretion.protect.suppress_search import ClassModels
 
 
@@ -133,7 +136,8 @@ class OptimalGeneralization(Method, kind="optimal-generalization"):
 
     def solve(self, data: Dataset, progress: Progress | None = None) -> Solution:
         """Search and give the solution with its space of alternatives."""
-        return solve(SearchProblem(data, self._settings(self.columns, self.levels)), self.seconds, progress)
+        settings = self._settings(self.columns, self.levels)
+        return solve(SearchProblem(classes_of(data, settings), settings), self.seconds, progress)
 
     def fit(self, data: Dataset, ctx: Context) -> Decision:
         """Find the levels."""
@@ -148,8 +152,36 @@ class OptimalGeneralization(Method, kind="optimal-generalization"):
         }
         return Decision(MappingProxyType(values))
 
+    def for_rows(self, data: Scan, decision: Decision) -> tuple[Decision, int]:
+        """Find the classes that the levels leave failing, and so the records to drop."""
+        if self.summarize:
+            raise PlanError(f"{self.kind} with `summarize` needs all rows in memory")
+        names = tuple(decision["levels"])
+        table = classes_of(data, self._settings(names, self.levels))
+        kept = self.rewrite(table, decision, Context(0))
+        whole = Generalize(levels=_raised(table, decision))(table) if _raised(table, decision) else table
+        gone = (
+            whole.frame.select(names)
+            .unique()
+            .join(kept.frame.select(names).unique(), on=names, how="anti", nulls_equal=True)
+        )
+        return Decision(decision.values, gone), table.records - kept.records
+
+    def _rewrite_batch(self, data: Dataset, decision: Decision) -> Dataset:
+        raised, gone = _raised(data, decision), decision.dropped
+        data = Generalize(levels=raised).rewrite(data, decision, Context(0)) if raised else data
+        if not len(gone):
+            return data
+        rows = data.frame.select(gone.columns).with_row_index("discretion:row")
+        lost = rows.join(gone, on=gone.columns, how="semi", nulls_equal=True)["discretion:row"].to_numpy()
+        keep = np.ones(len(data), np.bool_)
+        keep[lost] = False
+        return data.take(keep, suppressed=True)
+
     def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:  # noqa: ARG002
         """Apply the levels and drop the records of classes that fail."""
+        if decision.dropped is not None:
+            return self._rewrite_batch(data, decision)
         fixed: dict[str, Bounds] = {name: (level, level) for name, level in decision["levels"].items()}
         others = [name for name in self.summarize if name not in fixed]
         problem = SearchProblem(data, self._settings([*fixed, *others], fixed))
@@ -166,3 +198,10 @@ class OptimalGeneralization(Method, kind="optimal-generalization"):
                 f"this data would be dropped, more than the limit of {self.suppression_limit:g} allows; search anew"
             )
         return result
+
+
+def _raised(data: Dataset, decision: Decision) -> dict[str, int]:
+    """Give the levels of the columns that are to be raised."""
+    return {
+        name: level for name, level in decision["levels"].items() if level > 0 and data.levels.get(name, 0) != level
+    }

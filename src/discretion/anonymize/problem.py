@@ -33,6 +33,7 @@ from discretion.anonymize.summaries import SummaryName, check_summary, summarize
 from discretion.context import Progress
 from discretion.data.dataset import Dataset
 from discretion.data.households import unit_codes
+from discretion.engines.scan import Scan
 from discretion.errors import DataError, Infeasible, PlanError
 from discretion.kernels.arrays import Floats, Ints
 from discretion.kernels.rollup import sum_of_products
@@ -336,6 +337,17 @@ class Settings:
     aggregate: AggregateName | None = None
     summarize: Mapping[str, SummaryName] = field(default_factory=lambda: MappingProxyType({}))
     cluster: tuple[str, ...] = ()
+
+
+def classes_of(data: Dataset, settings: Settings) -> Dataset:
+    """Give the classes of data that stays in its files, as far as a search looks at them; other data as it is."""
+    if not isinstance(data, Scan):
+        return data
+    models = list(settings.models)
+    columns = data.choose(common_columns(models, settings.columns), "classes")
+    if any(model.counts_units for model in models) and data.original.having("household", "unit"):
+        raise PlanError("the schema declares households or people; a search in files counts records: `count: records`")
+    return data.table([*columns, *sensitive_columns(models, data, columns)])
 
 
 class SearchProblem:

@@ -2,11 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import click
 
 data_option = click.option(
     "--data", "source", metavar="FILE", help="read this file instead of the plan's (`-`: standard input)"
 )
+engine_options = [
+    click.option(
+        "--engine", type=click.Choice(["memory", "duckdb"]), default="memory", show_default=True,
+        help="where rows are worked on; duckdb: they stay in their Parquet files, and may be more than memory holds",
+    ),
+    click.option(
+        "--memory", metavar="SIZE", default="4GB", show_default=True, help="what duckdb may keep before it spills"
+    ),
+]  # fmt: skip
+
+
+def engine_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that say where rows are worked on."""
+    for option in reversed(engine_options):
+        command = option(command)
+    return command
+
+
 out_option = click.option(
     "--out", metavar="FOLDER", help="public folder of the release, instead of the plan's `output`"
 )

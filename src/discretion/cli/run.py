@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,6 +12,7 @@ from discretion.cli.matching import Matching, matching_options, read_released, t
 from discretion.cli.plan_options import (
     data_option,
     dry_run_option,
+    engine_option,
     force_option,
     journal_option,
     out_option,
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 @click.command(name="run")
 @click.argument("plan_file", metavar="PLAN")
 @data_option
+@engine_option
 @out_option
 @journal_option
 @seed_option
@@ -64,7 +67,7 @@ def run_command(plan_file: str, as_json: bool, quiet: bool, **options: Any) -> N
         _dry_run(plan, options["source"], as_json, quiet)
         return
     reuse = read_decisions(options["reuse"]) if options["reuse"] else None
-    release = _carry_out(plan, options["source"], options["seed_file"], quiet, reuse)
+    release = _carry_out(plan, options, quiet, reuse)
     if not as_json and not all(finding.holds for finding in release.findings):
         report(release, as_json, {})
     release.require()
@@ -86,6 +89,7 @@ def run_command(plan_file: str, as_json: bool, quiet: bool, **options: Any) -> N
 @click.command()
 @click.argument("plan_file", metavar="PLAN")
 @data_option
+@engine_option
 @click.option("--released", metavar="FILE", help="check this finished release against the plan's data and requirements")
 @matching_options
 @seed_option
@@ -99,7 +103,7 @@ def check(plan_file: str, as_json: bool, quiet: bool, **options: Any) -> int:
     if options["released"]:
         release = _judge_file(plan, options["source"], options["released"], matching, quiet)
     else:
-        release = _carry_out(plan, options["source"], options["seed_file"], quiet, None)
+        release = _carry_out(plan, options, quiet, None)
     report(release, as_json, {})
     try:
         release.require()
@@ -110,18 +114,25 @@ def check(plan_file: str, as_json: bool, quiet: bool, **options: Any) -> int:
     return 0
 
 
-def _carry_out(plan: Plan, source: str | None, seed_file: str | None, quiet: bool, reuse: Any) -> Release:
+def _carry_out(plan: Plan, options: Mapping[str, Any], quiet: bool, reuse: Any) -> Release:
     from dataclasses import replace
     from pathlib import Path
 
     from discretion.release.run import run_plan
 
-    if seed_file:
-        plan = replace(plan, seed_file=str(Path(seed_file).absolute()))
+    source = options["source"]
+    if options["seed_file"]:
+        plan = replace(plan, seed_file=str(Path(options["seed_file"]).absolute()))
     with progress_bar(quiet) as progress:
-        release = run_plan(
-            plan, source, reuse=reuse, progress=progress, report=lambda text: say(text, quiet), publish=True
-        )
+        if options["engine"] == "duckdb":
+            from discretion.release.large import run_large, scan_data
+
+            scan = scan_data(plan, source, memory=options["memory"])
+            release: Release = run_large(plan, scan, reuse=reuse, progress=progress, publish=True)
+        else:
+            release = run_plan(
+                plan, source, reuse=reuse, progress=progress, report=lambda text: say(text, quiet), publish=True
+            )
     if plan.budget is not None:
         say(plan.budget.account(), quiet)
     if reused := sum(item.reused for item in release.study.done):
@@ -188,7 +199,7 @@ def report(release: Release, as_json: bool, places: dict[str, str]) -> None:
     columns = published_columns(release.data, release.attacks(), release.plan.confirmed_other)
     if as_json:
         content = {
-            "records": len(release.data),
+            "records": release.records,
             "order": release.plan.order,
             "scores": [
                 {"before": m.before.value if m.before else None, "after": m.after.value, "measure": m.measure.kind,

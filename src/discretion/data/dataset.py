@@ -80,13 +80,14 @@ class Dataset:
     ) -> None:
         if schema is None:
             schema = Schema.build(roles, types, hierarchies, missing_codes, orders)
-        table, source = take_in(frame)
+        table, taken = take_in(frame)
+        source: Source | None = taken
         _check_names(schema, table.columns)
         self._counts: tuple[str, NDArray[np.int64]] | None = None
         if counts is not None:
             self._counts = counts, _as_counts(table, counts)
             table, source = table.drop(counts), None
-        self._source: Source | None = source
+        self._source = source
         self._frame = as_read(table, schema)
         self.schema = Schema(MappingProxyType({name: schema[name] for name in table.columns if name in schema.columns}))
         self._changed: frozenset[str] = frozenset()

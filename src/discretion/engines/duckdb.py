@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import tempfile
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
+_SPILL = "discretion-spill-"
 _MEMORY = re.compile(r"\d+(\.\d+)?\s*[KMGT]i?B", re.IGNORECASE)
 
 
@@ -43,8 +45,8 @@ class DuckdbRows:
         if not _MEMORY.fullmatch(memory):
             raise PlanError(f"memory: expected a size such as 4GB or 500MB, got {memory!r}")
         self.files, self.memory, self._chosen = tuple(files), memory, columns
-        self._spill = Path(tempfile.mkdtemp(prefix="discretion-spill-", dir=spill))  # readable for its owner only
-        weakref.finalize(self, shutil.rmtree, self._spill, ignore_errors=True)
+        self.spill = _private_folder(spill)
+        weakref.finalize(self, shutil.rmtree, self.spill, ignore_errors=True)
         self._heights = [_metadata(file).num_rows for file in self.files]
 
     @cached_property
@@ -109,16 +111,36 @@ class DuckdbRows:
         with self._connection() as connection, _reading():
             given = {"starts": starts, "files": [str(file) for file in self.files]}
             frame = pl.DataFrame(pl.from_arrow(connection.sql(query, params=given).to_arrow_table()))
-        whole = {COUNT: pl.Int64(), FIRST: pl.Int64()}
-        return frame.cast({**{name: self.kinds[name] for name in names}, **whole})
+        kinds: dict[str, pl.DataType] = {name: self.kinds[name] for name in names}
+        return frame.cast(pl.Schema({**kinds, COUNT: pl.Int64(), FIRST: pl.Int64()}))
 
     def _connection(self) -> duckdb.DuckDBPyConnection:
         import duckdb
 
-        settings: dict[str, Any] = {"memory_limit": self.memory, "temp_directory": str(self._spill)}
+        settings: dict[str, Any] = {"memory_limit": self.memory, "temp_directory": str(self.spill)}
         connection = duckdb.connect(config=settings)
         connection.execute("SET enable_progress_bar = false")
         return connection
+
+
+def _private_folder(below: str | Path | None) -> Path:
+    """Make a folder that only its owner can read; those of processes that were killed are removed first."""
+    place = Path(below or tempfile.gettempdir())
+    for left in place.glob(f"{_SPILL}*"):
+        number = left.name.removeprefix(_SPILL).partition("-")[0]
+        if number.isdigit() and not _runs(int(number)) and left.is_dir() and left.stat().st_uid == os.getuid():
+            shutil.rmtree(left, ignore_errors=True)
+    return Path(tempfile.mkdtemp(prefix=f"{_SPILL}{os.getpid()}-", dir=place))
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 class _reading:  # noqa: N801 - used like a function

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discretion.context import BATCH_ROWS, Context
+from discretion.context import BATCH_ROWS, Context, ignore_progress
 from discretion.data.dataset import Dataset, Level, as_read
 from discretion.data.hierarchy import Levels
 from discretion.data.schema import Schema
@@ -23,7 +24,7 @@ from discretion.errors import DataError, PlanError
 if TYPE_CHECKING:
     import polars as pl
 
-    from discretion.method import Decision, Method
+    from discretion.part import Part
 
 COUNT, FIRST = "discretion:records", "discretion:row"
 """Columns of a frequency table: how many records a class has, and its first row."""
@@ -31,11 +32,23 @@ _MERGE_AT = 2_000_000
 """Classes of single batches that are gathered before they are added up."""
 
 
+class RowMethod(Protocol):
+    """What a scan asks of a method."""
+
+    kind: ClassVar[str]
+    perturbs: ClassVar[bool]
+
+    def perform(self, data: Dataset, decision: Any, ctx: Context) -> Dataset:
+        """Change rows by a decision."""
+
+
 class RowStore(Protocol):
     """Where rows lie: what an engine must be able to do."""
 
     name: str
     """what reports and journals call the engine"""
+    files: tuple[Path, ...]
+    """where the rows lie, in their order"""
 
     @property
     def kinds(self) -> dict[str, pl.DataType]:
@@ -44,6 +57,10 @@ class RowStore(Protocol):
     @property
     def height(self) -> int:
         """The number of rows."""
+
+    @property
+    def spill(self) -> Path:
+        """A folder that only its owner can read, for what does not fit into memory; gone with the store."""
 
     def columns(self, names: Sequence[str]) -> pl.DataFrame:
         """Give some columns of all rows."""
@@ -59,12 +76,18 @@ class RowStore(Protocol):
 class PendingStep:
     """A step that was decided, and is carried out whenever rows pass by."""
 
-    method: Method
-    decision: Decision
+    method: RowMethod
+    decision: Any
     ctx: Context
     touched: frozenset[str]
     """columns that it may change or take out"""
     draws: bool
+    drops: bool = False
+
+    def carried_out(self, data: Dataset, batch: int = 0) -> Dataset:
+        """Give a batch after the step."""
+        ctx = replace(self.ctx, first_batch=batch, progress=ignore_progress)
+        return self.method.perform(data, self.decision, ctx).after(cast("Part", self.method), data)
 
 
 class Scan(Dataset):
@@ -93,11 +116,14 @@ class Scan(Dataset):
     # --- looking: what a Dataset answers from its frame, answered from the store ------------------------------------
 
     def __len__(self) -> int:
-        return self.store.height
+        return self.store.height - self.lost_records
 
     @property
     def frame(self) -> NoReturn:
         """Refuse: the rows are not in memory."""
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
         raise DataError(
             f"this needs all rows in memory, and they are read by {self.store.name}; `collect()` gives them, where "
             "they fit"
@@ -149,15 +175,15 @@ class Scan(Dataset):
 
     def take(self, rows: Any, *, suppressed: bool = False) -> NoReturn:  # noqa: ARG002
         """Refuse: which rows are where is known only while they pass by."""
-        return self.frame
+        self._refuse()
 
     def with_columns(self, *args: Any, **options: Any) -> NoReturn:  # noqa: ARG002
         """Refuse: columns are replaced by steps, while the rows pass by."""
-        return self.frame
+        self._refuse()
 
     def classes(self, columns: Sequence[str]) -> NoReturn:  # noqa: ARG002
         """Refuse: only the classes and their counts are known (`table`), not that of each row."""
-        return self.frame
+        self._refuse()
 
     # --- the rows ---------------------------------------------------------------------------------------------------
 
@@ -179,16 +205,24 @@ class Scan(Dataset):
             data = root._derive(as_read(frame, root.schema.only(needed)), (), {})
             data._rows = np.arange(start, start + len(frame))
             for step in steps:
-                ctx = replace(step.ctx, first_batch=number, progress=lambda done, total, label: None)
-                data = step.method.perform(data, step.decision, ctx).after(step.method, data)
+                data = step.carried_out(data, number)
             gone = [name for name in data.columns if name not in wanted]
             yield data.drop(gone) if gone else data
+
+    def stream_states(self) -> Iterator[list[Dataset]]:
+        """Give the rows 65,536 at a time, in their order: as they were read, and after each of the pending steps."""
+        root = self.original
+        for number, data in enumerate(root.stream()):
+            states = [data]
+            for step in self.pending:
+                states.append(step.carried_out(states[-1], number))
+            yield states
 
     def _inputs(self, wanted: Sequence[str]) -> tuple[list[str], list[PendingStep]]:
         """Give the columns to be read for some columns, and the steps they depend on."""
         needed, steps = set(wanted), []
         for step in reversed(self.pending):
-            if step.touched & needed:
+            if step.touched & needed or step.drops:
                 steps.append(step)
                 needed |= step.touched
         return [name for name in self.original.columns if name in needed], steps[::-1]
@@ -196,7 +230,7 @@ class Scan(Dataset):
     def _collected(self, columns: Sequence[str]) -> pl.DataFrame:
         import polars as pl
 
-        needed, steps = self._inputs(columns)
+        _, steps = self._inputs(columns)
         if not steps:
             return as_read(self.store.columns(columns), self.original.schema.only(columns))
         return pl.concat([part.frame.select(columns) for part in self.stream(columns)], how="vertical_relaxed")
@@ -218,7 +252,7 @@ class Scan(Dataset):
         found = self.store.classes(needed)
         data = self._counted(as_read(found.select(needed), self.original.schema.only(needed)), found)
         for step in steps:
-            data = step.method.perform(data, step.decision, step.ctx).after(step.method, data)
+            data = step.carried_out(data)
         return self._own(data.drop([name for name in data.columns if name not in columns]))
 
     def _table_of_rows(self, columns: list[str]) -> Dataset:
@@ -260,23 +294,30 @@ class Scan(Dataset):
 
     # --- deriving ---------------------------------------------------------------------------------------------------
 
-    def advance(self, method: Method, decision: Decision, ctx: Context) -> Scan:
-        """Add a step; it is carried out on the first batch now, so that what is wrong with it is said."""
+    def advance(self, method: RowMethod, decision: Any, ctx: Context, lost: int = 0) -> Scan:
+        """Add a step; it is carried out on the first batch now, so that what is wrong with it is said.
+
+        `lost`: the records that it drops. What draws must come before: its batches are those of all rows.
+        """
         first = next(self.stream(), None)
         if first is None:
             raise DataError("the data has no rows")
         probe = first._derive(first.frame, (), {})
         probe._changed = frozenset()
-        done = method.perform(probe, decision, replace(ctx, progress=lambda done, total, label: None))
-        if len(done) != len(probe):
-            raise PlanError(f"{method.kind} drops records; data that stays in its files keeps all of them so far")
+        done = method.perform(probe, decision, replace(ctx, progress=ignore_progress))
+        draws = ctx.stream is not None and ctx.stream.used is not None
+        if len(done) != len(probe) and not lost:
+            raise PlanError(f"{method.kind} drops records, which data that stays in its files cannot follow")
+        if draws and any(step.drops for step in self.pending):
+            raise PlanError(f"{method.kind} draws for each record; put it before the step that drops records")
         named = getattr(method, "columns", ()) or (getattr(method, "column", None) or (), getattr(method, "levels", ()))
         gone = frozenset(probe.columns) - frozenset(done.columns)
-        touched = done._changed | gone | (_names(named) & frozenset(probe.columns))
-        draws = ctx.stream is not None and ctx.stream.used is not None
+        levels = _names(tuple(decision.values.get("levels", ())))
+        touched = done._changed | gone | ((_names(named) | levels) & frozenset(probe.columns))
         new = self._derived(done)
-        new.pending = (*self.pending, PendingStep(method, decision, ctx, touched, draws))
-        new.steps = (*self.steps, method)
+        new.pending = (*self.pending, PendingStep(method, decision, ctx, touched, draws, bool(lost)))
+        new.steps = (*self.steps, cast("Part", method))
+        new.lost_records = self.lost_records + lost
         return new
 
     def drop(self, columns: Iterable[str]) -> Scan:

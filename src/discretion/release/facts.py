@@ -28,7 +28,7 @@ def public_facts(release: Release) -> dict[str, Any]:
         "software": f"discretion {__version__}",
         "title": release.plan.title,
         "notes": list(release.notes),
-        "records": len(release.data),
+        "records": release.records,
         "records_suppressed": release.data.lost_records,
         "cells_suppressed": dict(release.data.suppressed_cells),
         "row_order": {"order": release.plan.order, "meaning": order_words(release.plan.order, release.data)},
@@ -74,7 +74,7 @@ def smallest_class(release: Release, columns: Sequence[str] = ()) -> SmallestCla
     plain = tuple(name for name in named if not data.frame.schema[name].is_nested())
     if not plain or not len(data):
         return None
-    copies = data.copies()
+    copies = release.counted(plain)
     counts = [copy.class_counts(plain) for copy in copies]
     shared = [found for copy in copies if (found := _shared(copy, plain)) is not None]
     behind = (min(fewest for fewest, _ in shared), max(most for _, most in shared)) if shared else (None, None)

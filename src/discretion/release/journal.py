@@ -50,7 +50,7 @@ def write_journal(release: Release, folder: Path, published: Mapping[Path, str])
         "version": 1,
         "written": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         "seed": hex(release.study.seed),
-        "input": input_facts(release.plan, release.study.original),
+        "input": release.input(),
         "output": _output(release, published),
         "order": ORDER_FILE,
         "steps": [_step(done) for done in release.study.done],
@@ -65,15 +65,15 @@ def write_journal(release: Release, folder: Path, published: Mapping[Path, str])
     _write(folder / "seed", seed_text(release.study.seed) + use_line(release.study.seed, release.study.drawn))
     saved = {step: dict(decision.values) for step, decision in release.study.decisions.items()}
     _write(folder / "decisions.json", json.dumps(saved, indent=2, default=plain) + "\n")
-    write_order(folder / ORDER_FILE, release.study.original, release.data)
+    release.write_order(folder / ORDER_FILE)
 
 
 def _output(release: Release, published: Mapping[Path, str]) -> dict[str, Any]:
     files = [{"file": str(path.absolute()), "sha256": digest} for path, digest in published.items()]
-    more = {"copies": files} if len(files) > 1 else {}
+    more = {release.several: files} if len(files) > 1 else {}
     levels = {name: level for name, level in release.data.levels.items() if isinstance(level, int)}
     lost = {"records_suppressed": release.data.lost_records, "levels": levels}
-    return {**files[0], "records": len(release.data), **lost, **more}
+    return {**files[0], "records": release.records, **lost, **more}
 
 
 def write_order(path: Path, original: Dataset, released: Dataset) -> None:

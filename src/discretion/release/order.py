@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
@@ -16,6 +16,8 @@ from discretion.kernels.arrays import Ints
 from discretion.kernels.order import keyed_mix
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from discretion.measure import Score
 
 Order = Literal["permute", "keep"]
@@ -71,7 +73,7 @@ def secret_order(data: Dataset, seed: int) -> Ints:
     order of their own. Time O(n), with households O(n·log n); sorting bucket by bucket gives the same.
     """
     positions = np.arange(len(data))
-    mixed = keyed_mix(positions, keyed_hash(Context(seed).secret, "row order", _fingerprint(data))[:16])
+    mixed = keyed_mix(positions, order_key(seed, len(data), data.frame.schema, lambda name: iter([data.series(name)])))
     units = data.having("household")
     if not units:
         from discretion.kernels.order import key_order
@@ -95,20 +97,29 @@ def in_order_of(score: Score, order: Ints) -> Score:
     return replace(score, per_record=score.per_record[order], more_per_record=more)
 
 
-def _fingerprint(data: Dataset) -> bytes:
-    """Hash what is published, row by row as it stands."""
+def order_key(
+    seed: int, rows: int, kinds: Mapping[str, pl.DataType], column: Callable[[str], Iterator[pl.Series]]
+) -> bytes:
+    """Give the key of the order: of the seed, and of what is published, row by row as it stands.
+
+    `column` gives the values of a column in their order, in one piece or in several.
+    """
     import polars as pl
 
-    found = hashlib.blake2b(str(len(data)).encode())
-    for name in data.columns:
-        column = data.frame[name]
-        found.update(f"\0{name}\0{column.dtype}\0".encode())
-        if column.dtype.is_numeric():
-            found.update(np.ascontiguousarray(data.number(name)).tobytes())
-        elif column.dtype.is_nested():
-            found.update(repr(column.to_list()).encode())
+    found = hashlib.blake2b(str(rows).encode())
+    for name, kind in kinds.items():
+        found.update(f"\0{name}\0{kind}\0".encode())
+        if kind.is_numeric():
+            for part in column(name):
+                found.update(np.ascontiguousarray(part.cast(pl.Float64).to_numpy()).tobytes())
+        elif kind.is_nested():
+            found.update(b"[")
+            for number, part in enumerate(column(name)):
+                found.update((", " * bool(number) + repr(part.to_list())[1:-1]).encode())
+            found.update(b"]")
         else:
-            texts = column.cast(pl.String)
-            found.update(texts.is_null().to_numpy().tobytes())
-            found.update("\0".join(texts.fill_null("").to_list()).encode())
-    return found.digest()
+            for part in column(name):
+                found.update(part.is_null().to_numpy().tobytes())
+            for number, part in enumerate(column(name)):
+                found.update(("\0" * bool(number) + "\0".join(part.cast(pl.String).fill_null("").to_list())).encode())
+    return keyed_hash(Context(seed).secret, "row order", found.digest())[:16]

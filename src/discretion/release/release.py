@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from discretion.context import SMALL_SEED
 from discretion.data.dataset import Dataset
@@ -135,6 +135,8 @@ class Release:
     measured: tuple[Measured, ...]
     findings: tuple[Finding, ...]
     not_run: Mapping[str, str] = field(default_factory=dict)
+    several: ClassVar[str] = "copies"
+    """what several files of data are"""
     """measures that nobody asked for and that cannot run, with the reason: not a risk of zero"""
 
     def __repr__(self) -> str:
@@ -155,6 +157,15 @@ class Release:
         ]
         words = [f"{finding.kind}: {'holds' if finding.holds else 'does not hold'}" for finding in self.findings]
         return table(repr(self), ("measure", "before", "after", "better"), rows, "; ".join(words))
+
+    @property
+    def records(self) -> int:
+        """The number of published records, in all copies."""
+        return len(self.data)
+
+    def counted(self, columns: Sequence[str]) -> list[Dataset]:  # noqa: ARG002 - one that is larger counts by columns
+        """Give the data in which classes over some columns are counted: each copy."""
+        return self.data.copies()
 
     @cached_property
     def changes(self) -> tuple[frozenset[str], ...]:
@@ -299,9 +310,29 @@ class Release:
     def _write_public(self, folder: Path) -> dict[str, str]:
         import json
 
+        from discretion.release.report.page import render
+
+        written = self.write_data(folder)
+        files = [{"file": name, "sha256": digest} for name, digest in written.items()]
+        facts = {**self.facts(), "data": files[0], **({self.several: files} if len(files) > 1 else {})}
+        (folder / "report.json").write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        (folder / "report.html").write_text(render(self, internal=False), encoding="utf-8")
+        book = self.codebook(files)
+        for name, text in (("md", book.to_markdown()), ("html", book.to_html()), ("xml", book.to_ddi())):
+            (folder / f"codebook.{name}").write_text(text, encoding="utf-8")
+        folder.chmod(0o755)
+        return written
+
+    def input(self) -> dict[str, Any]:
+        """Say what was read: records, columns, the file and its hash."""
+        from discretion.release.journal import input_facts
+
+        return input_facts(self.plan, self.study.original)
+
+    def write_data(self, folder: Path) -> dict[str, str]:
+        """Write the data, a file for each copy, and give the hashes of the files."""
         from discretion.data.write import write
         from discretion.release.journal import sha256_of
-        from discretion.release.report.page import render
 
         kind = self.plan.output.format
         if kind not in OUTPUT_FORMATS:
@@ -312,15 +343,13 @@ class Release:
             file = folder / f"data{'' if len(copies) == 1 else f'-{number}'}.{OUTPUT_FORMATS[kind]}"
             write(data, file)
             written[file.name] = sha256_of(file)
-        files = [{"file": name, "sha256": digest} for name, digest in written.items()]
-        facts = {**self.facts(), "data": files[0], **({"copies": files} if len(files) > 1 else {})}
-        (folder / "report.json").write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-        (folder / "report.html").write_text(render(self, internal=False), encoding="utf-8")
-        book = self.codebook(files)
-        for name, text in (("md", book.to_markdown()), ("html", book.to_html()), ("xml", book.to_ddi())):
-            (folder / f"codebook.{name}").write_text(text, encoding="utf-8")
-        folder.chmod(0o755)
         return written
+
+    def write_order(self, path: Path) -> None:
+        """Write for each published row its place in the original."""
+        from discretion.release.journal import write_order
+
+        write_order(path, self.study.original, self.data)
 
     def _write_private(self, folder: Path, published: Mapping[Path, str]) -> None:
         from discretion.release.journal import write_journal

@@ -61,7 +61,7 @@ def run_plan(
     earlier = Earlier.open(plan.made_from) if plan.made_from else None
     plan = plan if earlier is None else earlier.started(plan)
     check_plan(plan)
-    _check_decisions(plan, reuse)
+    require_decisions(plan, reuse)
     seed = seed_of(plan, release=True) if seed is None else seed
     if isinstance(data, str | Path):
         plan, data = plan.with_data(data), None
@@ -106,7 +106,7 @@ def check_data(data: Dataset) -> None:
     check_hierarchies(data)
 
 
-def _check_decisions(plan: Plan, reuse: Mapping[str, Decision] | None) -> None:
+def require_decisions(plan: Plan, reuse: Mapping[str, Decision] | None) -> None:
     """Refuse decisions of another plan: a step without one would silently decide anew."""
     lacking = [step.id for step in plan.steps if not step.method.by_group and step.id not in (reuse or {})]
     if reuse is not None and lacking:
@@ -186,7 +186,7 @@ def conclude(plan: Plan, study: Study) -> Release:
         study.progress(number, len(shown), f"measuring: {item.measure.kind}")
         seen = final if item.measure.reads_order else published
         try:
-            found = _measure(item, study.original, seen, ctx, plan.knows_method)
+            found = measure_shown(item, study.original, seen, ctx, plan.knows_method)
         except (PlanError, DataError) as error:
             if plan.measures:
                 raise
@@ -209,7 +209,8 @@ def conclude(plan: Plan, study: Study) -> Release:
     return Release(plan, study, final, tuple(measured), tuple(findings), lacking)
 
 
-def _measure(shown: Shown, original: Dataset, released: Dataset, ctx: Context, knows_method: bool) -> Measured:
+def measure_shown(shown: Shown, original: Dataset, released: Dataset, ctx: Context, knows_method: bool) -> Measured:
+    """Measure a release, and the original where that says something too."""
     measure = shown.measure if knows_method else knowing_method(shown.measure, False)
     inner = ctx.within(f"measure/{measure.kind}")
     before: Score | None = None

@@ -142,7 +142,7 @@ def _records(release: Release) -> str:
     copies = release.data.copies()
     sizes = sorted({len(copy) for copy in copies})
     if len(copies) == 1:
-        return counted(sizes[0], "record")
+        return counted(release.records, "record")
     return f"{len(copies)} copies of {'about ' if len(sizes) > 1 else ''}{counted(sizes[0], 'record')}"
 
 
@@ -338,7 +338,7 @@ def _candidates(release: Release, only: str) -> list[str]:
             f"Nobody stands alone by what others may know of a person: at least {found.size:,} records fit.",
             f"Whoever knows {known}{only} of somebody {one_of}",
         ]
-    alone = found.alone / max(len(release.data), 1)
+    alone = found.alone / max(release.records, 1)
     _, changed = _touched(release)
     doubt = " if these values are true; some were changed" if set(changed) & set(found.columns) else ""
     return [

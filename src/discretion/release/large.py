@@ -1,0 +1,445 @@
+"""Plans on data that stays in its files: decide on the whole, carry out batch by batch, publish parts.
+
+Requirements and measures that count classes are judged on all records. Pictures, and attacks that need rows, are those
+of a random sample, through which the same steps went with the same draws; the report says so.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discretion.context import BATCH_ROWS, Context, Progress, ignore_progress
+from discretion.data.dataset import Dataset
+from discretion.engines.duckdb import DuckdbRows, parquet_files
+from discretion.engines.scan import Scan
+from discretion.errors import DataError, PlanError
+from discretion.kernels.arrays import Ints
+from discretion.kernels.order import key_order, keyed_mix
+from discretion.method import Decision
+from discretion.release.attack_set import report_set
+from discretion.release.gate import check_publishable, judge, told_by_others
+from discretion.release.order import order_key
+from discretion.release.plan import Plan, Shown
+from discretion.release.plan_columns import check_columns
+from discretion.release.release import Release
+from discretion.release.run import check_plan, check_roles, measure_shown, require_decisions, seed_of
+from discretion.release.study import Done, Study
+
+if TYPE_CHECKING:
+    import polars as pl
+    import pyarrow as pa
+
+SAMPLE = 50_000
+"""Records on which pictures and attacks by rows are computed."""
+_PLACE, _KEY = "discretion:place", "discretion:key"
+_T = TypeVar("_T")
+PART_ROWS = 1 << 22
+"""Rows of a published part: as many are in memory while they are put in order."""
+
+
+def scan_data(plan: Plan, source: str | Path | None = None, *, memory: str = "4GB") -> Scan:
+    """Open the data of a plan, or another delivery of it, whose rows stay in their files."""
+    path = source or plan.data.get("path")
+    if path is None:
+        raise PlanError("the plan names no data; give `data:` or a file")
+    others = sorted(set(plan.data) - {"path", "columns", "format"})
+    if others:
+        raise PlanError(
+            f"data: {', '.join(others)}: rows that stay in their files are read from Parquet, without these"
+        )
+    store = DuckdbRows(parquet_files(path if source else plan.resolve(path)), memory, columns=plan.data.get("columns"))
+    check_columns(plan, tuple(store.kinds))
+    return Scan(store, plan.schema.only(list(store.kinds)))
+
+
+def run_large(
+    plan: Plan,
+    scan: Scan,
+    *,
+    seed: int | None = None,
+    reuse: Mapping[str, Decision] | None = None,
+    progress: Progress = ignore_progress,
+    publish: bool = False,
+) -> LargeRelease:
+    """Carry out a plan on data that stays in its files, and judge the result; nothing is written.
+
+    `publish`: it is to be written, so that what the plan leaves unsaid is refused before any work is done.
+    """
+    check_plan(plan)
+    require_decisions(plan, reuse)
+    _refuse(plan, scan)
+    seed = seed_of(plan, release=True) if seed is None else seed
+    positions = _positions(len(scan), seed)
+    original = _gathered(scan, positions, progress)
+    check_roles(original)
+    for name, column in scan.schema.columns.items():
+        if column.hierarchy is not None:
+            scan.hierarchy(name)
+    if publish:
+        check_publishable(plan, original, made=bool(plan.steps))
+    ctx = Context(seed, "", progress)
+    current, ran = scan, []
+    for number, step in enumerate(plan.steps):
+        progress(number, len(plan.steps), f"step {number + 1} of {len(plan.steps)}: {step.method.kind}")
+        saved = (reuse or {}).get(step.id) or step.decision
+        done = step.method.run(current, ctx.within(step.id), saved)
+        if not isinstance(done.data, Scan):
+            raise PlanError(f"{step.method.kind} needs all rows in memory")
+        current = done.data
+        ran.append(Done(step, done.decision, done.data, saved is not None, done.drawn))
+    if left := current.having("identifier"):
+        current = current.drop(left)
+    carried = _carry_out(current, original, positions, progress)
+    study = Study(
+        original,
+        seed,
+        tuple(replace(done, data=data) for done, data in zip(ran, carried.states, strict=True)),
+        progress,
+    )
+    released = study.current.drop(study.current.having("identifier"))
+    released.lost_records = current.lost_records
+    if publish:
+        told = told_by_others(original, released)
+        check_publishable(plan, original, released.columns, made=bool(plan.steps), told=told)
+    return _concluded(plan, study, released, current, carried)
+
+
+def _refuse(plan: Plan, scan: Scan) -> None:
+    """Name everything in a plan that rows in files cannot take, at once."""
+    problems = []
+    for step in plan.steps:
+        if step.method.private or step.method.makes_rows:
+            problems.append(f"{step.method.kind} needs all rows in memory")
+        else:
+            problems += _needs_memory(step.method)
+    for requirement in plan.requirements:
+        if requirement.part.scale != "classes":
+            problems.append(
+                f"requirements: {requirement.part.kind} needs all rows in memory; models that count classes can"
+            )
+    if units := scan.having("household", "unit"):
+        problems.append(f"the numbers of households and people ({', '.join(units)}) are given anew in memory only")
+    if plan.made_from or plan.previous:
+        problems.append("`from` and `previous` need all rows in memory")
+    if plan.output.format not in ("csv", "parquet"):
+        problems.append(f"output.format: {plan.output.format!r} needs all rows in memory; parts are Parquet")
+    if problems:
+        raise PlanError([*problems, "sample the data, or use the engine `memory`"])
+
+
+def _needs_memory(method: Any) -> list[str]:
+    try:
+        method.refuse_scan()
+    except PlanError as error:
+        return [str(error)]
+    return []
+
+
+def _positions(height: int, seed: int) -> Ints:
+    """Draw the rows of the sample: the first in the keyed order of all, as it would be for any engine."""
+    if height <= SAMPLE:
+        return np.arange(height)
+    drawn = Context(seed, "sample").rng.choice(height, SAMPLE, replace=False, shuffle=False)
+    return np.sort(drawn).astype(np.int64)
+
+
+def _gathered(scan: Scan, positions: Ints, progress: Progress) -> Dataset:
+    """Read the sample as data of its own, with the hierarchies of the whole."""
+    import polars as pl
+
+    parts = []
+    for start, data in _batches(scan.stream(), len(scan), progress, "reading"):
+        inside = positions[np.searchsorted(positions, start) : np.searchsorted(positions, start + len(data))]
+        if len(inside):
+            parts.append(data.frame[inside - start])
+    if not parts:
+        raise DataError("the data has no rows")
+    made = Dataset(pl.concat(parts, how="vertical_relaxed"), schema=scan.schema)
+    for name, column in scan.schema.columns.items():
+        if column.hierarchy is not None:
+            made._cache["hierarchy", name] = scan.hierarchy(name)
+    return made
+
+
+def _batches(stream: Iterator[_T], rows: int, progress: Progress, label: str) -> Iterator[tuple[int, _T]]:
+    for number, found in enumerate(stream):
+        progress(number * BATCH_ROWS, rows, label)
+        yield number * BATCH_ROWS, found
+    progress(rows, rows, label)
+
+
+@dataclass(frozen=True)
+class _Carried:
+    """What came of carrying out the steps: the sample after each, and all the rows in a private file."""
+
+    states: tuple[Dataset, ...]
+    rows: _RowFile
+
+
+def _carry_out(current: Scan, original: Dataset, positions: Ints, progress: Progress) -> _Carried:
+    """Let all rows pass through the steps once: keep the sample after each, and write the result in its order."""
+    import polars as pl
+
+    rows = _RowFile(current.store.spill / "rows.parquet", {**current.kinds, _PLACE: pl.Int64()})
+    states: list[list[pl.DataFrame]] = []
+    like: list[Dataset] = []
+    while not rows.complete:
+        states = [[] for _ in current.pending]
+        with rows.writing() as add:
+            for start, every in _batches(current.stream_states(), len(current), progress, "carrying out the steps"):
+                first, last = np.searchsorted(positions, [start, start + len(every[0])])
+                like = every[1:]
+                for kept, data in zip(states, like, strict=True):
+                    chosen = np.isin(data.row_ids, positions[first:last], assume_unique=True)
+                    kept.append(data.frame.filter(chosen).with_columns(pl.Series(_PLACE, data.row_ids[chosen])))
+                add(every[-1].frame.select(current.columns).with_columns(pl.Series(_PLACE, every[-1].row_ids)))
+    found = []
+    for frames, one in zip(states, like, strict=True):
+        frame = pl.concat(frames, how="vertical_relaxed")
+        data = original._derive(frame.drop(_PLACE), one.changed, {})
+        data._rows = np.searchsorted(positions, frame[_PLACE].to_numpy())
+        data.schema, data.levels, data.steps = one.schema, one.levels, one.steps
+        found.append(data)
+    return _Carried(tuple(found), rows)
+
+
+class _RowFile:
+    """A private Parquet file of all rows.
+
+    A batch in which no value lies beyond a bound keeps a narrower type than others have: where a type turns out too
+    narrow, the rows are written once more, in the wider one.
+    """
+
+    def __init__(self, path: Path, kinds: dict[str, pl.DataType]) -> None:
+        self.path, self.kinds, self.complete = path, kinds, False
+
+    @contextmanager
+    def writing(self) -> Iterator[Callable[[pl.DataFrame], None]]:
+        """Give what adds the rows of a batch."""
+        import polars as pl
+        import pyarrow.parquet as pq
+
+        wider = dict(self.kinds)
+        schema = pl.DataFrame(schema=self.kinds).to_arrow().schema
+        with pq.ParquetWriter(self.path, schema, compression="zstd", use_dictionary=_categories(self.kinds)) as writer:
+
+            def add(frame: pl.DataFrame) -> None:
+                for name, kind in frame.schema.items():
+                    if kind != wider[name]:
+                        ends = [pl.Series([], dtype=one).to_frame(name) for one in (wider[name], kind)]
+                        wider[name] = pl.concat(ends, how="vertical_relaxed").schema[name]
+                if wider == self.kinds:
+                    writer.write_table(frame.cast(pl.Schema(self.kinds)).to_arrow())
+
+            yield add
+        self.complete, self.kinds = wider == self.kinds, wider
+
+    def column(self, name: str) -> Iterator[pl.Series]:
+        """Give a column batch by batch."""
+        return (frame[name] for frame in self.batches([name]))
+
+    def batches(self, names: Sequence[str]) -> Iterator[pl.DataFrame]:
+        """Give some columns 65,536 rows at a time."""
+        import polars as pl
+        import pyarrow.parquet as pq
+
+        with pq.ParquetFile(self.path) as opened:
+            for batch in opened.iter_batches(BATCH_ROWS, columns=list(names)):
+                yield pl.DataFrame(pl.from_arrow(batch)).cast(pl.Schema({name: self.kinds[name] for name in names}))
+
+
+def _categories(kinds: Mapping[str, pl.DataType]) -> list[str]:
+    """Name the columns that are worth a dictionary; of numbers nearly all differ."""
+    return [name for name, kind in kinds.items() if not kind.is_float()]
+
+
+def _concluded(plan: Plan, study: Study, released: Dataset, current: Scan, carried: _Carried) -> LargeRelease:
+    """Measure and judge: by classes on all records, otherwise on the sample."""
+    ctx, scan = study.context(), current.original
+    shown = plan.measures or tuple(Shown(measure) for measure in report_set(study.original, released))
+    measured, not_run = [], {}
+    for number, item in enumerate(shown):
+        study.progress(number, len(shown), f"measuring: {item.measure.kind}")
+        sides = (scan, current) if item.measure.scale == "classes" else (study.original, released)
+        try:
+            found = measure_shown(item, *sides, ctx, plan.knows_method)
+        except (PlanError, DataError) as error:
+            if plan.measures:
+                raise
+            not_run[item.measure.kind] = str(error)
+            continue
+        measured.append(replace(found, chosen=bool(plan.measures)))
+    findings = tuple(judge(one, scan, current, ctx, knows_method=plan.knows_method) for one in plan.requirements)
+    return LargeRelease(plan, study, released, tuple(measured), findings, not_run, current=current, rows=carried.rows)
+
+
+@dataclass(frozen=True)
+class LargeRelease(Release):
+    """A release of data that stayed in its files; `study` and `data` are the sample, `current` all the records."""
+
+    several: ClassVar[str] = "parts"
+    current: Scan = field(kw_only=True)
+    rows: _RowFile = field(kw_only=True, repr=False)
+
+    @property
+    def records(self) -> int:
+        """The number of published records."""
+        return len(self.current)
+
+    def counted(self, columns: Sequence[str]) -> list[Dataset]:
+        """Give the data in which classes over some columns are counted: all of it."""
+        return [self.current.table(columns)]
+
+    def input(self) -> dict[str, Any]:
+        """Say what was read: records, columns, and the files with their hashes."""
+        from discretion.release.journal import sha256_of
+
+        store = self.current.store
+        files = [{"file": str(file), "sha256": sha256_of(file)} for file in store.files]
+        columns = list(self.current.original.columns)
+        return {"records": self.records, "columns": columns, "files": files, "engine": store.name}
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What everybody should know, and what was computed on a sample."""
+        if len(self.data) == self.records:
+            return super().notes
+        return (
+            *super().notes,
+            f"Groups of records that look alike were counted on all {self.records:,} records. Pictures, and attacks "
+            f"that compare records one by one, are those of a random sample of {len(self.data):,}: there an attacker "
+            "has fewer records to confuse with the right one, so that linkages find more people than among all.",
+        )
+
+    @cached_property
+    def order(self) -> bytes | None:
+        """The key of the order in which the rows are published; None where they stay as they are."""
+        if self.plan.order == "keep":
+            return None
+        kinds = {name: kind for name, kind in self.rows.kinds.items() if name != _PLACE}
+        return order_key(self.study.seed, self.records, kinds, self.rows.column)
+
+    def write_data(self, folder: Path) -> dict[str, str]:
+        """Write the parts, and give their hashes; where each row stood is kept for the journal."""
+        from discretion.release.journal import sha256_of
+
+        written, start = {}, 0
+        places = np.lib.format.open_memmap(self._places, mode="w+", dtype=np.int64, shape=(self.records,))
+        for number, frame in enumerate(self._parts(), start=1):
+            self.study.progress(start, self.records, "writing")
+            file = folder / f"data-{number:05}.parquet"
+            frame.drop(_PLACE).write_parquet(file)
+            written[file.name] = sha256_of(file)
+            places[start : start + len(frame)] = frame[_PLACE].to_numpy()
+            start += len(frame)
+        places.flush()
+        return written
+
+    @property
+    def _places(self) -> Path:
+        return self.rows.path.with_name("order.npy")
+
+    def write_order(self, path: Path) -> None:
+        """Write for each published row its place in the original, as `write_data` left them."""
+        shutil.move(self._places, path)
+        path.chmod(0o600)
+
+    def _parts(self) -> Iterator[pl.DataFrame]:
+        """Give the rows of each part in their order, with the place where each stood.
+
+        The order is that of the enciphered positions, as in memory (`secret_order`): rows are dealt into buckets by
+        its leading bits, and each bucket is sorted by itself.
+        """
+        import polars as pl
+
+        names = list(self.rows.kinds)
+        parts = max(1, -(-self.records // PART_ROWS))
+        if self.order is None:
+            yield from map(pl.concat, _groups(self.rows.batches(names), PART_ROWS))
+            return
+        with _Buckets(self.rows.path.parent, parts) as buckets:
+            start = 0
+            for frames in _groups(self.rows.batches(names), 16 * BATCH_ROWS):
+                frame = pl.concat(frames)
+                keys = keyed_mix(np.arange(start, start + len(frame)), self.order)
+                buckets.deal(frame.with_columns(pl.Series(_KEY, keys)), keys)
+                start += len(frame)
+            for frame in buckets.each():
+                yield frame.drop(_KEY)[key_order(frame[_KEY].to_numpy())]
+
+
+class _Buckets:
+    """Private files into which rows are dealt by the leading bits of a key."""
+
+    def __init__(self, folder: Path, count: int) -> None:
+        self.paths = [folder / f"bucket-{number}.arrow" for number in range(count)]
+        self._files: list[Any] = []
+        self._writers: list[pa.RecordBatchStreamWriter] = []
+
+    def __enter__(self) -> _Buckets:
+        return self
+
+    def deal(self, frame: pl.DataFrame, keys: NDArray[np.uint64]) -> None:
+        """Put rows into their buckets."""
+        import pyarrow as pa
+
+        table = frame.to_arrow(compat_level=_plain_level())
+        if not self._writers:
+            self._files = [path.open("wb") for path in self.paths]
+            self._writers = [pa.ipc.new_stream(file, table.schema) for file in self._files]
+        bucket = ((keys >> np.uint64(32)) * np.uint64(len(self.paths)) >> np.uint64(32)).astype(np.int64)
+        order = np.argsort(bucket, kind="stable")
+        ends = np.searchsorted(bucket[order], np.arange(len(self.paths) + 1))
+        for writer, first, last in zip(self._writers, ends[:-1], ends[1:], strict=True):
+            if last > first:
+                writer.write_table(table.take(pa.array(order[first:last])))
+
+    def each(self) -> Iterator[pl.DataFrame]:
+        """Give the rows of each bucket that has any; its file is removed."""
+        import polars as pl
+        import pyarrow as pa
+
+        self._close()
+        for path in self.paths:
+            with path.open("rb") as file:
+                table = pa.ipc.open_stream(file).read_all()
+            path.unlink()
+            if table.num_rows:
+                yield pl.DataFrame(pl.from_arrow(table))
+
+    def _close(self) -> None:
+        for one in (*self._writers, *self._files):
+            one.close()
+        self._writers, self._files = [], []
+
+    def __exit__(self, *_: object) -> None:
+        self._close()
+        for path in self.paths:
+            path.unlink(missing_ok=True)
+
+
+def _plain_level() -> Any:
+    import polars as pl
+
+    return pl.CompatLevel.oldest()  # pyarrow takes rows of views one by one
+
+
+def _groups(frames: Iterator[pl.DataFrame], rows: int) -> Iterator[list[pl.DataFrame]]:
+    """Gather batches until there are so many rows."""
+    waiting: list[pl.DataFrame] = []
+    for frame in frames:
+        waiting.append(frame)
+        if sum(map(len, waiting)) >= rows:
+            yield waiting
+            waiting = []
+    if waiting:
+        yield waiting

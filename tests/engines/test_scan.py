@@ -1,0 +1,242 @@
+"""Rows that stay in their files: the same seed gives the same values as in memory, on several batches and files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import discretion as dc
+from discretion.context import BATCH_ROWS
+from discretion.data.dataset import Dataset
+from discretion.engines.duckdb import DuckdbRows, parquet_files
+from discretion.engines.scan import Scan
+from discretion.errors import DataError, PlanError
+from discretion.part import index
+from discretion.release.large import run_large, scan_data
+
+ROWS = 2 * BATCH_ROWS + 77
+ROLES = {
+    "name": "identifier",
+    "age": "quasi",
+    "region": "quasi",
+    "sex": "quasi",
+    "income": "sensitive",
+    "hours": "sensitive",
+}
+OPTIONS: dict[str, Any] = {
+    "roles": ROLES,
+    "hierarchies": {"age": dc.Hierarchy.intervals(width=10, levels=3), "region": dc.Hierarchy.masking()},
+    "missing_codes": {"hours": [-9]},
+}
+
+
+def people(rows: int = ROWS) -> pl.DataFrame:
+    rng = np.random.default_rng(1)
+    frame = pl.DataFrame(
+        {
+            "name": [f"p{i}" for i in range(rows)],
+            "age": rng.integers(0, 95, rows),
+            "region": rng.choice([f"{i:02d}" for i in range(30)], rows),
+            "sex": rng.choice(["f", "m"], rows),
+            "income": np.round(rng.lognormal(10, 1, rows), 2),
+            "hours": rng.integers(0, 60, rows),
+        }
+    )
+    gone = pl.Series(rng.random(rows) < 0.02)
+    return frame.with_columns(
+        pl.when(gone).then(None).otherwise("income").alias("income"),
+        pl.when(gone).then(-9).otherwise("hours").alias("hours"),
+    )
+
+
+@pytest.fixture(scope="module")
+def frame() -> pl.DataFrame:
+    return people()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, frame: pl.DataFrame) -> Path:
+    """Give the rows in three files of other sizes than batches have, one of a single row."""
+    place = tmp_path_factory.mktemp("register")
+    for number, (start, stop) in enumerate([(0, 70_000), (70_000, 70_001), (70_001, ROWS)]):
+        frame[start:stop].write_parquet(place / f"part-{number}.parquet", row_group_size=33_000)
+    return place
+
+
+@pytest.fixture(scope="module")
+def memory(frame: pl.DataFrame) -> Dataset:
+    return Dataset(frame, **OPTIONS)
+
+
+@pytest.fixture
+def scan(folder: Path) -> Scan:
+    return dc.scan(folder, **OPTIONS)
+
+
+METHODS: dict[str, Any] = {
+    "drop-identifiers": dc.DropIdentifiers(),
+    "round": dc.Round(columns=["hours"], base=5, how="random"),
+    "top-code": dc.TopCode(column="income", quantile=0.99, replace="mean"),
+    "bottom-code": dc.BottomCode(column="hours", at=5),
+    "group-categories": dc.GroupCategories(column="region", groups={"low": ["00", "01", "02"]}),
+    "generalize": dc.Generalize(levels={"age": 1, "region": 1}),
+    "recode": dc.Recode(column="income", quantiles=4),
+    "additive-noise": dc.AdditiveNoise(columns=["income", "hours"], sd_share=0.2),
+    "correlated-noise": dc.CorrelatedNoise(columns=["income", "hours"], variance_share=0.1),
+    "variance-preserving-noise": dc.VariancePreservingNoise(columns=["income", "hours"], variance_share=0.1),
+    "multiplicative-noise": dc.MultiplicativeNoise(columns=["income"], sd=0.1),
+    "pram": dc.Pram(columns=["sex"], keep_share=0.8),
+    "randomized-response": dc.RandomizedResponse(columns=["sex"], truth_share=0.7),
+    "optimal-generalization": dc.OptimalGeneralization(
+        models=[dc.KAnonymity(k=120), dc.DistinctLDiversity(l=20, sensitive=["hours"])], suppression_limit=0.05
+    ),
+}
+
+
+def test_every_method_that_scales_is_tried() -> None:
+    scaling = {e.kind for e in index().values() if e.family == "method" and e.load().scale != "memory"}
+    assert scaling == set(METHODS)
+
+
+@pytest.mark.parametrize("kind", METHODS)
+def test_a_method_gives_the_same_in_files_as_in_memory(kind: str, memory: Dataset, scan: Scan) -> None:
+    seed = 2**100 + 3
+    one, other = (dc.Study(data, seed=seed).apply(METHODS[kind]) for data in (memory, scan))
+    assert isinstance(other.current, Scan) and len(other.current) == len(one.current)
+    assert other.drawn == one.drawn
+    collected = other.current.collect()
+    assert np.array_equal(collected.row_ids, one.current.row_ids)
+    assert collected.frame.equals(one.current.frame, null_equal=True)
+    assert other.current.levels == one.current.levels
+
+
+def steps(study: dc.Study, *kinds: str) -> dc.Study:
+    for kind in kinds:
+        study = study.apply(METHODS[kind])
+    return study
+
+
+@pytest.mark.parametrize("kinds", [("top-code", "generalize"), ("pram", "additive-noise", "optimal-generalization")])
+def test_classes_after_steps_are_those_of_the_rows(kinds: tuple[str, ...], memory: Dataset, scan: Scan) -> None:
+    one, other = (steps(dc.Study(data, seed=2**100 + 5), *kinds) for data in (memory, scan))
+    for model in (
+        dc.KAnonymity(k=30),
+        dc.DistinctLDiversity(l=3, sensitive=["hours"]),
+        dc.TCloseness(t=0.2, sensitive=["hours"]),
+    ):
+        expected, found = one.check(model)[0], other.check(model)[0]
+        assert (found.holds, found.failing_records) == (expected.holds, expected.failing_records)
+        assert found.value == pytest.approx(expected.value, rel=1e-12)
+    for measure in (dc.SampleUniqueness(), dc.AttackerRisk(attacker="marketer")):
+        assert other.scores(measure)[0].value == pytest.approx(one.scores(measure)[0].value, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("part", "said"),
+    [
+        (dc.Mdav(columns=["income"], k=3), "mdav needs all rows"),
+        (dc.AdditiveNoise(columns=["income"], sd_share=0.1, by=["sex"]), "additive-noise with `by` needs all rows"),
+        (dc.DistanceLinkage(columns=["income"]), "distance-linkage needs all rows"),
+        (dc.HouseholdKAnonymity(k=2, household="region"), "household-k-anonymity needs all rows"),
+    ],
+)
+def test_what_needs_memory_refuses_by_name(part: Any, said: str, scan: Scan) -> None:
+    with pytest.raises(PlanError, match=said):
+        part(scan, seed=1) if part.family == "method" else part(scan) if part.family == "model" else part(scan, scan)
+
+
+def test_noise_after_dropped_records_is_refused(scan: Scan) -> None:
+    with pytest.raises(PlanError, match="put it before the step that drops records"):
+        steps(dc.Study(scan, seed=2**100), "optimal-generalization", "additive-noise")
+
+
+PLAN: dict[str, Any] = {
+    "roles": ROLES,
+    "missing_codes": {"hours": [-9]},
+    "hierarchies": {"age": {"intervals": {"width": 10, "levels": 3}}, "region": {"masking": {}}},
+    "steps": ["drop-identifiers", METHODS["additive-noise"].to_plan(), METHODS["optimal-generalization"].to_plan()],
+    "requirements": [{"k-anonymity": {"k": 120}}],
+    "measures": ["sample-uniqueness", {"distance-linkage": {"columns": ["income"]}}],
+    "output": {"format": "parquet"},
+}
+
+
+def make_plan(folder: Path, path: str) -> dc.Plan:
+    import yaml
+
+    file = folder / "plan.yaml"
+    file.write_text(yaml.safe_dump({**PLAN, "data": {"path": path}}))
+    return dc.Plan.load(file)
+
+
+def test_a_release_of_files_is_that_of_memory(
+    folder: Path, frame: pl.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("discretion.release.large.PART_ROWS", 40_000)
+    frame.write_parquet(tmp_path / "all.parquet")
+    seed = 2**110 + 9
+    one = make_plan(tmp_path, "all.parquet").run(seed=seed)
+    one.write(tmp_path / "one")
+    plan = make_plan(tmp_path, str(folder / "*.parquet"))
+    other = run_large(plan, scan_data(plan), seed=seed, publish=True)
+    other.write(tmp_path / "other")
+    parts = sorted((tmp_path / "other").glob("data-*.parquet"))
+    assert len(parts) == 4
+    assert pl.read_parquet(tmp_path / "one" / "data.parquet").equals(pl.concat(map(pl.read_parquet, parts)))
+    orders = [np.load(tmp_path / f"{name}-private" / "order.npy") for name in ("one", "other")]
+    assert np.array_equal(*orders)
+    assert other.findings[0].value == one.findings[0].value
+    facts = [release.facts() for release in (one, other)]
+    for name in ("records", "records_suppressed", "smallest_class", "columns", "steps", "requirements"):
+        assert facts[0][name] == facts[1][name], name
+    assert "random sample of" in " ".join(facts[1]["notes"])
+
+
+def test_a_plan_is_refused_whole(folder: Path) -> None:
+    steps = ["drop-identifiers", {"mdav": {"columns": ["income"], "k": 3}}]
+    limits = [{"distance-linkage": {"at_most": 0.1}}]
+    plan = dc.Plan.from_dict({**PLAN, "steps": steps, "requirements": limits, "data": {"path": str(folder)}})
+    with pytest.raises(PlanError, match=r"(?s)mdav needs all rows.*distance-linkage needs all rows"):
+        run_large(plan, scan_data(plan), publish=True)
+
+
+def spoil_schema(place: Path) -> None:
+    pl.DataFrame({"age": ["x"]}).write_parquet(place / "part-9.parquet")
+
+
+def spoil_bytes(place: Path) -> None:
+    (place / "part-9.parquet").write_bytes(b"PAR1 nothing")
+
+
+@pytest.mark.parametrize(("spoil", "said"), [(spoil_schema, "differ from those of"), (spoil_bytes, "cannot be read")])
+def test_parts_that_do_not_fit(spoil: Callable[[Path], None], said: str, tmp_path: Path) -> None:
+    people(1000).write_parquet(tmp_path / "part-0.parquet")
+    spoil(tmp_path)
+    with pytest.raises(DataError, match=said):
+        dc.scan(tmp_path, **OPTIONS)
+
+
+def test_sources(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no Parquet file"):
+        parquet_files(tmp_path / "nothing-*.parquet")
+    (tmp_path / "a.csv").write_text("a\n1\n")
+    with pytest.raises(PlanError, match="read from Parquet"):
+        parquet_files(tmp_path / "a.csv")
+    with pytest.raises(PlanError, match="expected a size"):
+        DuckdbRows([], memory="much")
+
+
+def test_what_killed_processes_spilled_is_removed(tmp_path: Path) -> None:
+    people(10).write_parquet(tmp_path / "a.parquet")
+    left = tmp_path / "discretion-spill-999999999-x"
+    left.mkdir()
+    store = DuckdbRows([tmp_path / "a.parquet"], spill=tmp_path)
+    assert not left.exists() and store.spill.stat().st_mode & 0o077 == 0
+    place = store.spill
+    del store
+    assert not place.exists()

@@ -42,7 +42,7 @@ class RowMethod(Protocol):
         """Change rows by a decision."""
 
 
-class RowStore(Protocol):
+class ScanStore(Protocol):
     """Where rows lie: what an engine must be able to do."""
 
     name: str
@@ -105,7 +105,7 @@ class Scan(Dataset):
 
     __slots__ = ("_last", "pending", "store")
 
-    def __init__(self, store: RowStore, schema: Schema) -> None:
+    def __init__(self, store: ScanStore, schema: Schema) -> None:
         import polars as pl
 
         super().__init__(pl.DataFrame(schema=store.kinds), schema=schema)

@@ -104,9 +104,11 @@ class Codebook:
         notes = [*release.notes, *_record_steps(release)]
         if len(copies) > 1:
             notes.append(f"Counts and figures below are those of the first of {len(copies)} copies.")
+        elif len(data) < release.records:
+            notes.append(f"Counts and figures of variables are those of a random sample of {len(data):,} records.")
         return cls(
             release.plan.title or "Protected data",
-            len(data),
+            len(data) if len(copies) > 1 else release.records,
             tuple(files),
             tuple(_variable(release, data, name, least) for name in data.columns),
             (*weights, *(f"{words[0].upper()}{words[1:]}." for words in lost)),

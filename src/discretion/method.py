@@ -151,14 +151,17 @@ class Method(Part):
         if isinstance(data, Scan):
             self.refuse_scan()
         learns = saved is None and self.scale == "rows" and type(self).fit is not Method.fit
-        if self.scale == "memory" or learns:
+        if self.scale in ("memory", "columns") or learns:
             data.require_rows(self.kind)
         first = self._drawing(data, ctx, None)
-        decision = self.decide(data, first) if saved is None else saved
+        seen = data.projected(self.reads(data)) if isinstance(data, Scan) and self._by_columns else data
+        decision = self.decide(seen, first) if saved is None else saved
         second = first if self.by_group else self._drawing(data, ctx, decision)
-        if isinstance(data, Scan):
+        if isinstance(data, Scan) and seen is not data:
+            done: Dataset = data.replaced(self, self.perform(seen, decision, second), second)
+        elif isinstance(data, Scan):
             decision, lost = self.for_rows(data, decision)
-            done: Dataset = data.advance(self, decision, second, lost)
+            done = data.advance(self, decision, second, lost)
         else:
             done = self.perform(data, decision, second).after(self, data)
         used = {inner.stream.used: None for inner in (first, second) if inner.stream is not None}
@@ -173,13 +176,17 @@ class Method(Part):
 
     def refuse_scan(self) -> None:
         """Raise if the method cannot be carried out on rows that stay in their files."""
-        together = [name for name in ("by", "by_person") if getattr(self, name, None)]
-        if self.scale == "memory" or together:
-            with_ = f" with `{together[0]}`" if together else ""
+        if self.scale == "memory" or getattr(self, "by_person", False):
+            with_ = " with `by_person`" if self.scale != "memory" else ""
             raise PlanError(
                 f"{self.kind}{with_} needs all rows in memory; rows that stay in their files take methods that work "
-                f"row by row ({', '.join(row_by_row())}), or read the data with the engine `memory`"
+                f"row by row or column by column ({', '.join(scaling())}), or read the data with the engine `memory`"
             )
+
+    @property
+    def _by_columns(self) -> bool:
+        """Whether all rows of the columns that are read must be in memory, also because there are groups."""
+        return self.scale == "columns" or (self.scale == "rows" and bool(getattr(self, "by", ())))
 
     def _drawing(self, data: Dataset, ctx: Context, decision: Decision | None) -> Context:
         def told() -> bytes:
@@ -204,8 +211,8 @@ class Method(Part):
         return self.run(taken, ctx).data.to_native()
 
 
-def row_by_row() -> list[str]:
-    """Name the methods that work row by row, whose data may be larger than memory."""
+def scaling() -> list[str]:
+    """Name the methods whose data may be larger than memory."""
     methods = [entry for entry in index().values() if entry.family == "method"]
     return sorted(entry.kind for entry in methods if entry.load().scale != "memory")
 

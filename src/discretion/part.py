@@ -43,11 +43,11 @@ PACKAGES: Mapping[str, Family] = {
 }
 """Where parts live, and what the parts of each package are."""
 
-Scale = Literal["rows", "classes", "memory"]
+Scale = Literal["rows", "classes", "columns", "memory"]
 """What a part needs of the data at a time, and so how it grows:
 
 `rows`: summaries of columns, then some rows after the others; `classes`: the combinations of values that occur, with
-their counts; `memory`: all the rows.
+their counts; `columns`: all rows of the columns that it reads; `memory`: all the data.
 """
 
 ENTRY_POINTS = "discretion.parts"

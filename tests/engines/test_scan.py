@@ -92,6 +92,11 @@ METHODS: dict[str, Any] = {
     "multiplicative-noise": dc.MultiplicativeNoise(columns=["income"], sd=0.1),
     "pram": dc.Pram(columns=["sex"], keep_share=0.8),
     "randomized-response": dc.RandomizedResponse(columns=["sex"], truth_share=0.7),
+    "rank-swap": dc.RankSwap(columns=["income", "hours"], percent=5),
+    "block-rank-swap": dc.BlockRankSwap(columns=["income"], percent=5),
+    "individual-ranking": dc.IndividualRanking(columns=["income"], k=5),
+    "optimal-microaggregation": dc.OptimalMicroaggregation(columns=["hours"], k=3),
+    "winsorize-outliers": dc.WinsorizeOutliers(columns=["income", "hours"]),
     "optimal-generalization": dc.OptimalGeneralization(
         models=[dc.KAnonymity(k=120), dc.DistinctLDiversity(l=20, sensitive=["hours"])], suppression_limit=0.05
     ),
@@ -115,13 +120,22 @@ def test_a_method_gives_the_same_in_files_as_in_memory(kind: str, memory: Datase
     assert other.current.levels == one.current.levels
 
 
+def test_groups_are_those_of_memory(memory: Dataset, scan: Scan) -> None:
+    method = dc.AdditiveNoise(columns=["income"], sd_share=0.2, by=["sex"])
+    one, other = (dc.Study(data, seed=2**100 + 4).apply(method).current for data in (memory, scan))
+    assert isinstance(other, Scan) and other.collect().frame.equals(one.frame, null_equal=True)
+
+
 def steps(study: dc.Study, *kinds: str) -> dc.Study:
     for kind in kinds:
         study = study.apply(METHODS[kind])
     return study
 
 
-@pytest.mark.parametrize("kinds", [("top-code", "generalize"), ("pram", "additive-noise", "optimal-generalization")])
+@pytest.mark.parametrize(
+    "kinds",
+    [("top-code", "generalize"), ("rank-swap", "generalize"), ("pram", "additive-noise", "optimal-generalization")],
+)
 def test_classes_after_steps_are_those_of_the_rows(kinds: tuple[str, ...], memory: Dataset, scan: Scan) -> None:
     one, other = (steps(dc.Study(data, seed=2**100 + 5), *kinds) for data in (memory, scan))
     for model in (
@@ -140,7 +154,10 @@ def test_classes_after_steps_are_those_of_the_rows(kinds: tuple[str, ...], memor
     ("part", "said"),
     [
         (dc.Mdav(columns=["income"], k=3), "mdav needs all rows"),
-        (dc.AdditiveNoise(columns=["income"], sd_share=0.1, by=["sex"]), "additive-noise with `by` needs all rows"),
+        (
+            dc.AdditiveNoise(columns=["income"], sd_share=0.1, by_person=True, person="name"),
+            "additive-noise with `by_person` needs all rows",
+        ),
         (dc.DistanceLinkage(columns=["income"]), "distance-linkage needs all rows"),
         (dc.HouseholdKAnonymity(k=2, household="region"), "household-k-anonymity needs all rows"),
     ],

@@ -6,11 +6,11 @@ has in memory too: the same seed gives the same values on every engine.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Protocol, cast
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,8 +35,13 @@ _MERGE_AT = 2_000_000
 class RowMethod(Protocol):
     """What a scan asks of a method."""
 
-    kind: ClassVar[str]
-    perturbs: ClassVar[bool]
+    @property
+    def kind(self) -> str:
+        """What it is called."""
+
+    @property
+    def perturbs(self) -> bool:
+        """Whether it publishes values that are not true."""
 
     def perform(self, data: Dataset, decision: Any, ctx: Context) -> Dataset:
         """Change rows by a decision."""
@@ -83,11 +88,33 @@ class PendingStep:
     """columns that it may change or take out"""
     draws: bool
     drops: bool = False
+    part: Part | None = None
+    """the method that was carried out, where `method` only puts its result in place"""
 
     def carried_out(self, data: Dataset, batch: int = 0) -> Dataset:
         """Give a batch after the step."""
         ctx = replace(self.ctx, first_batch=batch, progress=ignore_progress)
-        return self.method.perform(data, self.decision, ctx).after(cast("Part", self.method), data)
+        return self.method.perform(data, self.decision, ctx).after(self.part or cast("Part", self.method), data)
+
+
+@dataclass(frozen=True)
+class _Replacement:
+    """Puts columns that were rewritten in memory in place, batch by batch."""
+
+    kind: str
+    perturbs: bool
+    file: Path
+    kinds: Mapping[str, pl.DataType]
+    levels: Mapping[str, Level]
+
+    def perform(self, data: Dataset, decision: Any, ctx: Context) -> Dataset:  # noqa: ARG002
+        """Read the rows of the batch from its group of the file."""
+        import polars as pl
+        import pyarrow.parquet as pq
+
+        with pq.ParquetFile(self.file) as opened:
+            frame = pl.DataFrame(pl.from_arrow(opened.read_row_group(ctx.first_batch))).cast(pl.Schema(self.kinds))
+        return data.with_columns({name: frame[name] for name in frame.columns}, levels=self.levels)
 
 
 class Scan(Dataset):
@@ -293,6 +320,34 @@ class Scan(Dataset):
         return data
 
     # --- deriving ---------------------------------------------------------------------------------------------------
+
+    def projected(self, columns: Sequence[str]) -> Dataset:
+        """Give some columns of all rows in memory, for a method that needs these."""
+        if self.lost_records:
+            raise PlanError("a method that needs whole columns must come before the step that drops records")
+        names = [name for name in self.columns if name in columns]
+        data = self.original._derive(self._collected(names), (), {})
+        data.schema, data.steps = self.schema.only(names), self.steps
+        data.levels = MappingProxyType({name: level for name, level in self.levels.items() if name in names})
+        return data
+
+    def replaced(self, method: RowMethod, done: Dataset, ctx: Context) -> Scan:
+        """Add a step that was carried out on columns in memory: they are kept in a private file, by batches."""
+        touched = frozenset(done.changed)
+        if len(done) != len(self):
+            raise PlanError(f"{method.kind} drops records, which data that stays in its files cannot follow")
+        file = self.store.spill / f"columns-{len(self.pending)}.parquet"
+        names = [name for name in done.columns if name in touched]
+        done.frame.select(names).write_parquet(file, row_group_size=BATCH_ROWS)
+        kinds = {name: done.frame.schema[name] for name in names}
+        levels = {name: _one_level(name, level) for name, level in done.levels.items() if name in touched}
+        step = _Replacement(method.kind, method.perturbs, file, kinds, levels)
+        first = next(self.stream())
+        new = self._derived(step.perform(first, None, ctx))
+        used = ctx.stream is not None and ctx.stream.used is not None
+        new.pending = (*self.pending, PendingStep(step, None, ctx, touched, used, part=cast("Part", method)))
+        new.steps = (*self.steps, cast("Part", method))
+        return new
 
     def advance(self, method: RowMethod, decision: Any, ctx: Context, lost: int = 0) -> Scan:
         """Add a step; it is carried out on the first batch now, so that what is wrong with it is said.

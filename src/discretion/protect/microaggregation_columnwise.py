@@ -15,7 +15,7 @@ from discretion.data.dataset import Dataset
 from discretion.errors import DataError
 from discretion.kernels.arrays import Floats, Ints
 from discretion.method import Decision
-from discretion.part import Columns
+from discretion.part import Columns, Scale
 from discretion.protect.microaggregation_groups import (
     AggregatesGroups,
     Encoded,
@@ -162,6 +162,7 @@ class _ColumnByColumn(AggregatesGroups):
     columns: Columns = ()
     """numeric columns, each aggregated on its own; without it, the numeric quasi-identifiers and sensitive columns"""
 
+    scale: ClassVar[Scale] = "columns"
     effect: ClassVar[str] = (
         "Means are exact and the distribution of the column is nearly so; variances are a little too small."
     )

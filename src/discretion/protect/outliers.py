@@ -15,7 +15,7 @@ from discretion.data.dataset import Dataset
 from discretion.errors import DataError
 from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.method import Decision, StratifiedMethod
-from discretion.part import Columns, confidential
+from discretion.part import Columns, Scale, confidential
 from discretion.protect.noise_keep import NoiseMethod, Precision, decimals_of, factor_of, normals, round_columns
 
 # Noise for outliers only (P11).
@@ -297,6 +297,7 @@ class WinsorizeOutliers(StratifiedMethod, kind="winsorize-outliers"):
     """`original`: round to the number of decimals of the column (whole numbers stay whole), so that digits do not tell
     which values were changed; `full`: publish all digits"""
 
+    scale: ClassVar[Scale] = "columns"
     effect: ClassVar[str] = (
         "Variances and the largest effects are too small, because outlying records were pulled in; the bulk is exact."
     )

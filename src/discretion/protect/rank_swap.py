@@ -15,7 +15,7 @@ from discretion.data.dataset import Dataset
 from discretion.errors import DataError
 from discretion.kernels.arrays import Floats
 from discretion.method import Decision, StratifiedMethod
-from discretion.part import Columns, confidential
+from discretion.part import Columns, Scale, confidential
 from discretion.protect.ordered import mixed_order, ordered
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ class _Swap(StratifiedMethod):
     top_share: float = confidential(0.0, ge=0, lt=1)
     """share of the highest values that are left out and stay where they are"""
 
+    scale: ClassVar[Scale] = "columns"
     random: ClassVar[bool] = True
     by_group: ClassVar[bool] = True
     _fewest: ClassVar[int] = 1

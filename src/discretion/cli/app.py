@@ -21,6 +21,7 @@ from discretion.cli.hierarchy import hierarchy
 from discretion.cli.ledger import ledger
 from discretion.cli.parts import parts
 from discretion.cli.party import party
+from discretion.cli.policy import policy
 from discretion.cli.roles import roles
 from discretion.cli.run import check, run_command
 from discretion.cli.seed import seed
@@ -48,6 +49,7 @@ for command in (
     hierarchy,
     run_command,
     check,
+    policy,
     seed,
     apply,
     anonymize,

@@ -195,6 +195,7 @@ def report(release: Release, as_json: bool, places: dict[str, str]) -> None:
     """Print risk and utility before and after, what was found about columns, and the requirements."""
     from discretion.cli.assess import print_columns
     from discretion.release.published import published_columns, together, weight_lost
+    from discretion.release.under_policy import policy_facts, waived, waiver_words
 
     columns = published_columns(release.data, release.attacks(), release.plan.confirmed_other)
     if as_json:
@@ -212,6 +213,8 @@ def report(release: Release, as_json: bool, places: dict[str, str]) -> None:
                 for f in release.findings
             ],
             "notes": list(release.notes),
+            "policy": None if release.plan.policy is None else policy_facts(release.plan.policy),
+            "waivers": waived(release.plan),
             "averaging": [vars(found) for found in release.averaging],
             "attackers": [card.to_dict() for card in release.attackers()],
             "columns": [column.to_dict() for column in columns],
@@ -236,6 +239,8 @@ def report(release: Release, as_json: bool, places: dict[str, str]) -> None:
         print_table("Requirements", ("", "requirement", "assumed attacker"), verdicts)
     averaged = (found.explain(len(release.plan.previous)) for found in release.averaging)
     weights = () if release.is_private else weight_lost(release.study.original, release.data)
+    for words in waiver_words(release.plan.waivers):
+        say(words)
     for words in filter(None, (_unlimited(release), together(release.data), *weights, *release.notes, *averaged)):
         say(words)
 

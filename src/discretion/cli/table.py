@@ -91,6 +91,8 @@ def _dry_run(plan: TablePlan, source: str | None, as_json: bool, quiet: bool) ->
 
 
 def _report(release: TableRelease, as_json: bool, places: dict[str, str]) -> None:
+    from discretion.release.under_policy import policy_words, waiver_words
+
     if as_json:
         print_json(
             {
@@ -99,11 +101,15 @@ def _report(release: TableRelease, as_json: bool, places: dict[str, str]) -> Non
                 "protection": release.plan.protect.kind,
                 "verdicts": [vars(verdict) for verdict in release.verdicts],
                 "override": release.override,
+                "policy": None if release.plan.policy is None else release.plan.policy.name,
+                "waivers": [one.model_dump(mode="json", exclude_defaults=True) for one in release.plan.waivers],
                 "loss": dict(release.loss),
                 **places,
             }
         )
         return
+    for words in (*policy_words(release.plan.policy, ()), *waiver_words(release.plan.waivers)):
+        say(words)
     rows = [(name.replace("_", " "), shown(float(value))) for name, value in release.loss.items()]
     print_table("Information loss", ("figure", "value"), rows, numeric=(1,))
     verdicts = [("holds" if verdict.holds else "FAILS", verdict.text) for verdict in release.verdicts]

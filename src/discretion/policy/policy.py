@@ -32,6 +32,9 @@ SAFEGUARDS: Mapping[str, str] = {
     "roles": "columns that look like something others know, and were given a role that no model counts",
     "edit-rules": "edit rules that the plan declares hold in the release as well as in the original",
     "withheld-parameters": "`publish: true` tells the public parameters that help an attacker",
+    "small-seed": "a demonstration (`demo: true`) may draw from a small seed, which anybody can try",
+    "marks": "cells of a table that are marked `safe` or `must-publish` escape its rules",
+    "audit": "options of a table's audit may assume a weaker attacker",
 }
 """What every policy demands beside its requirements; each can be waived under its name."""
 
@@ -244,6 +247,7 @@ class Policy(Declared):
     """what else a reader should know"""
 
     _name: str = PrivateAttr("policy")
+    _reference: str = PrivateAttr("")
     _lineage: tuple[str, ...] = PrivateAttr(())
     _digest: str = PrivateAttr("")
 
@@ -254,6 +258,11 @@ class Policy(Declared):
     def name(self) -> str:
         """The name by which it was loaded."""
         return self._name
+
+    @property
+    def reference(self) -> str:
+        """How a plan names it: the name of a shipped one, or its file; empty where it was read from a text."""
+        return self._reference
 
     @property
     def lineage(self) -> tuple[str, ...]:
@@ -342,7 +351,8 @@ def _load(name: str, base: Path, children: tuple[str, ...]) -> Policy:
     if not path.is_file():
         raise PlanError(f"no policy {name!r}: neither a file nor a shipped one{did_you_mean(name, Policy.shipped)}")
     document = read_document(path, POLICY)
-    return _made(document, str(path.resolve()), path.read_text(encoding="utf-8"), path.resolve().parent, children)
+    full, text = str(path.resolve()), path.read_text(encoding="utf-8")
+    return _made(document, full, text, path.resolve().parent, children)
 
 
 def _made(document: Document, name: str, text: str, base: Path, children: tuple[str, ...]) -> Policy:
@@ -368,6 +378,7 @@ def _made(document: Document, name: str, text: str, base: Path, children: tuple[
     if faults:
         raise PlanError(faults)
     policy._name, policy._lineage, policy._digest = shown, lineage, digest
+    policy._reference = name if name in Policy.shipped or Path(name).is_file() else ""
     return policy
 
 

@@ -96,6 +96,9 @@ _ROLE_OF: Mapping[str, Role] = MappingProxyType(
 
 def same_subject(own: Demanded, demanded: Demanded) -> bool:
     """Tell whether two demands are on the same thing, so that one is a stronger or weaker form of the other."""
+    if own.part.kind == demanded.part.kind == "detail-limits":
+        limits = _NUMBERS["detail-limits"]
+        return any(getattr(own.part, name) is not None and getattr(demanded.part, name) is not None for name in limits)
     inner = [getattr(one.part, "measure", None) for one in (own, demanded)]
     kinds = {getattr(part, "kind", None) for part in inner}
     return own.part.kind == demanded.part.kind and len(kinds) == 1
@@ -132,6 +135,10 @@ def _field(own: Part, demanded: Part, name: str, schema: Schema | None) -> str:
     if mine in options and theirs in options:
         weaker = options.index(mine) > options.index(theirs)
         return f"`{name}` is {mine}, {theirs} is demanded" if weaker else ""
+    if name == "knows_method":
+        return "" if mine is True or theirs is False else "`knows_method` is false"
+    if name == "intruder" and mine.model_copy(update={"knows_method": theirs.knows_method}) == theirs:
+        return _field(mine, theirs, "knows_method", schema)
     if name == "missing":
         return "" if _stricter_missing(own, demanded) else f"`missing` is {mine}, {theirs} is demanded"
     if name in _ROLE_OF:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discretion.data.dataset import Dataset
+from discretion.data.documents import Document, read_document
 from discretion.data.hierarchy import canonical
 from discretion.data.persons import person_column, person_ids
 from discretion.data.schema import Schema
@@ -51,7 +52,11 @@ class Earlier:
         if content.get("format") != "discretion-journal" or "file" not in content.get("output", {}):
             raise PlanError(f"{str(file)!r} does not say where its release lies; it was written by an older version")
         public = Path(place["folder"]) if "folder" in place else None
-        return cls(folder, content, Plan.load(folder / "plan.yaml"), public, str(place.get("person", "")))
+        text = read_document(folder / "plan.yaml")
+        # its policy was kept then; what it says today, or where it lies, does not change what was published
+        known = {key: value for key, value in text.content.items() if key not in ("policy", "waivers")}
+        plan = Plan.from_text(Document(known, text.source, text.lines), folder.resolve())
+        return cls(folder, content, plan, public, str(place.get("person", "")))
 
     def started(self, plan: Plan) -> Plan:
         """Give a plan that starts from this release its data and, where it says nothing else, its schema."""

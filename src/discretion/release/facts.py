@@ -14,6 +14,7 @@ from discretion.measure import align, as_percent
 from discretion.release.order import order_words
 from discretion.release.plan import Step
 from discretion.release.ranking import chance_of
+from discretion.release.under_policy import policy_facts
 
 if TYPE_CHECKING:
     from discretion.release.release import Measured, Release
@@ -28,6 +29,8 @@ def public_facts(release: Release) -> dict[str, Any]:
         "software": f"discretion {__version__}",
         "title": release.plan.title,
         "notes": list(release.notes),
+        "policy": None if release.plan.policy is None else policy_facts(release.plan.policy),
+        "waivers": [{"requirement": one.requirement, "by": one.by} for one in release.plan.waivers],
         "records": release.records,
         "records_suppressed": release.data.lost_records,
         "cells_suppressed": dict(release.data.suppressed_cells),

@@ -21,6 +21,7 @@ from discretion.release.holdout import run_with_holdout
 from discretion.release.plan import Plan, Requirement
 from discretion.release.plan_columns import confirmed_faults, unknown_telling
 from discretion.release.published import looks_telling, not_counted
+from discretion.release.under_policy import unkept
 from discretion.risk.identity.intruder import knowing_method
 
 _MOST_ADVISED = 3
@@ -82,7 +83,8 @@ def unsaid(
     if telling:
         listed = _written([*plan.confirmed_other, *(one.column for one in telling)])
         problems.append(f"columns that may be published as they are: confirm them by `confirmed_other: {listed}`")
-    return problems + _person_numbers(plan, original, columns) + _unconfirmed(plan, told, columns)
+    problems += _person_numbers(plan, original, columns) + _unconfirmed(plan, told, columns)
+    return problems + unkept(plan, original, columns)
 
 
 def told_by_others(original: Dataset, released: Dataset) -> list[list[str]]:

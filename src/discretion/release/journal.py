@@ -20,6 +20,7 @@ from discretion import __version__
 from discretion.errors import DataError, PlanError
 from discretion.method import Decision
 from discretion.release.part_paths import map_paths, resolve_path
+from discretion.release.under_policy import waived
 
 if TYPE_CHECKING:
     from discretion.data.dataset import Dataset
@@ -57,6 +58,8 @@ def write_journal(release: Release, folder: Path, published: Mapping[Path, str])
         "scores": [_scores(item, release.data) for item in release.measured],
         "averaging": [vars(found) for found in release.averaging],
         "requirements": [finding.to_dict() for finding in release.findings],
+        "policy": None if release.plan.policy is None else release.plan.policy.to_dict(),
+        "waivers": waived(release.plan),
         "versions": versions(),
     }
     _write(folder / "journal.json", json.dumps(content, indent=2, ensure_ascii=False, default=plain) + "\n")

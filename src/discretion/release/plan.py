@@ -20,6 +20,7 @@ from discretion.release.privacy_budget import PrivacyBudget
 
 if TYPE_CHECKING:
     from discretion.data.dataset import Dataset
+    from discretion.policy.policy import Policy, Waiver
     from discretion.release.order import Order
     from discretion.release.release import Release
 
@@ -77,6 +78,8 @@ class Requirement:
     publish: bool = False
     origin: Origin | None = field(default=None, repr=False, compare=False)
     """where it stands in the plan file"""
+    by_policy: str = ""
+    """the policy that demands it, where the plan does not say it itself"""
 
     def to_plan(self) -> dict[str, Any]:
         """Give the requirement as a plan writes it."""
@@ -144,6 +147,10 @@ class Plan:
     """earlier releases of the same people, named in the same way"""
     budget: PrivacyBudget | None = None
     """the privacy budget from which private steps are paid, and the ledger that counts it (`ledger:`)"""
+    policy: Policy | None = None
+    """the policy that the plan stands under: what it demands is required here too"""
+    waivers: tuple[Waiver, ...] = ()
+    """what of it was waived, by whom and why"""
     tune: Mapping[str, Any] = field(default_factory=dict)
     """what `discretion tune` explores, as the plan writes it"""
     text: Document = field(default_factory=lambda: Document({}), repr=False, compare=False)
@@ -152,6 +159,11 @@ class Plan:
     def __post_init__(self) -> None:
         for name in ("data", "seed_file", "made_from", "previous"):
             object.__setattr__(self, name, as_text(getattr(self, name)))
+        if self.policy is not None or self.waivers:
+            from discretion.release.under_policy import demanded, require_waivers
+
+            require_waivers(self.policy, self.waivers)
+            object.__setattr__(self, "requirements", demanded(self))
 
     @classmethod
     def load(cls, path: str | Path) -> Plan:
@@ -186,7 +198,10 @@ class Plan:
             "missing_codes": {n: list(c.missing_codes) for n, c in columns.items() if c.missing_codes},
             "steps": [step.to_plan() for step in self.steps] or ("none" if self.no_steps else []),
             "measures": [measure.to_plan() for measure in self.measures],
-            "requirements": [one.to_plan() for one in self.requirements] or ("none" if self.no_requirements else []),
+            "requirements": [one.to_plan() for one in self.requirements if not one.by_policy]
+            or ("none" if self.no_requirements else []),
+            "policy": None if self.policy is None else self.policy.reference,
+            "waivers": [one.model_dump(mode="json", exclude_defaults=True) for one in self.waivers],
             "output": {k: v for k, v in vars(self.output).items() if v and (k, v) != ("format", "csv")},
             "seed_file": self.seed_file,
             "order": None if self.order == "permute" else self.order,
@@ -210,6 +225,8 @@ class Plan:
         if "path" in self.data:
             named = _seen_from(folder, self.resolve(self.data["path"]))
             content["data"] = {**self.data, "path": named} if len(self.data) > 1 else named
+        if self.policy is not None and self.policy.reference not in self.policy.shipped:
+            content["policy"] = _seen_from(folder, self.policy.reference)
         for name, spec in content.get("hierarchies", {}).items():
             content["hierarchies"][name] = map_file(spec, lambda path: _seen_from(folder, path))
         content = {key: value for key, value in content.items() if value != []}

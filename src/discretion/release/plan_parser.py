@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from discretion.data.documents import Document, Origin
 from discretion.data.schema import Column, Schema
@@ -20,11 +21,15 @@ from discretion.release.part_paths import map_file, map_paths, resolve_path
 from discretion.release.plan import OUTPUT_FORMATS, Output, Plan, Requirement, Shown, Step
 from discretion.release.plan_columns import SCHEMA_SECTIONS
 from discretion.release.privacy_budget import PrivacyBudget
+from discretion.release.under_policy import read_policy, read_waivers
+
+if TYPE_CHECKING:
+    from discretion.policy.policy import Policy, Waiver
 
 _SECTIONS = (
     "title", "data", "roles", "confirmed", "confirmed_other", "confirmed_telling", "types", "hierarchies",
     "missing_codes", "orders", "steps", "measures", "requirements", "output", "seed_file", "order", "demo", "from",
-    "previous", "knows_method", "ledger", "tune",
+    "previous", "knows_method", "ledger", "policy", "waivers", "tune",
 )  # fmt: skip
 _DATA_OPTIONS = (
     "path",
@@ -68,6 +73,7 @@ class PlanParser:
         for key in content:
             if key not in _SECTIONS:
                 self._fault((key,), unknown("entry", str(key), _SECTIONS))
+        policy = read_policy(self.text, self.base, self._fault)
         plan = Plan(
             schema=self._schema(),
             steps=self._each("steps", self._step),
@@ -92,10 +98,21 @@ class PlanParser:
             tune=self._tune(),
             text=self.text,
         )
+        waivers = read_waivers(self.text, policy, self._fault)
+        if policy is not None and not self.problems:
+            plan = self._attempted(plan, policy, waivers)
         self._check_seed_place(plan)
         if self.problems:
             raise PlanError(self.problems)
         return plan
+
+    def _attempted(self, plan: Plan, policy: Policy, waivers: tuple[Waiver, ...]) -> Plan:
+        """Put a plan under its policy; what is weaker names its line itself."""
+        try:
+            return replace(plan, policy=policy, waivers=waivers)
+        except PlanError as error:
+            self.problems += error.problems
+            return plan
 
     def _fault(self, place: tuple[str | int, ...], message: str) -> None:
         self.problems.append(f"{self.text.where(*place)}: {message}")

@@ -18,6 +18,7 @@ from discretion.release.facts import one_digit, public_figures
 from discretion.release.gate import Finding, check_publishable, remedies, told_by_others, unsaid
 from discretion.release.plan import OUTPUT_FORMATS
 from discretion.release.staging import publishing, release_places
+from discretion.release.under_policy import policy_words
 
 if TYPE_CHECKING:
     from discretion.method import Method
@@ -367,6 +368,7 @@ def _notes(release: Release) -> Iterator[str]:
     from discretion.release.order import missing_words
 
     yield from synthetic_notes(release)
+    yield from policy_words(release.plan.policy, release.plan.waivers)
     if "requirements" in release.without:
         yield "Published without requirements: nothing had to hold before publication."
     if release.is_private:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,6 +21,7 @@ from discretion.release.plan import Output, Plan, Requirement, Shown, Step
 from discretion.release.privacy_budget import PrivacyBudget
 
 if TYPE_CHECKING:
+    from discretion.policy.policy import Policy, Waiver
     from discretion.release.earlier import Earlier
     from discretion.release.release import Release
     from discretion.release.report.page import Report
@@ -189,12 +190,15 @@ class Study:
         no_requirements: bool = False,
         confirmed_other: Sequence[str] = (),
         confirmed_telling: Sequence[str] = (),
+        policy: str | Path | Policy | None = None,
+        waivers: Sequence[Waiver | Mapping[str, Any]] = (),
     ) -> Plan:
         """Give the plan of what was done: the script that repeats it.
 
         A plan without steps or without requirements publishes only if it says so (`no_steps`, `no_requirements`);
         `confirmed_other` names columns of the role `other` that look like something others know and may go out,
-        `confirmed_telling` columns that tell what was protected in another one and may go out.
+        `confirmed_telling` columns that tell what was protected in another one and may go out. `policy` (a shipped one
+        by its name, or a file) adds what it demands; `waivers` say what of it was waived, by whom and why.
 
         `fitted`: the plan carries what each step decided (cut points, matrices, noise scale), and run on the next
         delivery it uses that instead of deciding anew. Steps that work on rows together have nothing to re-use.
@@ -203,7 +207,12 @@ class Study:
         required = tuple(Requirement(part) for part in requirements if isinstance(part, PrivacyModel))
         if len(required) < len(requirements):
             raise PlanError("requirements given here are privacy models; bounds on measures are written in the plan")
+        from discretion.policy.policy import Policy, Waiver
+
+        policy = Policy.load(policy) if isinstance(policy, str | Path) else policy
         return Plan(
+            policy=policy,
+            waivers=tuple(one if isinstance(one, Waiver) else Waiver(**one) for one in waivers),
             schema=self.original.schema,
             data=self.original.came_from,
             steps=tuple(

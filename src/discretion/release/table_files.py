@@ -19,6 +19,7 @@ from discretion.release.report.settings import settings_of
 from discretion.release.report.svg import RELEASED, note, picture, rect, text
 from discretion.release.report.wording import count, number, title_of
 from discretion.release.staging import publishing, release_places
+from discretion.release.under_policy import policy_facts, policy_words
 from discretion.tables.pivot import Pivot, pivoted
 from discretion.tables.publish import write_table
 
@@ -251,6 +252,10 @@ def public_facts(release: TableRelease) -> dict[str, Any]:
         "protection": release.plan.protect.kind,
         "meaning": WORDS[release.plan.protect.kind],
     }
+    if release.plan.policy is not None:
+        facts["policy"] = policy_facts(release.plan.policy)
+        facts["waivers"] = [{"requirement": one.requirement, "by": one.by} for one in release.plan.waivers]
+        facts["notes"] = policy_words(release.plan.policy, release.plan.waivers)
     attackers = _attackers(release.audit)
     if attackers:
         facts["attackers"] = attackers
@@ -295,6 +300,8 @@ def _write_private(release: TableRelease, folder: Path, digests: dict[str, str],
         "seed": hex(release.seed),
         "input": {"data": plan.plan.data.get("path"), "base": str(plan.plan.base.absolute()), **release.read},
         "folder": str(public.absolute()),
+        "policy": None if plan.policy is None else plan.policy.to_dict(),
+        "waivers": [one.model_dump(mode="json", exclude_defaults=True) for one in plan.waivers],
         "rules": [{rule.kind: rule.model_dump(mode="json")} for rule in plan.rules],
         "marks": [{decision: dict(where)} for where, decision in plan.marks],
         "protect": {plan.protect.kind: dict(plan.protect.options)},

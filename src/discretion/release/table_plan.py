@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, get_args
@@ -14,12 +14,14 @@ from discretion.errors import PlanError, unknown
 from discretion.part import parse
 from discretion.release.plan import Plan
 from discretion.release.plan_parser import PlanParser
+from discretion.release.under_policy import read_policy, read_waivers, require_waivers, table_rules
 from discretion.tables.loss import FIGURES
 from discretion.tables.status import Mark
 from discretion.tables.tabulate import table_lists
 
 if TYPE_CHECKING:
     from discretion.context import Progress
+    from discretion.policy.policy import Policy, Waiver
     from discretion.release.table_run import TableRelease
     from discretion.tables.rules.rule import Rule
 
@@ -38,6 +40,8 @@ _OTHER = (
     "seed_file",
     "demo",
     "previous",
+    "policy",
+    "waivers",
 )
 _TABULATE = (
     "by", "value", "hierarchies", "weight", "contributor", "top", "missing", "empty", "waivers", "requests",
@@ -71,7 +75,10 @@ class TablePlanParser:
         for key in self.table:
             if key not in _ENTRIES:
                 self._fault(("table", key), unknown("entry", str(key), _ENTRIES))
-        plan = self._plan({key: value for key, value in content.items() if key in _OTHER})
+        beside = ("policy", "waivers")
+        plan = self._plan({key: value for key, value in content.items() if key in _OTHER and key not in beside})
+        policy = read_policy(self.text, self.base, self._fault)
+        waivers = read_waivers(self.text, policy, self._fault)
         made = TablePlan(
             plan=plan,
             table=self._tabulate(),
@@ -87,7 +94,7 @@ class TablePlanParser:
             self._fault(("previous",), f"earlier releases are taken into account by {' and '.join(_BESIDE)} only")
         if self.problems:
             raise PlanError(self.problems)
-        return made
+        return replace(made, policy=policy, waivers=waivers)
 
     def _fault(self, place: tuple[str | int, ...], message: str) -> None:
         self.problems.append(f"{self.text.where(*place)}: {message}")
@@ -431,6 +438,15 @@ class TablePlan:
     requirements: tuple[TableRequirement, ...] = ()
     output: TableOutput = field(default_factory=TableOutput)
     source: Document = field(default_factory=lambda: Document({}), repr=False)
+    policy: Policy | None = None
+    """the policy that the plan stands under: its rules judge the table too"""
+    waivers: tuple[Waiver, ...] = ()
+    """what of it was waived, by whom and why"""
+
+    def __post_init__(self) -> None:
+        if self.policy is not None or self.waivers:
+            require_waivers(self.policy, self.waivers)
+            object.__setattr__(self, "rules", table_rules(self))
 
     @classmethod
     def load(cls, path: str | Path) -> TablePlan:

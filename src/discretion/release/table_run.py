@@ -312,6 +312,12 @@ class TableRelease:
         """Give the release with a decision to publish it although it fails; the journal keeps the reason."""
         if not reason.strip():
             raise PlanError("override: give the reason in words; it goes into the journal")
+        waived = any(one.requirement == "audit" for one in self.plan.waivers)
+        if self.plan.policy is not None and not waived:
+            raise PlanError(
+                f"override: under the policy {self.plan.policy.name!r} a table that fails goes out only with a waiver "
+                "of `audit` in the plan"
+            )
         return replace(self, override=reason.strip())
 
     def write(

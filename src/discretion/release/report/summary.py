@@ -26,6 +26,7 @@ from discretion.release.published import together, weight_lost
 from discretion.release.ranking import MANY_FOUND, attackers_by
 from discretion.release.report.scores import ScoreRow, gain_over
 from discretion.release.report.wording import counted, file_name, listed, of_people, percent
+from discretion.release.under_policy import waiver_words
 
 if TYPE_CHECKING:
     from discretion.data.dataset import Dataset
@@ -71,6 +72,7 @@ def summary_of(
     met = sum(finding.holds for finding in release.findings)
     sentences = [
         *release.notes,
+        *(f"{words[:1].upper()}{words[1:]}." for words in waiver_words(release.plan.waivers) if internal),
         f"{counted(steps, 'protection step was', 'protection steps were')} applied to the original data."
         if steps
         else "No protection step was applied to the original data.",

@@ -1,0 +1,170 @@
+"""`discretion policy`: look at release policies, check a plan against its own, start one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from discretion.cli.console import common_options, print_json, print_table, say
+from discretion.cli.output_checks import check_files
+
+if TYPE_CHECKING:
+    from discretion.policy.policy import Policy
+
+_NEW = """\
+# A policy of your own: it may be stricter than its parent, never weaker.
+title: {title}
+scenario: {scenario}  # secure-centre, scientific-file, public-file, research-output or open-table
+extends: {parent}
+
+# Requirements as a plan writes them. Those of the parent hold without being repeated; every number needs its reason.
+requirements: []
+#  - require: {{k-anonymity: {{k: 10}}}}
+#    rows: records
+#    why: our board decided so, because …
+
+# Who may waive what: functions, or people as `NAME, FUNCTION`. Who is not listed may not.
+#may_waive:
+#  detail: ["Ada Stone, head of the survey"]
+
+# Who put it into force, and when.
+signed: []
+#  - by: NAME, FUNCTION
+#    on: 2026-01-31
+"""
+
+
+@click.group(name="policy")
+def policy() -> None:
+    """Look at release policies, check a plan against its own, start one."""
+
+
+@policy.command()
+@click.argument("name", required=False, metavar="[NAME|FILE]")
+@common_options
+def show(name: str | None, as_json: bool, quiet: bool) -> None:  # noqa: ARG001
+    """Show a policy with the reason for every number; without a name, list those that come with the program."""
+    from discretion.policy.policy import Policy
+
+    if name is not None:
+        _show(Policy.load(name), as_json)
+        return
+    every = [Policy.load(one) for one in Policy.shipped]
+    if as_json:
+        print_json({"policies": [{"name": one.name, "title": one.title, "scenario": one.scenario} for one in every]})
+        return
+    print_table("Policies", ("name", "scenario", "title"), [(one.name, one.scenario, one.title) for one in every])
+
+
+def _show(found: Policy, as_json: bool) -> None:
+    if as_json:
+        print_json(found.to_dict())
+        return
+    parent = f", extends {found.extends}" if found.extends else ""
+    click.echo(f"{found.title or found.name}: {found.scenario}{parent}\n")
+    rows, reasons = [], []
+    for one in found.requirements:
+        ((kind, fields),) = one.demand.to_plan().items()
+        given = ", ".join(f"{name}: {value}" for name, value in fields.items())
+        limited = [f"when: {one.when}"] if one.when else []
+        limited += [] if one.rows == "both" else [f"rows: {one.rows}"]
+        rows.append((kind, given, ", ".join(limited), _who(found, kind)))
+        reasons.append(f"{kind}: {one.why}")
+    for section in ("geography", "detail", "outputs"):
+        limits = getattr(found, section)
+        given_limits = {} if limits is None else {name: getattr(limits, name) for name in limits.why}
+        rows += [(section, f"{name}: {number:g}", "", _who(found, section)) for name, number in given_limits.items()]
+        reasons += [f"{section}, {name}: {limits.why[name]}" for name in given_limits]
+    print_table("What must hold", ("requirement", "numbers", "asked of", "may be waived by"), rows)
+    click.echo("Why:\n" + "\n".join(f"- {text}" for text in reasons) + "\n")
+    from discretion.policy.policy import SAFEGUARDS
+
+    kept = [(name, words, _who(found, name)) for name, words in SAFEGUARDS.items()]
+    print_table("What every plan under it keeps", ("safeguard", "against", "may be waived by"), kept)
+    for signature in found.signed:
+        click.echo(f"signed by {signature.by} on {signature.on.isoformat()}")
+    if not found.signed:
+        click.echo("signed by nobody")
+    if found.notes:
+        click.echo(found.notes)
+
+
+def _who(found: Policy, name: str) -> str:
+    return "; ".join(found.may_waive.get(name, ())) or "nobody"
+
+
+@policy.command()
+@click.argument("file", metavar="FILE")
+@click.option("--data", "source", metavar="FILE", help="check a plan on this data instead of its own")
+@common_options
+def check(file: str, source: str | None, as_json: bool, quiet: bool) -> None:
+    """Check a policy file (also that it is not weaker than its parent), or a plan against the policy it names.
+
+    Of a plan the roles, safeguards and waivers are checked too, on its data; nothing is carried out.
+    """
+    from discretion.data.documents import read_document
+    from discretion.policy.policy import POLICY, Policy
+
+    shipped = file in Policy.shipped
+    content: dict[str, Any] = {} if shipped else dict(read_document(file, POLICY).content)
+    if not shipped and ("policy" in content or "table" in content or "steps" in content):
+        _check_plan(file, content, source, as_json, quiet)
+        return
+    found = Policy.load(file)
+    if as_json:
+        print_json({"policy": "valid", "name": found.name, "lineage": list(found.lineage), "sha256": found.digest})
+    if not found.signed:
+        say("nobody signed this policy", quiet)
+    say(f"the policy is valid: {len(found.requirements)} requirements, {' < '.join(found.lineage)}", quiet)
+
+
+def _check_plan(file: str, content: dict[str, Any], source: str | None, as_json: bool, quiet: bool) -> None:
+    from discretion.errors import PlanError
+    from discretion.release.gate import check_publishable
+    from discretion.release.plan import Plan
+    from discretion.release.table_plan import TablePlan
+    from discretion.release.under_policy import waived, waiver_words
+
+    if content.get("policy") is None:
+        raise PlanError(f"{Path(file).name}: the plan names no policy (`policy: scientific-use`)")
+    if "table" in content:
+        table = TablePlan.load(file)
+        plan: Plan | TablePlan = table
+        asked: list[Any] = [{rule.kind: rule.settings()} for rule in table.rules]
+        told: list[Any] = [one.model_dump(mode="json", exclude_defaults=True) for one in table.waivers]
+    else:
+        microdata = Plan.load(file)
+        check_publishable(microdata, microdata.read(source), made=bool(microdata.steps or microdata.made_from))
+        plan, asked, told = microdata, [one.to_plan() for one in microdata.requirements], waived(microdata)
+    assert plan.policy is not None
+    if as_json:
+        print_json({"plan": "valid", "policy": plan.policy.name, "requirements": asked, "waivers": told})
+    for words in waiver_words(plan.waivers):
+        say(words, quiet)
+    say(f"the plan keeps the policy {plan.policy.name}: {len(asked)} requirements, {len(told)} waived", quiet)
+
+
+@policy.command()
+@click.argument("file", metavar="FILE")
+@click.option("--extends", "parent", default="scientific-use", show_default=True, help="the policy to start from")
+@click.option("--title", default="Our policy", show_default=True, help="what it is called in reports")
+@click.option("--force", is_flag=True, help="overwrite the file if it exists")
+@common_options
+def new(file: str, parent: str, title: str, force: bool, as_json: bool, quiet: bool) -> None:
+    """Write a policy file that extends another one, to be filled in."""
+    import json
+
+    from discretion.data.atomic import write_text
+    from discretion.policy.policy import Policy
+
+    check_files([file], force=force)
+    base = Policy.load(parent)
+    named = parent if parent in Policy.shipped else str(Path(parent).resolve())
+    text = _NEW.format(title=json.dumps(title, ensure_ascii=False), scenario=base.scenario, parent=json.dumps(named))
+    Policy.parse(text, Path(file).name)
+    write_text(Path(file), text, overwrite=force)
+    if as_json:
+        print_json({"written": file, "extends": parent})
+    say(f"written: {file}; it is in force when somebody signed it", quiet)

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 COUNT, FIRST = "discretion:records", "discretion:row"
 """Columns of a frequency table: how many records a class has, and its first row."""
+_KEPT_BYTES = 1 << 30
+"""What whole columns may take in memory after they were used; one column is always kept."""
 _MERGE_AT = 2_000_000
 """Classes of single batches that are gathered before they are added up."""
 
@@ -122,7 +124,7 @@ class Scan(Dataset):
 
     Steps that work row by row are decided now and carried out when the rows are read; privacy models, the optimal
     search and measures of uniqueness work on the classes with their counts. Everything else refuses it by name. At most
-    one column of all rows is in memory at a time, and a few batches.
+    one column of all rows is in memory at a time (more of them up to a gigabyte), and a few batches.
 
     Examples
     --------
@@ -130,7 +132,7 @@ class Scan(Dataset):
     >>> people = dc.scan("register/*.parquet", roles={"age": "quasi", "income": "sensitive"})  # doctest: +SKIP
     """
 
-    __slots__ = ("_last", "pending", "store")
+    __slots__ = ("_kept", "pending", "store")
 
     def __init__(self, store: ScanStore, schema: Schema) -> None:
         import polars as pl
@@ -138,7 +140,7 @@ class Scan(Dataset):
         super().__init__(pl.DataFrame(schema=store.kinds), schema=schema)
         self.store = store
         self.pending: tuple[PendingStep, ...] = ()
-        self._last: tuple[str, pl.Series] | None = None
+        self._kept: dict[str, pl.Series] = {}
 
     # --- looking: what a Dataset answers from its frame, answered from the store ------------------------------------
 
@@ -157,11 +159,15 @@ class Scan(Dataset):
         )
 
     def series(self, column: str) -> pl.Series:
-        """Give one column of all rows; the last one asked for is kept."""
-        if self._last is None or self._last[0] != column:
-            self._last = None
-            self._last = column, self._collected([column])[column]
-        return self._last[1]
+        """Give one column of all rows; those asked for last are kept, as far as they fit."""
+        found = self._kept.pop(column, None)
+        if found is None:
+            found = self._collected([column])[column]
+            room = _KEPT_BYTES - found.estimated_size()
+            while self._kept and sum(one.estimated_size() for one in self._kept.values()) > room:
+                del self._kept[next(iter(self._kept))]
+        self._kept[column] = found
+        return found
 
     def number(self, column: str) -> NDArray[np.float64]:
         """Give one numeric column as floats, missing as NaN; not kept."""
@@ -392,7 +398,7 @@ class Scan(Dataset):
             setattr(new, name, getattr(made, name))
         new.schema, new.steps = like.schema, self.steps
         new.levels = MappingProxyType({name: _one_level(name, level) for name, level in like.levels.items()})
-        new.store, new.pending, new._last = self.store, self.pending, None
+        new.store, new.pending, new._last = self.store, self.pending, {}
         return new
 
 

@@ -230,7 +230,7 @@ class _RowFile:
 
         wider = dict(self.kinds)
         schema = pl.DataFrame(schema=self.kinds).to_arrow().schema
-        with pq.ParquetWriter(self.path, schema, compression="zstd", use_dictionary=_categories(self.kinds)) as writer:
+        with pq.ParquetWriter(self.path, schema, compression="lz4", use_dictionary=False) as writer:
 
             def add(frame: pl.DataFrame) -> None:
                 for name, kind in frame.schema.items():
@@ -255,11 +255,6 @@ class _RowFile:
         with pq.ParquetFile(self.path) as opened:
             for batch in opened.iter_batches(BATCH_ROWS, columns=list(names)):
                 yield pl.DataFrame(pl.from_arrow(batch)).cast(pl.Schema({name: self.kinds[name] for name in names}))
-
-
-def _categories(kinds: Mapping[str, pl.DataType]) -> list[str]:
-    """Name the columns that are worth a dictionary; of numbers nearly all differ."""
-    return [name for name, kind in kinds.items() if not kind.is_float()]
 
 
 def _concluded(plan: Plan, study: Study, released: Dataset, current: Scan, carried: _Carried) -> LargeRelease:

@@ -6,10 +6,11 @@ STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.docs-installed
 JOBS ?= 2
 
-.PHONY: help install demo check test test-all test-cpus test-cpus-quick lint types stubs wheel bench docs clean
+.PHONY: help install demo web check test test-all test-cpus test-cpus-quick lint types stubs wheel bench docs clean
 
 help:
 	@echo "make demo      protect an invented census and write a release with a report to demo/"
+	@echo "make web       the app: opens a browser on the demo, and on your own files"
 	@echo "make test      run the tests (a few minutes)"
 	@echo "make test-all  also the slow statistical and load tests"
 	@echo "make test-cpus the numeric tests as other processors would compute them (an hour); test-cpus-quick: one of them"
@@ -25,7 +26,7 @@ install: $(STAMP)
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'Python 3.11 or newer is needed')"
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[io,online,parties,dev]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[io,online,web,parties,dev]"
 	@touch $(STAMP)
 
 $(DOCS_STAMP): $(STAMP)
@@ -34,6 +35,9 @@ $(DOCS_STAMP): $(STAMP)
 
 demo: $(STAMP)
 	$(BIN)/discretion demo --out demo --force
+
+web: $(STAMP)
+	$(BIN)/discretion web --folder projects --demo --open
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m "not slow"

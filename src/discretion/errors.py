@@ -19,12 +19,16 @@ class DiscretionError(Exception):
 
 
 class PlanError(DiscretionError, ValueError):
-    """A plan, a parameter or a call is wrong; `problems` holds every fault that was found."""
+    """A plan, a parameter or a call is wrong; `problems` holds every fault that was found.
+
+    `places` has for each of them the path of the field that is wrong, where that is known.
+    """
 
     exit_code = 2
 
-    def __init__(self, problems: str | Sequence[str]) -> None:
+    def __init__(self, problems: str | Sequence[str], places: Sequence[tuple[str | int, ...]] = ()) -> None:
         self.problems: tuple[str, ...] = (problems,) if isinstance(problems, str) else tuple(problems)
+        self.places = tuple(places)
         super().__init__("\n".join(self.problems))
 
 
@@ -93,7 +97,7 @@ def unknown(what: str, name: str, known: Iterable[str]) -> str:
     return f"unknown {what} {name!r}{did_you_mean(name, known)}"
 
 
-def need(module: str, purpose: str, extra: Literal["io", "online", "parties"]) -> ModuleType:
+def need(module: str, purpose: str, extra: Literal["io", "online", "parties", "web"]) -> ModuleType:
     """Import a library that only an extra installs, or say how to get it: the one door to optional libraries."""
     try:
         return import_module(module)

@@ -8,7 +8,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
@@ -22,6 +22,9 @@ from discretion.engines.scan import Scan
 from discretion.errors import DataError, Infeasible, PlanError
 from discretion.part import HOLDS_PARTS, Columns, Family, Part, index, parse
 
+Purpose = Literal["take out", "blur groups", "hide exact numbers", "swap", "make up", "other"]
+PURPOSES: tuple[Purpose, ...] = get_args(Purpose)
+"""What a method is for, in the words and the order in which methods are offered."""
 _DIGITS = 9
 """Digits of a decision's numbers that decide what is drawn."""
 
@@ -85,6 +88,8 @@ class Method(Part):
     """Draws values from a model, also whether there is one: a missing value may be filled, or one go missing."""
     perturbs: ClassVar[bool] = True
     """Publishes values that are not true (as opposed to less detailed ones)."""
+    purpose: ClassVar[Purpose] = "other"
+    """What it is for: where the web app offers it."""
     guarantee: ClassVar[str] = ""
     """One sentence for the public report: what holds after this step, and what does not."""
     effect: ClassVar[str] = ""

@@ -270,7 +270,7 @@ class Part(BaseModel):
         try:
             super().__init__(**values)
         except ValidationError as error:
-            raise PlanError(explain(type(self), error)) from None
+            raise PlanError(explain(type(self), error), [item["loc"] for item in error.errors()]) from None
 
     @classmethod
     def summary(cls) -> str:

@@ -12,7 +12,7 @@ from discretion.anonymize.group_judge import GroupJudge
 from discretion.anonymize.value_trees import CellLoss, ValueTree, value_tree
 from discretion.context import Context
 from discretion.data.dataset import Dataset
-from discretion.method import Decision
+from discretion.method import Decision, Purpose
 from discretion.protect.recode import require_true
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ class LocalRecoding(GroupsRecords, kind="local-recoding"):
 
     by_group: ClassVar[bool] = True
     perturbs: ClassVar[bool] = False
+    purpose: ClassVar[Purpose] = "blur groups"
     effect: ClassVar[str] = (
         "Estimates for the broader categories are exact; finer ones cannot be made, and category midpoints in place "
         "of numbers bias variances and slopes."

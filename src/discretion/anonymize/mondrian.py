@@ -15,7 +15,7 @@ from discretion.anonymize.split_columns import Groups, Representation, ValueRang
 from discretion.context import Context, Progress
 from discretion.data.dataset import Dataset
 from discretion.kernels.arrays import Bools, Ints
-from discretion.method import Decision
+from discretion.method import Decision, Purpose
 
 if TYPE_CHECKING:
     from discretion.kernels.mondrian import Space, SplitColumn, Work
@@ -141,6 +141,7 @@ class Mondrian(GroupsRecords, kind="mondrian"):
 
     by_group: ClassVar[bool] = True
     perturbs: ClassVar[bool] = True
+    purpose: ClassVar[Purpose] = "blur groups"
     effect: ClassVar[str] = (
         "Estimates for the broader categories are exact; finer ones cannot be made, and category midpoints in place "
         "of numbers bias variances and slopes."

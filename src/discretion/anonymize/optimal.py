@@ -20,7 +20,7 @@ from discretion.data.dataset import Dataset
 from discretion.engines.scan import Scan
 from discretion.errors import Infeasible, PlanError
 from discretion.measure import as_percent
-from discretion.method import Decision, Method
+from discretion.method import Decision, Method, Purpose
 from discretion.part import Columns, ColumnWeights, FrozenMapping, Scale, confidential
 from discretion.protect.recode import Generalize
 from discretion.protect.suppress_search import ClassModels
@@ -104,6 +104,7 @@ class OptimalGeneralization(Method, kind="optimal-generalization"):
 
     scale: ClassVar[Scale] = "classes"
     perturbs: ClassVar[bool] = False
+    purpose: ClassVar[Purpose] = "blur groups"
     effect: ClassVar[str] = (
         "Estimates for the broader categories are exact; finer ones cannot be made, and category midpoints in place "
         "of numbers bias variances and slopes."

@@ -18,7 +18,7 @@ from discretion.data.hierarchy import canonical
 from discretion.data.schema import Role, Schema
 from discretion.errors import Infeasible, PlanError
 from discretion.kernels.classes import class_ids
-from discretion.method import Decision, Method
+from discretion.method import Decision, Method, Purpose
 from discretion.part import Columns, FrozenMapping
 from discretion.privacy.accounting import Cost, cost
 from discretion.protect.synthetic.private_marginals import ColumnDomain, Domain, Value
@@ -89,6 +89,7 @@ class PrivateGeneralization(Method, kind="private-generalization"):
     private: ClassVar[bool] = True
     perturbs: ClassVar[bool] = False
     names_rows: ClassVar[tuple[str, ...]] = ("classes",)
+    purpose: ClassVar[Purpose] = "blur groups"
     effect: ClassVar[str] = (
         "Estimates for the broader categories are exact; finer ones cannot be made, and category midpoints in place "
         "of numbers bias variances and slopes."

@@ -16,7 +16,7 @@ from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import Hierarchy, Levels
 from discretion.errors import DataError, DiscretionError, Infeasible, PlanError
 from discretion.kernels.arrays import Bools, Ints
-from discretion.method import Decision, Method
+from discretion.method import Decision, Method, Purpose
 from discretion.part import Columns, confidential, path_field
 from discretion.privacy.km_anonymity import ItemSets, count_combinations, item_sets, set_column
 
@@ -222,6 +222,7 @@ class KmGeneralization(Method, kind="km-generalization"):
     """largest share of the items of all records that may be suppressed"""
 
     perturbs: ClassVar[bool] = False
+    purpose: ClassVar[Purpose] = "blur groups"
     effect: ClassVar[str] = (
         "Estimates for the broader categories are exact; finer ones cannot be made, and category midpoints in place "
         "of numbers bias variances and slopes."

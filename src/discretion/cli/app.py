@@ -28,6 +28,7 @@ from discretion.cli.seed import seed
 from discretion.cli.serve import key, serve
 from discretion.cli.table import table
 from discretion.cli.tune import tune
+from discretion.cli.web import web
 from discretion.cli.wording import in_options
 from discretion.errors import DiscretionError
 
@@ -62,6 +63,7 @@ for command in (
     key,
     ledger,
     party,
+    web,
 ):
     app.add_command(command)
 
@@ -85,7 +87,7 @@ def run(arguments: Sequence[str]) -> int:
     except MemoryError as error:
         return _fail(error, "not enough memory for this data", 3, arguments)
     except Exception as error:
-        return _fail(error, _place_of(error), 1, arguments)
+        return _fail(error, place_of(error), 1, arguments)
     return result if isinstance(result, int) else 0
 
 
@@ -96,7 +98,7 @@ def _words_of(error: OSError) -> str:
     return f"{error.strerror or error}{place}"
 
 
-def _place_of(error: Exception) -> str:
+def place_of(error: Exception) -> str:
     """Say what went wrong where, for whoever mends it; the error's own words may quote the data."""
     *_, last = traceback.walk_tb(error.__traceback__)
     frame, line = last

@@ -93,11 +93,11 @@ def _run(spec: ServiceSpec, service: str, quiet: bool, *, damaged: bool) -> None
             timeout_graceful_shutdown=math.ceil(server.query_seconds) + 5,
         )  # fmt: skip
         _warm(database)
-        listening = _listening(server.host, server.port, config.backlog)
+        taken = listening(server.host, server.port, config.backlog)
         scheme = "https" if server.tls_certificate else "http"
         host = f"[{server.host}]" if ":" in server.host else server.host
-        say(f"listening on {scheme}://{host}:{listening.getsockname()[1]} (Ctrl+C stops)", quiet)
-        uvicorn.Server(config).run(sockets=[listening])
+        say(f"listening on {scheme}://{host}:{taken.getsockname()[1]} (Ctrl+C stops)", quiet)
+        uvicorn.Server(config).run(sockets=[taken])
 
 
 @contextmanager
@@ -114,7 +114,7 @@ def _stopping_on_term() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _listening(host: str, port: int, backlog: int) -> socket.socket:
+def listening(host: str, port: int, backlog: int) -> socket.socket:
     """Take the address, or say why it cannot be had."""
     from discretion.errors import DataError
 

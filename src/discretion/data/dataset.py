@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -638,6 +640,52 @@ class Dataset:
             if name in original.columns and self.count_missing(name)
         }
         new._masks = MappingProxyType({name: mask for name, mask in hidden.items() if mask.any()})
+        return new
+
+    # --- kept in files ---------------------------------------------------------------------------------------------
+
+    def checkpoint(self, folder: Path) -> bool:
+        """Write derived data into a folder so that `restored` gives it back; False where it cannot be told in full.
+
+        Frame, row ids, suppressed cells, levels and the steps that made it; like the data it is private. What has
+        another schema than its original, or another source, is made again by its steps instead.
+        """
+        root = self.origin
+        known = self.schema.columns == root.schema.only(self.columns).columns
+        if not known or self._source is not root._source:
+            return False
+        arrays: dict[str, Any] = {} if self._rows is None else {"rows": self._rows}
+        whole = {name: level for name, level in self.levels.items() if isinstance(level, int)}
+        single = {name: level for name, level in self.levels.items() if not isinstance(level, int)}
+        arrays |= {f"mask{place}": mask for place, mask in enumerate(self._masks.values())}
+        arrays |= {f"level{place}": level for place, level in enumerate(single.values())}
+        facts = {
+            "changed": sorted(self._changed), "masks": list(self._masks), "whole": whole, "single": list(single),
+            "lost": self.lost_records, "copy": self.copy_column, "steps": [step.to_plan() for step in self.steps],
+        }  # fmt: skip
+        self._frame.write_ipc(folder / "data.arrow")
+        np.savez(folder / "data.npz", **arrays)
+        (folder / "data.json").write_text(json.dumps(facts), encoding="utf-8")  # last: it says that all is there
+        return True
+
+    def restored(self, folder: Path) -> Dataset | None:
+        """Give the data that was derived from this one and written by `checkpoint`; None where there is none."""
+        import polars as pl
+
+        from discretion.part import parse
+
+        if not (folder / "data.json").exists():
+            return None
+        facts = json.loads((folder / "data.json").read_text(encoding="utf-8"))
+        with np.load(folder / "data.npz", allow_pickle=False) as arrays:
+            kept = dict(arrays)
+        new = self._derive(pl.read_ipc(folder / "data.arrow"), facts["changed"], {})
+        new._rows = kept.get("rows")
+        new._masks = MappingProxyType({name: kept[f"mask{place}"] for place, name in enumerate(facts["masks"])})
+        single = {name: kept[f"level{place}"] for place, name in enumerate(facts["single"])}
+        new.levels = MappingProxyType({**facts["whole"], **single})
+        new.lost_records, new.copy_column = facts["lost"], facts["copy"]
+        new.steps = tuple(parse(step, "method") for step in facts["steps"])
         return new
 
 

@@ -13,7 +13,7 @@ from discretion.data.dataset import Dataset
 from discretion.data.households import Households, find_households
 from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Bools, Ints
-from discretion.method import Decision, Method
+from discretion.method import Decision, Method, Purpose
 from discretion.part import Columns, confidential
 from discretion.protect.household import geography_of
 
@@ -65,6 +65,7 @@ class BlankAndImpute(Method, kind="blank-and-impute"):
 
     random: ClassVar[bool] = True
     by_group: ClassVar[bool] = True
+    purpose: ClassVar[Purpose] = "make up"
     effect: ClassVar[str] = (
         "Estimates for small areas rest partly on households from elsewhere and are pulled toward those of similar "
         "areas; large areas are hardly touched."

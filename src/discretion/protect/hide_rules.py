@@ -18,7 +18,7 @@ from discretion.data.hierarchy import canonical
 from discretion.errors import Infeasible, PlanError
 from discretion.kernels.arrays import Ints
 from discretion.learning.associations import AssociationRule, Items, RuleField, RuleThresholds, as_lists, items_of, mine
-from discretion.method import Decision, Method
+from discretion.method import Decision, Method, Purpose
 from discretion.part import Columns, confidential
 
 MOST_ITEMS = 12
@@ -82,6 +82,7 @@ class HideRules(Method, kind="hide-rules"):
 
     random: ClassVar[bool] = True
     by_group: ClassVar[bool] = True
+    purpose: ClassVar[Purpose] = "blur groups"
     effect: ClassVar[str] = (
         "The relations that were hidden cannot be found any more; shares of the items concerned are too small."
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from pydantic import model_validator
@@ -14,7 +14,7 @@ from discretion.data.dataset import Dataset
 from discretion.data.households import Households, at_household_level, find_households, one_per_household
 from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Ints
-from discretion.method import AnyMethod, Decision, Method
+from discretion.method import AnyMethod, Decision, Method, Purpose
 from discretion.part import confidential
 from discretion.protect.sample import Sample
 
@@ -63,6 +63,8 @@ class AtHouseholdLevel(Method, kind="at-household-level"):
     """the method to apply: its kind with its fields, for example {pram: {columns: [region], keep_share: 0.7}}"""
     household: str = ""
     """column that tells the households apart; without it, the column with the role household"""
+
+    purpose: ClassVar[Purpose] = "blur groups"
 
     @model_validator(mode="after")
     def _writes_no_new_rows(self) -> Self:

@@ -12,7 +12,7 @@ from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
 from discretion.data.schema import Schema
 from discretion.errors import PlanError
-from discretion.method import Decision, Method
+from discretion.method import Decision, Method, Purpose
 from discretion.part import Columns, FileName, Scale, confidential
 
 _SHORTEST_KEY = 16
@@ -50,6 +50,7 @@ class DropIdentifiers(Method, kind="drop-identifiers"):
 
     scale: ClassVar[Scale] = "rows"
     perturbs: ClassVar[bool] = False
+    purpose: ClassVar[Purpose] = "take out"
     effect: ClassVar[str] = "None: the columns that are left are untouched."
     guarantee: ClassVar[str] = (
         "Direct identifiers were removed. People may still be recognized by their other characteristics."
@@ -92,6 +93,7 @@ class Pseudonymize(Method, kind="pseudonymize"):
     """file with the secret key (at least 16 bytes); keep it out of the release"""
 
     perturbs: ClassVar[bool] = False
+    purpose: ClassVar[Purpose] = "take out"
     effect: ClassVar[str] = "None; the pseudonym joins records of one person and means nothing else."
     guarantee: ClassVar[str] = (
         "Direct identifiers were replaced by keyed pseudonyms. A pseudonym still tells which records belong "

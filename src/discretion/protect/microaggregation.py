@@ -16,7 +16,7 @@ from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Bools, Floats, Ints, Ints32
-from discretion.method import Decision
+from discretion.method import Decision, Purpose
 from discretion.part import Columns
 from discretion.protect.microaggregation_groups import (
     Encoded,
@@ -274,6 +274,7 @@ class Mdav(Microaggregation, kind="mdav"):
     distance: Distance | None = None
     """how records are compared; without it, euclidean for numbers, gower as soon as one column is not a number"""
 
+    purpose: ClassVar[Purpose] = "hide exact numbers"
     effect: ClassVar[str] = (
         "Means are exact where groups are replaced by their means; variances are too small, correlations too large, "
         "tails and percentiles smoothed."
@@ -560,6 +561,7 @@ class VariableMdav(Microaggregation, kind="variable-mdav"):
     gamma: float = Field(0.2, ge=0)
     """how readily groups grow: about 0.2 for scattered data, about 1.1 for data in clusters; 0: not at all"""
 
+    purpose: ClassVar[Purpose] = "hide exact numbers"
     effect: ClassVar[str] = (
         "Means are exact where groups are replaced by their means; variances are too small, correlations too large, "
         "tails and percentiles smoothed."

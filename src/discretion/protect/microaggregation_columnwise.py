@@ -14,7 +14,7 @@ from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError
 from discretion.kernels.arrays import Floats, Ints
-from discretion.method import Decision
+from discretion.method import Decision, Purpose
 from discretion.part import Columns, Scale
 from discretion.protect.microaggregation_groups import (
     AggregatesGroups,
@@ -70,6 +70,7 @@ class ProjectionMicroaggregation(Microaggregation, kind="projection-microaggrega
     sort_by: str | None = None
     """a numeric column to sort by instead of an axis; it need not be one of `columns`"""
 
+    purpose: ClassVar[Purpose] = "hide exact numbers"
     effect: ClassVar[str] = (
         "Means are exact where groups are replaced by their means; variances are too small, correlations too large, "
         "tails and percentiles smoothed."
@@ -246,6 +247,8 @@ class IndividualRanking(_ColumnByColumn, kind="individual-ranking"):
     [39.333333333333336, 21.0, 58.5, 21.0, 21.0, 58.5, 39.333333333333336, 39.333333333333336, 58.5, 58.5]
     """
 
+    purpose: ClassVar[Purpose] = "hide exact numbers"
+
     def _bounds(self, ranked: Floats) -> Ints:
         from discretion.kernels.microaggregate import fixed_bounds
 
@@ -272,6 +275,8 @@ class OptimalMicroaggregation(_ColumnByColumn, kind="optimal-microaggregation"):
     >>> dc.OptimalMicroaggregation(columns=["age"], k=3)(ages)["age"].to_list()
     [46.0, 23.25, 46.0, 23.25, 23.25, 61.333333333333336, 23.25, 46.0, 61.333333333333336, 61.333333333333336]
     """
+
+    purpose: ClassVar[Purpose] = "hide exact numbers"
 
     def _bounds(self, ranked: Floats) -> Ints:
         from discretion.kernels.microaggregate import optimal_bounds

@@ -14,7 +14,7 @@ from discretion.data.dataset import Dataset
 from discretion.data.persons import PersonDraws
 from discretion.errors import DataError
 from discretion.kernels.arrays import Bools, Floats, Ints
-from discretion.method import Decision
+from discretion.method import Decision, Purpose
 from discretion.part import Columns, Scale, confidential
 from discretion.protect.noise_keep import NoiseMethod, PersonalNoise, Precision, factor_of, normals
 
@@ -56,6 +56,7 @@ class VariancePreservingNoise(NoiseMethod, kind="variance-preserving-noise"):
     variance_share: float = confidential(gt=0, lt=1)
     """share of the released variance (and covariance) that is noise"""
 
+    purpose: ClassVar[Purpose] = "hide exact numbers"
     effect: ClassVar[str] = (
         "Means, variances and covariances are kept on average; each estimate has a little more variance, and shapes "
         "other than normal are smoothed."
@@ -133,6 +134,7 @@ class OrthogonalNoise(NoiseMethod, kind="orthogonal-noise"):
     """`full`: publish all digits, so that the moments are exact; `original`: round to the decimals of the column"""
 
     by_group: ClassVar[bool] = True
+    purpose: ClassVar[Purpose] = "hide exact numbers"
     effect: ClassVar[str] = (
         "Means, variances and covariances are exact; shapes of distributions and relations that are not linear are "
         "smoothed."
@@ -257,6 +259,7 @@ class AdditiveNoise(PersonalNoise, kind="additive-noise"):
     distribution: Literal["normal", "laplace"] = "normal"
     """shape of the noise; laplace has heavier tails at the same variance"""
 
+    purpose: ClassVar[Purpose] = "hide exact numbers"
     effect: ClassVar[str] = (
         "Means are unbiased; variances are too large by that of the noise, correlations and regression slopes are "
         "pulled toward zero, extreme percentiles pushed outward."
@@ -341,6 +344,7 @@ class CorrelatedNoise(NoiseMethod, kind="correlated-noise"):
     variance_share: float = confidential(gt=0)
     """covariance of the noise as a share of the covariance of the columns"""
 
+    purpose: ClassVar[Purpose] = "hide exact numbers"
     effect: ClassVar[str] = (
         "Means and correlations are unbiased; variances and covariances are too large by one factor, percentiles are "
         "spread."
@@ -396,6 +400,7 @@ class MultiplicativeNoise(PersonalNoise, kind="multiplicative-noise"):
     distribution: Literal["normal", "lognormal"] = "normal"
     """shape of the factor; lognormal factors are positive without redrawing"""
 
+    purpose: ClassVar[Purpose] = "hide exact numbers"
     effect: ClassVar[str] = (
         "Means are unbiased and zeros exact; variances are too large, most for large values; slopes are pulled toward "
         "zero, ratios of a record uncertain."

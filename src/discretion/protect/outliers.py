@@ -14,7 +14,7 @@ from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError
 from discretion.kernels.arrays import Bools, Floats, Ints
-from discretion.method import Decision, StratifiedMethod
+from discretion.method import Decision, Purpose, StratifiedMethod
 from discretion.part import Columns, Scale, confidential
 from discretion.protect.noise_keep import NoiseMethod, Precision, decimals_of, factor_of, normals, round_columns
 
@@ -57,6 +57,7 @@ class OutlierNoise(NoiseMethod, kind="outlier-noise"):
     quantile: float = confidential(0.975, gt=0.5, lt=1)
     """quantile of the χ² distribution beyond which a value (or, with `joint`, a record) is an outlier"""
 
+    purpose: ClassVar[Purpose] = "hide exact numbers"
     effect: ClassVar[str] = (
         "Values that stood out carry noise: tails, variances and extreme percentiles are uncertain; the bulk is exact."
     )
@@ -298,6 +299,7 @@ class WinsorizeOutliers(StratifiedMethod, kind="winsorize-outliers"):
     which values were changed; `full`: publish all digits"""
 
     scale: ClassVar[Scale] = "columns"
+    purpose: ClassVar[Purpose] = "hide exact numbers"
     effect: ClassVar[str] = (
         "Variances and the largest effects are too small, because outlying records were pulled in; the bulk is exact."
     )

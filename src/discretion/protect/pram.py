@@ -18,7 +18,7 @@ from discretion.data.hierarchy import canonical
 from discretion.data.persons import PersonDraws
 from discretion.errors import DataError, PlanError, unknown
 from discretion.kernels.arrays import Floats, Ints32
-from discretion.method import Decision, Method, StratifiedMethod
+from discretion.method import Decision, Method, Purpose, StratifiedMethod
 from discretion.part import Columns, Scale, confidential
 
 # Randomized response: everybody answers truthfully or by a throw of the dice, and nobody can tell which (P18).
@@ -105,6 +105,7 @@ class RandomizedResponse(Method, kind="randomized-response"):
     """column that says who a row is about, for `by_person`; without it, the one with the role identifier"""
 
     random: ClassVar[bool] = True
+    purpose: ClassVar[Purpose] = "swap"
     effect: ClassVar[str] = (
         "Shares counted in the file are biased toward equal ones; the published probability of a true answer gives "
         "unbiased estimates with a larger variance."
@@ -282,6 +283,7 @@ class Pram(StratifiedMethod, kind="pram"):
     """column that says who a row is about, for `by_person`; without it, the one with the role identifier"""
 
     random: ClassVar[bool] = True
+    purpose: ClassVar[Purpose] = "swap"
     effect: ClassVar[str] = (
         "Shares and relations of the column are biased toward the changed categories unless they are corrected by the "
         "transition probabilities; an invariant matrix keeps shares on average."

@@ -14,7 +14,7 @@ from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError
 from discretion.kernels.arrays import Floats
-from discretion.method import Decision, StratifiedMethod
+from discretion.method import Decision, Purpose, StratifiedMethod
 from discretion.part import Columns, Scale, confidential
 from discretion.protect.ordered import mixed_order, ordered
 
@@ -119,6 +119,7 @@ class RankSwap(_Swap, kind="rank-swap"):
     True
     """
 
+    purpose: ClassVar[Purpose] = "swap"
     effect: ClassVar[str] = (
         "The distribution of each column is exact; correlations with other columns, and regressions on them, are "
         "pulled toward zero."
@@ -163,6 +164,7 @@ class BlockRankSwap(_Swap, kind="block-rank-swap"):
 
     _fewest: ClassVar[int] = 2
 
+    purpose: ClassVar[Purpose] = "swap"
     effect: ClassVar[str] = (
         "The distribution of each column is exact; correlations with other columns, and regressions on them, are "
         "pulled toward zero."

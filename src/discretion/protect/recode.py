@@ -18,7 +18,7 @@ from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import TOP, canonical, interval_label
 from discretion.errors import DataError, PlanError, unknown
 from discretion.kernels.arrays import Bools, Floats, Ints
-from discretion.method import Decision, Method, StratifiedMethod
+from discretion.method import Decision, Method, Purpose, StratifiedMethod
 from discretion.part import Columns, FrozenMapping, Scale, confidential
 from discretion.protect.noise_keep import decimals_of
 from discretion.protect.ordered import Ordered, category_order, ordered
@@ -63,6 +63,7 @@ class Round(Method, kind="round"):
     how: Literal["nearest", "random", "up", "down"] = "nearest"
     """to which of the two multiples around a value"""
 
+    purpose: ClassVar[Purpose] = "hide exact numbers"
     effect: ClassVar[str] = (
         "Means are nearly unbiased; differences smaller than the rounding base are gone and values heap at its "
         "multiples."
@@ -312,6 +313,7 @@ class TopCode(_TailCode, kind="top-code"):
     ['none', 'primary', 'secondary']
     """
 
+    purpose: ClassVar[Purpose] = "blur groups"
     _sign: ClassVar[str] = ">"
 
 
@@ -334,6 +336,7 @@ class BottomCode(_TailCode, kind="bottom-code"):
     ['minor', '61']
     """
 
+    purpose: ClassVar[Purpose] = "blur groups"
     _sign: ClassVar[str] = "<"
 
 
@@ -391,6 +394,7 @@ class GroupCategories(Method, kind="group-categories"):
     """name of the pool, for `smaller_than`"""
 
     perturbs: ClassVar[bool] = False
+    purpose: ClassVar[Purpose] = "blur groups"
     effect: ClassVar[str] = (
         "Estimates for the broader categories are exact; finer ones cannot be made, and category midpoints in place "
         "of numbers bias variances and slopes."
@@ -512,6 +516,7 @@ class Generalize(Method, kind="generalize"):
     """level of each column, 0 being the value itself; for example {age: 2, zip: 3}"""
 
     perturbs: ClassVar[bool] = False
+    purpose: ClassVar[Purpose] = "blur groups"
     effect: ClassVar[str] = (
         "Estimates for the broader categories are exact; finer ones cannot be made, and category midpoints in place "
         "of numbers bias variances and slopes."
@@ -643,6 +648,7 @@ class Recode(Method, kind="recode"):
     """names of the intervals, from low to high; without it, the bounds"""
 
     perturbs: ClassVar[bool] = False
+    purpose: ClassVar[Purpose] = "blur groups"
     effect: ClassVar[str] = (
         "Estimates for the broader categories are exact; finer ones cannot be made, and category midpoints in place "
         "of numbers bias variances and slopes."

@@ -16,7 +16,7 @@ from discretion.data.dataset import Dataset
 from discretion.data.households import Households, find_households
 from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Bools, Floats, Ints
-from discretion.method import Decision, Method
+from discretion.method import Decision, Method, Purpose
 from discretion.part import Columns, confidential
 from discretion.protect.household import as_pairs, geography_of
 
@@ -69,6 +69,7 @@ class ConfidentialityEdit(Method, kind="confidentiality-edit"):
 
     random: ClassVar[bool] = True
     by_group: ClassVar[bool] = True
+    purpose: ClassVar[Purpose] = "swap"
     effect: ClassVar[str] = (
         "Counts by area and by the matched columns are exact; relations of an area with other columns are pulled "
         "toward the average of the areas."
@@ -179,6 +180,7 @@ class TargetedRecordSwap(Method, kind="targeted-record-swap"):
 
     random: ClassVar[bool] = True
     by_group: ClassVar[bool] = True
+    purpose: ClassVar[Purpose] = "swap"
     effect: ClassVar[str] = (
         "Counts by area and by the matched columns are exact; relations of an area with other columns are pulled "
         "toward the average of the areas, most in small ones."

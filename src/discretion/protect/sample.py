@@ -12,7 +12,7 @@ from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Ints
-from discretion.method import Decision, Method, StratifiedMethod
+from discretion.method import Decision, Method, Purpose, StratifiedMethod
 from discretion.part import Columns
 
 # Weights that tell no more than the published columns (D3).
@@ -56,6 +56,7 @@ class ReissueWeights(Method, kind="reissue-weights"):
     """significant digits of the new weights"""
 
     by_group: ClassVar[bool] = True
+    purpose: ClassVar[Purpose] = "take out"
     effect: ClassVar[str] = (
         "Weighted counts by the columns that were kept together are unchanged; weighted estimates by other columns "
         "are smoothed toward the mean of their group."
@@ -142,6 +143,7 @@ class Sample(StratifiedMethod, kind="sample"):
     random: ClassVar[bool] = True
     by_group: ClassVar[bool] = True
     perturbs: ClassVar[bool] = False
+    purpose: ClassVar[Purpose] = "take out"
     effect: ClassVar[str] = (
         "Estimates need the weights (or the share that was drawn) and have the sampling error of a smaller sample."
     )

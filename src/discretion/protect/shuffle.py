@@ -13,7 +13,7 @@ from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
 from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Floats
-from discretion.method import Decision, StratifiedMethod
+from discretion.method import Decision, Purpose, StratifiedMethod
 from discretion.part import Columns
 
 Block = Callable[[slice], Floats]
@@ -58,6 +58,7 @@ class Shuffle(StratifiedMethod, kind="shuffle"):
 
     random: ClassVar[bool] = True
     by_group: ClassVar[bool] = True
+    purpose: ClassVar[Purpose] = "swap"
     effect: ClassVar[str] = (
         "The distribution of each column is exact; relations to the columns that the model knows are kept "
         "approximately as rank correlations, others are lost."

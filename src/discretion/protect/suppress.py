@@ -16,7 +16,7 @@ from discretion.data.dataset import Dataset
 from discretion.data.households import unit_codes
 from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Ints
-from discretion.method import Decision, StratifiedMethod
+from discretion.method import Decision, Purpose, StratifiedMethod
 from discretion.part import Columns, FrozenMapping, confidential
 from discretion.privacy.class_table import ClassModel, Count
 from discretion.privacy.k_anonymity import KAnonymity
@@ -136,6 +136,7 @@ class LocalSuppression(ReachesModels, StratifiedMethod, kind="local-suppression"
     goals: ClassVar[tuple[str, ...]] = ("k", "models", "subsets")
     by_group: ClassVar[bool] = True
     perturbs: ClassVar[bool] = False
+    purpose: ClassVar[Purpose] = "blur groups"
     effect: ClassVar[str] = (
         "Cells are missing for a reason that depends on the values: rare combinations are under-represented among "
         "complete cases; treat them as missing and do not drop the records."

@@ -15,7 +15,7 @@ from discretion.data.dataset import Dataset
 from discretion.errors import DataError, DiscretionError, Infeasible, PlanError
 from discretion.kernels.arrays import Bools
 from discretion.measure import Measure, as_percent
-from discretion.method import Decision, Method
+from discretion.method import Decision, Method, Purpose
 from discretion.part import HOLDS_PARTS, Columns, confidential, parse
 from discretion.privacy.class_table import ClassModel
 from discretion.privacy.k_anonymity import KAnonymity
@@ -77,6 +77,7 @@ class SuppressByRisk(Method, kind="suppress-by-risk"):
 
     by_group: ClassVar[bool] = True
     perturbs: ClassVar[bool] = False
+    purpose: ClassVar[Purpose] = "take out"
     effect: ClassVar[str] = (
         "Cells are missing for a reason that depends on the values: rare combinations are under-represented among "
         "complete cases; treat them as missing and do not drop the records."
@@ -160,6 +161,7 @@ class SuppressRecords(ReachesModels, kind="suppress-records"):
 
     by_group: ClassVar[bool] = True
     perturbs: ClassVar[bool] = False
+    purpose: ClassVar[Purpose] = "take out"
     effect: ClassVar[str] = (
         "Records with rare combinations are left out: totals are too low, and groups with many rare people are under- "
         "represented."

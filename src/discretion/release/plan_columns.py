@@ -111,13 +111,13 @@ def _in_field(written: str, name: str, info: FieldInfo, value: Any) -> Iterator[
         for column, inner in value.items():
             if column != _ALL_COLUMNS:
                 yield Named((written, str(column)), str(column))
-            if _has_columns(info):
+            if has_columns(info):
                 yield from (Named((written, str(column), i), one) for i, one in enumerate(inner))
     elif isinstance(value, Mapping) and name in TO_COLUMN:
         yield from (Named((written, str(key)), str(column)) for key, column in value.items())
     elif isinstance(value, str) and value and name in ONE_COLUMN:
         yield Named((written,), value)
-    elif isinstance(value, tuple) and _has_columns(info):
+    elif isinstance(value, tuple) and has_columns(info):
         yield from _listed((written,), value)
 
 
@@ -136,7 +136,7 @@ def _listed(place: Place, value: Iterable[Any]) -> Iterator[Named]:
             yield from _listed((*place, number), one)
 
 
-def _has_columns(info: FieldInfo) -> bool:
+def has_columns(info: FieldInfo) -> bool:
     """Tell whether a field holds names of the type `Columns`, at any depth."""
     return get_args(Columns)[1] in info.metadata or _holds(info.annotation, Columns)
 

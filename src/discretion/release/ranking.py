@@ -112,10 +112,9 @@ def best_attack(ranked: tuple[RankedAttack, ...], not_run: Iterable[str] = ()) -
 
 
 def _best(ranked: tuple[RankedAttack, ...]) -> str:
-    if not ranked:
+    best = strongest(ranked)
+    if best is None:
         return "No attack whose success is a share of people was run."
-    from_scratch = [attack for attack in ranked if attack.measure not in _RECORD_FOUND and attack.gain > 0]
-    best = (from_scratch or ranked)[0]
     if best.gain <= 0:
         return "No attack that was run does better than guessing."
     beyond = "" if best.chance is None else f" (guessing: {as_percent(best.chance)})"
@@ -127,6 +126,12 @@ def _best(ranked: tuple[RankedAttack, ...]) -> str:
         else ""
     )
     return f"What an attacker can do best: {best.aim} by {best.measure}, {as_percent(best.success)}{beyond}.{exposed}"
+
+
+def strongest(ranked: Sequence[RankedAttack]) -> RankedAttack | None:
+    """Give the attack that gains most over guessing, of those that do not begin where a record has been found."""
+    from_scratch = [attack for attack in ranked if attack.measure not in _RECORD_FOUND and attack.gain > 0]
+    return next(iter(from_scratch or ranked), None)
 
 
 def chance_of(score: Score) -> float | None:

@@ -13,6 +13,7 @@ from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError
 from discretion.kernels.arrays import Floats, Ints
+from discretion.method import Purpose
 from discretion.protect.synthetic.generator import DrawnRules, ModelGenerator, Sampler, Values
 from discretion.protect.synthetic.variables import ColumnKind, NumberMargin, Variable, pack, unpack
 
@@ -50,6 +51,7 @@ class GaussianCopula(ModelGenerator, kind="gaussian-copula"):
     min_support: int = Field(3, ge=1)
     """fewest people that have a level for it to be drawn at all"""
 
+    purpose: ClassVar[Purpose] = "make up"
     effect: ClassVar[str] = (
         "Estimates are those of the model that drew the values: relations that it lacks are not in the data. Standard "
         "errors must be combined over the copies."

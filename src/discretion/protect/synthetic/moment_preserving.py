@@ -12,7 +12,7 @@ from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError
 from discretion.kernels.arrays import Floats
-from discretion.method import Decision
+from discretion.method import Decision, Purpose
 from discretion.part import confidential
 from discretion.protect.synthetic.generator import FEWEST_ROWS, Generator
 from discretion.protect.synthetic.variables import is_number
@@ -51,6 +51,7 @@ class MomentPreserving(Generator, kind="moment-preserving"):
     dominance: float = confidential(0.85, gt=0, le=1)
     """largest share of a column's total, in absolute values or in squares, that one record of a group may hold"""
 
+    purpose: ClassVar[Purpose] = "make up"
     effect: ClassVar[str] = (
         "Means, variances and covariances are exactly those of the data; everything else (tails, percentiles, "
         "relations that are not linear) is that of a normal distribution."

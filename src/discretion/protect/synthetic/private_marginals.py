@@ -29,7 +29,7 @@ from discretion.data.schema import Role, Schema
 from discretion.errors import PlanError, unknown
 from discretion.kernels.arrays import Bools, Ints
 from discretion.kernels.pair_tables import draw, estimate
-from discretion.method import Decision, Method
+from discretion.method import Decision, Method, Purpose
 from discretion.part import Columns
 from discretion.privacy.accounting import NANO, Cost, nano_rho_within
 from discretion.privacy.mechanisms import DiscreteGaussian
@@ -250,6 +250,7 @@ class PrivateMarginals(Method, kind="private-marginals"):
     private: ClassVar[bool] = True
     makes_values: ClassVar[bool] = True
     names_rows: ClassVar[tuple[str, ...]] = ("margins", "tables")
+    purpose: ClassVar[Purpose] = "make up"
     effect: ClassVar[str] = (
         "Shares and pairs of columns carry noise that standard errors of the rows do not contain; relations of three "
         "and more columns are only those that pairs imply."

@@ -15,6 +15,7 @@ from discretion.context import Context
 from discretion.errors import DataError
 from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.kernels.trees import descend
+from discretion.method import Purpose
 from discretion.protect.synthetic.generator import ModelGenerator, Sampler
 from discretion.protect.synthetic.variables import NumberMargin, Variable, codes_of, pack, unpack
 
@@ -48,6 +49,7 @@ class IndependentMargins(ModelGenerator, kind="independent-margins"):
     min_support: int = Field(3, ge=1)
     """fewest people that have a category for it to be drawn at all"""
 
+    purpose: ClassVar[Purpose] = "make up"
     effect: ClassVar[str] = (
         "The distribution of each column can be estimated; every relation between columns is gone: correlations and "
         "slopes are zero."

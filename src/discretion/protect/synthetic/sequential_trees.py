@@ -15,7 +15,7 @@ from discretion.data.dataset import Dataset
 from discretion.data.households import find_households
 from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Floats, Ints
-from discretion.method import Decision
+from discretion.method import Decision, Purpose
 from discretion.part import Columns
 from discretion.protect.synthetic.generator import ModelGenerator, Sampler
 from discretion.protect.synthetic.sequence import InTurn, Learning, TreeGrowth, learn
@@ -217,6 +217,7 @@ class SequentialTrees(ModelGenerator, kind="sequential-trees"):
     """fewest people that have a category for it to be drawn at all: a rule of detail, not of protection"""
 
     keeps_households: ClassVar[bool] = True
+    purpose: ClassVar[Purpose] = "make up"
     effect: ClassVar[str] = (
         "Estimates are those of the model that drew the values: relations that it lacks are not in the data. Standard "
         "errors must be combined over the copies."

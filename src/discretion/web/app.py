@@ -1,0 +1,754 @@
+"""The routes of the pages: GET shows the state of a project, POST changes it and redirects.
+
+A part of a page is the same address with the header `X-Part`; nothing of the state is in the page.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+from starlette.datastructures import FormData, UploadFile
+from starlette.responses import Response
+
+from discretion import __version__
+from discretion.data.documents import yaml_value
+from discretion.data.schema import ROLES, TYPES
+from discretion.errors import DiscretionError, PlanError
+from discretion.method import PURPOSES, Method
+from discretion.part import all_parts, find, index
+from discretion.release.report.wording import count, counted, number, of_people, percent, plain, title_of
+from discretion.web import actions as acts
+from discretion.web.actions import Actions
+from discretion.web.form import Typed, faults_of, fields_of, kinds_of, rows_of, settings_of, typed_of
+from discretion.web.guard import REPORT_POLICY, WHO, WebUser
+from discretion.web.jobs import RUNNING, cancel, job_of, jobs_of, last_job
+from discretion.web.project import K, Project, hierarchy_files, read_json, write_json
+
+HERE = Path(__file__).parent
+ROWS = 25
+"""Rows on a page of the data."""
+STEPS = ("data", "roles", "risk", "protect", "balance", "release")
+BESIDE = ("tables", "service", "plan", "history")
+_STATIC = {"look.css": "text/css", "page.js": "text/javascript"}
+_LEADS = {
+    "take out": "Leave out columns or records, or keep them apart.",
+    "blur groups": "Less detail, so that people share their values with others. What stays is true.",
+    "hide exact numbers": "Move numbers a little, or replace them by those of a group.",
+    "swap": "Exchange values between people.",
+    "make up": "Draw values, or whole records, from a model.",
+    "other": "Methods of other packages.",
+}
+_ROLE_WORDS = {
+    "identifier": "names a person: never published",
+    "quasi": "others may know it about a person",
+    "sensitive": "must stay a secret",
+    "weight": "how many people the record stands for",
+    "household": "who lives together",
+    "unit": "which records are of one person",
+    "stratum": "the design of the sample",
+    "geography": "a place",
+    "other": "none of these: published as it is",
+}
+Handler = Callable[..., Awaitable[Response] | Response]
+
+
+class Forbidden(Exception):
+    """A reviewer asked for what is the owner's."""
+
+
+class Pages:
+    """What each address shows and does."""
+
+    def __init__(self, actions: Actions) -> None:
+        self.actions, self.projects = actions, actions.projects
+        self.jinja = Environment(
+            loader=FileSystemLoader(HERE / "pages"),
+            autoescape=True,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            undefined=StrictUndefined,
+        )
+        self.jinja.globals |= {"fields_of": fields_of, "rows_of": rows_of, "index": index, "version": __version__}
+        self.jinja.filters |= {
+            "prose": prose, "percent": percent, "number": number, "count": count, "title_of": title_of,
+            "people": of_people, "raw": Markup,
+        }  # fmt: skip
+
+    # --- showing -------------------------------------------------------------------------------------------------
+
+    def show(
+        self, request: Request, template: str, project: Project | None = None, *, status: int = 200, **more: Any
+    ) -> HTMLResponse:
+        """Render a page; of a project with what always stands beside it."""
+        user = who(request)
+        given: dict[str, Any] = {
+            "p": project, "user": user, "page": template.partition(".")[0], "rail": STEPS, "beside": BESIDE,
+            "error": "",
+        }  # fmt: skip
+        if project is not None:
+            given |= self._beside(project)
+        text = self.jinja.get_template(template).render(**given | more)
+        return HTMLResponse(text, status)
+
+    def _beside(self, project: Project) -> dict[str, Any]:
+        plan = project.plan
+        key = project.key(None, plan)
+        job, verdicts = last_job(project), project.result("verdicts", key)
+        judged = verdicts is not None and verdicts["of"] == plan.get("requirements")
+        return {
+            "plan": plan,
+            "job": job,
+            "running": bool(job and job["state"] in RUNNING),
+            "now": project.result("status", key),
+            "before": project.result("status", project.key([], plan)),
+            "steps": [acts.words_of(step) for step in project.steps],
+            "required": [self._requirement(one) for one in plan.get("requirements") or [] if isinstance(one, dict)],
+            "verdicts": verdicts["found"] if judged and verdicts else [],
+            "measured": not plan.get("confirmed", True),
+            "read": project.read() is not None,
+            "published": project.published(),
+        }
+
+    @staticmethod
+    def _requirement(spec: Mapping[str, Any]) -> dict[str, str]:
+        ((kind, fields),) = spec.items()
+        bounds = {"at_most": "at most", "at_least": "at least"}
+        rest = {name: value for name, value in (fields or {}).items() if name not in bounds}
+        said = acts.words_of({kind: rest})
+        limits = [f"{words} {number(fields[name])}" for name, words in bounds.items() if name in (fields or {})]
+        return {**said, "words": "; ".join(filter(None, [said["words"], *limits]))}
+
+    # --- projects ------------------------------------------------------------------------------------------------
+
+    def home(self, request: Request, error: str = "", status: int = 200) -> Response:
+        """List the projects, and open a new one."""
+        found = []
+        for project in self.projects:
+            job = last_job(project)
+            state = f"{counted(len(project.steps), 'step')}" + ("; published" if project.published() else "")
+            found.append((project, f"working: {job['title']}" if job and job["state"] in RUNNING else state))
+        return self.show(request, "projects.html", projects=found, error=error, status=status)
+
+    async def new(self, request: Request) -> Response:
+        """Open a file as a project."""
+        user = owner(request)
+        async with request.form(max_files=200, max_fields=50) as form:
+            name, path = str(form.get("name") or "").strip(), str(form.get("path") or "").strip()
+            try:
+                if form.get("do") == "demo":
+                    project = self.actions.open_demo(user)
+                elif path:
+                    project = self.actions.open_path(name, path, user)
+                else:
+                    file, *_ = [*_files(form, "file"), None]
+                    if file is None:
+                        raise PlanError("choose a file, or give the path of one on this computer")
+                    project = self.actions.open_upload(name, *file, user, _files(form, "hierarchies"))
+            except DiscretionError as error:
+                return self.home(request, str(error), 422)
+        return go(f"{project.url}/data")
+
+    # --- 1 data --------------------------------------------------------------------------------------------------
+
+    def data(self, request: Request, name: str, at: int = 0) -> Response:
+        """Show what was read: a page of its rows for the owner, and every column."""
+        project = self.projects.open(name)
+        known = project.read()
+        table = None
+        if known and who(request).role == "owner":
+            table = rows_at(project, max(at, 0), known["rows"])
+        if request.headers.get("x-part") and table:
+            return self.show(request, "rows.html", project, table=table, known=known)
+        return self.show(request, "data.html", project, known=known, table=table)
+
+    # --- 2 roles -------------------------------------------------------------------------------------------------
+
+    def roles(self, request: Request, name: str, error: str = "", status: int = 200) -> Response:
+        """Show the proposal for each column, its role, type and hierarchy."""
+        project = self.projects.open(name)
+        known, plan = project.read(), project.plan
+        rows = [self._role(project, plan, column) for column in known["columns"]] if known else []
+        return self.show(
+            request, "roles.html", project, rows=rows, roles=ROLES, types=TYPES, role_words=_ROLE_WORDS, error=error,
+            status=status, confirmed=plan.get("confirmed", True),
+        )  # fmt: skip
+
+    def _role(self, project: Project, plan: Mapping[str, Any], column: Mapping[str, Any]) -> dict[str, Any]:
+        name = column["name"]
+        given = plan.get("roles", {}).get(name)
+        roles = [given] if isinstance(given, str) else given or column["roles"]
+        rule = plan.get("hierarchies", {}).get(name)
+        files = hierarchy_files(project, [name])
+        chosen = "none"
+        if rule is not None:
+            chosen = Path(rule).name if isinstance(rule, str) and rule.startswith("hierarchies/") else "plan"
+        elif not plan.get("roles") and "quasi" in roles:
+            chosen = Path(files[name]).name if name in files else "proposed" if column["hierarchy"] else "none"
+        spec = {"plan": rule, "proposed": column["hierarchy"], "none": None}.get(chosen, f"hierarchies/{chosen}")
+        good, words = acts.hierarchy_status(project, name, spec) if spec is not None else (True, "")
+        options = [("none", "none")]
+        if column["hierarchy"]:
+            options.append(("proposed", "proposed"))
+        if rule is not None and not (isinstance(rule, str) and rule.startswith("hierarchies/")):
+            options.append(("plan", "made here"))
+        listed = sorted(file.name for file in (project.folder / "hierarchies").glob("*.*"))
+        options += [(file, file) for file in listed if file == chosen or file == Path(files.get(name, "")).name]
+        options += [(file, file) for file in listed if (file, file) not in options]
+        return {
+            **column,
+            "given": roles,
+            "role": "+".join(roles),
+            "kind": plan.get("types", {}).get(name) or column["type"],
+            "options": options,
+            "chosen": chosen,
+            "good": good,
+            "status": words,
+        }
+
+    async def set_roles(self, request: Request, name: str) -> Response:
+        """Take the roles as they stand in the form."""
+        user, project = owner(request), self.projects.open(name)
+        async with request.form(max_files=200, max_fields=20_000) as form:
+            files = _files(form, "hierarchies")
+            typed = typed_in(form)
+            try:
+                if typed.get("do") == ["upload"] and not files:
+                    raise PlanError("choose the hierarchy files first")
+                known = {column["name"]: column for column in (project.read() or {"columns": []})["columns"]}
+                if files:
+                    self.actions.add_hierarchies(project, files, user)
+                    return go(f"{project.url}/roles")
+                roles = {c: typed[f"role:{c}"][0].split("+") for c in known if f"role:{c}" in typed}
+                types = {c: typed[f"type:{c}"][0] for c in known if f"type:{c}" in typed}
+                rules = {c: typed[f"hierarchy:{c}"][0] for c in known if f"hierarchy:{c}" in typed}
+                codes = {c: [yaml_value(one) for one in typed.get(f"codes:{c}", ())] for c in known}
+                self.actions.set_roles(project, roles, types, rules, codes, user)
+            except DiscretionError as error:
+                return self.roles(request, name, str(error), 422)
+        return go(f"{project.url}/risk")
+
+    def hierarchy(
+        self, request: Request, name: str, column: str, typed: Typed | None = None, error: str = "", status: int = 200
+    ) -> Response:
+        """Build the hierarchy of a column and see what becomes of its values."""
+        project = self.projects.open(name)
+        known = {one["name"]: one for one in (project.read() or {"columns": []})["columns"]}
+        if column not in known:
+            raise LookupError(column)
+        given: Typed = typed if typed is not None else {}
+        rule = project.plan.get("hierarchies", {}).get(column) or known[column]["hierarchy"]
+        spec = rule
+        try:
+            if typed is not None:
+                spec = hierarchy_in(project, column, typed)
+            levels = acts.levels_of(project, column, spec) if spec else None
+        except (DiscretionError, OSError) as fault:
+            levels, error, status = None, error or str(fault), 422
+        shown = [] if levels is None else shown_levels(levels.table)
+        if typed is None:
+            given = typed_hierarchy(spec, levels.table if levels else None)
+        return self.show(
+            request, "hierarchy.html", project, column=known[column], given=given, shown=shown, error=error,
+            status=status,
+        )  # fmt: skip
+
+    async def set_hierarchy(self, request: Request, name: str, column: str) -> Response:
+        """Try a hierarchy, or take it."""
+        user, project = owner(request), self.projects.open(name)
+        async with request.form(max_files=1, max_fields=5000) as form:
+            typed = typed_in(form)
+        if typed.get("do") != ["take"]:
+            return self.hierarchy(request, name, column, typed)
+        try:
+            self.actions.set_hierarchy(project, column, hierarchy_in(project, column, typed), user)
+        except DiscretionError as error:
+            return self.hierarchy(request, name, column, typed, str(error), 422)
+        return go(f"{project.url}/roles")
+
+    # --- 3 risk --------------------------------------------------------------------------------------------------
+
+    def risk(self, request: Request, name: str) -> Response:
+        """Show what attackers can do with the file as it is now."""
+        project = self.projects.open(name)
+        return self.show(request, "risk.html", project, attacks=project.result("attacks"))
+
+    # --- 4 protect -----------------------------------------------------------------------------------------------
+
+    def protect(self, request: Request, name: str, error: str = "", status: int = 200) -> Response:
+        """Show the pictures of the data as it is now, the steps so far, and the methods by what they are for."""
+        project = self.projects.open(name)
+        cards: dict[str, list[type[Method]]] = {}
+        for part in all_parts("method"):
+            if issubclass(part, Method):
+                cards.setdefault(part.purpose, []).append(part)
+        ordered = [(one, _LEADS[one], _usual_first(cards[one])) for one in PURPOSES if one in cards]
+        return self.show(request, "protect.html", project, cards=ordered, error=error, status=status)
+
+    def method(
+        self, request: Request, name: str, kind: str, change: int = -1, typed: Typed | None = None,
+        faults: Mapping[str, str] | None = None, errors: Sequence[str] = (), status: int = 200,
+    ) -> Response:  # fmt: skip
+        """Show the form of a method, with what was typed and what is wrong beside the fields."""
+        project = self.projects.open(name)
+        if kind not in kinds_of("method"):
+            raise LookupError(kind)
+        part = find(kind)
+        draft = read_json(project.folder / "draft.json") or {}
+        given: Typed = typed or (draft["typed"] if draft.get("kind") == kind and draft.get("change") == change else {})
+        if not given:
+            steps = project.steps
+            at = 0 <= change < len(steps)
+            given = typed_of(kind, steps[change][kind]) if at and kind in steps[change] else self._start(project, kind)
+        job = last_job(project)
+        tried = job and job["kind"] == "preview" and kind in job["wanted"]["step"] and job["state"] == "done"
+        found = read_json(project.folder / "jobs" / job["id"] / "preview.json") if job and tried else None
+        return self.show(
+            request, "method.html", project, kind=kind, part=part, given=given, columns=self._columns(project),
+            faults=faults or {}, errors=errors, about=about(part), preview=found, change=change, status=status,
+        )  # fmt: skip
+
+    @staticmethod
+    def _columns(project: Project) -> list[str]:
+        """Name the columns that a step may choose: those that the data has now."""
+        now = project.result()
+        if now:
+            return list(now["columns"])
+        return [column["name"] for column in (project.read() or {"columns": []})["columns"]]
+
+    @staticmethod
+    def _start(project: Project, kind: str) -> dict[str, list[str]]:
+        """Begin a form with what the plan requires, and with the limit on dropped records that is usual."""
+        names = {one.name for one in fields_of(kind)}
+        required = project.plan.get("requirements")
+        models = [one for one in required if next(iter(one)) in kinds_of("model")] if isinstance(required, list) else []
+        begun: dict[str, Any] = {}
+        if "models" in names:
+            begun["models"] = models or [{"k-anonymity": {"k": K}}]
+        if "suppression_limit" in names:
+            begun["suppression_limit"] = 0.05
+        return typed_of(kind, begun)
+
+    def inner_form(self, name: str, kind: str, at: str) -> Response:
+        """Give the fields of a part inside a part."""
+        project = self.projects.open(name)
+        if kind not in index() or not re.fullmatch(r"[\w.]{1,200}", at):
+            return HTMLResponse("")
+        fields = self.jinja.get_template("form.html").module.fields  # type: ignore[attr-defined]
+        return HTMLResponse(str(fields(fields_of(kind), f"{at}.", self._columns(project), {}, {})))
+
+    async def run_method(self, request: Request, name: str, kind: str, change: int = -1) -> Response:
+        """Try a step on a sample, or carry it out."""
+        user, project = owner(request), self.projects.open(name)
+        if kind not in kinds_of("method"):
+            raise LookupError(kind)
+        typed = typed_in(await request.form(max_fields=20_000))
+        draft = project.folder / "draft.json"
+        write_json(draft, {"kind": kind, "change": change, "typed": typed})
+        try:
+            spec = {kind: settings_of(kind, typed)}
+            if typed.get("do") == ["try"]:
+                self.actions.preview(project, spec, user)
+                return go(f"{project.url}/protect/{kind}" + (f"?change={change}" if change >= 0 else ""))
+            self.actions.add_step(project, spec, user, place=change if change >= 0 else None)
+        except PlanError as error:
+            beside, rest = faults_of(error, kind)
+            return self.method(request, name, kind, change, typed, beside, rest, 422)
+        except DiscretionError as error:
+            return self.method(request, name, kind, change, typed, {}, [str(error)], 422)
+        draft.unlink(missing_ok=True)
+        return go(f"{project.url}/protect")
+
+    async def change_steps(self, request: Request, name: str) -> Response:
+        """Undo, reorder or take out steps."""
+        user, project = owner(request), self.projects.open(name)
+        typed = typed_in(await request.form())
+        do, place = typed.get("do", [""])[0], int(typed.get("step", ["-1"])[0])
+        try:
+            if do == "undo":
+                self.actions.undo(project, user)
+            elif do in ("up", "down"):
+                self.actions.move(project, place, -1 if do == "up" else 1, user)
+            elif do == "remove":
+                self.actions.remove(project, place, user)
+        except DiscretionError as error:
+            return self.protect(request, name, str(error), 422)
+        return go(f"{project.url}/protect")
+
+    # --- jobs ----------------------------------------------------------------------------------------------------
+
+    def job(self, request: Request, name: str) -> Response:
+        """Give the running job, as a part of a page."""
+        return self.show(request, "job.html", self.projects.open(name))
+
+    async def start_job(self, request: Request, name: str) -> Response:
+        """Start what needs nothing but the state of the project."""
+        user, project = owner(request), self.projects.open(name)
+        typed = typed_in(await request.form())
+        do, back = typed.get("do", [""])[0], typed.get("back", ["risk"])[0]
+        back = back if back in (*STEPS, *BESIDE) else "risk"
+        try:
+            if do == "attack":
+                self.actions.attack(project, user)
+            elif do == "read":
+                self.actions.read(project, user)
+            elif do == "measure":
+                self.actions.judge(project, user)
+        except DiscretionError as error:
+            return self.show(request, "trouble.html", project, error=str(error), status=409)
+        return go(f"{project.url}/{back}")
+
+    async def cancel(self, request: Request, name: str, job: str) -> Response:
+        """Stop a job."""
+        from starlette.concurrency import run_in_threadpool
+
+        user, project = owner(request), self.projects.open(name)
+        found = job_of(project, job)
+        if found is None:
+            raise LookupError(job)
+        await run_in_threadpool(cancel, project, job, user)
+        place = {"read": "data", "attacks": "risk", "release": "release", "tune": "balance", "compare": "balance"}
+        return go(f"{project.url}/{place.get(found['kind'], 'protect')}")
+
+    # --- 6 release -----------------------------------------------------------------------------------------------
+
+    def release(self, request: Request, name: str, error: str = "", status: int = 200) -> Response:
+        """Show what must hold, publish, and give the public files."""
+        project = self.projects.open(name)
+        job = last_job(project)
+        failed = job if job and job["kind"] == "release" and job["state"] == "failed" else None
+        last = next((one for one in jobs_of(project) if one["kind"] == "release" and one["state"] == "done"), None)
+        problems = failed["problems"] if failed else []
+        return self.show(
+            request, "release.html", project, error=error, status=status, problems=problems,
+            confirmations=to_confirm(problems), models=kinds_of("model"), measures=kinds_of("risk", "utility"),
+            changed=bool(last and last.get("key") != project.key()), folder=project.folder,
+        )  # fmt: skip
+
+    def requirement(
+        self, request: Request, name: str, kind: str, typed: Typed | None = None,
+        faults: Mapping[str, str] | None = None, errors: Sequence[str] = (), status: int = 200,
+    ) -> Response:  # fmt: skip
+        """Show the form of a requirement."""
+        project = self.projects.open(name)
+        if kind not in kinds_of("model", "risk", "utility"):
+            raise LookupError(kind)
+        return self.show(
+            request, "requirement.html", project, kind=kind, part=find(kind), given=typed or {},
+            columns=self._columns(project), faults=faults or {}, errors=errors, about=about(find(kind)), status=status,
+            bounded=kind not in kinds_of("model"),
+        )  # fmt: skip
+
+    async def add_requirement(self, request: Request, name: str, kind: str) -> Response:
+        """Add a requirement."""
+        user, project = owner(request), self.projects.open(name)
+        if kind not in kinds_of("model", "risk", "utility"):
+            raise LookupError(kind)
+        typed = typed_in(await request.form())
+        try:
+            fields = settings_of(kind, typed)
+            for bound in ("at_most", "at_least") if kind not in kinds_of("model") else ():
+                if text := typed.get(f"require:{bound}", [""])[0].strip():
+                    fields[bound] = yaml_value(text)
+            self.actions.require(project, {kind: fields}, user)
+        except PlanError as error:
+            beside, rest = faults_of(error, kind)
+            return self.requirement(request, name, kind, typed, beside, rest, 422)
+        return go(f"{project.url}/release")
+
+    async def publish(self, request: Request, name: str) -> Response:
+        """Publish, drop a requirement, confirm a column, or begin the next version."""
+        user, project = owner(request), self.projects.open(name)
+        typed = typed_in(await request.form())
+        do = typed.get("do", [""])[0]
+        try:
+            if do == "publish":
+                self.actions.publish(project, user)
+            elif do == "drop":
+                self.actions.drop_requirement(project, int(typed["number"][0]), user)
+            elif do == "confirm":
+                self.actions.confirm(project, typed["entry"][0], typed.get("column", []), user)
+                self.actions.publish(project, user)
+            elif do == "next":
+                project.next_version(user)
+                self.actions.judge(project, user)
+        except DiscretionError as error:
+            return self.release(request, name, str(error), 422)
+        return go(f"{project.url}/release")
+
+    def published(self, name: str, file: str, look: int = 0) -> Response:
+        """Give a public file: to look at, or to keep."""
+        found = self.projects.open(name).published_file(file)
+        if look and file == "report.html":
+            return FileResponse(found, headers={"content-security-policy": REPORT_POLICY}, media_type="text/html")
+        return FileResponse(found, filename=file, headers={"content-security-policy": REPORT_POLICY})
+
+    # --- plan and history ----------------------------------------------------------------------------------------
+
+    def plan(self, request: Request, name: str) -> Response:
+        """Show the plan and the script that does the same."""
+        project = self.projects.open(name)
+        return self.show(request, "plan.html", project, text=project.text, script=project.script())
+
+    def plan_file(self, request: Request, name: str) -> Response:
+        """Give the plan as a file."""
+        owner(request)
+        project = self.projects.open(name)
+        return FileResponse(
+            project.folder / "plan.yaml", filename=f"{project.name}.yaml", media_type="application/yaml"
+        )
+
+    def history(self, request: Request, name: str) -> Response:
+        """Show who did what when, and the jobs."""
+        project = self.projects.open(name)
+        return self.show(request, "history.html", project, lines=project.history(), jobs=jobs_of(project, 20))
+
+    def static(self, file: str) -> Response:
+        """Give the style or the script."""
+        if file not in _STATIC:
+            raise LookupError(file)
+        return FileResponse(HERE / file, media_type=_STATIC[file], headers={"cache-control": "max-age=300"})
+
+
+# --- helpers of the routes ---------------------------------------------------------------------------------------
+
+
+def who(request: Request) -> WebUser:
+    """Give who makes a request."""
+    found: WebUser = request.scope[WHO]
+    return found
+
+
+def owner(request: Request) -> str:
+    """Give the name of the owner who makes a request; a reviewer changes nothing."""
+    user = who(request)
+    if user.role != "owner":
+        raise Forbidden
+    return user.name
+
+
+def go(place: str) -> Response:
+    """Send the browser to a page after a change."""
+    return RedirectResponse(place, 303)
+
+
+def typed_in(form: FormData) -> dict[str, list[str]]:
+    """Give the texts of a form by their names."""
+    found: dict[str, list[str]] = {}
+    for name, value in form.multi_items():
+        if isinstance(value, str):
+            found.setdefault(name, []).append(value)
+    return found
+
+
+def _files(form: FormData, name: str) -> list[tuple[str, Any]]:
+    """Give the files of a form with their names."""
+    found = [one for one in form.getlist(name) if isinstance(one, UploadFile) and one.filename]
+    return [(str(one.filename), one.file) for one in found]
+
+
+def rows_at(project: Project, at: int, total: int) -> dict[str, Any]:
+    """Read one page of the rows."""
+    import polars as pl
+
+    frame = pl.scan_parquet(project.folder / "results" / "original.parquet").slice(at, ROWS).collect()
+    return {
+        "names": frame.columns,
+        "numeric": [kind.is_numeric() for kind in frame.dtypes],
+        "rows": [["" if cell is None else cell for cell in row] for row in frame.rows()],
+        "at": at, "last": min(at + ROWS, total), "total": total, "back": max(at - ROWS, 0), "size": ROWS,
+    }  # fmt: skip
+
+
+def prose(text: str) -> Markup:
+    """Write a sentence of a docstring as HTML: code and emphasis."""
+    safe = str(escape(text))
+    return Markup(re.sub(r"(?<!\w)\*(\w[^*]*)\*", r"<em>\1</em>", re.sub(r"`([^`]+)`", r"<code>\1</code>", safe)))
+
+
+def about(part: type[Any]) -> list[str]:
+    """Give the paragraphs of a part's documentation after its first line, without references and examples."""
+    text = re.split(r"\n\s*(?:References|Examples)\s*\n\s*-{3,}", part.documentation())[0]
+    paragraphs = re.split(r"\n\s*\n", text.strip())[1:]
+    return [" ".join(one.split()) for one in paragraphs if one.strip()]
+
+
+_USUAL = (
+    "optimal-generalization", "local-suppression", "mondrian", "generalize", "drop-identifiers", "sample", "rank-swap",
+    "shuffle", "mdav", "additive-noise", "sequential-trees",
+)  # fmt: skip
+
+
+def _usual_first(parts: Sequence[type[Method]]) -> list[type[Method]]:
+    place = {kind: number for number, kind in enumerate(_USUAL)}
+    return sorted(parts, key=lambda part: (place.get(part.kind, len(place)), part.kind))
+
+
+_CONFIRM = re.compile(r"confirm them by `(confirmed_\w+): (\[.*\])`")
+
+
+def to_confirm(problems: Sequence[str]) -> list[dict[str, Any]]:
+    """Find in what the gate says which columns the owner may confirm, and what speaks against them."""
+    found, said = [], []
+    for text in problems:
+        match = _CONFIRM.search(text)
+        if match is None:
+            said.append(text)
+        else:
+            found.append({"entry": match[1], "columns": yaml_value(match[2]), "why": said, "words": plain(text)})
+            said = []
+    return found
+
+
+# --- hierarchies in forms ----------------------------------------------------------------------------------------
+
+_MOST_SHOWN = 14
+
+
+def hierarchy_in(project: Project, column: str, typed: Typed) -> Any:
+    """Read the hierarchy that stands in the builder, as a plan writes it; a table of values becomes a file."""
+    from discretion.data.atomic import write_text
+    from discretion.data.hierarchy import hierarchy_text
+    from discretion.web.project import safe_file_name
+
+    def one(name: str, default: str = "") -> str:
+        return typed.get(name, [default])[0].strip()
+
+    rule = one("rule")
+    if rule == "width":
+        return {"intervals": {"width": yaml_value(one("width", "5")), "levels": yaml_value(one("levels", "4"))}}
+    if rule == "cuts":
+        lines = [line for line in one("cuts").splitlines() if line.strip()]
+        return {"intervals": {"cuts": [[yaml_value(cut.strip()) for cut in line.split(",")] for line in lines]}}
+    if rule == "masking":
+        return {"masking": {}}
+    if rule == "dates":
+        return {"dates": {"levels": typed.get("dates", [])}}
+    if rule == "table":
+        height = max((int(name.split(".")[1]) for name in typed if name.startswith("level.")), default=0)
+        values = [str(value) for value in typed.get("value", [])]
+        rows = [
+            [value, *(typed[f"level.{level}"][place].strip() or value for level in range(1, height + 1)), "*"]
+            for place, value in enumerate(values)
+        ]
+        if not rows or any(len(typed[f"level.{level}"]) != len(values) for level in range(1, height + 1)):
+            raise PlanError("the table of values is not whole; open the page again")
+        file = project.folder / "hierarchies" / safe_file_name(f"{column}-made-here.csv")
+        write_text(file, hierarchy_text(list(zip(*rows, strict=True))), overwrite=True, private=True)
+        return f"hierarchies/{file.name}"
+    raise PlanError("choose how the values are put together")
+
+
+def typed_hierarchy(spec: Any, table: Any) -> dict[str, list[str]]:
+    """Give what stands in the builder for a hierarchy."""
+    found: dict[str, list[str]] = {"rule": ["table"]}
+    if isinstance(spec, Mapping) and "intervals" in spec:
+        fields = spec["intervals"]
+        if "cuts" in fields:
+            cuts = fields["cuts"]
+            listed = cuts if cuts and isinstance(cuts[0], list) else [cuts]
+            found = {"rule": ["cuts"], "cuts": ["\n".join(", ".join(map(str, line)) for line in listed)]}
+        else:
+            found = {
+                "rule": ["width"],
+                "width": [str(fields.get("width", 5))],
+                "levels": [str(fields.get("levels", 4))],
+            }
+    elif isinstance(spec, Mapping) and "masking" in spec:
+        found = {"rule": ["masking"]}
+    elif isinstance(spec, Mapping) and "dates" in spec:
+        found = {"rule": ["dates"], "dates": list(spec["dates"].get("levels", []))}
+    if found["rule"] == ["table"] and table is not None:
+        for level, labels in enumerate(table[1:-1], 1):
+            found[f"level.{level}"] = list(labels)
+        found["value"] = list(table[0])
+    return found
+
+
+def shown_levels(table: Any) -> list[list[str]]:
+    """Give some values, spread over the domain, with what they become at each level."""
+    size = len(table[0])
+    places = (
+        range(size) if size <= _MOST_SHOWN else [round(i * (size - 1) / (_MOST_SHOWN - 1)) for i in range(_MOST_SHOWN)]
+    )
+    return [[column[place] for column in table] for place in places]
+
+
+def login_page(error: str) -> str:
+    """Give the page that asks for a name and a password."""
+    loader = FileSystemLoader(HERE / "pages")
+    return Environment(loader=loader, autoescape=True).get_template("login.html").render(error=error)
+
+
+# --- the app -----------------------------------------------------------------------------------------------------
+
+
+def create_app(actions: Actions) -> FastAPI:
+    """Put the app together; `WebGuard` must stand before it."""
+    from discretion.web.rest import add_rest
+
+    app = FastAPI(
+        title="discretion", version=__version__, docs_url=None, redoc_url=None, openapi_url="/api/openapi.json"
+    )
+    pages = Pages(actions)
+    routes: tuple[tuple[str, str, Handler], ...] = (
+        ("GET", "/", pages.home),
+        ("POST", "/projects", pages.new),
+        ("GET", "/static/{file}", pages.static),
+        ("GET", "/p/{name}/data", pages.data),
+        ("GET", "/p/{name}/roles", pages.roles),
+        ("POST", "/p/{name}/roles", pages.set_roles),
+        ("GET", "/p/{name}/hierarchy/{column:path}", pages.hierarchy),
+        ("POST", "/p/{name}/hierarchy/{column:path}", pages.set_hierarchy),
+        ("GET", "/p/{name}/risk", pages.risk),
+        ("GET", "/p/{name}/protect", pages.protect),
+        ("POST", "/p/{name}/steps", pages.change_steps),
+        ("GET", "/p/{name}/fields", pages.inner_form),
+        ("GET", "/p/{name}/protect/{kind}", pages.method),
+        ("POST", "/p/{name}/protect/{kind}", pages.run_method),
+        ("GET", "/p/{name}/job", pages.job),
+        ("POST", "/p/{name}/job", pages.start_job),
+        ("POST", "/p/{name}/cancel/{job}", pages.cancel),
+        ("GET", "/p/{name}/release", pages.release),
+        ("POST", "/p/{name}/release", pages.publish),
+        ("GET", "/p/{name}/require/{kind}", pages.requirement),
+        ("POST", "/p/{name}/require/{kind}", pages.add_requirement),
+        ("GET", "/p/{name}/release/{file}", pages.published),
+        ("GET", "/p/{name}/plan", pages.plan),
+        ("GET", "/p/{name}/plan.yaml", pages.plan_file),
+        ("GET", "/p/{name}/history", pages.history),
+    )
+    for method, path, work in routes:
+        app.add_api_route(path, work, methods=[method], include_in_schema=False, response_model=None)
+    add_rest(app, actions)
+    _add_errors(app, pages)
+    return app
+
+
+def _add_errors(app: FastAPI, pages: Pages) -> None:
+    def trouble(request: Request, words: str, status: int) -> Response:
+        if request.url.path.startswith("/api/"):
+            from fastapi.responses import JSONResponse
+
+            return JSONResponse({"error": words}, status)
+        return pages.show(request, "trouble.html", None, error=words, status=status)
+
+    def missing(request: Request, _: Exception) -> Response:
+        return trouble(request, "There is nothing at this address.", 404)
+
+    def forbidden(request: Request, _: Exception) -> Response:
+        return trouble(request, "This is for owners; reviewers look and change nothing.", 403)
+
+    def wrong(request: Request, error: Exception) -> Response:
+        return trouble(request, str(error), 422)
+
+    app.add_exception_handler(LookupError, missing)
+    app.add_exception_handler(404, missing)
+    app.add_exception_handler(Forbidden, forbidden)
+    app.add_exception_handler(DiscretionError, wrong)

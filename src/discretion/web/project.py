@@ -1,0 +1,303 @@
+"""A project is a folder: the plan, the secret seed, the data, results by content, jobs, and who did what when.
+
+The plan is the state: `discretion run FOLDER/plan.yaml` publishes the same bytes as the app.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from discretion.data.atomic import alone_beside, write_text
+from discretion.data.documents import read_document, write_document
+from discretion.errors import DataError, PlanError, unknown
+
+_NAME = re.compile(r"[^\W_][\w .-]{0,62}")
+_FILE_NAME = re.compile(r"[^\w.-]+")
+_MOST_RESULTS = 40
+"""Results that are kept; older ones are made again when they are asked for."""
+_MEASURED = ("data", "roles", "types", "orders", "hierarchies", "missing_codes", "knows_method")
+"""Entries of the plan, besides the steps, on which figures depend."""
+K = 5
+"""The group size that a new project requires."""
+
+
+def now() -> str:
+    """Give the time, for histories and journals."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def safe_file_name(given: str) -> str:
+    """Make the name of an uploaded file one that names a file in one folder and nothing else."""
+    plain = given.replace("\\", "/").rpartition("/")[2]
+    kept = _FILE_NAME.sub("_", plain).strip("._ ")[-100:].lstrip("._-")
+    return kept or "data.csv"
+
+
+def read_json(path: Path) -> Any:
+    """Read a small file of the app; None where there is none."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write a small file of the app, whole or not at all, for the owner alone."""
+    write_text(path, json.dumps(content, ensure_ascii=False, default=str), overwrite=True, private=True)
+
+
+@dataclass(frozen=True)
+class Project:
+    """One project, by its folder; nothing is kept in memory, so that every browser and process sees the same."""
+
+    folder: Path
+
+    @property
+    def name(self) -> str:
+        """The name of the folder."""
+        return self.folder.name
+
+    @property
+    def url(self) -> str:
+        """Where the project stands in the app."""
+        return f"/p/{quote(self.name)}"
+
+    # --- the plan ------------------------------------------------------------------------------------------------
+
+    @property
+    def plan(self) -> dict[str, Any]:
+        """The plan as plain data."""
+        return dict(read_document(self.folder / "plan.yaml").content)
+
+    @property
+    def text(self) -> str:
+        """The plan as it stands in its file."""
+        return (self.folder / "plan.yaml").read_text(encoding="utf-8")
+
+    @property
+    def steps(self) -> list[dict[str, Any]]:
+        """The steps of the plan, each as `{kind: {field: value}}`."""
+        return as_steps(self.plan.get("steps"))
+
+    def save(self, plan: Mapping[str, Any], what: str, who: str) -> None:
+        """Put another plan in place of the present one, and write down who did so."""
+        with alone_beside(self.folder / "plan.yaml"):
+            kept = {key: value for key, value in plan.items() if value not in (None, "", {}, [])}
+            write_document(kept, self.folder / "plan.yaml")
+            self.note(what, who)
+
+    def note(self, what: str, who: str) -> None:
+        """Add a line to the history."""
+        with (self.folder / "history.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"at": now(), "who": who, "what": what}, ensure_ascii=False) + "\n")
+
+    def history(self) -> list[dict[str, str]]:
+        """Give who did what when, the last first."""
+        file = self.folder / "history.jsonl"
+        lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+        return [json.loads(line) for line in reversed(lines)]
+
+    def script(self) -> str:
+        """Give the Python script that does what the plan does."""
+        from discretion.part import parse
+
+        lines = [
+            "import discretion as dc",
+            "from discretion.release.run import read_seed",
+            "",
+            'plan = dc.Plan.load("plan.yaml")',
+            'study = dc.Study(plan.read(), seed=read_seed("seed"))',
+        ]
+        for spec in self.steps:
+            step = parse(spec, "method")
+            given = ", ".join(f"{name}={_written(getattr(step, name))}" for name in step.settings())
+            lines.append(f"study = study.apply(dc.{type(step).__name__}({given}))")
+        return "\n".join([*lines, 'study.release("release", "private", plan=plan, overwrite=True)', ""])
+
+    # --- what was read and measured ------------------------------------------------------------------------------
+
+    def key(self, steps: Sequence[Mapping[str, Any]] | None = None, plan: Mapping[str, Any] | None = None) -> str:
+        """Give the key of the results of some steps: a hash of the data, its roles and the steps."""
+        content = self.plan if plan is None else plan
+        given = [content.get(name) for name in _MEASURED]
+        chosen = as_steps(content.get("steps")) if steps is None else list(steps)
+        text = json.dumps([given, self._delivery(content), chosen], sort_keys=True, default=str)
+        return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+    def _delivery(self, plan: Mapping[str, Any]) -> list[int]:
+        """Tell one delivery of the data file from the next."""
+        file = self.data_file(plan)
+        if file is None or not file.exists():
+            return []
+        found = file.stat()
+        return [found.st_size, found.st_mtime_ns]
+
+    def data_file(self, plan: Mapping[str, Any] | None = None) -> Path | None:
+        """Give the file of the data, if it is one."""
+        given = (self.plan if plan is None else plan).get("data")
+        path = given.get("path") if isinstance(given, Mapping) else given
+        return None if path is None or "://" in str(path) else self.folder / str(path)
+
+    def place(self, key: str) -> Path:
+        """Give the folder of some results."""
+        return self.folder / "results" / key
+
+    def result(self, name: str = "status", key: str | None = None) -> Any:
+        """Give a result of the present steps (or of a key): `status`, `attacks`; None where it was not made."""
+        return read_json(self.place(key or self.key()) / f"{name}.json")
+
+    def read(self) -> Any:
+        """Give what is known of the file as it was read: rows, columns, proposals; None before it was read."""
+        return read_json(self.folder / "results" / "columns.json")
+
+    def forget_results(self) -> None:
+        """Keep the results that were used last, and remove the others."""
+        found = [place for place in (self.folder / "results").iterdir() if place.is_dir()]
+        for place in sorted(found, key=lambda one: one.stat().st_mtime)[:-_MOST_RESULTS]:
+            shutil.rmtree(place, ignore_errors=True)
+
+    # --- files ---------------------------------------------------------------------------------------------------
+
+    def published(self) -> list[str]:
+        """Name the public files, if the project has published."""
+        place = self.folder / "release"
+        return sorted(file.name for file in place.iterdir() if file.is_file()) if place.is_dir() else []
+
+    def published_file(self, name: str) -> Path:
+        """Give one of the public files; other names are refused."""
+        if name not in self.published():
+            raise LookupError(name)
+        return self.folder / "release" / name
+
+    def next_version(self, who: str) -> None:
+        """Put a release aside, so that other steps may be published: new draws, and the earlier release is named."""
+        if not self.published():
+            raise PlanError("nothing was published yet; there is no next version to begin")
+        from discretion.release.seeds import SeedFile
+
+        number = len(list((self.folder / "earlier").glob("*"))) + 1
+        place = self.folder / "earlier" / str(number)
+        place.mkdir(parents=True, mode=0o700)
+        for name in ("release", "private", "seed"):
+            (self.folder / name).rename(place / name)
+        SeedFile.new(self.folder / "seed")
+        plan = self.plan
+        earlier = {"journal": f"earlier/{number}/private", "folder": f"earlier/{number}/release"}
+        self.save({**plan, "previous": [*plan.get("previous", []), earlier]}, f"began version {number + 1}", who)
+        for place in (self.folder / "results").iterdir():  # drawn from the earlier seed
+            if place.is_dir():
+                shutil.rmtree(place, ignore_errors=True)
+
+
+def as_steps(given: Any) -> list[dict[str, Any]]:
+    """Give the steps of a plan in one form; `none` and a step that is only a kind are allowed in plans."""
+    found = given if isinstance(given, list) else []
+    named = [{one: {}} if isinstance(one, str) else one for one in found]
+    return [{kind: fields or {} for kind, fields in one.items()} for one in named]
+
+
+def _written(value: Any) -> str:
+    """Write a setting as Python."""
+    from discretion.part import Part
+
+    if isinstance(value, Part):
+        given = ", ".join(f"{name}={_written(getattr(value, name))}" for name in value.settings())
+        return f"dc.{type(value).__name__}({given})"
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key!r}: {_written(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_written, value)) + "]"
+    return repr(value)
+
+
+@dataclass(frozen=True)
+class Projects:
+    """The folder in which the projects lie."""
+
+    root: Path
+
+    def __iter__(self) -> Iterator[Project]:
+        found = [file.parent for file in self.root.glob("*/plan.yaml")]
+        return iter(Project(folder) for folder in sorted(found) if _NAME.fullmatch(folder.name))
+
+    def open(self, name: str) -> Project:
+        """Give a project by its name."""
+        if not _NAME.fullmatch(name) or not (self.root / name / "plan.yaml").is_file():
+            raise LookupError(name)
+        return Project(self.root / name)
+
+    def new(self, name: str, who: str, *, data: Path | None = None, title: str = "") -> Project:
+        """Make a project; `data` stays where it is, uploaded data is put in place with `take`."""
+        from discretion.release.seeds import SeedFile
+
+        name = " ".join(name.split()).rstrip(".")
+        if not _NAME.fullmatch(name):
+            raise PlanError("the name of a project has letters, digits, spaces, dots and dashes, at most 63 of them")
+        if data is not None and not data.is_file():
+            raise DataError(f"there is no file {str(data)!r} on this computer")
+        folder = self.root / name
+        if folder.exists():
+            raise PlanError(f"there is a project {name!r} already; choose another name")
+        folder.mkdir(mode=0o700, parents=True)
+        for part in ("jobs", "results", "hierarchies", "source"):
+            (folder / part).mkdir(mode=0o700)
+        SeedFile.new(folder / "seed")
+        made = Project(folder)
+        plan = {
+            "title": title or name,
+            "data": None if data is None else str(data.resolve()),
+            "confirmed": False,
+            "seed_file": "seed",
+            "output": {"folder": "release", "journal": "private"},
+        }
+        made.save(plan, "opened" if data is None else f"opened {data.name}", who)
+        return made
+
+    def demo(self, who: str) -> Project:
+        """Make the invented census with its hierarchies, whose roles are known, or give it where it is there."""
+        from discretion.cli.demo import write_example
+
+        if (self.root / "demo" / "plan.yaml").is_file():
+            return self.open("demo")
+        made = self.new("demo", who, title="Census of an invented country")
+        example = made.folder / "source" / "example"
+        write_example(example, 30_000)
+        (example / "census.csv").rename(made.folder / "source" / "census.csv")
+        for file in (example / "hierarchies").iterdir():
+            file.rename(made.folder / "hierarchies" / file.name)
+        known = read_document(example / "plan.yaml").content
+        shutil.rmtree(example)
+        kept = {name: known[name] for name in ("roles", "types", "hierarchies")}
+        made.save({**made.plan, **kept, "data": "source/census.csv"}, "opened the demo", who)
+        return made
+
+
+def hierarchy_files(project: Project, names: Sequence[str]) -> dict[str, str]:
+    """Find for each column the uploaded file whose name ends in the column's name: `adult_hierarchy_age.csv`."""
+    files = sorted(file.name for file in (project.folder / "hierarchies").glob("*.*"))
+    found: dict[str, str] = {}
+    for column in names:
+        plain = _plain(column)
+        fitting = [name for name in files if (stem := _plain(Path(name).stem)) == plain or stem.endswith(f" {plain}")]
+        if fitting:
+            found[column] = f"hierarchies/{min(fitting, key=len)}"
+    return found
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\W_]+", " ", name).strip().lower()
+
+
+def require_kind(kind: str, known: Sequence[str], what: str) -> None:
+    """Refuse a name that is none of those known."""
+    if kind not in known:
+        raise PlanError(unknown(what, kind, known))

@@ -1,0 +1,432 @@
+"""A worker: loads everything, waits for the folder of one job, does it, commits the result itself, and ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from discretion.context import Progress
+from discretion.data.dataset import Dataset
+from discretion.errors import Cancelled, DataError, DiscretionError, PlanError
+from discretion.measure import Score
+from discretion.method import Decision
+from discretion.part import parse
+from discretion.release.plan import Plan, Step
+from discretion.release.report.wording import counted, title_of
+from discretion.release.study import Done, Study
+from discretion.web import charts
+from discretion.web.jobs import started
+from discretion.web.project import Project, as_steps, read_json, write_json
+
+_EVERY = 0.2
+"""Seconds between two reports of progress."""
+_SAMPLE = 2000
+"""Rows on which a step is tried."""
+_SHOWN_ROWS = 6
+_MOST_PICTURES = 6
+Job = dict[str, Any]
+Work = Callable[[Project, Job, Progress], dict[str, Any] | None]
+
+
+def main() -> None:
+    """Wait for a job and do it."""
+    from discretion.part import all_parts
+
+    all_parts("method", "model", "risk", "utility")  # loading them is the slow part of a short job
+    given = sys.stdin.readline().strip()
+    if given:  # otherwise the server is gone and never needed this one
+        signal.signal(signal.SIGTERM, _stop)
+        run(Path(given))
+
+
+def _stop(*_: object) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise Cancelled("cancelled")
+
+
+def run(folder: Path) -> None:
+    """Do the job of a folder; what happens is written into its file."""
+    project = Project(folder.parent.parent)
+    job: Job = read_json(folder / "job.json")
+    last = 0.0
+
+    def tell(**more: Any) -> None:
+        job.update(more)
+        write_json(folder / "job.json", job)
+
+    def progress(done: int, total: int, label: str) -> None:
+        nonlocal last
+        if time.monotonic() - last > _EVERY:
+            last = time.monotonic()
+            tell(done=done, total=total, label=label)
+
+    tell(state="running", pid=os.getpid(), process=started(os.getpid()), begun=time.time(), label="reading the data")
+    try:
+        found = WORK[job["kind"]](project, job, progress)
+        tell(state="done", label="done", ended=time.time(), **(found or {}))
+    except Cancelled:
+        tell(state="cancelled", label="cancelled", ended=time.time())
+        project.note(f"cancelled: {job['title']}", job["who"])
+    except DiscretionError as error:
+        problems = list(error.problems) if isinstance(error, PlanError) else [str(error)]
+        tell(state="failed", label=str(error), problems=problems, ended=time.time())
+    except Exception as error:
+        from discretion.cli.app import place_of
+
+        tell(state="failed", label=place_of(error), problems=[], ended=time.time())
+        raise
+
+
+# --- reading -----------------------------------------------------------------------------------------------------
+
+
+def read(project: Project, _: Job, progress: Progress) -> None:
+    """Read the file, propose roles and hierarchies, draw its columns, and keep it for the pages of its rows."""
+    from discretion.data.detect import propose, propose_hierarchy, with_missing
+    from discretion.data.read import read as read_file
+
+    plan = Plan.from_dict({**project.plan, "roles": {}, "types": {}, "hierarchies": {}, "steps": []}, project.folder)
+    said: list[str] = []
+    options = {key: value for key, value in plan.data.items() if key != "path"}
+    data = read_file(plan.resolve(plan.data["path"]), report=said.append, **options)
+    progress(1, 4, "proposing roles")
+    proposals = propose(data)
+    codes = {one.column: one.missing_codes for one in proposals if one.missing_codes}
+    clean = with_missing(data, codes)
+    columns = []
+    for place, one in enumerate(proposals):
+        progress(place, len(proposals), f"looking at {one.column}")
+        known = data.schema[one.column]
+        rule = propose_hierarchy(clean, one) if "quasi" in one.roles else None
+        columns.append(
+            {
+                "name": one.column,
+                "roles": list(one.roles),
+                "type": one.type,
+                "reason": one.reason,
+                "confidence": one.confidence,
+                "distinct": one.distinct,
+                "missing": one.missing,
+                "missing_codes": list(one.missing_codes),
+                "label": known.label,
+                "labels": len(known.value_labels),
+                "dtype": str(data.frame.schema[one.column]).lower(),
+                "hierarchy": rule,
+                "values": _domain(clean, one.column),
+                "picture": "" if one.names_records or one.role == "identifier" else charts.column(one.column, clean),
+            }
+        )
+    progress(3, 4, "keeping the rows")
+    results = project.folder / "results"
+    temporary = results / ".original.parquet"
+    data.frame.write_parquet(temporary, row_group_size=20_000)
+    temporary.chmod(0o600)
+    temporary.replace(results / "original.parquet")
+    found = {"rows": len(data), "columns": columns, "said": said, "dialect": str(data.dialect or "")}
+    write_json(results / "columns.json", found)
+    if any("quasi" in roles or roles == "quasi" for roles in project.plan.get("roles", {}).values()):
+        measured(project, project.plan, progress)
+
+
+_MOST_DOMAIN = 60
+
+
+def _domain(data: Dataset, name: str) -> list[str]:
+    """Give the different values of a column of categories, for the builder of hierarchies; few ones only."""
+    from discretion.data.hierarchy import canonical
+
+    if data.type_of(name) == "set" or data.codes(name).size > _MOST_DOMAIN:
+        return []
+    return sorted(canonical(value) for value in data.codes(name).values if value is not None)
+
+
+# --- steps and figures -------------------------------------------------------------------------------------------
+
+
+def plan_of(content: Mapping[str, Any], folder: Path) -> Plan:
+    """Make a plan of its content, as `discretion run` reads it."""
+    kept = {key: value for key, value in content.items() if value not in (None, "", {}, [])}
+    return Plan.from_dict(kept, folder)
+
+
+def carried_out(project: Project, content: Mapping[str, Any], progress: Progress) -> tuple[Plan, Study]:
+    """Carry out the steps of a plan, from the last that is kept in a file."""
+    from discretion.release.run import check_data, check_plan, read_seed
+
+    plan = plan_of({**content, "confirmed": True}, project.folder)
+    check_plan(plan)
+    original = plan.read()
+    check_data(original)
+    study = Study(original, read_seed(project.folder / "seed"), progress=progress, budget=plan.budget)
+    steps = as_steps(content.get("steps"))
+    keys = [project.key(steps[: number + 1], content) for number in range(len(steps))]
+    if not any(step.method.private for step in plan.steps):
+        study = _resumed(project, study, plan.steps, keys)
+    for number in range(len(study.done), len(plan.steps)):
+        step = plan.steps[number]
+        progress(number, len(plan.steps), f"step {number + 1} of {len(plan.steps)}: {title_of(step.method.kind)}")
+        study = study.apply(step)
+        place = project.place(keys[number])
+        place.mkdir(mode=0o700, exist_ok=True)
+        study.current.checkpoint(place)
+    return plan, study
+
+
+def _resumed(project: Project, study: Study, steps: Sequence[Step], keys: Sequence[str]) -> Study:
+    for number in range(len(steps), 0, -1):
+        data = study.original.restored(project.place(keys[number - 1]))
+        if data is not None:
+            return replace(study, done=tuple(Done(step, Decision.EMPTY, data) for step in steps[:number]))
+    return study
+
+
+def measured(project: Project, content: Mapping[str, Any], progress: Progress) -> tuple[Plan, Study]:
+    """Carry out the steps of a plan and keep its figures under their key, unless they are known."""
+    plan, study = carried_out(project, content, progress)
+    place = project.place(project.key(None, content))
+    place.mkdir(mode=0o700, exist_ok=True)
+    if not (place / "status.json").exists():
+        found = figures_of(study, progress)
+        write_json(place / "status.json", {**found, "pictures": pictures_of(study)})
+    judged(project, content, plan, study, progress)
+    return plan, study
+
+
+def judged(
+    project: Project, content: Mapping[str, Any], plan: Plan, study: Study, progress: Progress
+) -> list[dict[str, Any]]:
+    """Judge the requirements of a plan on the present data and keep the verdicts beside the figures."""
+    from discretion.release.gate import judge
+
+    data = without_identifiers(study.current)
+    found = []
+    for number, one in enumerate(plan.requirements):
+        progress(number, len(plan.requirements), f"checking: {title_of(one.part.kind)}")
+        try:
+            finding = judge(one, study.original, data, study.context(), knows_method=plan.knows_method)
+            found.append({"holds": finding.holds, "text": finding.explain(), "title": title_of(one.part.kind)})
+        except (DataError, PlanError) as error:
+            found.append({"holds": False, "text": str(error), "title": title_of(one.part.kind)})
+    write_json(project.place(project.key(None, content)) / "verdicts.json", {"of": _required(content), "found": found})
+    return found
+
+
+def _required(content: Mapping[str, Any]) -> Any:
+    return content.get("requirements")
+
+
+def without_identifiers(data: Dataset) -> Dataset:
+    """Give the data as it would be published: identifiers always stay out."""
+    left = data.having("identifier")
+    return data.drop(left) if left else data
+
+
+def figures_of(study: Study, progress: Progress) -> dict[str, Any]:
+    """Give what always stands in sight: the smallest group, the strongest attack, what was lost."""
+    from discretion.release.measures import default_measures
+    from discretion.release.ranking import rank_attacks, strongest
+
+    original, now = study.original, without_identifiers(study.current)
+    chosen = [one for one in default_measures(original, now) if one.family == "risk"]
+    scores: list[Score] = []
+    not_run: dict[str, str] = {}
+    for number, measure in enumerate(chosen):
+        progress(number, len(chosen) + 1, f"measuring: {title_of(measure.kind)}")
+        try:
+            scores += study.scores(measure)
+        except (DataError, PlanError) as error:
+            not_run[measure.kind] = str(error)
+    quasi = tuple(name for name in original.having("quasi") if name in now.columns)
+    sizes = now.class_counts(quasi) if quasi and len(now) else np.array([], dtype=np.int64)
+    best = strongest(rank_attacks(scores))
+    return {
+        "rows": len(now),
+        "columns": list(now.columns),
+        "k": None if now.has_new_rows or not len(sizes) else int(sizes.min()),
+        "alone": 0 if now.has_new_rows else int((sizes == 1).sum()),
+        "risk": None if best is None else {
+            "title": title_of(best.measure), "success": best.success, "chance": best.chance, "meaning": best.meaning,
+            "aim": best.aim,
+        },
+        "loss": information_loss(study),
+        "suppressed": int(sum(now.suppressed_cells.values())),
+        "lost": now.lost_records,
+        "not_run": not_run,
+    }  # fmt: skip
+
+
+def information_loss(study: Study) -> float | None:
+    """Give the share of the detail that is gone, over columns and records; None for rows that belong to nobody.
+
+    Of a generalized column what its hierarchy says (1 − precision), of others how far their values moved
+    (variable-change); a column that was left out is lost, and so is a suppressed record.
+    """
+    from discretion.release.tune_scales import default_utility, loss_of
+    from discretion.release.tune_space import Setting
+
+    original, now = study.original, study.current
+    wanted = [name for name in original.choose((), "compare") if original.type_of(name) != "set"]
+    if now.has_new_rows or not wanted or not len(now):
+        return None
+    lost = float(sum(name not in now.columns for name in wanted))
+    for measure in default_utility(original, [Setting(study.steps, 0)]) if study.done else ():
+        names = tuple(name for name in getattr(measure, "columns", ()) if name in now.columns)
+        if names:
+            (score,) = study.scores(measure.model_copy(update={"columns": names}))
+            lost += len(names) * loss_of(measure, score.value)
+    kept = 1 - now.lost_records / max(now.lost_records + len(now), 1)
+    return 1 - (1 - min(lost / len(wanted), 1.0)) * kept
+
+
+def pictures_of(study: Study) -> list[list[str]]:
+    """Draw the groups of people who look alike, and the columns that steps changed, before and after."""
+    original, now = study.original, without_identifiers(study.current)
+    quasi = tuple(name for name in original.having("quasi") if name in now.columns)
+    found = []
+    if quasi and len(now):
+        after = now if study.done else None
+        found.append(["Groups of people who look alike", charts.class_sizes(original, after, quasi)])
+    for name in now.columns if study.done else ():
+        if len(found) >= _MOST_PICTURES:
+            break
+        changed = name in now.changed and name in original.columns
+        if changed and (drawn := charts.column(name, original, now)):
+            found.append([f"{name}, before and after", drawn])
+    return found
+
+
+def steps(project: Project, job: Job, progress: Progress) -> dict[str, Any] | None:
+    """Carry out other steps, measure, and only then write them into the plan."""
+    content = project.plan
+    wanted = job["wanted"].get("steps")
+    changed = {**content, "steps": content.get("steps") if wanted is None else wanted}
+    measured(project, changed, progress)
+    if wanted is not None and wanted != as_steps(content.get("steps")):
+        now = project.plan
+        if {**now, "steps": None} != {**content, "steps": None} or now.get("steps") != content.get("steps"):
+            raise PlanError("the plan was changed meanwhile; nothing was written. Do this step again")
+        project.save(changed, job["title"], job["who"])
+    project.forget_results()
+    return None
+
+
+def preview(project: Project, job: Job, progress: Progress) -> dict[str, Any]:
+    """Try a step on some rows: a few of them before and after, and its columns drawn."""
+    content = project.plan
+    plan, study = carried_out(project, content, progress)
+    method = parse(job["wanted"]["step"], "method")
+    now = study.current
+    rng = np.random.default_rng(0)
+    rows = np.sort(rng.permutation(len(now))[:_SAMPLE])
+    sample = now.take(rows)
+    base = replace(Study(study.original, study.seed, progress=progress), done=study.done)
+    if base.done:
+        base = replace(base, done=(*base.done[:-1], replace(base.done[-1], data=sample)))
+    else:
+        base = Study(sample, study.seed, progress=progress)
+    after = base.apply(Step(method, f"{len(plan.steps) + 1}-{method.kind}")).current  # type: ignore[arg-type]
+    changed = [name for name in after.columns if name in sample.columns and _differs(sample, after, name)]
+    gone = [name for name in sample.columns if name not in after.columns]
+    shown = without_identifiers(sample)
+    names = [name for name in shown.columns if name in changed or name in gone][:8]
+    ids = {int(one): place for place, one in enumerate(after.row_ids)}
+    table = []
+    for place in range(min(len(sample), 200)):
+        found = ids.get(int(sample.row_ids[place]))
+        before = [_cell(sample, name, place) for name in names]
+        then = ["" if found is None or name not in after.columns else _cell(after, name, found) for name in names]
+        if before != then:
+            table.append([before, then if found is not None else None])
+        if len(table) >= _SHOWN_ROWS:
+            break
+    drawn = [[name, charts.column(name, sample, after)] for name in names if name in after.columns][:4]
+    said = [f"Tried on {counted(len(sample), 'row')}."]
+    if not changed and not gone and len(after) == len(sample):
+        said.append("It changes nothing here.")
+    elif changed:
+        said.append(f"It changes {', '.join(changed[:8])}{' and others' if len(changed) > 8 else ''}.")
+    if gone:
+        said.append(f"It takes out {', '.join(gone)}.")
+    if len(after) != len(sample):
+        said.append(f"{counted(len(after), 'row')} are left.")
+    kept = {"sentence": " ".join(said), "names": names, "table": table, "pictures": [one for one in drawn if one[1]]}
+    write_json(project.folder / "jobs" / job["id"] / "preview.json", kept)
+    return {"preview": True}
+
+
+def _differs(before: Dataset, after: Dataset, name: str) -> bool:
+    return len(before) != len(after) or not before.frame[name].equals(after.frame[name])
+
+
+def _cell(data: Dataset, name: str, row: int) -> str:
+    value = data.frame[name][row]
+    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+# --- attacks -----------------------------------------------------------------------------------------------------
+
+
+def attacks(project: Project, _: Job, progress: Progress) -> None:
+    """Attack the data as it is now with everything that fits, and keep what was found."""
+    from discretion.release.assess import assess
+    from discretion.release.report.assessment import attack_picture
+    from discretion.release.report.attack_lines import NARROW
+
+    content = project.plan
+    study = measured(project, content, progress)[1]
+    now = without_identifiers(study.current)
+    found = assess(study.original, now, unprotected=bool(study.done), progress=progress)
+    ranked = found.ranked
+    combined = [score.detail["subsets"] for score in found.scores if score.measure == "quasi-identifiers"]
+    subsets: list[dict[str, Any]] = combined[0] if combined else []
+    kept = {
+        "best": found.best_attack,
+        "ranked": [{**one.to_dict(), "title": title_of(one.measure)} for one in ranked],
+        "wide": attack_picture(ranked, 720) if ranked else "",
+        "narrow": attack_picture(ranked, NARROW) if ranked else "",
+        "cards": [card.to_dict() for card in found.attackers],
+        "notes": list(found.notes),
+        "not_run": [{"title": title_of(one.measure), "reason": one.reason} for one in found.not_run],
+        "subsets": [one for one in subsets if len(one["columns"]) <= 3][:8],
+    }
+    write_json(project.place(project.key(None, content)) / "attacks.json", kept)
+
+
+# --- publishing --------------------------------------------------------------------------------------------------
+
+
+def release(project: Project, job: Job, progress: Progress) -> dict[str, Any]:
+    """Carry out the saved plan from its beginning, as `discretion run` does, and publish it."""
+    from discretion.release.run import run_plan
+
+    plan = Plan.load(project.folder / "plan.yaml")
+    made = run_plan(plan, progress=progress, publish=True)
+    folder, journal = plan.resolve(str(plan.output.folder)), plan.resolve(str(plan.output.journal))
+    public, private = made.write(folder, journal, overwrite=True)
+    project.note("published", job["who"])
+    return {
+        "public": str(public),
+        "private": str(private),
+        "key": project.key(),
+        "verdicts": [{"holds": one.holds, "text": one.explain()} for one in made.findings],
+    }
+
+
+WORK: Mapping[str, Work] = {
+    "read": read,
+    "steps": steps,
+    "preview": preview,
+    "attacks": attacks,
+    "release": release,
+}
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,281 @@
+"""The whole job without a browser: everything is a plan, and the plan gives the same bytes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+import yaml
+
+from discretion.cli.app import run
+from tests.web.conftest import App, people
+
+SWAP = {"columns": ["income"], "percent": "8", "do": "run"}
+
+
+def protected(app: App) -> None:
+    project = app.upload()
+    app.confirmed(project, age="identifier", income="sensitive")
+    answer = app.client.post(f"{project.url}/protect/rank-swap", data=SWAP)
+    assert answer.status_code == 200, answer.text
+
+
+def test_an_upload_is_read_and_roles_are_proposed(app: App) -> None:
+    project = app.upload()
+    page = app.client.get(f"{project.url}/data").text
+    assert "400 rows and 5 columns" in page
+    assert "Person 0001" in page
+    roles = app.client.get(f"{project.url}/roles").text
+    assert 'aria-label="Role of income"' in roles
+    assert project.plan["confirmed"] is False
+    assert (project.folder / "seed").stat().st_mode & 0o077 == 0
+
+
+def test_the_published_bytes_are_those_of_discretion_run(app: App, tmp_path: Path) -> None:
+    protected(app)
+    project = app.projects.open("people")
+    assert project.steps == [{"rank-swap": {"columns": ["income"], "percent": 8.0}}]
+    answer = app.client.post(f"{project.url}/release", data={"do": "publish"})
+    assert app.job(project)["state"] == "done", app.job(project)
+    assert "data.csv" in answer.text
+    ours = app.client.get(f"{project.url}/release/data.csv").content
+    out, journal = tmp_path / "out", tmp_path / "journal"
+    assert run(["run", str(project.folder / "plan.yaml"), "--out", str(out), "--journal", str(journal), "--quiet"]) == 0
+    assert ours == (out / "data.csv").read_bytes()
+    assert b"Person" not in ours
+    report = app.client.get(f"{project.url}/release/report.html?look=1")
+    assert "sandbox" in report.headers["content-security-policy"]
+
+
+def test_what_the_gate_asks_can_be_confirmed(app: App) -> None:
+    project = app.upload()
+    app.confirmed(project, age="other", income="sensitive")
+    app.client.post(f"{project.url}/protect/rank-swap", data=SWAP)
+    answer = app.client.post(f"{project.url}/release", data={"do": "publish"})
+    assert "Publish age all the same" in answer.text
+    assert project.published() == []
+    app.client.post(f"{project.url}/release", data={"do": "confirm", "entry": "confirmed_other", "column": ["age"]})
+    assert project.plan["confirmed_other"] == ["age"]
+    assert "data.csv" in project.published()
+
+
+def test_the_script_of_the_plan_page_does_the_same(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    protected(app)
+    project = app.projects.open("people")
+    app.client.post(f"{project.url}/release", data={"do": "publish"})
+    ours = (project.folder / "release" / "data.csv").read_bytes()
+    monkeypatch.chdir(project.folder)
+    exec(compile(project.script(), "script", "exec"), {})
+    assert (project.folder / "release" / "data.csv").read_bytes() == ours
+
+
+def test_undo_is_instant_and_gives_the_figures_of_before(app: App) -> None:
+    protected(app)
+    project = app.projects.open("people")
+    after = project.result()
+    jobs = app.job(project)["id"]
+    app.client.post(f"{project.url}/steps", data={"do": "undo"})
+    assert project.steps == []
+    assert project.result() is not None
+    assert project.result()["loss"] == 0
+    assert after["loss"] > 0
+    assert app.job(project)["id"] == jobs, "undo needs no job"
+
+
+def test_steps_can_be_changed_moved_and_taken_out(app: App) -> None:
+    protected(app)
+    project = app.projects.open("people")
+    app.client.post(f"{project.url}/protect/round", data={"columns": ["income"], "base": "100", "do": "run"})
+    assert [next(iter(step)) for step in project.steps] == ["rank-swap", "round"]
+    app.client.post(f"{project.url}/steps", data={"do": "up", "step": "1"})
+    assert [next(iter(step)) for step in project.steps] == ["round", "rank-swap"]
+    page = app.client.get(f"{project.url}/protect/rank-swap?change=1").text
+    assert 'value="8.0"' in page
+    changed = {**SWAP, "percent": "12"}
+    app.client.post(f"{project.url}/protect/rank-swap?change=1", data=changed)
+    assert project.steps[1]["rank-swap"]["percent"] == 12
+    app.client.post(f"{project.url}/steps", data={"do": "remove", "step": "0"})
+    assert [next(iter(step)) for step in project.steps] == ["rank-swap"]
+
+
+def test_a_wrong_field_is_said_beside_it_and_nothing_typed_is_lost(app: App) -> None:
+    protected(app)
+    project = app.projects.open("people")
+    answer = app.client.post(
+        f"{project.url}/protect/rank-swap", data={"columns": ["income"], "percent": "-3", "top_share": "0.01"}
+    )
+    assert answer.status_code == 422
+    assert 'value="-3"' in answer.text
+    assert 'value="0.01"' in answer.text
+    place = answer.text.index('id="f-percent-help"')
+    assert "greater than" in answer.text[place : place + 400]
+    assert len(project.steps) == 1
+
+
+def test_a_preview_shows_a_sample_and_changes_nothing(app: App) -> None:
+    protected(app)
+    project = app.projects.open("people")
+    before = project.text
+    answer = app.client.post(f"{project.url}/protect/rank-swap", data={**SWAP, "percent": "20", "do": "try"})
+    assert "Before and after, on a sample" in answer.text
+    assert 'value="20"' in answer.text
+    assert project.text == before
+
+
+def test_a_step_that_fails_leaves_the_plan_as_it_was(app: App) -> None:
+    protected(app)
+    project = app.projects.open("people")
+    before = project.text
+    wanted = {"models.0.kind": "k-anonymity", "models.0.k": "500", "do": "run"}
+    answer = app.client.post(f"{project.url}/protect/optimal-generalization", data=wanted)
+    assert app.job(project)["state"] == "failed"
+    assert "The plan is as it was" in answer.text
+    assert project.text == before
+
+
+def test_what_must_hold_stops_a_release(app: App) -> None:
+    protected(app)
+    project = app.projects.open("people")
+    app.client.post(f"{project.url}/require/k-anonymity", data={"k": "390"})
+    assert project.plan["requirements"][-1] == {"k-anonymity": {"k": 390}}
+    answer = app.client.post(f"{project.url}/release", data={"do": "publish"})
+    assert app.job(project)["state"] == "failed"
+    assert "not met" in answer.text
+    assert project.published() == []
+    app.client.post(f"{project.url}/release", data={"do": "drop", "number": "1"})
+    app.client.post(f"{project.url}/release", data={"do": "publish"})
+    assert "data.csv" in project.published()
+
+
+def test_other_steps_are_published_as_the_next_version_with_new_draws(app: App) -> None:
+    protected(app)
+    project = app.projects.open("people")
+    app.client.post(f"{project.url}/release", data={"do": "publish"})
+    first = (project.folder / "seed").read_text().split()[0]
+    app.client.post(f"{project.url}/protect/rank-swap?change=0", data={**SWAP, "percent": "15"})
+    answer = app.client.post(f"{project.url}/release", data={"do": "publish"})
+    assert "averaged" in answer.text, "two draws of the same people may not both go out"
+    app.client.post(f"{project.url}/release", data={"do": "next"})
+    assert (project.folder / "seed").read_text().split()[0] != first
+    app.client.post(f"{project.url}/release", data={"do": "publish"})
+    assert app.job(project)["state"] == "done", app.job(project)
+    assert project.plan["previous"]
+
+
+def test_a_bad_file_is_said_and_the_project_can_be_read_again(app: App) -> None:
+    project = app.upload("bad", "bad.parquet", b"this is no parquet")
+    page = app.client.get(f"{project.url}/data").text
+    assert "it did not work" in page
+    assert "Read the file again" in page
+
+
+@pytest.mark.parametrize(
+    "name", ["../../etc/passwd.csv", "..\\..\\evil.csv", "a\x00b.csv", "/etc/passwd", "ünï<b>.csv"]
+)
+def test_hostile_file_names_stay_in_the_project(app: App, name: str) -> None:
+    project = app.upload("hostile", name)
+    found = [file.resolve() for file in (project.folder / "source").iterdir()]
+    assert len(found) == 1
+    assert found[0].parent == (project.folder / "source").resolve()
+    assert "<b>" not in app.client.get(f"{project.url}/plan").text.replace("&lt;b&gt;", "")
+
+
+@pytest.mark.parametrize("name", ["..", "../x", "a/b", ".hidden", "", "x" * 80, "a\nb/..", "<script>"])
+def test_names_of_projects_are_names(app: App, name: str) -> None:
+    app.client.post("/projects", data={"name": name}, files={"file": ("x.csv", b"a,b\n1,2\n")})
+    assert all(one.folder.parent == app.projects.root for one in app.projects)
+    assert {one.name for one in app.projects} <= {"x", "a b"}
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["/p/..%2F..%2Fetc/data", "/p/people/release/..%2Fseed", "/p/people/release/..%2F..%2Fplan.yaml",
+     "/static/..%2Fapp.py", "/p/people/protect/..%2F..%2Fx", "/api/projects/people/release/..%2Fseed",
+     "/api/projects/..%2F.."],
+)  # fmt: skip
+def test_paths_lead_nowhere_else(app: App, place: str) -> None:
+    protected(app)
+    app.client.post("/p/people/release", data={"do": "publish"})
+    answer = app.client.get(place)
+    assert answer.status_code == 404
+    assert "0x" not in answer.text
+
+
+def test_values_of_the_data_are_text_in_pages(app: App) -> None:
+    evil = people(50).with_columns(name=pl.lit("<script>alert(1)</script>")).rename({"region": "<img src=x>"})
+    project = app.upload("evil", content=evil.write_csv().encode())
+    for page in ("data", "roles"):
+        text = app.client.get(f"{project.url}/{page}").text
+        assert "<script>alert" not in text
+        assert "<img src=x>" not in text
+
+
+def test_two_starts_at_once_are_one_job(app: App) -> None:
+    project = app.upload()
+    job = app.job(project)
+    file = project.folder / "jobs" / job["id"] / "job.json"
+    import json
+    import os
+
+    from discretion.web.jobs import started
+
+    running = {**job, "state": "running", "pid": os.getpid(), "process": started(os.getpid())}
+    file.write_text(json.dumps(running))
+    answer = app.client.post(f"{project.url}/job", data={"do": "read"})
+    assert answer.status_code == 409
+    assert "already running" in answer.text
+    file.write_text(json.dumps({**running, "process": "1"}))
+    assert "gone" in app.client.get(f"{project.url}/job").text, "a worker that was killed is said"
+
+
+def test_the_plan_page_shows_what_is_saved(app: App) -> None:
+    protected(app)
+    project = app.projects.open("people")
+    page = app.client.get(f"{project.url}/plan").text
+    assert "rank-swap" in page
+    assert "dc.RankSwap(columns=[&#39;income&#39;], percent=8.0)" in page
+    assert yaml.safe_load(project.text)["seed_file"] == "seed"
+    assert (project.folder / "seed").read_text().split()[0] not in page
+
+
+def test_a_hierarchy_is_built_with_a_preview(app: App) -> None:
+    project = app.upload()
+    place = f"{project.url}/hierarchy/age"
+    page = app.client.post(place, data={"rule": "width", "width": "10", "levels": "3", "do": "try"}).text
+    assert "covers all" in page
+    assert "[20, 30)" in page or "20–29" in page
+    assert "hierarchies" not in project.plan
+    app.client.post(place, data={"rule": "width", "width": "10", "levels": "3", "do": "take"})
+    assert project.plan["hierarchies"]["age"] == {"intervals": {"width": 10, "levels": 3}}
+    table = {"rule": "table", "value": ["north", "south", "west"], "level.1": ["out", "out", "in"], "do": "take"}
+    app.client.post(f"{project.url}/hierarchy/region", data=table)
+    assert (project.folder / project.plan["hierarchies"]["region"]).read_text().splitlines()[0] == "north;out;*"
+
+
+def test_every_method_has_a_form(app: App) -> None:
+    from discretion.web.form import kinds_of
+
+    protected(app)
+    for kind in kinds_of("method"):
+        assert app.client.get(f"/p/people/protect/{kind}").status_code == 200
+    for kind in kinds_of("model", "risk", "utility"):
+        assert app.client.get(f"/p/people/require/{kind}").status_code == 200
+
+
+def test_rest_does_what_the_pages_do(app: App, tmp_path: Path) -> None:
+    file = tmp_path / "people.csv"
+    people().write_csv(file)
+    made = app.client.post("/api/projects", json={"path": str(file), "name": "rest"})
+    assert made.status_code == 201, made.text
+    roles = {"name": "identifier", "region": "quasi", "sex": "quasi", "age": "identifier", "income": "sensitive"}
+    plan = {"roles": roles, "requirements": [{"k-anonymity": {"k": 5}}], "steps": []}
+    assert app.client.put("/api/projects/rest/plan", json=plan).status_code == 202
+    step = {"rank-swap": {"columns": ["income"], "percent": 8}}
+    assert app.client.post("/api/projects/rest/steps", json=step).json()["state"] == "done"
+    assert app.client.post("/api/projects/rest/jobs", json={"kind": "release"}).json()["state"] == "done"
+    assert app.client.get("/api/projects/rest").json()["published"] == ["data.csv", "report.html", "report.json"]
+    assert app.client.get("/api/projects/rest/release/data.csv").content.startswith(b"region,sex,income")
+    assert app.client.get("/api/projects/rest/results/status").json()["k"] >= 5
+    assert app.client.delete("/api/projects/rest/steps/last").json()["plan"].get("steps") is None
+    assert "/api/projects/{name}/jobs" in app.client.get("/api/openapi.json").json()["paths"]

@@ -244,7 +244,7 @@ def test_a_hierarchy_is_built_with_a_preview(app: App) -> None:
     place = f"{project.url}/hierarchy/age"
     page = app.client.post(place, data={"rule": "width", "width": "10", "levels": "3", "do": "try"}).text
     assert "covers all" in page
-    assert "[20, 30)" in page or "20–29" in page
+    assert "[20, 29]" in page
     assert "hierarchies" not in project.plan
     app.client.post(place, data={"rule": "width", "width": "10", "levels": "3", "do": "take"})
     assert project.plan["hierarchies"]["age"] == {"intervals": {"width": 10, "levels": 3}}

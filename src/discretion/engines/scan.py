@@ -398,7 +398,7 @@ class Scan(Dataset):
             setattr(new, name, getattr(made, name))
         new.schema, new.steps = like.schema, self.steps
         new.levels = MappingProxyType({name: _one_level(name, level) for name, level in like.levels.items()})
-        new.store, new.pending, new._last = self.store, self.pending, {}
+        new.store, new.pending, new._kept = self.store, self.pending, {}
         return new
 
 

@@ -68,7 +68,7 @@ def _fields(part: type[Part]) -> list[str]:
     for name, field in part.model_fields.items():
         default = "required" if field.is_required() else _shown(field.get_default(call_default_factory=True))
         secret = " *(confidential)*" if is_confidential(field) else ""
-        meaning = (field.description or "").replace("|", "\\|").replace("\n", " ")
+        meaning = part.about(name).replace("|", "\\|").replace("\n", " ")
         rows.append(f"| `{name}` | {default} | {meaning}{secret} |")
     return rows
 

@@ -8,14 +8,16 @@ files of the packages below (no import), and loaded when first used, so that sta
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module, metadata, resources
 from importlib.resources.abc import Traversable
+from itertools import pairwise
 from pathlib import PurePath
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar, get_args, get_origin
 
 from pydantic import (
     AfterValidator,
@@ -23,12 +25,17 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    GetJsonSchemaHandler,
     PlainSerializer,
     ValidationError,
 )
 from pydantic.fields import FieldInfo
+from pydantic.json_schema import JsonSchemaValue
 
 from discretion.errors import PlanError, did_you_mean, unknown
+
+if TYPE_CHECKING:
+    import ast
 
 Family = Literal["method", "model", "risk", "utility", "rule", "table-engine"]
 
@@ -240,7 +247,6 @@ class Part(BaseModel):
     model_config = ConfigDict(
         frozen=True,
         extra="forbid",
-        use_attribute_docstrings=True,
         allow_inf_nan=False,
         protected_namespaces=(),
     )
@@ -264,7 +270,23 @@ class Part(BaseModel):
             raise TypeError(f"the kind {kind!r} is already registered by {known.__module__}.{known.__qualname__}")
         cls.kind = kind
         _REGISTERED[kind] = cls
-        cls.__doc__ = f"{cls.__doc__ or ''}{_FIELDS}{_described(cls)}"
+        shown: Any = _Help(cls.__doc__ or "")  # worked out when it is asked for
+        cls.__doc__ = shown
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: Any, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """Give the JSON schema with what each field means."""
+        schema = handler(core)
+        properties = handler.resolve_ref_schema(schema).get("properties", {})
+        for name, field in cls.model_fields.items():
+            if (about := cls.about(name)) and (shown := properties.get(field.alias or name)) is not None:
+                shown["description"] = about
+        return schema
+
+    @classmethod
+    def about(cls, name: str) -> str:
+        """Say what a field means: the docstring below it."""
+        return _docstrings(cls).get(name, "")
 
     def __init__(self, **values: Any) -> None:
         try:
@@ -280,7 +302,8 @@ class Part(BaseModel):
     @classmethod
     def documentation(cls) -> str:
         """Give the docstring as it was written; `help` also shows the fields."""
-        return (cls.__doc__ or "").partition(_FIELDS)[0]
+        written = vars(cls).get("__doc__")
+        return written.written if isinstance(written, _Help) else written or ""
 
     def settings(self, *, public: bool = False) -> dict[str, Any]:
         """Give the fields that differ from their defaults; `public` leaves out the confidential ones."""
@@ -317,17 +340,60 @@ class Part(BaseModel):
         return {self.kind: self.settings()}
 
 
-_FIELDS = "\n    Fields\n    ------\n"
+class _Help:
+    """What `help` shows of a class: its docstring, and each field with its default and meaning."""
+
+    def __init__(self, written: str) -> None:
+        self.written = written
+
+    def __get__(self, _: Part | None, part: type[Part]) -> str:
+        lines = [f"{self.written}\n    Fields\n    ------\n"]
+        for name, field in part.model_fields.items():
+            default = "required" if field.is_required() else repr(field.get_default(call_default_factory=True))
+            secret = "; confidential" if is_confidential(field) else ""
+            lines.append(f"    {name} : {default}{secret}\n        {' '.join(part.about(name).split())}\n")
+        return "".join(lines)
 
 
-def _described(part: type[Part]) -> str:
-    """Give what `help` says of each field: its default, and its meaning."""
-    lines = []
-    for name, field in part.model_fields.items():
-        default = "required" if field.is_required() else repr(field.get_default(call_default_factory=True))
-        secret = "; confidential" if is_confidential(field) else ""
-        lines.append(f"    {name} : {default}{secret}\n        {' '.join((field.description or '').split())}\n")
-    return "".join(lines)
+@cache
+def _docstrings(part: type[Part]) -> Mapping[str, str]:
+    """Read the docstrings below the fields of a class and of those it extends, from their source.
+
+    (pydantic can do so when a class is made; with the parts of a plan this takes longer than reading the plan.)
+    """
+    import ast
+    import inspect
+
+    found: dict[str, str] = {}
+    for one in reversed(part.__mro__):
+        body = _class_statement(one).body if issubclass(one, Part) and one is not Part else []
+        for field, text in pairwise(body):
+            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(text, ast.Expr):
+                said = text.value.value if isinstance(text.value, ast.Constant) else None
+                if isinstance(said, str):
+                    found[field.target.id] = inspect.cleandoc(said)
+    return found
+
+
+def _class_statement(part: type[Part]) -> ast.ClassDef:
+    """Parse the statement that made a class; without a source file, one without a body."""
+    import ast
+    import inspect
+    import linecache
+    import textwrap
+
+    lines = linecache.getlines(getattr(sys.modules.get(part.__module__), "__file__", None) or "")
+    statement = rf"^class {re.escape(part.__qualname__)}\b.*?(?=^[^\s)]|\Z)"
+    at_top = re.search(statement, "".join(lines), re.MULTILINE | re.DOTALL)
+    for quick in (True, False):
+        try:
+            source = (at_top[0] if at_top else "") if quick else inspect.getsource(part)
+            (node,) = ast.parse(textwrap.dedent(source)).body
+        except (OSError, TypeError, SyntaxError, ValueError):
+            continue
+        if isinstance(node, ast.ClassDef):
+            return node
+    return ast.ClassDef(part.__name__, [], [], [], [])
 
 
 def is_confidential(field: FieldInfo) -> bool:

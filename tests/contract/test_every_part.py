@@ -39,9 +39,10 @@ def test_index_knows_family_and_summary_without_importing(part: type[Part]) -> N
 
 
 def test_every_field_is_documented(part: type[Part]) -> None:
-    for name, field in part.model_fields.items():
-        assert field.description, f"{part.kind}.{name} has no docstring"
-        assert field.description[0].islower() or not field.description[0].isalpha()
+    for name in part.model_fields:
+        assert part.about(name), f"{part.kind}.{name} has no docstring"
+        assert part.about(name)[0].islower() or not part.about(name)[0].isalpha()
+        assert f"{name} : " in (part.__doc__ or "")
 
 
 def test_docstring_says_what_it_does_where_it_comes_from_and_how_to_use_it(part: type[Part]) -> None:
@@ -85,4 +86,6 @@ def test_wrong_type_is_a_plan_error(part: type[Part], key_file: str) -> None:
 
 
 def test_json_schema_has_every_field(part: type[Part]) -> None:
-    assert set(part.model_json_schema()["properties"]) == set(part.model_fields)
+    properties = part.model_json_schema()["properties"]
+    assert set(properties) == set(part.model_fields)
+    assert all(about["description"] == part.about(name) for name, about in properties.items())

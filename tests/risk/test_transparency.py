@@ -372,8 +372,9 @@ def test_links_one_to_one_do_not_depend_on_the_order_of_the_file(seed: int) -> N
     published[rng.random((n, 2)) < 0.1] = np.nan
     costs = np.abs(known[:, None] - np.nan_to_num(published)[None]).sum(axis=2)
     mixed = rng.permutation(n)
-    found = _linked(costs, published)
-    assert _linked(costs[np.ix_(mixed, mixed)], published[mixed]) == pytest.approx(found[mixed])
+    both = np.stack([costs, costs[np.ix_(mixed, mixed)]]), np.stack([published, published[mixed]])
+    found, other = _linked(*both)
+    assert other == pytest.approx(found[mixed])
     assert found.min() >= 0 and found.max() <= 1
-    expected = _linked(np.zeros((n, n)), np.arange(n, dtype=float)[:, None])
+    expected = _linked(np.zeros((1, n, n)), np.arange(n, dtype=float).reshape(1, n, 1))[0]
     assert expected == pytest.approx(np.full(n, 1 / n))  # nobody is told apart: each of the records is as likely

@@ -81,7 +81,7 @@ class LazyMethodCommand(click.Command):
         shell = click.Command(None, params=[])
         decorated = _file_options(lambda **_: None)
         self.params = [click.Argument(["source"], metavar="IN"), click.Argument(["target"], metavar="OUT")]
-        own = [_option(name, field) for name, field in part.model_fields.items()]
+        own = [_option(name, field, part.about(name)) for name, field in part.model_fields.items()]
         taken = {flag for option in own for flag in option.opts}
         others = reversed(getattr(decorated, "__click_params__", shell.params))
         if getattr(part, "private", False):
@@ -105,12 +105,12 @@ def _file_options(function: Any) -> Any:
     return schema_options(function)
 
 
-def _option(name: str, field: FieldInfo) -> click.Option:
+def _option(name: str, field: FieldInfo, about: str) -> click.Option:
     """Turn a field of a part into an option; pydantic checks the value."""
     from discretion.part import holds_parts, literal_options
 
     flag = "--" + name.replace("_", "-")
-    help_text = (field.description or "").replace("`", "")
+    help_text = about.replace("`", "")
     if field.annotation is bool:
         return click.Option([f"field_{name}", f"{flag}/--no-{flag[2:]}"], default=None, help=help_text)
     if holds_parts(field):

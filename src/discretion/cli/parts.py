@@ -61,5 +61,5 @@ def _describe(kind: str, as_json: bool) -> None:
     for name, field in part.model_fields.items():
         default: Any = "required" if field.is_required() else repr(field.get_default(call_default_factory=True))
         mark = " (confidential)" if is_confidential(field) else ""
-        rows.append((name, str(default), (field.description or "") + mark))
+        rows.append((name, str(default), part.about(name) + mark))
     print_table("Fields", ("field", "default", "meaning"), rows)

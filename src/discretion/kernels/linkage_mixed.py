@@ -21,6 +21,7 @@ ABSOLUTE, SQUARED, NOMINAL, SWAPPED = 0, 1, 2, 3
 _LEAF = 12  # points that are compared one by one
 _QUERIES = 8192  # searched between two reports of progress
 _DEPTH = 128  # nodes that can wait at a time
+_ROUNDED = 1 + 1e-6, 1e-9  # factor and summand far above the errors of a distance that is added up in another order
 
 
 Arrays = tuple[Ints, Floats, Floats, Ints, Ints, Floats, Floats, Laws | None]
@@ -88,7 +89,7 @@ def nearest_mixed(
 ) -> Nearest:
     """Find the points at the least distance from each query, all of them when there are ties.
 
-    `own[b]` is the point that belongs to query b (a row of NaN where there is none). Points whose distance
+    `own[b]` is the point of the tree that belongs to query b (any point where there is none). Points whose distance
     exceeds the least by a factor of up to 1 + 1e-9 are tied. A query for which no point is allowed has
     distance infinity, size 0 and `lowest` −1. The distance is the sum of the columns' terms.
     """
@@ -100,20 +101,20 @@ def nearest_mixed(
     bits = bits_of(terms.alike)
     distance, size = np.empty(len(asked)), np.empty(len(asked), np.int64)
     lowest = np.empty(len(asked), np.int64)
+    # a query's own point is a candidate: nothing farther away than it has to be looked at
+    cost = np.full(len(queries), np.inf) if own is None else pair_costs(queries, own, terms)
+    limits = np.full(len(asked), np.finfo(np.float64).max)
+    np.minimum.at(limits, slice(None) if classes is None else classes.ids, cost * _ROUNDED[0] + _ROUNDED[1])
     known = (_visits(asked, tree), asked, tree.points, tree.counts, tree.rows, *tree.boxes, *terms.arrays(), bits)
     waiting = np.empty(_DEPTH, np.int64), np.empty(_DEPTH)
     for first in range(0, len(asked), _QUERIES):
         last = min(first + _QUERIES, len(asked))
-        _search(first, last, *known, *waiting, distance, size, lowest)
+        _search(first, last, *known, *waiting, limits, distance, size, lowest)
         if progress is not None:
             progress(last, len(asked), "linkage")
     if classes is not None:
         distance, size, lowest = distance[classes.ids], size[classes.ids], lowest[classes.ids]
-    has_own = np.zeros(len(queries), np.bool_)
-    if own is not None:
-        cost = pair_costs(queries, own, terms)
-        has_own = (cost < np.inf) & (cost <= distance * (1 + TIE))
-    return Nearest(distance, size, has_own, lowest)
+    return Nearest(distance, size, (cost < np.inf) & (cost <= distance * (1 + TIE)), lowest)
 
 
 def fill(x: Floats) -> Floats:
@@ -303,16 +304,19 @@ def _search(
     points: Floats, counts: Ints, rows: Ints, start: Ints, stop: Ints, node_low: Floats, node_high: Floats,
     masks: Keys, gaps: Bools,
     kinds: Ints, scale: Floats, gap: Floats, alike: Ints, offsets: Ints, low: Floats, high: Floats,
-    laws: Laws | None, bits: Keys, stack: Ints, bounds: Floats,
+    laws: Laws | None, bits: Keys, stack: Ints, bounds: Floats, limits: Floats,
     distance: Floats, size: Ints, lowest: Ints,
 ) -> None:  # fmt: skip
-    """Find the least distance and the points at it; where distances are almost tied, search again from the least."""
+    """Find the least distance and the points at it; where distances are almost tied, search again from the least.
+
+    `limits`: a finite number for each query that the least distance does not exceed, unless it is infinite.
+    """
     inner = (start.size - 1) // 2
     for visit in range(first, last):
         i = visits[visit]
         q = queries[i]
         own_scale, own_low, own_high = scale[i % len(scale)], low[i % len(low)], high[i % len(high)]
-        best, limit, again = np.inf, np.inf, True
+        best, limit, again = np.inf, limits[i], True
         while again:
             again = False
             size[i], lowest[i] = 0, -1
@@ -339,7 +343,7 @@ def _search(
                 for at in range(start[v], stop[v]):
                     cost = pair_cost(q, points[at], kinds, own_scale, gap, alike, offsets, own_low, own_high, laws,
                                      limit)  # fmt: skip
-                    if cost > limit or cost == np.inf:
+                    if cost > limit:
                         continue
                     if cost < best:
                         again = best <= cost * (1 + TIE)

@@ -11,9 +11,12 @@ from discretion.kernels.linkage_mixed import NOMINAL, Terms, Tree, bits_of
 _DEPTH = 128  # nodes that can wait at a time
 
 
-def count_allowed(queries: Floats, tree: Tree, terms: Terms) -> Ints:
-    """Count the points that each query allows (missing values of a point are allowed where they do not cost all)."""
-    return _walk(queries, tree, terms, np.empty(0, np.int32))
+def count_allowed(queries: Floats, tree: Tree, terms: Terms, enough: int = 2**62) -> Ints:
+    """Count the points that each query allows (missing values of a point are allowed where they do not cost all).
+
+    The count of a query may stop at any number from `enough` on.
+    """
+    return _walk(queries, tree, terms, np.empty(0, np.int32), enough)
 
 
 def list_allowed(queries: Floats, tree: Tree, terms: Terms, expected: int) -> tuple[Ints, Ints32]:
@@ -27,7 +30,7 @@ def list_allowed(queries: Floats, tree: Tree, terms: Terms, expected: int) -> tu
     return starts, found[: starts[-1]]
 
 
-def _walk(queries: Floats, tree: Tree, terms: Terms, found: Ints32) -> Ints:
+def _walk(queries: Floats, tree: Tree, terms: Terms, found: Ints32, enough: int = 2**62) -> Ints:
     must = np.isinf(terms.scale).all(axis=0) & (terms.kinds == NOMINAL)
     boxes, before = tree.boxes, np.concatenate([[0], np.cumsum(tree.counts)])
     low, high = (
@@ -38,7 +41,7 @@ def _walk(queries: Floats, tree: Tree, terms: Terms, found: Ints32) -> Ints:
     _allowed(
         np.ascontiguousarray(queries), tree.points, tree.counts, boxes.start, boxes.stop, boxes.low, boxes.high,
         boxes.masks, boxes.gaps, before, low, high, must, np.isinf(terms.gap), terms.alike, terms.offsets,
-        bits_of(terms.alike), np.empty(_DEPTH, np.int64), counts, found,
+        bits_of(terms.alike), np.empty(_DEPTH, np.int64), enough, counts, found,
     )  # fmt: skip
     return counts
 
@@ -90,7 +93,7 @@ def _fits(
 def _allowed(
     queries: Floats, points: Floats, counts: Ints, start: Ints, stop: Ints, node_low: Floats, node_high: Floats,
     masks: Keys, gaps: Bools, before: Ints, low: Floats, high: Floats, must: Bools, closed: Bools, alike: Ints,
-    offsets: Ints, bits: Keys, stack: Ints, totals: Ints, found: Ints32,
+    offsets: Ints, bits: Keys, stack: Ints, enough: int, totals: Ints, found: Ints32,
 ) -> None:  # fmt: skip
     """Add up how often the allowed points of each query occur; list them one after another while there is room."""
     inner, listed = (start.size - 1) // 2, 0
@@ -98,7 +101,7 @@ def _allowed(
         q = queries[i]
         total, waiting = 0, 1
         stack[0] = 0
-        while waiting:
+        while waiting and total < enough:
             waiting -= 1
             v = stack[waiting]
             reach = _reach(v, q, node_low, node_high, masks, gaps, low[i], high[i], must, closed, offsets, bits)

@@ -686,8 +686,9 @@ def missing_bits(columns: Sequence[Codes], cardinalities: Sequence[int], rows: I
 
 def hidden(columns: Sequence[Codes], cardinalities: Sequence[int], cells: Ints) -> list[Codes]:
     """Give the columns with the chosen cells missing."""
+    some = int(np.bitwise_or.reduce(cells, initial=0))
     return [
-        np.where(cells >> j & 1 == 1, size - 1, column).astype(np.int64, copy=False)
+        (np.where(cells >> j & 1 == 1, size - 1, column) if some >> j & 1 else column).astype(np.int64, copy=False)
         for j, (column, size) in enumerate(zip(columns, cardinalities, strict=True))
     ]
 

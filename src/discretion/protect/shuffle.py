@@ -129,8 +129,7 @@ def _ordered(data: Dataset, column: str) -> Floats:
 
 def normal_scores(x: Floats) -> Floats:
     """Give the normal quantile of each value's rank; equal values share the mean of their ranks, NaN stays NaN."""
-    from scipy.special import ndtri
-
+    from discretion.kernels.normal import normal_quantile
     from discretion.kernels.order import sorted_with_order
 
     scores = np.full(len(x), np.nan)
@@ -141,7 +140,7 @@ def normal_scores(x: Floats) -> Floats:
     starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
     ends = np.append(starts[1:], len(ordered))
     middle = np.repeat((starts + ends) / 2, ends - starts)
-    scores[present[order]] = ndtri(middle / len(ordered))
+    scores[present[order]] = normal_quantile(middle / len(ordered))
     return scores
 
 

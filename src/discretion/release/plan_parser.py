@@ -350,10 +350,11 @@ class PlanParser:
         return self._attempt(("ledger",), lambda: PrivacyBudget(place, **fields))
 
     def _tune(self) -> dict[str, Any]:
+        if (given := self.text.content.get("tune")) is None:
+            return {}
         from discretion.release.tune_plan import check_section
 
-        given = self.text.content.get("tune")
-        return {} if given is None else check_section(given, self._fault, self._resolve)
+        return check_section(given, self._fault, self._resolve)
 
     def _check_seed_place(self, plan: Plan) -> None:
         if plan.seed_file and plan.output.folder:

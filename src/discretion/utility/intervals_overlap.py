@@ -12,6 +12,7 @@ from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Floats
+from discretion.kernels.normal import normal_quantile
 from discretion.learning.values import Numbers, encode, filled, medians_of
 from discretion.measure import Better, Measure, Score
 from discretion.part import Columns
@@ -104,9 +105,7 @@ class IntervalOverlap(Measure, kind="interval-overlap"):
 
 
 def _overlaps(first: _Estimates, second: _Estimates, confidence: float) -> tuple[Floats, list[list[list[float]]]]:
-    from scipy.special import ndtri
-
-    z = float(ndtri((1 + confidence) / 2))
+    z = float(normal_quantile((1 + confidence) / 2))
     sides = [(e.values - z * e.errors, e.values + z * e.errors) for e in (first, second)]
     common_low = np.maximum(sides[0][0], sides[1][0])
     common_high = np.minimum(sides[0][1], sides[1][1])

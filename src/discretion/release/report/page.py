@@ -466,18 +466,21 @@ def _marked(release: Release, internal: bool) -> list[Any]:
 @cache
 def template(name: str) -> Template:
     """Load a page of the report, with the style sheet that all pages share."""
-    from jinja2 import Environment, FunctionLoader, StrictUndefined
+    from jinja2 import Environment, FileSystemBytecodeCache, FunctionLoader, StrictUndefined
     from markupsafe import Markup
 
     from discretion import __version__
+    from discretion.kernels.jit import cache_folder
 
     def load(file: str) -> str:
         return resources.files(_HERE).joinpath(file).read_text(encoding="utf-8")
 
+    folder = cache_folder()
     environment = Environment(
         autoescape=True,
         undefined=StrictUndefined,
         loader=FunctionLoader(load),
+        bytecode_cache=None if folder is None else FileSystemBytecodeCache(str(folder)),
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,

@@ -32,10 +32,10 @@ def settings_of(part: Part, *, internal: bool, publish: bool = False) -> tuple[S
         if not internal and not _was_chosen(field, value):
             continue
         if is_confidential(field) and not (internal or publish):
-            shown.append(ShownSetting(name, WITHHELD, plain(field.description or ""), withheld=True))
+            shown.append(ShownSetting(name, WITHHELD, plain(type(part).about(name)), withheld=True))
             continue
         text = _value_text(field, value, internal=internal, publish=publish)
-        shown.append(ShownSetting(name, text, plain(field.description or "")))
+        shown.append(ShownSetting(name, text, plain(type(part).about(name))))
     return tuple(shown)
 
 

@@ -411,7 +411,7 @@ def _alone(space: Space, rows: NDArray[np.int64], tree: Tree) -> NDArray[np.bool
     from discretion.kernels.linkage_windows import count_allowed
 
     possible = pair_costs(space.known, space.published[np.maximum(rows, 0)], space.terms) < np.inf
-    return np.asarray((rows >= 0) & possible & (count_allowed(space.known, tree, space.terms) == 1))
+    return np.asarray((rows >= 0) & possible & (count_allowed(space.known, tree, space.terms, enough=2) == 1))
 
 
 def _compared(detail: dict[str, Any]) -> str:

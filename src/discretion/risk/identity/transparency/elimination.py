@@ -24,8 +24,6 @@ _BLOCK = 150
 """People who exclude each other, up to whom they are assigned to records together."""
 _ASSIGNED = 150_000
 """Pairs that are compared to assign people; groups are drawn at random until they are so many."""
-_TOGETHER = 500
-"""Groups whose pairs are compared together."""
 
 
 @dataclass(frozen=True)
@@ -123,16 +121,13 @@ def _of(space: Space, rows: Ints) -> Terms:
 
 def _components(starts: Ints, found: NDArray[np.int32], who: Ints, record: Ints, records: int) -> Ints:
     """Number the components of the graph: people first, then records."""
-    from scipy.sparse import csr_matrix
-    from scipy.sparse.csgraph import connected_components
+    from discretion.kernels.matching import strong_components
 
     people = len(starts) - 1
     pairs = np.unique(record * people + who)
     back, holder = np.divmod(pairs, people)
     ends = np.concatenate([starts, starts[-1] + np.cumsum(np.bincount(back, minlength=records))])
-    indices = np.concatenate([found + np.int32(people), holder.astype(np.int32)])
-    graph = csr_matrix((np.ones(len(indices), np.int8), indices, ends), shape=(people + records,) * 2)
-    return np.asarray(connected_components(graph, directed=True, connection="strong")[1], np.int64)
+    return strong_components(ends, np.concatenate([found + np.int32(people), holder.astype(np.int32)]))
 
 
 def _assigned(space: Space, rows: Ints, block: Ints, alike: Floats, ctx: Context) -> Floats:
@@ -141,60 +136,66 @@ def _assigned(space: Space, rows: Ints, block: Ints, alike: Floats, ctx: Context
     `alike`: how likely the intruder is right who takes any of the records left.
     """
     order = np.argsort(block, kind="stable")
-    members = np.split(order, np.flatnonzero(np.diff(block[order])) + 1)
-    several = [one for one in members if 1 < len(one) <= _BLOCK]
-    if not several:
+    sizes = np.bincount(block)
+    starts = np.cumsum(sizes) - sizes
+    several = np.flatnonzero((sizes > 1) & (sizes <= _BLOCK))
+    if not len(several):
         return alike
-    drawn = ctx.within("blocks").rng.permutation(len(several))
-    pairs = np.cumsum([len(several[at]) ** 2 for at in drawn])
-    tried = drawn[: int(np.searchsorted(pairs, _ASSIGNED)) + 1]
-    shares = alike.copy()
-    for first in range(0, len(tried), _TOGETHER):
-        ctx.progress(first, len(tried), "elimination: assignment")
-        some = [several[at] for at in tried[first : first + _TOGETHER]]
-        for people, costs in zip(some, _costs(space, rows, some), strict=True):
-            shares[people] = _linked(costs, space.published[rows[people]])
-    for at in drawn[len(tried) :]:
-        shares[several[at]] = np.nan
+    drawn = several[ctx.within("blocks").rng.permutation(len(several))]
+    tried = drawn[: int(np.searchsorted(np.cumsum(sizes[drawn] ** 2), _ASSIGNED)) + 1]
+    is_open = np.zeros(len(sizes), np.bool_)
+    is_open[drawn[len(tried) :]] = True
+    shares = np.where(is_open[block], np.nan, alike)
+    for size in np.unique(sizes[tried]):
+        ctx.progress(int(size), _BLOCK, "elimination: assignment")
+        people = order[starts[tried[sizes[tried] == size], None] + np.arange(size)]
+        shares[people] = _linked(_costs(space, rows, people), space.published[rows[people]])
     known = ~np.isnan(shares)
     return shares if shares[known].sum() > alike[known].sum() else alike
 
 
-def _costs(space: Space, rows: Ints, blocks: list[Ints]) -> list[Floats]:
+def _costs(space: Space, rows: Ints, people: Ints) -> Floats:
     """Give for each block what it costs to link each of its people to each of its records, in their order."""
     from discretion.kernels.linkage_mixed import pair_costs
 
-    first = np.concatenate([np.repeat(people, len(people)) for people in blocks])
-    second = np.concatenate([np.tile(rows[people], len(people)) for people in blocks])
+    blocks, size = people.shape
+    first = np.repeat(people.ravel(), size)
+    second = np.repeat(rows[people], size, axis=0).ravel()
     terms = _of(space, first)
     terms = terms if len(terms.scale) == 1 else terms._replace(scale=terms.scale[first])
-    costs = pair_costs(space.known[first], space.published[second], terms)
-    ends = np.cumsum([len(people) ** 2 for people in blocks])
-    return [part.reshape(-1, int(np.sqrt(len(part)))) for part in np.split(costs, ends[:-1])]
+    return pair_costs(space.known[first], space.published[second], terms).reshape(blocks, size, size)
 
 
 def _linked(costs: Floats, published: Floats) -> Floats:
-    """Link at the least total cost, whatever the order of the file; give how likely each person's link is right.
+    """Link the people of each block at the least total cost, whatever the order of the file.
 
-    People for whom all the records cost the same may be exchanged, and so may equal records.
+    Gives how likely each person's link is right: people for whom all the records cost the same may be exchanged, and
+    so may equal records.
     """
-    from scipy.optimize import linear_sum_assignment
+    from discretion.kernels.matching import assign
 
-    impossible = 1.0 + len(costs) * max(float(costs[np.isfinite(costs)].max()), 1.0)
+    blocks, size, _ = costs.shape
+    possible = np.isfinite(costs)
+    impossible = 1.0 + size * np.where(possible, costs, 1.0).max(axis=(1, 2), initial=1.0)
     record, columns = _numbered(np.where(np.isnan(published), np.inf, published))
-    costs = np.where(np.isfinite(costs), costs, impossible)[:, columns]
-    person, rows = _numbered(costs)
-    _, linked = linear_sum_assignment(costs[rows])  # assignments of the same sum are not to follow the file
-    given = np.zeros((int(person.max()) + 1, int(record.max()) + 1))
-    np.add.at(given, (person[rows], record[columns[linked]]), 1.0)
-    return np.asarray(given[person, record] / np.bincount(person)[person] / np.bincount(record)[record])
+    costs = np.take_along_axis(np.where(possible, costs, impossible[:, None, None]), columns[:, None], 2)
+    person, order = _numbered(costs)  # assignments of the same sum are not to follow the file
+    linked = np.take_along_axis(columns, assign(np.take_along_axis(costs, order[:, :, None], 1)), 1)
+    block = np.arange(blocks)[:, None]
+    given = np.zeros(costs.shape)
+    np.add.at(given, (block, person[block, order], record[block, linked]), 1.0)
+    alike = [np.bincount((block * size + x).ravel())[block * size + x] for x in (person, record)]
+    return np.asarray(given[block, person, record] / alike[0] / alike[1])
 
 
-def _numbered(table: Floats) -> tuple[Ints, Ints]:
-    """Number the different rows of a table in some order that its values decide; give also that order."""
-    rows = np.ascontiguousarray(table + 0.0)  # −0.0 is 0.0, byte for byte
-    keys = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel()
-    order = np.argsort(keys, kind="stable")
-    numbers = np.empty(len(table), np.int64)
-    numbers[order] = np.cumsum(np.append(False, keys[order[1:]] != keys[order[:-1]]))
+def _numbered(tables: Floats) -> tuple[Ints, Ints]:
+    """Number the different rows of each table in some order that their values decide; give also that order."""
+    rows = np.ascontiguousarray(tables + 0.0)  # −0.0 is 0.0, byte for byte
+    keys = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[2])))[:, :, 0]
+    ranks = np.unique(keys, return_inverse=True)[1].reshape(keys.shape)
+    order = np.argsort(ranks, axis=1, kind="stable")
+    ranks = np.take_along_axis(ranks, order, 1)
+    numbers = np.zeros_like(order)
+    changes = np.cumsum(ranks[:, 1:] != ranks[:, :-1], axis=1)
+    np.put_along_axis(numbers, order[:, 1:], changes, 1)
     return numbers, order

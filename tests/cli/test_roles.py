@@ -306,3 +306,26 @@ def test_codes_for_missing_values_are_proposed_and_make_no_levels(tmp_path: Path
     own = cli("roles", tmp_path / "in.csv", "-o", tmp_path / "own.yaml", "--missing-codes", "alter=-9|94")
     assert own.code == 0 and '  alter: ["-9", "94"]' in (tmp_path / "own.yaml").read_text()
     assert dc.Plan.load(tmp_path / "own.yaml").schema["alter"].missing_codes == ("-9", "94")
+
+
+def test_many_diagnoses_do_not_fail_the_limit_that_the_plan_proposes(tmp_path: Path, cli: Cli) -> None:
+    rng = np.random.default_rng(3)
+    n, codes = 900, [f"{letter}{number}.{digit}" for letter in "EFGHIJ" for number in (10, 21, 35) for digit in (0, 1)]
+    columns = {
+        "patient": [f"P{100000 + i}" for i in range(n)],
+        "age": rng.integers(18, 90, n),
+        "sex": rng.choice(["f", "m"], n),
+        "town": rng.choice(["Graz", "Linz", "Wels", "Enns"], n),
+        "diagnosis": rng.choice(codes, n),
+        "days": rng.integers(1, 30, n),
+        "cost": rng.lognormal(7, 1, n).round(2),
+    }
+    pl.DataFrame(columns).write_csv(tmp_path / "clinic.csv")
+    plan = tmp_path / "plan.yaml"
+    assert cli("roles", tmp_path / "clinic.csv", "-o", plan).code == 0
+    text = plan.read_text()
+    assert "shuffle: {columns: [days, cost]" in text and "k: 3, importance: {diagnosis: 2}}" in text
+    assert "Tried on this file" in text
+    plan.write_text(text.replace("confirmed: false", "confirmed: true"))
+    assert cli("run", plan, "--out", tmp_path / "release").code == 0
+    assert pl.read_csv(tmp_path / "release" / "data.csv")["diagnosis"].is_not_null().mean() > 0.5

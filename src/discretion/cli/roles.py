@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,6 +40,11 @@ _SWAPPED = 15
 _LINKED = (0.2, 0.5)
 """Largest share of the people whom a linkage over everything may find, where all sensitive columns are moved, and
 where some stand as they are."""
+_GUARDED = 3
+"""Records that must agree in quasi-identifiers and sensitive categories where these would find too many people."""
+_ROOM = 0.8
+"""Share of the limit that the trial may reach: numbers that were dealt out anew still tell a little."""
+_GROUPING = {"drop-identifiers", "generalize", "group-categories", "km-generalization", "optimal-generalization"}
 _ENOUGH = 500
 """In smaller files chance alone may find more people than the limit allows."""
 
@@ -50,6 +55,10 @@ class ProposedProtection:
 
     data: Dataset
     proposals: Sequence[Proposal]
+    moves_all: bool = False
+    """all sensitive numbers are moved, also those of which each value is frequent"""
+    guards: bool = False
+    """cells are suppressed where too few records agree in the sensitive categories as well"""
 
     @cached_property
     def quasi(self) -> list[Proposal]:
@@ -183,7 +192,9 @@ class ProposedProtection:
         return [
             p.column
             for p in self._confidential
-            if self.data.is_numeric(p.column) and p.type == "continuous" and self._stands_alone(p.column)
+            if self.data.is_numeric(p.column)
+            and p.type == "continuous"
+            and (self.moves_all or self._stands_alone(p.column))
         ]
 
     def _stands_alone(self, column: str) -> bool:
@@ -246,7 +257,10 @@ class ProposedProtection:
         if not self._moved:
             return []
         columns = listed(self._moved)
+        alone = [name for name in self._moved if self._stands_alone(name)]
         note = "  # Many of these numbers stand once in the file: who knows the exact one of a person finds the record."
+        if alone != self._moved:
+            note = "  # Together with the other columns these numbers are those of one person: who knows them finds it."
         if self._predictors:
             return [
                 note,
@@ -321,6 +335,7 @@ class ProposedProtection:
                 "      importance:",
                 *(f"        {quoted(name)}: {weight:g}" for name, weight in worth.items()),
                 *self._bounds(),
+                *self._guard(models),
             ]
         if worth and any("weight" in p.roles for p in self.proposals):
             by = [name for name, weight in worth.items() if weight == max(worth.values())]
@@ -332,7 +347,7 @@ class ProposedProtection:
         linkage = self._linkage(confidential)
         required = [f"  - {model}" for model in models]
         if models and linkage and len(self.data) >= _ENOUGH:
-            required += [*self._why_limit(confidential), f"  - {linkage}"]
+            required += [*self._why_limit(), f"  - {linkage}"]
             linkage = ""
         return [
             *(
@@ -351,7 +366,7 @@ class ProposedProtection:
             *(
                 [
                     "  # Would stop a release in which whoever knows all these columns finds people:",
-                    *self._why_limit(confidential),
+                    *self._why_limit(),
                     f"  # - {linkage}",
                 ]
                 if models and linkage
@@ -359,22 +374,71 @@ class ProposedProtection:
             ),
         ]
 
+    def _guard(self, models: Sequence[str]) -> list[str]:
+        """Write the steps without which quasi-identifiers and sensitive categories together would find most people."""
+        if not self.guards:
+            return []
+        columns = listed([p.column for p in self.quasi] + self.kept)
+        worth = ", ".join(f"{quoted(name)}: 2" for name in self.kept)
+        return [
+            f"  # Values of {listed(self.kept)} stay with their records. Tried on this file, they and the columns",
+            "  # above together find more people than the limit below allows: cells are suppressed where fewer than",
+            f"  # {_GUARDED} records agree in all of them, and what the classes then need. To lose less, leave",
+            "  # the column out (drop-identifiers), put more values together (group-categories) or change some (pram).",
+            f"  - local-suppression: {{columns: [{columns}], k: {_GUARDED}, importance: {{{worth}}}}}",
+            "  - local-suppression:",
+            "      models:",
+            *(f"        - {model}" for model in models),
+        ]
+
+    @property
+    def limit(self) -> float:
+        """Give the largest share of the people whom a linkage over everything may find."""
+        return _LINKED[bool(self.kept)]
+
+    @cached_property
+    def kept(self) -> list[str]:
+        """Name the published sensitive columns whose values stay with their records."""
+        return [p.column for p in self._confidential if p.column not in {*self.left_out, *self._moved}]
+
+    def share_found(self, text: str, base: Path) -> float:
+        """Try the steps that group records on the data: the share of the people whom who knows all the rest finds.
+
+        That is the number of different records, the columns that are dealt out anew left out. 0 where no limit is
+        proposed; where the search fails, the run will say so.
+        """
+        import yaml
+
+        from discretion.data.dataset import Dataset
+        from discretion.errors import DiscretionError
+        from discretion.release.plan import Plan
+        from discretion.release.study import Study
+
+        if not self.quasi or not self.kept or len(self.data) < _ENOUGH:
+            return 0.0
+        try:
+            plan = Plan.from_dict(yaml.safe_load(text), base)
+            study = Study(Dataset(self.data.frame, schema=plan.schema), seed=0)
+            for step in plan.steps:
+                if step.method.kind in _GROUPING:
+                    study = study.apply(step)
+        except DiscretionError:
+            return 0.0
+        left = study.current
+        return len(left.classes([*(p.column for p in self.quasi), *self.kept])) / max(len(left), 1)
+
     def _linkage(self, confidential: Sequence[Proposal]) -> str:
         known = [p.column for p in self.quasi]
         if not known or not confidential:
             return ""
-        limit = _LINKED[bool(self._kept(confidential))]
         columns = listed([*known, *(p.column for p in confidential)])
-        return f"distance-linkage: {{columns: [{columns}], at_most: {limit}}}"
+        return f"distance-linkage: {{columns: [{columns}], at_most: {self.limit}}}"
 
-    def _kept(self, confidential: Sequence[Proposal]) -> list[str]:
-        return [p.column for p in confidential if p.column not in self._moved]
-
-    def _why_limit(self, confidential: Sequence[Proposal]) -> list[str]:
+    def _why_limit(self) -> list[str]:
         """Say where the largest share of people that a linkage may find comes from."""
-        if kept := self._kept(confidential):
+        if self.kept:
             return [
-                f"  # at_most: values of {listed(kept)} stay with their records, so that who knows them finds",
+                f"  # at_most: values of {listed(self.kept)} stay with their records, so that who knows them finds",
                 f"  # many; {_LINKED[1]} stops what finds most people. {_LINKED[0]} is proposed where every sensitive",
                 "  # column is dealt out anew. Set what your users and the law allow.",
             ]
@@ -515,8 +579,12 @@ def _write_plan(
         lines.append("hierarchies:")
         for name, rule in found.items():
             lines.append(f"  {quoted(name)}: {json.dumps(rule, ensure_ascii=False)}{protection.about_levels(name)}")
-    lines += ["", *protection.lines(), "", _output(source), ""]
-    write_text(path, "\n".join(lines), overwrite=True)
+    for moves_all, guards in ((False, False), (True, False), (True, True)):
+        protection = replace(protection, moves_all=moves_all, guards=guards)
+        text = "\n".join([*lines, "", *protection.lines(), "", _output(source), ""])
+        if not guards and protection.share_found(text, path.parent) <= _ROOM * protection.limit:
+            break
+    write_text(path, text, overwrite=True)
 
 
 def _output(source: str) -> str:

@@ -104,7 +104,7 @@ def nearest_mixed(
     # a query's own point is a candidate: nothing farther away than it has to be looked at
     cost = np.full(len(queries), np.inf) if own is None else pair_costs(queries, own, terms)
     limits = np.full(len(asked), np.finfo(np.float64).max)
-    np.minimum.at(limits, slice(None) if classes is None else classes.ids, cost * _ROUNDED[0] + _ROUNDED[1])
+    np.minimum.at(limits, np.arange(len(asked)) if classes is None else classes.ids, cost * _ROUNDED[0] + _ROUNDED[1])
     known = (_visits(asked, tree), asked, tree.points, tree.counts, tree.rows, *tree.boxes, *terms.arrays(), bits)
     waiting = np.empty(_DEPTH, np.int64), np.empty(_DEPTH)
     for first in range(0, len(asked), _QUERIES):

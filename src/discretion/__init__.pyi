@@ -1524,6 +1524,8 @@ class PrivateGeneralization(_PrivateGeneralization):
         domain: Mapping[str, Any],
         groups: Mapping[str, Any] = ...,
         person: str = '',
+        coarser: Mapping[str, Sequence[Any | Sequence[int] | Sequence[float] | Sequence[Any]]] = ...,
+        search_epsilon: float = 0.0,
         share: float | None = None,
         drop: Sequence[str] = (),
     ) -> None: ...

@@ -11,7 +11,9 @@ from scipy.stats import binom
 
 import discretion as dc
 from discretion.anonymize.private_generalization import delta_of, smallest_k
+from discretion.context import Context
 from discretion.errors import Infeasible, PlanError
+from discretion.privacy.mechanisms import choose_best
 
 SETTINGS = [(0.1, 1e-3), (0.5, 1e-4), (1.0, 1e-5), (1.0, 0.01), (2.0, 1e-6), (3.0, 1e-2)]
 
@@ -126,3 +128,118 @@ def test_cost() -> None:
     step = dc.PrivateGeneralization(**FIELDS)  # type: ignore[arg-type]
     assert (step.cost.micro_epsilon, step.cost.nano_delta) == (2_000_000, 1_000_000)
     assert step.private and not step.seeded
+
+
+# The choice of levels.
+
+SEARCH = {
+    "epsilon": 2.0,
+    "search_epsilon": 0.5,
+    "delta": 0.02,
+    "domain": {"town": list("ABC"), "age": {"cuts": [0, 30, 60, 90]}},
+    "coarser": {"town": [{"north": ["A", "B"]}, {"*": ["A", "B", "C"]}], "age": [[0, 60, 90], [0, 90]]},
+}
+
+
+def chooser(**fields: object) -> dc.PrivateGeneralization:
+    return dc.PrivateGeneralization(**{**SEARCH, **fields})  # type: ignore[arg-type]
+
+
+def scores_of(step: dc.PrivateGeneralization, rows: np.ndarray) -> np.ndarray:
+    codes = [np.ascontiguousarray(rows[:, 0]), np.ascontiguousarray(rows[:, 1])]
+    return np.array(step.scores(codes, Context(0, "x")))
+
+
+def test_scores_are_what_is_worth_publishing() -> None:
+    step, rng = chooser(), np.random.default_rng(2)
+    rows = rng.integers(0, 3, (100, 2))
+    towns = [["A", "B", "C"], ["north", "north", "C"], ["*"] * 3]
+    ages = [[0, 1, 2], [0, 0, 1], [0, 0, 0]]
+    full = math.ceil(step.k / (1 - math.exp(-1.5)))
+    want = []
+    for town in towns:
+        for age in ages:
+            classes: dict[tuple[object, object], int] = {}
+            for a, b in rows.tolist():
+                classes[town[a], age[b]] = classes.get((town[a], age[b]), 0) + 1
+            total = 0
+            for (one, other), n in classes.items():
+                kept = [
+                    1 - math.log(labels.count(label)) / math.log(3) for labels, label in ((town, one), (age, other))
+                ]
+                total += math.floor(1000 * (kept[0] + kept[1]) / 2) * max(0, min(n, 4 * (n - full) + full))
+            want.append(total)
+    assert scores_of(step, rows).tolist() == want
+
+
+def test_one_person_moves_every_score_up_and_by_no_more_than_the_noise_is_made_for() -> None:
+    rng, largest = np.random.default_rng(3), 0
+    for seed in range(60):
+        step = chooser(delta=float(rng.choice([0.1, 0.02, 1e-4])))
+        rows = rng.integers(0, 3, (int(rng.integers(1, 400)), 2))
+        if seed % 2:
+            rows = rows[rng.random(len(rows)) < 0.3 + 0.7 * (rows[:, 0] == 0)]
+        if len(rows) < 2:
+            continue
+        moved = scores_of(step, rows) - scores_of(step, np.delete(rows, int(rng.integers(len(rows))), axis=0))
+        assert (moved >= 0).all() and (moved <= 4000).all()
+        largest = max(largest, int(moved.max()))
+    assert largest > 1000  # the bound is needed
+
+
+def choice(gap: float, scale: float) -> tuple[float, float]:
+    """Give the exact probabilities of the better and the worse of two, by exponential noise on both scores."""
+    lost = 0.5 * math.exp(-gap / scale)
+    return 1 - lost, lost
+
+
+def test_the_choice_has_the_law_of_its_noise() -> None:
+    for gap in (0, 3000, 20000):
+        drawn = sum(choose_best([gap, 0], 4000, 0.5) for _ in range(4000))
+        want = choice(gap, 4000 / 0.5)[1]
+        assert abs(drawn / 4000 - want) < 5 * math.sqrt(want * (1 - want) / 4000) + 1e-3
+
+
+@pytest.mark.parametrize(("noise_for", "holds"), [(4000, True), (400, False)])
+def test_choice_and_file_together_keep_the_promise(noise_for: int, holds: bool) -> None:
+    """The exact laws of everything that is published, for people of one town with and without one of them.
+
+    With noise for a tenth of the sensitivity the promise is broken: the test would notice.
+    """
+    step = chooser(domain={"town": ["A", "B"]}, coarser={"town": [{"*": ["A", "B"]}]})
+    share, k, factor, worst = 1 - math.exp(-1.5), step.k, math.exp(2.0), 0.0
+    for n in (*range(1, 4 * k), 200):
+        laws = []
+        for size in (n, n - 1):
+            codes = [np.zeros(size, np.int64)]
+            scores = step.scores(codes, Context(0, "x")) if size else [0, 0]
+            first = choice(abs(scores[0] - scores[1]), noise_for / 0.5)
+            by_level = first if scores[0] >= scores[1] else first[::-1]
+            shown = np.zeros(n + 2)
+            shown[: size + 2] = law(size, k, share) if size else [1.0, 0.0]
+            laws.append(np.concatenate([p * shown for p in by_level]))
+        one, other = laws
+        worst = max(worst, np.maximum(one - factor * other, 0).sum(), np.maximum(other - factor * one, 0).sum())
+    assert (worst <= 0.02) == holds
+
+
+def test_levels_that_keep_most_are_chosen() -> None:
+    many = people(20000).with_columns(
+        town=pl.col("town").replace("X", "A"), age=pl.col("age").fill_null(10).clip(0, 89)
+    )
+    step = chooser(drop=["name"])
+    assert step.cost == dc.PrivateGeneralization(**{**FIELDS, "delta": 0.02}).cost  # type: ignore[arg-type]
+    made = step(many)
+    assert set(made["town"]) == {"A", "B", "C"} and made["age"].n_unique() == 3  # everything is large enough
+    rows = np.random.default_rng(4).integers(0, 3, (60, 2))
+    assert scores_of(step, np.tile(rows, (300, 1))).argmax() == 0 < scores_of(step, rows).argmax()
+
+
+def test_levels_that_do_not_fit() -> None:
+    for wrong in (
+        {"coarser": {}}, {"search_epsilon": 0.0}, {"search_epsilon": 2.0},
+        {"coarser": {"age": [[0, 45, 90]]}}, {"coarser": {"age": [[30, 90]]}}, {"share": 0.8},
+        {"coarser": {"nobody": [{"x": ["A"]}]}}, {"coarser": {"town": [{"x": ["A", "Q"]}]}},
+    ):  # fmt: skip
+        with pytest.raises(PlanError):
+            chooser(**wrong)

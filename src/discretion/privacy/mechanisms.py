@@ -100,3 +100,15 @@ class DiscreteGaussian:
     def release(self, values: Sequence[int]) -> list[int]:
         """Give the values with fresh noise."""
         return [int(value) for value in self._measurement(clamped(values))] if len(values) else []
+
+
+def choose_best(scores: Sequence[int], sensitivity: int, epsilon: float) -> int:
+    """Choose a place, high scores more likely: the exponential mechanism (noisy maximum), for ε.
+
+    Between neighbors all scores must move in the same direction, each by at most the sensitivity.
+    """
+    dp = library()
+    values, distance = dp.vector_domain(dp.atom_domain(T="i64")), dp.linf_distance(T="i64", monotonic=True)
+    found = dp.m.make_noisy_max(values, distance, dp.max_divergence(), scale=scale_above(sensitivity / epsilon))
+    checked(found, found.map(sensitivity), Fraction(epsilon))
+    return int(found(clamped(scores)))

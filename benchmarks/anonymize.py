@@ -87,16 +87,31 @@ def _models(frame: pl.DataFrame, hierarchies: Mapping[str, dc.Hierarchy]) -> Ite
         ("population uniques 0.01", [dc.PopulationUniquenessBound(share=0.01, population_size=PEOPLE)], 0.0, 5.0),
         ("population uniques 0.0001", [dc.PopulationUniquenessBound(share=0.0001, population_size=PEOPLE)], 0.0, 50.0),
     ]
+    game = dc.Profitability(benefit=1200, loss=300, gain=300, cost=4)
+    cases += [("profitability", [game], 0.0, 5.0), ("means of the age inside classes", [five], 0.05, 10.0)]
+    numbered = frame.with_columns(pl.col("age").cast(pl.Int64))
     for name, models, limit, most in cases:
         quasi = frame.columns if name.startswith("population") else others
+        means = name.startswith("means")
 
-        def work(models: list[Any] = models, limit: float = limit, quasi: list[str] = quasi) -> object:
-            data = dc.Dataset(frame, roles=dict.fromkeys(quasi, "quasi"), hierarchies=hierarchies)
-            return dc.anonymize(data, models, suppression_limit=limit)
+        def work(
+            models: list[Any] = models, limit: float = limit, quasi: list[str] = quasi, means: bool = means
+        ) -> object:
+            data = dc.Dataset(
+                numbered if means else frame, roles=dict.fromkeys(quasi, "quasi"), hierarchies=hierarchies
+            )
+            more: dict[str, Any] = {"summarize": {"age": "mean"}} if means else {}
+            return dc.anonymize(data, models, suppression_limit=limit, **more)
 
         yield compare(
             f"anonymize, {name}, limit {limit:g}", work, BASE, lambda: frame.group_by(frame.columns).len(), most
         )
+    original = dc.Dataset(frame, roles=dict.fromkeys(frame.columns, "quasi"), hierarchies=hierarchies)
+    coarse = dc.Generalize(levels=dict.fromkeys(frame.columns, 1))(original)
+    yield compare(
+        "granularity of a release", lambda: dc.Granularity()(original, coarse), BASE,
+        lambda: frame.group_by(frame.columns).len(), 5.0,
+    )  # fmt: skip
 
 
 def _million(rows: int) -> Iterator[Line]:

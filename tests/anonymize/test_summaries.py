@@ -94,11 +94,33 @@ def test_every_class_gets_one_summary_of_its_own_values(kind: str, cluster: list
     assert dc.KAnonymity(k=4, columns=COLUMNS)(released).holds
 
 
-def test_missing_values_take_the_summary_of_their_class() -> None:
-    people = data(2, age=pl.when(pl.int_range(pl.len()) % 5 == 0).then(None).otherwise("age"))
-    got = anonymize(people, [dc.KAnonymity(k=4)], columns=COLUMNS, suppression_limit=0.2, summarize={"age": "interval"})
-    assert got.dataset.frame["age"].null_count() == 0
-    assert dc.KAnonymity(k=4, columns=COLUMNS)(got.dataset).holds
+@pytest.mark.parametrize("kind", ["mean", "median", "interval", "set"])
+def test_missing_values_take_the_summary_of_their_class_unless_it_is_about_few(kind: str) -> None:
+    """A mean of a class in which one person has a value is that person's value."""
+    few = 0
+    for seed, every in ((2, 5), (3, 2), (4, 2)):
+        gaps = pl.when(pl.int_range(pl.len()) % every == 0).then(None).otherwise("age")
+        people = data(seed, age=gaps)
+        got = anonymize(people, [dc.KAnonymity(k=4)], columns=COLUMNS, suppression_limit=0.2, summarize={"age": kind})
+        table = got.dataset.frame.with_columns(true=people.frame["age"].gather(got.dataset.row_ids))
+        for values in table.partition_by("town", "sex"):
+            known = values["true"].drop_nulls()
+            assert (values["age"].null_count() == len(values)) == (len(known) < 4)
+            assert values["age"].n_unique() == 1
+            few += 0 < len(known) < 4
+        hidden = got.dataset.suppressed("age")
+        assert (hidden <= got.dataset.frame["age"].is_null().to_numpy()).all()
+        assert dc.KAnonymity(k=4, columns=COLUMNS)(got.dataset).holds
+    assert few
+
+
+def test_means_are_not_called_true() -> None:
+    models = [{"k-anonymity": {"k": 2}}]
+    assert dc.OptimalGeneralization(models=models, summarize={"age": "mean"}).perturbs  # type: ignore[arg-type]
+    assert not dc.OptimalGeneralization(models=models, summarize={"age": "interval"}).perturbs  # type: ignore[arg-type]
+    step = dc.OptimalGeneralization(models=[dc.KAnonymity(k=4)], columns=COLUMNS, summarize={"age": "mean"})
+    report = dc.Study(data(1), seed=1).apply(step).report(dc.SampleUniqueness(columns=COLUMNS))
+    assert "mean of its class" in str(report)
 
 
 def test_a_found_solution_is_a_step() -> None:

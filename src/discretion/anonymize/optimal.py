@@ -54,7 +54,9 @@ class OptimalGeneralization(Method, kind="optimal-generalization"):
     its values (level 0). Missing values stay missing and count as a category of their own, whatever the models say.
 
     Columns of `summarize` are microaggregated inside the classes that the others make: their records share one value,
-    so that the models hold for all columns together. An interval or a set is true of every record; a mean is not.
+    so that the models hold for all columns together. An interval or a set is true of every record; a mean is not. A
+    summary is suppressed where fewer records of a class have a value than its smallest size. Who knows all values of a
+    class but one computes that one from the mean; ends of an interval and members of a set are values of somebody.
 
     The records are compressed once; most of the lattice is excluded by bounds, which takes time linear in the number of
     nodes up to 20 million of them. Larger lattices, or those that `seconds` does not suffice for, get the best answer
@@ -103,7 +105,6 @@ class OptimalGeneralization(Method, kind="optimal-generalization"):
     """time limit; without it, as long as the proof takes (50 seconds for lattices of more than a million nodes)"""
 
     scale: ClassVar[Scale] = "classes"
-    perturbs: ClassVar[bool] = False
     purpose: ClassVar[Purpose] = "blur groups"
     effect: ClassVar[str] = (
         "Estimates for the broader categories are exact; finer ones cannot be made, and category midpoints in place "
@@ -111,8 +112,14 @@ class OptimalGeneralization(Method, kind="optimal-generalization"):
     )
     guarantee: ClassVar[str] = (
         "Values were replaced by broader categories and some records dropped, so that the privacy models of this step "
-        "hold; what is said is true, but less detailed."
+        "hold; what is said is true, but less detailed (means and medians inside classes, where the settings ask for "
+        "them, are true of the class)."
     )
+
+    @property
+    def perturbs(self) -> bool:  # type: ignore[override]
+        """Whether values are published that are not true: means and medians of classes are."""
+        return any(kind not in ("interval", "set") for kind in self.summarize.values())
 
     @field_validator("models", mode="after")
     @classmethod

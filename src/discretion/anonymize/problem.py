@@ -29,7 +29,7 @@ from discretion.anonymize.losses import (
     SummarizedLoss,
 )
 from discretion.anonymize.records import NodeClasses, RollUp, SearchRecords, Steps, compress
-from discretion.anonymize.summaries import SummaryName, check_summary, summarize
+from discretion.anonymize.summaries import SummaryName, check_summary, summarize, too_few
 from discretion.context import Progress
 from discretion.data.dataset import Dataset
 from discretion.data.households import unit_codes
@@ -450,7 +450,11 @@ class SearchProblem:
             return data
         classes = self.roll.numbered(steps)[1][self.records.rows][~gone]
         new = {name: summarize(data, name, classes, kind) for name, kind in summaries.items()}
-        return data.with_columns(new, integers=True)
+        k = max(model.smallest_class for model in self.models)
+        few = {name: too_few(data, name, classes, k) for name in summaries}
+        return data.with_columns(
+            new, suppressed={name: mask for name, mask in few.items() if mask.any()}, integers=True
+        )
 
     def infeasible(self, evaluated: Iterable[Node]) -> Infeasible:
         """Say why nothing satisfies the models, and what comes closest."""

@@ -65,6 +65,13 @@ def summarize(data: Dataset, column: str, classes: NDArray[np.integer[Any]], kin
     return pl.Series([found[number] for number in classes.tolist()], dtype=pl.String)
 
 
+def too_few(data: Dataset, column: str, classes: NDArray[np.integer[Any]], k: int) -> NDArray[np.bool_]:
+    """Tell which records are in a class where some, but fewer than k, have a value: a summary would be about them."""
+    codes = data.codes(column)
+    present = np.bincount(classes, codes.codes != codes.missing)[classes]
+    return np.asarray((present > 0) & (present < k))
+
+
 def _missing_from(texts: list[str | None]) -> int:
     """Give the rank of the missing value, which is the last; the number of ranks where none is missing."""
     return len(texts) - (len(texts) > 0 and texts[-1] is None)

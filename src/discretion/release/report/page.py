@@ -332,6 +332,10 @@ def columns_of(release: Release) -> tuple[ColumnRow, ...]:
 
 
 def _level(release: Release, name: str) -> str:
+    steps = [done.step.method for done in release.study.done]
+    for kind in [getattr(method, "summarize", {}).get(name) for method in steps]:
+        if kind is not None and name in release.data.columns:
+            return f"{kind} of its class"
     level = release.data.levels.get(name) if name in release.data.columns else None
     if level is None:
         return ""

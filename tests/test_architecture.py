@@ -21,7 +21,7 @@ FLOORS = (
     ("privacy",),
     ("policy",),
     ("protect", "tables", "online", "parties"),
-    ("anonymize",),
+    ("anonymize", "outputs"),
     ("release",),
     ("cli", "web", "__main__"),
 )

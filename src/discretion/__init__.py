@@ -61,7 +61,7 @@ _NAMES = {
 }
 """Public name → the module that defines it. Parts are not listed here: they are found in their packages."""
 
-_MODULES = ("datasets", "errors", "online", "parties", "tables")
+_MODULES = ("datasets", "errors", "online", "outputs", "parties", "tables")
 
 __all__ = [*_NAMES, *_MODULES, "__version__", "parts"]  # noqa: PLE0604 - names are loaded on first use
 

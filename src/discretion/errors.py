@@ -97,7 +97,7 @@ def unknown(what: str, name: str, known: Iterable[str]) -> str:
     return f"unknown {what} {name!r}{did_you_mean(name, known)}"
 
 
-def need(module: str, purpose: str, extra: Literal["io", "online", "parties", "web"]) -> ModuleType:
+def need(module: str, purpose: str, extra: Literal["io", "online", "parties", "outputs", "web"]) -> ModuleType:
     """Import a library that only an extra installs, or say how to get it: the one door to optional libraries."""
     try:
         return import_module(module)

@@ -15,6 +15,7 @@ from discretion import __version__
 from discretion.cli.anonymize import anonymize
 from discretion.cli.apply import apply
 from discretion.cli.assess import assess
+from discretion.cli.check_output import check_output
 from discretion.cli.compare import compare
 from discretion.cli.demo import demo
 from discretion.cli.hierarchy import hierarchy
@@ -59,6 +60,7 @@ for command in (
     compare,
     parts,
     table,
+    check_output,
     serve,
     key,
     ledger,

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from discretion import __version__
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
+from discretion.outputs.judge import complementary
 
 if TYPE_CHECKING:
     from discretion.release.release import Release
@@ -329,17 +330,10 @@ def _counts(data: Dataset, groups: NDArray[np.int64], size: int) -> tuple[NDArra
 def shown_counts(counts: NDArray[np.int64], people: NDArray[np.int64], least: int) -> tuple[int | None, ...]:
     """Decide which counts of one variable are shown, as multiples of `least`; None where one is not.
 
-    Counts with fewer than `least` people are hidden. The sum of what is hidden is known (all records minus what is
-    shown), so that others are hidden with them, at least one, until they have twice `least` people together and one
-    more each. They are taken in the order of the values, not of the counts: that the next smallest were chosen would
-    bound what is hidden by what is shown.
+    Counts with fewer than `least` people are hidden, and others with them: the sum of what is hidden is known (all
+    records minus what is shown).
     """
-    hidden = (people < least) & (counts > 0)
-    waiting = np.flatnonzero((people >= least) & (counts > 0)).tolist() if hidden.any() else []
-    while waiting:
-        hidden[waiting.pop(0)] = True
-        if people[hidden].sum() >= 2 * least + hidden.sum():
-            break
+    hidden = complementary(people, least, (people < least) & (counts > 0))
     rounded = np.maximum(np.floor(counts / least + 0.5).astype(np.int64), 1) * least
     return tuple(
         None if hide else 0 if not count else int(near)

@@ -1,0 +1,11 @@
+"""Output checking for research centers: results are judged as they are computed, remembered, and signed by a checker.
+
+`Project` computes tables, models and pictures and judges each by a policy and against everything that the project told
+before; `Request` is the folder that a checker signs.
+"""
+
+from discretion.outputs.judge import OutputFinding, OutputLimits
+from discretion.outputs.memory import Request
+from discretion.outputs.project import Output, Project
+
+__all__ = ["Output", "OutputFinding", "OutputLimits", "Project", "Request"]

@@ -1,0 +1,211 @@
+"""Differencing: what a result tells together with those that went out before, by the audit of linked tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from discretion.outputs.judge import (
+    Bools,
+    Floats,
+    GroupedRecords,
+    Ints,
+    OutputFinding,
+    OutputLimits,
+    dominated,
+)
+
+if TYPE_CHECKING:
+    from discretion.tables.rules.rule import Rule
+
+MISSING, LEFT_OUT = -2, -1
+"""Group of a record whose value is missing, and of one that the result does not count."""
+
+
+@dataclass(frozen=True, eq=False)
+class OutputGroups:
+    """Which records are behind which figure of a result, and the variable that is added up in them (empty: counts)."""
+
+    output: str
+    group: Ints
+    """(records of the data,) the group of each, or MISSING, or LEFT_OUT"""
+    names: tuple[str, ...]
+    values: dict[str, Floats]
+    """variables of which sums, means or the like are told for these groups, with the value of each record"""
+
+
+def differences(
+    new: Sequence[OutputGroups], old: Sequence[OutputGroups], unit: Ints, limits: OutputLimits
+) -> list[OutputFinding]:
+    """Judge what new results tell with each other, with earlier ones, and with the number of all records.
+
+    Whoever has them all may add and subtract: groups that no result shows, but several together tell, must be large
+    enough too (the audit of linked tables over one column of codes for each result). What earlier results alone told
+    is not held against a new one. Groups of people whose values are missing are for review.
+    """
+    from discretion.tables.rules.threshold import Threshold
+
+    rules = (Threshold(minimum=limits.min_count),)
+
+    def told(groups: Sequence[OutputGroups]) -> list[_Told]:
+        columns = _columns(groups)
+        small = _left_out(columns, lambda inside: len(np.unique(unit[inside])) < limits.min_count)
+        return [*small, *_told(columns, unit, rules, None)]
+
+    findings, found = [], told([*old, *new])
+    if found:
+        before = {one.records for one in told(old)}
+        findings += _worded([one for one in found if one.records not in before], limits, "")
+    for name in dict.fromkeys(name for one in new for name in one.values):
+        findings += _of_sums(name, new, old, unit, limits)
+    return findings
+
+
+@dataclass(frozen=True)
+class _Told:
+    """A group that can be computed: its records, whether their values are missing, and how it follows."""
+
+    records: bytes
+    missing: bool
+    label: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class _Column:
+    name: str
+    output: str
+    codes: Ints
+
+
+def _columns(groups: Sequence[OutputGroups]) -> list[_Column]:
+    """Give a column of codes for each result; one that only puts groups of another together tells nothing more."""
+    kept: list[_Column] = []
+    for number, one in enumerate(groups):
+        _, codes = np.unique(one.group, return_inverse=True)
+        if codes.max(initial=0) == 0:
+            continue
+        kept.append(_Column(f"{one.output} ({number + 1})", one.output, one.group))
+    finest: list[_Column] = []
+    for one in sorted(kept, key=lambda column: -len(np.unique(column.codes))):
+        if not any(_refines(other.codes, one.codes) for other in finest):
+            finest.append(one)
+    return finest
+
+
+def _refines(fine: Ints, coarse: Ints) -> bool:
+    """Tell whether each group of one division lies in one group of the other."""
+    pairs = np.unique(np.column_stack([fine, coarse]), axis=0)
+    return len(pairs) == len(np.unique(fine))
+
+
+def _told(columns: Sequence[_Column], unit: Ints, rules: Sequence[Rule], values: Floats | None) -> list[_Told]:
+    """List the groups that the rules find sensitive and that an audit does not find protected."""
+    import polars as pl
+
+    from discretion.tables.tabulate import tabulate
+
+    if not columns:
+        return []
+    words = {MISSING: "missing", LEFT_OUT: "left out"}
+    codes = np.column_stack([one.codes for one in columns])
+    patterns, pattern_of = np.unique(codes, axis=0, return_inverse=True)
+    pattern_of = pattern_of.reshape(-1)
+    labels = [tuple(words.get(code, f"cell {code}") for code in row) for row in patterns.tolist()]
+    names = [f"{number}" for number in range(len(columns))]
+    texts = np.array(labels, dtype=object)[pattern_of]
+    frame = pl.DataFrame(
+        {name: texts[:, number].tolist() for number, name in enumerate(names)}
+        | {"unit": unit}
+        | ({} if values is None else {"value": values})
+    )
+    several = values is not None or len(np.unique(unit)) < len(unit)
+    cells = tabulate(
+        frame,
+        [[name] for name in names],
+        None if values is None else "value",
+        weight=False,
+        contributor="unit" if several else None,
+    )
+    cells = cells.mark(np.ones(len(cells), dtype=bool), "safe").apply_rules(list(rules))  # every cell went out
+    audit = cells.audit()
+    found = []
+    if audit.unpublished is not None and cells.differences is not None:
+        place = {row: number for number, row in enumerate(labels)}
+        inner = [
+            place[tuple(dim.codes[code] for dim, code in zip(cells.dims, row, strict=True))]
+            for row in cells.inner_codes.tolist()
+        ]
+        bad = np.flatnonzero(audit.unpublished.bounds.status != "protected").tolist()
+        for number in bad:
+            chosen = np.zeros(len(labels), dtype=bool)
+            chosen[[inner[one] for one in cells.differences.forms.members[[number]].indices.tolist()]] = True
+            first = labels[int(np.flatnonzero(chosen)[0])]
+            told = tuple(f"{code} of {columns[place].name}" for place, code in enumerate(first))
+            found.append(_Told(np.packbits(chosen[pattern_of]).tobytes(), "missing" in first, told))
+        if not audit.unpublished.complete:
+            found.append(_Told(b"", False, ("differences are too many to list",)))
+    return found
+
+
+def _left_out(columns: Sequence[_Column], few: Callable[[Bools], bool]) -> list[_Told]:
+    """List what single results leave out, or lack values of, where `few` finds it too small."""
+    found = []
+    for one in columns:
+        for code, word in ((LEFT_OUT, "left out"), (MISSING, "missing")):
+            inside = one.codes == code
+            if inside.any() and few(inside):
+                found.append(_Told(np.packbits(inside).tobytes(), code == MISSING, (f"{word} of {one.name}",)))
+    return found
+
+
+def _of_sums(
+    name: str, new: Sequence[OutputGroups], old: Sequence[OutputGroups], unit: Ints, limits: OutputLimits
+) -> list[OutputFinding]:
+    """Judge the sums of a variable that follow from all results about it, over the people whom any of them counts."""
+    from discretion.tables.rules.magnitude import Dominance, PPercent
+
+    rules = (
+        PPercent(percent=limits.p_percent),
+        Dominance(n=limits.dominance_n, percent=limits.dominance_percent),
+    )
+    about, earlier = ([one for one in groups if name in one.values] for groups in ([*old, *new], old))
+    counted = np.any([one.group >= 0 for one in about], axis=0)
+    values = about[-1].values[name][counted]
+
+    if len(about) < 2:
+        return []
+    own = unit[counted]
+
+    def few(inside: Bools) -> bool:
+        records = GroupedRecords(np.where(inside, 0, -1), own, ("left out",))
+        return any(one.outcome == "fail" for one in dominated(records, values, limits)[0])
+
+    def told(groups: Sequence[OutputGroups]) -> list[_Told]:
+        columns = _columns([OutputGroups(one.output, one.group[counted], one.names, {}) for one in groups])
+        whole = any(bool((one.group[counted] >= 0).all()) for one in groups)  # then what another leaves out follows
+        small = _left_out(columns, few) if whole else []
+        return [*small, *_told(columns, own, rules, np.abs(np.nan_to_num(values)))]
+
+    before = {one.records for one in told(earlier)}
+    return _worded([one for one in told(about) if one.records not in before], limits, name)
+
+
+def _worded(told: Sequence[_Told], limits: OutputLimits, variable: str) -> list[OutputFinding]:
+    """Say what follows, by how it follows; one finding for each kind, with an example."""
+    findings = []
+    for missing in (False, True):
+        own = [one for one in told if one.missing == missing]
+        if not own:
+            continue
+        example = "; ".join(own[0].label[:3])
+        if variable:
+            text = f"sums of {variable} that one person dominates follow by subtraction: {example}"
+        else:
+            text = f"{len(own)} groups of fewer than {limits.min_count} people follow by subtraction: {example}"
+        if missing:
+            text += " (people whose values are missing)"
+        findings.append(OutputFinding("differencing", "review" if missing else "fail", text))
+    return findings

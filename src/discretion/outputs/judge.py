@@ -1,0 +1,305 @@
+"""Rules for single results, by what they are: counts, sums and means, percentiles, models, curves, pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discretion.errors import PlanError
+from discretion.policy.policy import Policy
+
+Outcome = Literal["pass", "review", "fail"]
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+_ORDER: tuple[Outcome, ...] = ("pass", "review", "fail")
+_RELATIVE = 1e-9
+
+
+@dataclass(frozen=True)
+class OutputFinding:
+    """What a rule says about a result: its name, the verdict, and why."""
+
+    rule: str
+    outcome: Outcome
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.rule}: {self.text}"
+
+
+def worst(findings: Iterable[OutputFinding]) -> Outcome:
+    """Give the verdict on a result: that of the strictest finding."""
+    return max((one.outcome for one in findings), key=_ORDER.index, default="pass")
+
+
+@dataclass(frozen=True)
+class OutputLimits:
+    """The thresholds for results; those that a policy leaves open are taken from the shipped `research-output`."""
+
+    min_count: int
+    dominance_n: int
+    dominance_percent: float
+    p_percent: float
+    min_degrees_of_freedom: int
+    max_group_percent: float
+
+    @classmethod
+    def of(cls, policy: Policy) -> OutputLimits:
+        """Take the thresholds of a policy."""
+        usual = Policy.load("research-output").outputs
+        if usual is None:  # pragma: no cover - the shipped policy has them
+            raise PlanError("the policy has no `outputs`")
+        given = policy.outputs
+        names = cls.__dataclass_fields__
+        found = {name: None if given is None else getattr(given, name) for name in names}
+        return cls(**{name: getattr(usual, name) if value is None else value for name, value in found.items()})
+
+
+@dataclass(frozen=True)
+class GroupedRecords:
+    """Records in the groups behind a result: for each its group (−1: in none) and the person or business it is of."""
+
+    group: Ints
+    unit: Ints
+    names: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def people(self, chosen: Bools | None = None) -> Ints:
+        """Count the different people of each group, of the chosen records."""
+        inside = self.group >= 0 if chosen is None else (self.group >= 0) & chosen
+        width = int(self.unit.max(initial=0)) + 1
+        pairs = np.unique(self.group[inside] * width + self.unit[inside])
+        return np.bincount(pairs // width, minlength=len(self)).astype(np.int64)
+
+    def contributions(self, values: Floats) -> list[Floats]:
+        """Add up what each person contributes to each group; give the sizes, largest first."""
+        inside = (self.group >= 0) & ~np.isnan(values)
+        width = int(self.unit.max(initial=0)) + 1
+        keys, place = np.unique(self.group[inside] * width + self.unit[inside], return_inverse=True)
+        sums = np.abs(np.bincount(place, weights=values[inside], minlength=len(keys)))
+        owners = keys // width
+        return [np.sort(sums[owners == number])[::-1] for number in range(len(self))]
+
+
+def complementary(people: Ints, least: int, small: Bools) -> Bools:
+    """Hide further groups with small ones, so that all hidden ones are not told as the difference to the total.
+
+    At least one more, until twice `least` people and one more for each are hidden; in the order of the groups, not of
+    their sizes: that the next smallest were chosen would bound what is hidden by what is shown.
+    """
+    hidden = small.copy()
+    waiting = np.flatnonzero(~small & (people > 0)).tolist() if small.any() else []
+    while waiting:
+        hidden[waiting.pop(0)] = True
+        if people[hidden].sum() >= 2 * least + hidden.sum():
+            break
+    return hidden
+
+
+def _named(names: Sequence[str], where: Bools, most: int = 3) -> str:
+    chosen = [name for name, bad in zip(names, where, strict=True) if bad]
+    return "; ".join(chosen[:most]) + (f" and {len(chosen) - most} more" if len(chosen) > most else "")
+
+
+def small_groups(people: Ints, names: Sequence[str], limits: OutputLimits) -> tuple[list[OutputFinding], Bools]:
+    """Find the groups with too few people behind them."""
+    small = (people > 0) & (people < limits.min_count)
+    if not small.any():
+        return [], small
+    text = f"{int(small.sum())} cells rest on fewer than {limits.min_count} people: {_named(names, small)}"
+    return [OutputFinding("threshold", "fail", text)], small
+
+
+def class_disclosure(
+    people: Ints, rows: Ints, columns: Ints, names: Sequence[str], limits: OutputLimits
+) -> tuple[list[OutputFinding], Bools]:
+    """Find cells that hold nearly everybody of their row or column: who belongs to it is known to be in the cell."""
+    telling = np.zeros(len(people), dtype=bool)
+    for lines, others in ((rows, columns), (columns, rows)):
+        if len(np.unique(others)) < 2:
+            continue
+        total = np.bincount(lines, weights=people)[lines]
+        telling |= (people > 0) & (people > limits.max_group_percent / 100 * total)
+    if len(np.unique(rows)) < 2 or len(np.unique(columns)) < 2:  # a table of one variable: shares of all people
+        telling &= people == people.sum()
+    if not telling.any():
+        return [], telling
+    text = (
+        f"{int(telling.sum())} cells hold more than {limits.max_group_percent:g}% of their row or column: "
+        f"{_named(names, telling)}; whoever belongs to it is known to be there"
+    )
+    return [OutputFinding("class disclosure", "fail", text)], telling
+
+
+def empty_cells(people: Ints) -> list[OutputFinding]:
+    """Point at cells with nobody in them: they tell what nobody is."""
+    if not (people == 0).any():
+        return []
+    text = f"{int((people == 0).sum())} cells are empty: look whether they tell what nobody of a group is or has"
+    return [OutputFinding("zeros", "review", text)]
+
+
+def dominated(records: GroupedRecords, values: Floats, limits: OutputLimits) -> tuple[list[OutputFinding], Bools]:
+    """Find sums and means of which a few people make up too much, or whose largest part others can estimate closely."""
+    parts = records.contributions(values)
+    share, close, same = (np.zeros(len(records), dtype=bool) for _ in range(3))
+    for number, sizes in enumerate(parts):
+        total = sizes.sum()
+        if not len(sizes) or total <= 0:
+            continue
+        share[number] = sizes[: limits.dominance_n].sum() > limits.dominance_percent / 100 * total
+        close[number] = sizes[2:].sum() < limits.p_percent / 100 * sizes[0]
+    for number in np.unique(records.group[records.group >= 0]):
+        own = values[(records.group == number) & ~np.isnan(values)]
+        same[number] = len(own) > 0 and bool((own == own[0]).all())
+    findings = []
+    if share.any():
+        text = f"the {limits.dominance_n} largest make more than {limits.dominance_percent:g}% of the total in "
+        findings.append(OutputFinding("dominance", "fail", text + _named(records.names, share)))
+    if close.any():
+        text = f"the second largest can estimate the largest within {limits.p_percent:g}% in "
+        findings.append(OutputFinding("p-percent", "fail", text + _named(records.names, close)))
+    if same.any():
+        text = f"everybody has the same value in {_named(records.names, same)}"
+        findings.append(OutputFinding("class disclosure", "fail", text))
+    if np.nanmin(values, initial=0.0) < 0:
+        text = "there are negative values: dominance was judged by their size, and parts may cancel out"
+        findings.append(OutputFinding("negative values", "review", text))
+    return findings, share | close | same
+
+
+def percentile(
+    records: GroupedRecords, values: Floats, share: float, limits: OutputLimits
+) -> tuple[list[OutputFinding], Bools]:
+    """Judge percentiles (0: smallest, 1: largest): enough people must lie on either side, or have the value itself."""
+    bad = np.zeros(len(records), dtype=bool)
+    for number in range(len(records)):
+        inside = (records.group == number) & ~np.isnan(values)
+        if not inside.any():
+            continue
+        own, unit = values[inside], records.unit[inside]
+        value = np.quantile(own, share)
+        sides = [own <= value, own >= value]
+        fewest = min(len(np.unique(unit[side])) for side in sides)
+        bad[number] = fewest < limits.min_count
+    if not bad.any():
+        return [], bad
+    what = {0.0: "the smallest value", 1.0: "the largest value"}.get(share, f"the {100 * share:g}th percentile")
+    text = f"{what} has fewer than {limits.min_count} people at or beyond it in {_named(records.names, bad)}"
+    return [OutputFinding("extremes", "fail", text)], bad
+
+
+def regression(
+    design: Floats, outcome: Floats, unit: Ints, limits: OutputLimits, *, binary: bool
+) -> list[OutputFinding]:
+    """Judge a regression: safe unless it is saturated, or a coefficient rests on a few people."""
+    n, rank = len(design), int(np.linalg.matrix_rank(design)) if len(design) else 0
+    freedom = len(np.unique(unit)) - rank
+    findings = []
+    if freedom < limits.min_degrees_of_freedom:
+        text = f"{freedom} residual degrees of freedom; at least {limits.min_degrees_of_freedom} are needed"
+        findings.append(OutputFinding("degrees of freedom", "fail", text))
+        return findings
+    patterns, place = np.unique(design, axis=0, return_inverse=True)
+    if len(patterns) <= rank:
+        cells = GroupedRecords(
+            place.reshape(-1).astype(np.int64), unit, tuple(f"cell {i}" for i in range(len(patterns)))
+        )
+        people = cells.people()
+        if (people < limits.min_count).any():
+            text = f"the model is saturated: it is a table of means, with cells of fewer than {limits.min_count} people"
+            findings.append(OutputFinding("saturated", "fail", text))
+        else:
+            text = "the model is saturated: it is a table of means, and its cells are judged like one"
+            findings.append(OutputFinding("saturated", "review", text))
+            more, _ = dominated(cells, outcome, limits)
+            findings += [one for one in more if one.rule != "negative values"]
+    findings += _few_behind(design, outcome, unit, limits, binary=binary)
+    if not findings and n > rank:
+        leverage = np.einsum("ij,ji->i", design, np.linalg.pinv(design)).max()
+        if leverage > 0.5:
+            text = f"one record has a leverage of {leverage:.2f}: the fit follows it closely"
+            findings.append(OutputFinding("leverage", "review", text))
+    return findings
+
+
+def _few_behind(
+    design: Floats, outcome: Floats, unit: Ints, limits: OutputLimits, *, binary: bool
+) -> list[OutputFinding]:
+    """Find columns of which few people differ from all others, and (binary outcome) groups with one outcome."""
+    few, alike = 0, 0
+    for column in design.T:
+        values, counts = np.unique(column, return_counts=True)
+        common = values[np.argmax(counts)]
+        rare = column != common
+        people = len(np.unique(unit[rare]))
+        few += 0 < people < limits.min_count
+        if binary and len(values) == 2:
+            alike += any(len(np.unique(outcome[column == value])) == 1 for value in values)
+    findings = []
+    if few:
+        text = f"{few} regressors have another value for fewer than {limits.min_count} people: coefficients tell theirs"
+        findings.append(OutputFinding("threshold", "fail", text))
+    if alike:
+        findings.append(
+            OutputFinding("class disclosure", "fail", f"{alike} groups of a regressor all have the same outcome")
+        )
+    return findings
+
+
+def trained_model(model: Any, records: int, limits: OutputLimits) -> list[OutputFinding]:
+    """Judge a trained model: what it keeps of single records, and leaves with few of them."""
+    findings: list[OutputFinding] = []
+    stored = [
+        name for name, value in vars(model).items() if getattr(value, "shape", ())[:1] == (records,) and records > 1
+    ]
+    name = type(model).__name__
+    if hasattr(model, "support_vectors_"):
+        findings.append(
+            OutputFinding("stored records", "fail", f"the support vectors of {name} are records of people, as they are")
+        )
+    elif "_fit_X" in vars(model) or stored:
+        findings.append(OutputFinding("stored records", "fail", f"{name} keeps the records it was trained on"))
+    trees = [one.tree_ for one in np.ravel(getattr(model, "estimators_", [model])) if hasattr(one, "tree_")]
+    if trees:
+        least = min(int(tree.n_node_samples[tree.children_left < 0].min()) for tree in trees)
+        if least < limits.min_count:
+            text = f"a leaf of {name} has {least} records; at least {limits.min_count} are needed (min_samples_leaf)"
+            findings.append(OutputFinding("threshold", "fail", text))
+        pure = any(bool((tree.impurity[tree.children_left < 0] <= _RELATIVE).any()) for tree in trees)
+        if pure:
+            findings.append(
+                OutputFinding("class disclosure", "fail", f"a leaf of {name} has one outcome for everybody")
+            )
+    if not findings:
+        text = (
+            f"{name}: a trained model can tell who was in the data; attack it (membership inference) before it goes out"
+        )
+        findings.append(OutputFinding("trained model", "review", text))
+    return findings
+
+
+def printed_counts(table: Any, limits: OutputLimits) -> list[OutputFinding]:
+    """Judge a table of counts that was made elsewhere (a polars frame), as far as that can be done without records."""
+    small = zeros = 0
+    for column in table.columns:
+        if not table.schema[column].is_numeric():
+            continue
+        values = table[column].drop_nulls().to_numpy().astype(float)
+        whole = values == np.floor(values)
+        small += int((whole & (values > 0) & (values < limits.min_count)).sum())
+        zeros += int((values == 0).sum())
+    findings = []
+    if small:
+        text = f"{small} whole numbers below {limits.min_count}: if they are counts of people, they are too small"
+        findings.append(OutputFinding("threshold", "fail", text))
+    findings += empty_cells(np.zeros(zeros, dtype=np.int64))
+    text = "the records behind it are not known: dominance and differences to other results were not judged"
+    return [*findings, OutputFinding("made elsewhere", "review", text)]

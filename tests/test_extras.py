@@ -28,9 +28,9 @@ PROJECT = ROOT.parents[1] / "pyproject.toml"
 EXTRAS: dict[str, list[str]] = {
     extra: [re.split(r"[\[<>=]", text)[0] for text in texts]
     for extra, texts in tomllib.loads(PROJECT.read_text())["project"]["optional-dependencies"].items()
-    if extra in ("io", "online", "parties")
+    if extra in ("io", "online", "outputs", "parties")
 }
-OPTIONAL = {*EXTRAS["io"], *EXTRAS["online"], *EXTRAS["parties"], "starlette"}
+OPTIONAL = {*(name for names in EXTRAS.values() for name in names), "starlette"}
 AFTER_THE_DOOR = {"app.py", "guard.py", "protocol.py"}
 """Files of `online/server` that only `create_app` and `serve` import, after they asked for the library."""
 
@@ -82,6 +82,9 @@ USES: list[tuple[str, str, Callable[[Path], Any]]] = [
     ("sqlglot", "online", lambda _: students().ask(QUESTION)),
     ("opendp", "online", lambda _: students(NOISE).ask(QUESTION)),
     ("httpx", "online", lambda _: dc.connect("http://127.0.0.1:1", "dk_key").ask(QUESTION)),
+    ("pandas", "outputs", lambda folder: dc.outputs.ResearchProject(folder, FRAME)),
+    ("statsmodels", "outputs", lambda folder: dc.outputs.ResearchProject(folder, FRAME).olsr("a ~ 1", FRAME)),
+    ("matplotlib", "outputs", lambda folder: dc.outputs.ResearchProject(folder, FRAME).hist(FRAME, "a")),
     ("mpyc", "parties", lambda _: load_mpyc()),
     ("gmpy2", "parties", lambda folder: encrypted.Keys.make(folder / "keys", AGE)),
     ("tenseal", "parties", lambda folder: encrypted.Keys.make(folder / "keys", AGE, "ckks")),

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from discretion import datasets as datasets
 from discretion import errors as errors
 from discretion import online as online
+from discretion import outputs as outputs
 from discretion import parties as parties
 from discretion import tables as tables
 from discretion.anonymize.solutions import (

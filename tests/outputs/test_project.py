@@ -14,7 +14,7 @@ import pytest
 import discretion as dc
 from discretion.cli.app import run
 from discretion.errors import DataError, PlanError, RequirementNotMet
-from discretion.outputs import OutputLimits, Project, Request
+from discretion.outputs import OutputLimits, ResearchProject, Request
 from discretion.outputs.judge import trained_model
 
 pd = pytest.importorskip("pandas")
@@ -43,15 +43,15 @@ def data() -> Any:
 
 
 @pytest.fixture
-def project(tmp_path: Path, data: Any) -> Project:
-    return Project(tmp_path / "project", data)
+def project(tmp_path: Path, data: Any) -> ResearchProject:
+    return ResearchProject(tmp_path / "project", data)
 
 
-def verdicts(project: Project) -> list[str]:
+def verdicts(project: ResearchProject) -> list[str]:
     return [one.verdict for one in project.outputs.values()]
 
 
-def rules(project: Project) -> set[str]:
+def rules(project: ResearchProject) -> set[str]:
     return {finding.rule for finding in list(project.outputs.values())[-1].findings}
 
 
@@ -60,7 +60,7 @@ def rules(project: Project) -> set[str]:
 
 @pytest.mark.parametrize("margins", [False, True])
 @pytest.mark.parametrize("normalize", [False, "index", "columns", "all"])
-def test_crosstab_is_that_of_pandas(project: Project, data: Any, margins: bool, normalize: Any) -> None:
+def test_crosstab_is_that_of_pandas(project: ResearchProject, data: Any, margins: bool, normalize: Any) -> None:
     if margins and normalize:
         pytest.skip("pandas leaves a margin out of normalized tables")
     ours = project.crosstab(data.sex, data.region, margins=margins, normalize=normalize)
@@ -71,14 +71,14 @@ def test_crosstab_is_that_of_pandas(project: Project, data: Any, margins: bool, 
 
 
 @pytest.mark.parametrize("function", ["mean", "sum", "std", "median", "count"])
-def test_pivot_table_is_that_of_pandas(project: Project, data: Any, function: str) -> None:
+def test_pivot_table_is_that_of_pandas(project: ResearchProject, data: Any, function: str) -> None:
     ours = project.pivot_table(data, values="income", index="region", columns="sex", aggfunc=function, margins=True)
     theirs = pd.pivot_table(data, values="income", index="region", columns="sex", aggfunc=function, margins=True)
     assert np.allclose(ours.to_numpy(dtype=float), theirs.to_numpy(dtype=float))
     assert verdicts(project) == ["pass"]
 
 
-def test_regressions_are_those_of_statsmodels(project: Project, data: Any) -> None:
+def test_regressions_are_those_of_statsmodels(project: ResearchProject, data: Any) -> None:
     import statsmodels.api as sm
 
     design = sm.add_constant(data[["age"]])
@@ -96,25 +96,25 @@ def test_small_counts_fail_also_as_shares_and_weighted(tmp_path: Path, data: Any
     data.loc[:4, "region"] = "D"
     weight = pd.Series(100.0, index=data.index, name="w")
     for options in ({}, {"normalize": "index"}, {"values": weight, "aggfunc": "sum"}):
-        project = Project(tmp_path / str(len(options)) / str(options.get("normalize")), data)
+        project = ResearchProject(tmp_path / str(len(options)) / str(options.get("normalize")), data)
         project.crosstab(data.sex, data.region, **options)
         assert verdicts(project) == ["fail"] and "threshold" in rules(project)
 
 
 def test_people_are_counted_not_rows(tmp_path: Path) -> None:
     rows = pd.DataFrame({"person": np.repeat(np.arange(30), 10), "group": np.repeat(["a", "b"], [250, 50])})
-    project = Project(tmp_path, rows, unit="person")
+    project = ResearchProject(tmp_path, rows, unit="person")
     project.crosstab(rows.group, rows.group)
     assert "threshold" in rules(project)  # fifty rows of five people
 
 
-def test_class_disclosure_and_zeros(project: Project, data: Any) -> None:
+def test_class_disclosure_and_zeros(project: ResearchProject, data: Any) -> None:
     data["job"] = np.where(data.region == "A", "x", np.where(data.sex == "f", "x", "y"))
     project.crosstab(data.region, data.job)
     assert {"class disclosure", "zeros"} <= rules(project) and verdicts(project) == ["fail"]
 
 
-def test_dominance_p_percent_and_same_values(project: Project, data: Any) -> None:
+def test_dominance_p_percent_and_same_values(project: ResearchProject, data: Any) -> None:
     data["sales"] = 1.0
     project.pivot_table(data, values="sales", index="region", aggfunc="mean")
     assert rules(project) == {"class disclosure"}
@@ -126,7 +126,7 @@ def test_dominance_p_percent_and_same_values(project: Project, data: Any) -> Non
     assert rules(project) == {"negative values"} and verdicts(project)[-1] == "review"
 
 
-def test_extremes_and_percentiles(project: Project, data: Any) -> None:
+def test_extremes_and_percentiles(project: ResearchProject, data: Any) -> None:
     project.pivot_table(data, values="income", index="region", aggfunc="max")
     project.pivot_table(data, values="ill", index="region", aggfunc="max")  # a value that many have
     project.describe(data, ["income"], by="region")
@@ -134,7 +134,7 @@ def test_extremes_and_percentiles(project: Project, data: Any) -> None:
     assert verdicts(project) == ["fail", "pass", "pass", "fail"] and rules(project) == {"extremes"}
 
 
-def test_models_that_follow_a_few_people_fail(project: Project, data: Any) -> None:
+def test_models_that_follow_a_few_people_fail(project: ResearchProject, data: Any) -> None:
     import statsmodels.api as sm
 
     few = data.head(12)
@@ -159,7 +159,7 @@ def test_models_that_follow_a_few_people_fail(project: Project, data: Any) -> No
     assert [one.rule for one in found] == ["class disclosure"]
 
 
-def test_odds_ratio(project: Project, data: Any) -> None:
+def test_odds_ratio(project: ResearchProject, data: Any) -> None:
     (a, b), (c, d) = pd.crosstab(data.sex, data.ill).to_numpy()
     assert project.odds_ratio(data.sex, data.ill) == pytest.approx(a * d / (b * c))
     with pytest.raises(DataError, match="two values"):
@@ -167,7 +167,7 @@ def test_odds_ratio(project: Project, data: Any) -> None:
     assert len(project.outputs) == 1
 
 
-def test_survival_steps(project: Project, data: Any) -> None:
+def test_survival_steps(project: ResearchProject, data: Any) -> None:
     project.survival_table(data.time, data.ill)
     assert "threshold" in rules(project)
     project.remove_output("output_1")
@@ -180,7 +180,7 @@ def test_survival_steps(project: Project, data: Any) -> None:
     assert project.survival_plot(data.time, data.ill).is_file()
 
 
-def test_pictures(project: Project, data: Any) -> None:
+def test_pictures(project: ResearchProject, data: Any) -> None:
     from matplotlib.figure import Figure
 
     project.hist(data, "income", bins=[data.income.min(), 20000, data.income.max()])
@@ -225,7 +225,7 @@ def test_trained_models(data: Any) -> None:
 # --- differencing -------------------------------------------------------------------------------------------------
 
 
-def test_a_mean_of_all_and_of_all_but_one(project: Project, data: Any) -> None:
+def test_a_mean_of_all_and_of_all_but_one(project: ResearchProject, data: Any) -> None:
     project.pivot_table(data, values="income", index="sex", aggfunc="mean")
     rest = data.drop(index=5)
     project.pivot_table(rest, values="income", index="sex", aggfunc="mean")
@@ -236,7 +236,7 @@ def test_a_mean_of_all_and_of_all_but_one(project: Project, data: Any) -> None:
     assert first[sex] * n - second[sex] * (n - 1) == pytest.approx(data.income[5])  # what it would have told
 
 
-def test_overlapping_age_groups_and_regression_samples(project: Project, data: Any) -> None:
+def test_overlapping_age_groups_and_regression_samples(project: ResearchProject, data: Any) -> None:
     import statsmodels.api as sm
 
     for limit in (65, 66):
@@ -249,7 +249,7 @@ def test_overlapping_age_groups_and_regression_samples(project: Project, data: A
     assert verdicts(project) == ["pass", "fail"] and rules(project) == {"differencing"}
 
 
-def test_a_group_that_one_person_dominates_follows_from_two_sums(project: Project, data: Any) -> None:
+def test_a_group_that_one_person_dominates_follows_from_two_sums(project: ResearchProject, data: Any) -> None:
     old = data.index[data.age >= 65]
     data["sales"] = data.income
     data.loc[old[0], "sales"] = 1e5 * 60
@@ -266,22 +266,22 @@ def test_a_group_that_one_person_dominates_follows_from_two_sums(project: Projec
     assert [one.rule for one in told] == ["differencing"] and "dominates" in told[0].text
 
 
-def test_missing_values_are_for_review(project: Project, data: Any) -> None:
+def test_missing_values_are_for_review(project: ResearchProject, data: Any) -> None:
     data.loc[:3, "region"] = None
     project.crosstab(data.sex, data.region)
     assert verdicts(project) == ["review"] and rules(project) == {"differencing"}
 
 
 def test_the_project_remembers_over_sessions_and_forgets_what_was_refused(tmp_path: Path, data: Any) -> None:
-    first = Project(tmp_path / "p", data)
+    first = ResearchProject(tmp_path / "p", data)
     first.crosstab(data.sex, data.region)
     request = first.finalise(tmp_path / "request")
     part = data[data.index != 7]
-    again = Project(tmp_path / "p", data)
+    again = ResearchProject(tmp_path / "p", data)
     again.crosstab(part.sex, part.region)
     assert verdicts(again) == ["fail"]
     Request.open(request.folder).sign(tmp_path / "p", CHECKER, {"output_1": "refuse"})
-    third = Project(tmp_path / "p", data.sample(frac=1, random_state=1))  # another order of the rows
+    third = ResearchProject(tmp_path / "p", data.sample(frac=1, random_state=1))  # another order of the rows
     third.crosstab(part.sex, part.region)
     assert verdicts(third) == ["fail"] and "left out" in third.outputs["output_1"].reasons[0]  # of all: one is left out
     third.remove_output("output_1")
@@ -293,7 +293,7 @@ def test_the_project_remembers_over_sessions_and_forgets_what_was_refused(tmp_pa
 def test_suppressed_cells_do_not_come_back_by_another_table(tmp_path: Path, data: Any) -> None:
     data.loc[data.index[(data.region == "A") & (data.sex == "f")][4:], "region"] = "B"  # four women in A
     data.loc[data.index[(data.region == "A") & (data.sex == "m")][30:], "region"] = "B"
-    project = Project(tmp_path, data, suppress=True)
+    project = ResearchProject(tmp_path, data, suppress=True)
     table = project.crosstab(data.region, data.sex, margins=True)
     assert verdicts(project) == ["pass"] and pd.isna(table.loc["A", "f"]) and table.isna().sum().sum() == 3
     assert table.loc["All", "All"] == table.iloc[:-1, :-1].sum().sum()
@@ -362,7 +362,7 @@ def test_no_small_group_follows_from_results_that_passed() -> None:
 
 
 def test_rows_must_be_known(tmp_path: Path, data: Any) -> None:
-    project = Project(tmp_path / "a", data)
+    project = ResearchProject(tmp_path / "a", data)
     part = data[data.age > 40].reset_index(drop=True)
     with pytest.raises(DataError, match="numbered anew"):
         project.crosstab(part.sex, part.region)
@@ -372,13 +372,13 @@ def test_rows_must_be_known(tmp_path: Path, data: Any) -> None:
         project.crosstab(data.sex.set_axis(range(1000, 1600)), data.region.set_axis(range(1000, 1600)))
     project.crosstab(data.sex.to_list(), data.region.to_numpy())
     frame = pl.from_pandas(data).with_row_index("id")
-    keyed = Project(tmp_path / "b", frame, id="id")
+    keyed = ResearchProject(tmp_path / "b", frame, id="id")
     assert keyed.pivot_table(frame.filter(pl.col("age") > 40), values="income", index="sex").shape == (2, 1)
     with pytest.raises(DataError, match="missing"):
         keyed.pivot_table(frame.drop("id"), values="income", index="sex")
 
 
-def test_a_request_is_signed_and_changes_are_noticed(tmp_path: Path, project: Project, data: Any) -> None:
+def test_a_request_is_signed_and_changes_are_noticed(tmp_path: Path, project: ResearchProject, data: Any) -> None:
     project.crosstab(data.sex, data.region)
     project.rename_output("output_1", "by_region")
     project.add_comments("by_region", "table 1 of the paper")
@@ -412,7 +412,9 @@ def test_a_request_is_signed_and_changes_are_noticed(tmp_path: Path, project: Pr
     assert request.changes() == ["manifest.json was changed after it was signed"]
 
 
-def test_on_the_command_line(tmp_path: Path, project: Project, data: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_on_the_command_line(
+    tmp_path: Path, project: ResearchProject, data: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     project.crosstab(data.sex, data.region)
     project.crosstab(data.region, data.age)
     project.add_exception("output_2", "the ages are public")
@@ -435,7 +437,7 @@ def test_on_the_command_line(tmp_path: Path, project: Project, data: Any, capsys
     assert run(["check-output", folder]) == 3
 
 
-def test_rounding_is_not_taken_for_safe(project: Project, data: Any) -> None:
+def test_rounding_is_not_taken_for_safe(project: ResearchProject, data: Any) -> None:
     project.enable_rounding(5)
     table = project.crosstab(data.region, data.age)
     assert (table.to_numpy(dtype=float) % 5 == 0).all() and verdicts(project) == ["review"]
@@ -445,7 +447,7 @@ def test_rounding_is_not_taken_for_safe(project: Project, data: Any) -> None:
 def test_the_policy_sets_the_numbers(tmp_path: Path, data: Any) -> None:
     text = "scenario: research-output\nextends: research-output\noutputs: {min_count: 150, why: {min_count: small}}\n"
     (tmp_path / "strict.yaml").write_text(text)
-    project = Project(tmp_path / "p", data, policy=tmp_path / "strict.yaml")
+    project = ResearchProject(tmp_path / "p", data, policy=tmp_path / "strict.yaml")
     project.crosstab(data.sex, data.region)
     assert verdicts(project) == ["fail"] and project.limits.dominance_percent == 50
 

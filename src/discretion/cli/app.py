@@ -12,6 +12,7 @@ from contextlib import suppress
 import click
 
 from discretion import __version__
+from discretion.cli.annex import annex
 from discretion.cli.anonymize import anonymize
 from discretion.cli.apply import apply
 from discretion.cli.assess import assess
@@ -59,6 +60,7 @@ for command in (
     tune,
     compare,
     parts,
+    annex,
     table,
     check_output,
     serve,

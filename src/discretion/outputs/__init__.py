@@ -1,11 +1,11 @@
-"""Output checking for research centers: results are judged as they are computed, remembered, and signed by a checker.
+"""ResearchOutput checking for research centers: results are judged as they are computed, remembered, and signed by a checker.
 
-`Project` computes tables, models and pictures and judges each by a policy and against everything that the project told
+`ResearchProject` computes tables, models and pictures and judges each by a policy and against everything that the project told
 before; `Request` is the folder that a checker signs.
 """
 
 from discretion.outputs.judge import OutputFinding, OutputLimits
 from discretion.outputs.memory import Request
-from discretion.outputs.project import Output, Project
+from discretion.outputs.project import ResearchOutput, ResearchProject
 
-__all__ = ["Output", "OutputFinding", "OutputLimits", "Project", "Request"]
+__all__ = ["ResearchOutput", "OutputFinding", "OutputLimits", "ResearchProject", "Request"]

@@ -89,9 +89,9 @@ def _columns(groups: Sequence[OutputGroups]) -> list[_Column]:
             continue
         kept.append(_Column(f"{one.output} ({number + 1})", one.output, one.group))
     finest: list[_Column] = []
-    for one in sorted(kept, key=lambda column: -len(np.unique(column.codes))):
-        if not any(_refines(other.codes, one.codes) for other in finest):
-            finest.append(one)
+    for column in sorted(kept, key=lambda column: -len(np.unique(column.codes))):
+        if not any(_refines(other.codes, column.codes) for other in finest):
+            finest.append(column)
     return finest
 
 

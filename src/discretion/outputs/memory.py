@@ -21,13 +21,13 @@ from discretion.outputs.history import LEFT_OUT, OutputGroups
 from discretion.policy.policy import Policy, Waiver
 
 if TYPE_CHECKING:
-    from discretion.outputs.project import Output
+    from discretion.outputs.project import ResearchOutput
 
 Decided = Literal["release", "refuse"]
 _MANIFEST, _SIGNATURE = "manifest.json", "signature.json"
 
 
-class Memory:
+class ProjectMemory:
     """The private folder of a project: which records stand behind each result that was handed in and not refused."""
 
     def __init__(self, folder: Path, labels: Sequence[str]) -> None:
@@ -68,14 +68,14 @@ class Memory:
         full[places[places >= 0]] = stored[places >= 0]
         return full
 
-    def remember(self, request: str, outputs: Sequence[Output]) -> None:
+    def remember(self, request: str, outputs: Sequence[ResearchOutput]) -> None:
         """Keep what a request tells; it counts from now on, until a checker refuses it."""
         arrays: dict[str, Any] = {"labels": np.array(self.labels, dtype=np.str_)}
         content = []
         for number, one in enumerate(outputs):
             groups = []
-            for place, own in enumerate(one.groups):
-                key = f"{number}-{place}"
+            for part, own in enumerate(one.groups):
+                key = f"{number}-{part}"
                 arrays[key] = own.group.astype(np.int32)
                 arrays |= {f"{key}-{n}": values for n, values in enumerate(own.values.values())}
                 groups.append((key, list(own.names), list(own.values)))
@@ -207,7 +207,7 @@ class Request:
             "note": note,
             "manifest_sha256": _sha256(self.folder / _MANIFEST),
         }
-        Memory.decide(project, self.content["id"], chosen)
+        ProjectMemory.decide(project, self.content["id"], chosen)
         _write(self.folder / _SIGNATURE, signature)
         return signature
 
@@ -226,7 +226,7 @@ class Request:
         return [Path(shutil.copyfile(self.folder / name, target / name)) for name in files]
 
 
-def write_request(folder: Path, outputs: Sequence[Output], policy: Policy, memory: Memory) -> Request:
+def write_request(folder: Path, outputs: Sequence[ResearchOutput], policy: Policy, memory: ProjectMemory) -> Request:
     """Write the folder of a request, whole or not at all, and remember what it tells."""
     if folder.exists():
         raise DataError(f"{str(folder)!r} exists; choose another folder")
@@ -253,7 +253,7 @@ def write_request(folder: Path, outputs: Sequence[Output], policy: Policy, memor
     return Request.open(folder)
 
 
-def _put(one: Output, folder: Path) -> dict[str, Any]:
+def _put(one: ResearchOutput, folder: Path) -> dict[str, Any]:
     """Write the files of an output; give what the list says of it."""
     files = []
     stem = re.sub(r"[^\w.-]", "_", one.name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -31,7 +31,7 @@ from discretion.outputs.judge import (
     trained_model,
     worst,
 )
-from discretion.outputs.memory import Memory, Request, write_request
+from discretion.outputs.memory import ProjectMemory, Request, write_request
 from discretion.policy.policy import Policy
 
 _PERCENTILES = {"min": 0.0, "max": 1.0, "median": 0.5}
@@ -40,7 +40,7 @@ _PURPOSE = "checking results"
 
 
 @dataclass(frozen=True)
-class Output:
+class ResearchOutput:
     """One result: what it is, how it came about, what the rules say, and what it shows."""
 
     name: str
@@ -69,12 +69,10 @@ class Output:
         return tuple(str(one) for one in self.findings)
 
     def __repr__(self) -> str:
-        return (
-            f"Output({self.name}: {self.kind}, {self.verdict}{'; ' if self.findings else ''}{'; '.join(self.reasons)})"
-        )
+        return f"ResearchOutput({self.name}: {self.kind}, {self.verdict}{'; ' if self.findings else ''}{'; '.join(self.reasons)})"
 
 
-class Project:
+class ResearchProject:
     """Results of one research project on one data set, judged by a policy as they are computed.
 
     `folder` is kept by the research center: it remembers which records stand behind every result that was handed in,
@@ -86,9 +84,9 @@ class Project:
     Examples
     --------
     >>> import pandas as pd, tempfile
-    >>> from discretion.outputs import Project
+    >>> from discretion.outputs import ResearchProject
     >>> people = pd.DataFrame({"sex": ["f", "m"] * 60, "job": (["a"] * 38 + ["b"] * 2) * 3})
-    >>> project = Project(tempfile.mkdtemp(), people)
+    >>> project = ResearchProject(tempfile.mkdtemp(), people)
     >>> table = project.crosstab(people.sex, people.job)
     >>> project.outputs["output_1"].verdict
     'fail'
@@ -118,8 +116,8 @@ class Project:
         pandas = self._pandas()
         codes = pandas.factorize(self.data[unit])[0] if unit is not None else np.arange(len(self.data))
         self.unit: Ints = np.where(codes < 0, codes.max(initial=0) + 1 + np.arange(len(codes)), codes).astype(np.int64)
-        self.memory = Memory(Path(folder), [str(label) for label in self.data.index])
-        self.outputs: dict[str, Output] = {}
+        self.memory = ProjectMemory(Path(folder), [str(label) for label in self.data.index])
+        self.outputs: dict[str, ResearchOutput] = {}
         self._number = 0
 
     def __repr__(self) -> str:
@@ -127,7 +125,7 @@ class Project:
             word: sum(one.verdict == word for one in self.outputs.values()) for word in ("pass", "review", "fail")
         }
         told = ", ".join(f"{number} {word}" for word, number in counts.items())
-        return f"Project({len(self.data)} rows; {len(self.outputs)} outputs: {told}; policy {self.policy.name})"
+        return f"ResearchProject({len(self.data)} rows; {len(self.outputs)} outputs: {told}; policy {self.policy.name})"
 
     # --- tables -------------------------------------------------------------------------------------------------
 
@@ -384,7 +382,8 @@ class Project:
         left = np.append(-np.diff(at_risk), at_risk[-1] if len(at_risk) else 0)
         small = ((events > 0) & (events < self.limits.min_count)) | (at_risk < self.limits.min_count)
         small |= (left - events > 0) & (left - events < self.limits.min_count)
-        findings, notes = [], ()
+        findings: list[OutputFinding] = []
+        notes: tuple[str, ...] = ()
         kept = list(range(len(steps)))
         if small.any() and self.suppress:
             kept = _joined_steps(events, left, self.limits.min_count)
@@ -582,7 +581,7 @@ class Project:
     def _last(self) -> str:
         return next(reversed(self.outputs))
 
-    def _known(self, name: str) -> Output:
+    def _known(self, name: str) -> ResearchOutput:
         if name not in self.outputs:
             raise PlanError(unknown("output", name, list(self.outputs)))
         return self.outputs[name]
@@ -604,16 +603,16 @@ class Project:
         own = tuple(replace(one, output=name) for one in groups)
         rounded = bool(self.round_base) and any(note.startswith("counts were rounded") for note in notes)
         found = [*findings, *(() if rounded else self._differences(own, list(self.outputs.values())))]
-        self.outputs[name] = Output(name, kind, command, tuple(found), tables, files, (), "", notes, own)
+        self.outputs[name] = ResearchOutput(name, kind, command, tuple(found), tables, files, (), "", notes, own)
 
-    def _differences(self, new: Sequence[OutputGroups], before: Sequence[Output]) -> list[OutputFinding]:
+    def _differences(self, new: Sequence[OutputGroups], before: Sequence[ResearchOutput]) -> list[OutputFinding]:
         going = [one for one in before if one.verdict != "fail" or one.exception]
         earlier = [*self.memory.groups(), *(group for one in going for group in one.groups)]
         return differences(new, earlier, self.unit, self.limits)
 
     def _judge_again(self) -> None:
         """Judge every output together with those before it: what one tells with another is held against the later."""
-        judged: list[Output] = []
+        judged: list[ResearchOutput] = []
         for one in self.outputs.values():
             own = [finding for finding in one.findings if finding.rule != "differencing"]
             rounded = any(note.startswith("counts were rounded") for note in one.notes)
@@ -711,10 +710,7 @@ class Project:
 
     def _draw(self, filename: str, draw: Callable[[Any], Any], title: str) -> Path:
         """Draw on new axes and save the picture; without pixels of its own for points."""
-        need("matplotlib", "drawing", "outputs")
-        from matplotlib.figure import Figure
-
-        figure = Figure()
+        figure = need("matplotlib.figure", "drawing", "outputs").Figure()
         axes = figure.add_subplot()
         draw(axes)
         axes.set_title(title)
@@ -917,8 +913,3 @@ def _command() -> str:
         if not frame.filename.endswith(("project.py",)):
             return " ".join(text.strip() for text in frame.code_context or ()) or frame.function
     return ""
-
-
-def verdicts(outputs: Iterable[Output]) -> dict[str, Outcome]:
-    """Give the verdict on each output."""
-    return {one.name: one.verdict for one in outputs}

@@ -132,22 +132,22 @@ class Codebook:
 
     def to_markdown(self) -> str:
         """Write the codebook as Markdown."""
-        lines = [f"# {_md(self.title)}: codebook", "", *self._facts_markdown(), ""]
+        lines = [f"# {markdown_text(self.title)}: codebook", "", *self._facts_markdown(), ""]
         if self.weights:
-            lines += ["## Weights", "", *(f"- {_md(words)}" for words in self.weights), ""]
-        lines += ["## Variables", "", _md(self.about_counts), ""]
+            lines += ["## Weights", "", *(f"- {markdown_text(words)}" for words in self.weights), ""]
+        lines += ["## Variables", "", markdown_text(self.about_counts), ""]
         lines += ["| variable | label | type |", "|---|---|---|"]
-        lines += [f"| {_md(one.name)} | {_md(one.label)} | {one.type} |" for one in self.variables]
+        lines += [f"| {markdown_text(one.name)} | {markdown_text(one.label)} | {one.type} |" for one in self.variables]
         for one in self.variables:
             lines += ["", *_variable_markdown(one, self.least)]
         return "\n".join(lines) + "\n"
 
     def _facts_markdown(self) -> list[str]:
         lines = [f"- Records: {self.records:,}; variables: {len(self.variables)}"]
-        lines += [f"- File: {_md(one['file'])}, SHA-256 `{one['sha256']}`" for one in self.files]
+        lines += [f"- File: {markdown_text(one['file'])}, SHA-256 `{one['sha256']}`" for one in self.files]
         if self.left_out:
-            lines.append(f"- Not in this file, although in its source: {_md(', '.join(self.left_out))}")
-        lines += [f"- {_md(words)}" for words in self.notes]
+            lines.append(f"- Not in this file, although in its source: {markdown_text(', '.join(self.left_out))}")
+        lines += [f"- {markdown_text(words)}" for words in self.notes]
         return [*lines, f"- Made with discretion {__version__}; what was measured and required is in `report.html`."]
 
     def to_html(self) -> str:
@@ -373,7 +373,7 @@ def _shown(value: float) -> str:
 # --- how it is written ----------------------------------------------------------------------------------------------
 
 
-def _md(text: str) -> str:
+def markdown_text(text: str) -> str:
     """Write a text so that Markdown takes none of it as marks, table borders or HTML."""
     return re.sub(r"([\\`*_\[\]|#])", r"\\\1", html.escape(" ".join(text.split()), quote=False))
 
@@ -386,25 +386,30 @@ def count_words(one: CodedValue, least: int) -> str:
 
 
 def _variable_markdown(one: CodebookVariable, least: int) -> list[str]:
-    lines = [f"### {_md(one.name)}", ""]
-    lines += [f"{_md(one.label)}", ""] if one.label else []
+    lines = [f"### {markdown_text(one.name)}", ""]
+    lines += [f"{markdown_text(one.label)}", ""] if one.label else []
     lines += [f"Type: {one.type}; role: {', '.join(one.roles)}."]
     if one.missing_codes:
-        lines.append(f"Codes for missing values: {_md(', '.join(one.missing_codes))}.")
-    lines += [_md(words) for words in one.notes]
+        lines.append(f"Codes for missing values: {markdown_text(', '.join(one.missing_codes))}.")
+    lines += [markdown_text(words) for words in one.notes]
     if one.statistics:
         lines.append("; ".join(f"{word}: {_shown(value)}" for word, value in one.statistics.items()) + ".")
     lines += (
         [
             "",
-            *(f"- *{_md(item.step)}*: {_md(item.what)} Estimates: {_md(item.effect)}" for item in one.done),
+            *(
+                f"- *{markdown_text(item.step)}*: {markdown_text(item.what)} Estimates: {markdown_text(item.effect)}"
+                for item in one.done
+            ),
         ]
         if one.done
         else ["", "Published as it was collected."]
     )
     if one.categories:
         lines += ["", "| value | label | records |", "|---|---|---:|"]
-        lines += [f"| {_md(c.value)} | {_md(c.label)} | {count_words(c, least)} |" for c in one.categories]
+        lines += [
+            f"| {markdown_text(c.value)} | {markdown_text(c.label)} | {count_words(c, least)} |" for c in one.categories
+        ]
     return lines
 
 

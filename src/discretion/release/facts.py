@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 def public_facts(release: Release) -> dict[str, Any]:
     """Collect what may be told to everybody."""
+    from discretion.release.criteria import criteria_of_release, residual_risk
+
+    criteria = criteria_of_release(release, internal=False)
     return {
         "format": "discretion-report",
         "version": 1,
@@ -45,6 +48,8 @@ def public_facts(release: Release) -> dict[str, Any]:
         "steps": [step_facts(item.step) for item in release.study.done],
         "risk": [score_facts(release, item) for item in release.measured if item.measure.family == "risk"],
         "utility": [score_facts(release, item) for item in release.measured if item.measure.family == "utility"],
+        "criteria": [one.to_dict() for one in criteria],
+        "residual_risk": residual_risk(criteria),
         "requirements": [
             {"kind": finding.kind, "holds": finding.holds, "text": finding.explain_publicly()}
             for finding in release.findings

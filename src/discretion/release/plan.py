@@ -151,6 +151,8 @@ class Plan:
     """the policy that the plan stands under: what it demands is required here too"""
     waivers: tuple[Waiver, ...] = ()
     """what of it was waived, by whom and why"""
+    advice: Mapping[str, str] = field(default_factory=dict)
+    """what the data protection officer advised: `by`, `on` (the day) and `text`; for the annex, never for the public"""
     tune: Mapping[str, Any] = field(default_factory=dict)
     """what `discretion tune` explores, as the plan writes it"""
     text: Document = field(default_factory=lambda: Document({}), repr=False, compare=False)
@@ -210,6 +212,7 @@ class Plan:
             "previous": [_place(one) for one in self.previous],
             "knows_method": None if self.knows_method else False,
             "ledger": None if self.budget is None else self.budget.to_plan(),
+            "advice": dict(self.advice),
             "tune": dict(self.tune),
         }
         return {key: value for key, value in content.items() if value not in (None, "", {}, [])}

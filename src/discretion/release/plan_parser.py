@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _SECTIONS = (
     "title", "data", "roles", "confirmed", "confirmed_other", "confirmed_telling", "types", "hierarchies",
     "missing_codes", "orders", "steps", "measures", "requirements", "output", "seed_file", "order", "demo", "from",
-    "previous", "knows_method", "ledger", "policy", "waivers", "tune",
+    "previous", "knows_method", "ledger", "policy", "waivers", "advice", "tune",
 )  # fmt: skip
 _DATA_OPTIONS = (
     "path",
@@ -95,6 +95,7 @@ class PlanParser:
             knows_method=self._flag("knows_method", True),
             base=self.base,
             budget=self._budget(),
+            advice=self._advice(),
             tune=self._tune(),
             text=self.text,
         )
@@ -348,6 +349,19 @@ class PlanParser:
         file = path.removeprefix("sqlite:///")
         place = path if "://" in file else self._resolve(file)
         return self._attempt(("ledger",), lambda: PrivacyBudget(place, **fields))
+
+    def _advice(self) -> dict[str, str]:
+        """Read what the data protection officer advised, by whom and when."""
+        given, known = self.text.content.get("advice"), ("by", "on", "text")
+        if given is None:
+            return {}
+        if not isinstance(given, Mapping) or any(not str(given.get(key) or "").strip() for key in known):
+            self._fault(("advice",), "expected `by` (name and function), `on` (the day) and `text`")
+            return {}
+        for key in given:
+            if key not in known:
+                self._fault(("advice", key), unknown("entry", str(key), known))
+        return {key: str(given[key]) for key in known}
 
     def _tune(self) -> dict[str, Any]:
         if (given := self.text.content.get("tune")) is None:

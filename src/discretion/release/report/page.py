@@ -362,12 +362,18 @@ def render(release: Release, *, internal: bool) -> str:
 
 def content_of(release: Release, *, internal: bool) -> dict[str, Any]:
     """Gather what the template needs."""
+    from discretion.release.criteria import criteria_of_release, residual_risk
+
     risk = scores_of(release, "risk", internal=internal)
     utility = scores_of(release, "utility", internal=internal)
     scores = release.attacks()
+    criteria = criteria_of_release(release, internal=internal)
     return {
         "internal": internal,
         "knows_method": release.plan.knows_method,
+        "criteria": criteria,
+        "residual": residual_risk(criteria),
+        "advice": release.plan.advice if internal else {},
         "cards": card_rows(release.attackers(), figures=internal),
         "judged": to_look_at(published_columns(release.data, scores, release.plan.confirmed_other)) if internal else (),
         "summary": summary_of(release, risk, utility, internal=internal),

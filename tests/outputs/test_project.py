@@ -14,7 +14,7 @@ import pytest
 import discretion as dc
 from discretion.cli.app import run
 from discretion.errors import DataError, PlanError, RequirementNotMet
-from discretion.outputs import OutputLimits, ResearchProject, Request
+from discretion.outputs import OutputLimits, Request, ResearchProject
 from discretion.outputs.judge import trained_model
 
 pd = pytest.importorskip("pandas")

@@ -69,7 +69,7 @@ class ResearchOutput:
         return tuple(str(one) for one in self.findings)
 
     def __repr__(self) -> str:
-        return f"ResearchOutput({self.name}: {self.kind}, {self.verdict}{'; ' if self.findings else ''}{'; '.join(self.reasons)})"
+        return f"ResearchOutput({'; '.join([f'{self.name}: {self.kind}, {self.verdict}', *self.reasons])})"
 
 
 class ResearchProject:

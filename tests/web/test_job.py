@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from discretion.cli.app import run
-from tests.web.conftest import App, people
+from tests.web.conftest import App, csv, people
 
 SWAP = {"columns": ["income"], "percent": "8", "do": "run"}
 
@@ -279,3 +279,79 @@ def test_rest_does_what_the_pages_do(app: App, tmp_path: Path) -> None:
     assert app.client.get("/api/projects/rest/results/status").json()["k"] >= 5
     assert app.client.delete("/api/projects/rest/steps/last").json()["plan"].get("steps") is None
     assert "/api/projects/{name}/jobs" in app.client.get("/api/openapi.json").json()["paths"]
+
+
+def test_candidates_are_weighed_compared_and_taken(app: App) -> None:
+    protected(app)
+    project = app.projects.open("people")
+    form = {"use:rank-swap": "1", "values:rank-swap": "2, 10, 30", "seconds": "600", "do": "weigh"}
+    page = app.client.post(f"{project.url}/balance", data=form).text
+    assert app.job(project)["state"] == "done", app.job(project)
+    assert page.count('class="mark"') >= 6, "three points, on the wide and on the narrow map"
+    assert yaml.safe_load((project.folder / "balance.yaml").read_text())["tune"]["methods"]
+    assert "Take this setting" in app.client.get(f"{project.url}/balance?point=1").text
+    page = app.client.post(f"{project.url}/balance", data={"do": "compare", "point": ["0", "1", "2"]}).text
+    assert page.count("Take this one") == 3
+    app.client.post(f"{project.url}/balance", data={"do": "use", "candidate": "2"})
+    assert project.steps == [{"rank-swap": {"columns": ["income"], "percent": 30.0}}]
+    app.client.post(f"{project.url}/balance", data={"do": "take", "point": "0"})
+    assert project.steps[0]["rank-swap"]["percent"] == 2
+    refused = app.client.post(f"{project.url}/balance", data={"do": "compare", "point": ["0"]})
+    assert refused.status_code == 422
+
+
+def test_a_policy_asks_and_the_forms_begin_with_it(app: App) -> None:
+    project = app.upload()
+    app.confirmed(project, age="identifier", income="sensitive")
+    page = app.client.post(f"{project.url}/release", data={"do": "policy", "policy": "public-use"}).text
+    assert project.plan["policy"] == "public-use"
+    assert "the policy public-use asks for it" in page
+    form = app.client.get(f"{project.url}/protect/optimal-generalization").text
+    assert 'value="distinct-l-diversity" selected' in form
+    app.client.post(f"{project.url}/release", data={"do": "policy", "policy": ""})
+    assert "policy" not in project.plan
+
+
+def test_a_table_is_made_audited_and_published(app: App) -> None:
+    project = app.upload(content=csv(120))
+    app.confirmed(project, age="identifier", income="sensitive")
+    form = {"by": ["region", "sex"], "rules.0.kind": "threshold", "rules.0.minimum": "20", "protect": "suppress"}
+    page = app.client.post(f"{project.url}/tables", data={**form, "do": "make"}).text
+    assert app.job(project)["state"] == "done", app.job(project)
+    assert "The audit holds" in page
+    assert 'class="num primary"' in page
+    assert "an attacker finds" in page
+    page = app.client.post(f"{project.url}/tables", data={**form, "do": "publish"}).text
+    assert "report.html" in page
+    assert app.client.get(f"{project.url}/tables/report.json").status_code == 200
+    assert app.client.get(f"{project.url}/tables/..%2Fseed").status_code == 404
+    wrong = app.client.post(f"{project.url}/tables", data={"do": "make"})
+    assert wrong.status_code == 422
+
+
+def test_a_query_service_is_declared_started_asked_and_stopped(app: App) -> None:
+    pytest.importorskip("opendp")
+    import json
+    import urllib.request
+
+    project = app.upload()
+    page = app.client.get(f"{project.url}/service").text
+    assert "role: hidden" in page, "the draft is cautious"
+    wrong = app.client.post(f"{project.url}/service", data={"do": "save", "declared": "tables: 3"})
+    assert wrong.status_code == 422
+    from discretion.web import service
+
+    text = service.drafted(project)
+    try:
+        page = app.client.post(f"{project.url}/service", data={"do": "start", "declared": text}).text
+        assert "The service runs" in page, page[-3000:]
+        state = service.state_of(project)
+        assert state is not None
+        body = json.dumps({"sql": "SELECT count(*) FROM people"}).encode()
+        headers = {"X-API-Key": state["keys"]["analyst"], "content-type": "application/json"}
+        with urllib.request.urlopen(urllib.request.Request(f"{state['address']}/query", body, headers)) as answer:
+            assert answer.status == 200
+        assert "count" in app.client.get(f"{project.url}/service").text
+    finally:
+        app.client.post(f"{project.url}/service", data={"do": "stop"})
+    assert service.state_of(project) is None

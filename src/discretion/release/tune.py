@@ -179,6 +179,7 @@ def tune(
     requirements: Sequence[Requirement] = (),
     draws: int = DRAWS,
     knows_method: bool = True,
+    watch: Callable[[TuneResult], None] | None = None,
 ) -> TuneResult:
     """Try methods with their grids of parameters; give the risk–utility map and the best setting under a limit.
 
@@ -200,6 +201,7 @@ def tune(
     than by others: its risks are no estimates. `seconds` bounds the time: settings are then tried coarsely first, and
     the result names those left out. The same `seed` gives the same result if no `seconds` are given. Figures are kept
     with the data, and in the folder `cache` (private): a repeated or cancelled call goes on where the last one stopped.
+    `watch` is called with the map so far whenever a setting was tried.
 
     Examples
     --------
@@ -218,6 +220,7 @@ def tune(
     figures = _figures(data, settings, risk, utility, knows_method)
     work = _Work(data, first, *figures, new_seed() if seed is None else seed, runs, progress)
     work.requirements, work.draws, work.knows_method = tuple(requirements), draws, knows_method
+    work.watch, work.limits = watch, (max_risk, min_utility)
     work.cache = FigureCache(data.cached(("tune",), dict), cache)
     return _explore(work, settings, sample, seconds, max_risk, min_utility)
 
@@ -264,6 +267,8 @@ class _Work:
     requirements: tuple[Requirement, ...] = ()
     draws: int = DRAWS
     knows_method: bool = True
+    watch: Callable[[TuneResult], None] | None = None
+    limits: tuple[float | None, float | None] = (None, None)
 
     def __post_init__(self) -> None:
         self.measures = (*self.risk.measures, *self.utility.measures)
@@ -569,6 +574,9 @@ def _each(
         found = work.evaluate(settings[number], rows)
         if isinstance(found, Point):
             points[number] = found
+            if work.watch is not None:
+                so_far = tuple(points[one] for one in sorted(points))
+                work.watch(TuneResult(work.data, work.risk, work.utility, so_far, work.before, *work.limits))
         else:
             points.pop(number, None)
             failed.append(found)

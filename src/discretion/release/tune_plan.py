@@ -74,6 +74,7 @@ def tune_plan(
     cache: str | Path | None = None,
     progress: Progress = ignore_progress,
     report: Callable[[str], None] | None = None,
+    watch: Callable[[TuneResult], None] | None = None,
 ) -> TuneResult:
     """Carry out the `tune` section of a plan on its data; the plan's `steps` come before every setting."""
     from discretion.release.run import check_data, check_plan, seed_of
@@ -95,5 +96,6 @@ def tune_plan(
         progress=progress,
         requirements=plan.requirements,
         knows_method=plan.knows_method,
+        watch=watch,
         **options,
     )

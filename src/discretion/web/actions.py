@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from discretion.data.documents import write_document
 from discretion.data.hierarchy import Hierarchy, Levels, canonical
 from discretion.data.schema import ROLES, TYPES
 from discretion.errors import DataError, DiscretionError, PlanError
@@ -15,7 +16,17 @@ from discretion.part import find, parse
 from discretion.release.plan import Plan
 from discretion.release.report.wording import counted, setting_text, title_of
 from discretion.web.jobs import Workers, last_job
-from discretion.web.project import K, Project, Projects, as_steps, hierarchy_files, require_kind, safe_file_name
+from discretion.web.project import (
+    K,
+    Project,
+    Projects,
+    as_steps,
+    hierarchy_files,
+    read_json,
+    require_kind,
+    required_in,
+    safe_file_name,
+)
 
 MOST_VALUES = 5000
 """Different values of a column up to which its hierarchy is tried in a page."""
@@ -86,6 +97,8 @@ class Actions:
         hierarchies: Mapping[str, str],
         missing_codes: Mapping[str, Sequence[Any]],
         who: str,
+        *,
+        policy: str = "",
     ) -> None:
         """Confirm roles and types; `hierarchies`: for each column `proposed`, `plan`, the name of a file, or none."""
         known = {column["name"]: column for column in (project.read() or {"columns": []})["columns"]}
@@ -111,6 +124,7 @@ class Actions:
             **plan,
             "roles": {column: given[0] if len(given) == 1 else list(given) for column, given in roles.items()},
             "confirmed": None,
+            "policy": policy or None,
             "types": dict(types),
             "hierarchies": rules,
             "missing_codes": {column: list(codes) for column, codes in missing_codes.items() if codes},
@@ -119,7 +133,7 @@ class Actions:
             new["requirements"] = [{"k-anonymity": {"k": K}}]
         _checked(new, project)
         project.save(new, "chose the roles", who)
-        if project.result() is None:
+        if project.result() is None or not self.has_verdicts(project):
             self.workers.start(project, "steps", "Measure the data as it is", who)
 
     def set_hierarchy(self, project: Project, column: str, spec: Any, who: str) -> None:
@@ -198,7 +212,7 @@ class Actions:
     def has_verdicts(self, project: Project) -> bool:
         """Tell whether the present requirements were judged on the present data."""
         found = project.result("verdicts")
-        return found is not None and found["of"] == project.plan.get("requirements")
+        return found is not None and found["of"] == required_in(project.plan)
 
     def judge(self, project: Project, who: str) -> None:
         """Judge the requirements on the data as it is now."""
@@ -226,6 +240,41 @@ class Actions:
         if project.result() is not None:
             self.judge(project, who)
 
+    def set_policy(self, project: Project, name: str, who: str) -> None:
+        """Put the plan under a policy, or under none: what it demands must hold too."""
+        plan = project.plan
+        new = {**plan, "policy": name or None}
+        _checked({**new, "confirmed": None}, project)
+        project.save(new, f"under the policy {name}" if name else "under no policy", who)
+        if project.result() is not None:
+            self.judge(project, who)
+
+    # --- balance -------------------------------------------------------------------------------------------------
+
+    def weigh(self, project: Project, section: Mapping[str, Any], steps: Sequence[Any], who: str) -> None:
+        """Try candidates: a plan with a `tune` section beside the plan, as `discretion tune` takes it."""
+        plan = project.plan
+        new = {**plan, "steps": list(steps), "tune": dict(section)}
+        _checked({**new, "confirmed": None}, project)
+        kept = {key: value for key, value in new.items() if value not in (None, "", {}, [])}
+        write_document(kept, project.folder / "balance.yaml", private=True)
+        self.workers.start(project, "tune", "Weigh risk and utility", who)
+
+    def compare(self, project: Project, numbers: Sequence[int], who: str) -> None:
+        """Carry out two or three candidates of the map to see them side by side."""
+        points = (read_json(project.folder / "balance.json") or {"points": []})["points"]
+        if not 2 <= len(numbers) <= 3 or not all(0 <= number < len(points) for number in numbers):
+            raise PlanError("choose two or three settings to compare")
+        chosen = [{"label": points[number]["label"], "steps": points[number]["steps"]} for number in numbers]
+        self.workers.start(project, "compare", "Compare candidates", who, candidates=chosen)
+
+    def take_point(self, project: Project, number: int, who: str) -> None:
+        """Take the setting of a point of the map as the steps of the plan."""
+        points = (read_json(project.folder / "balance.json") or {"points": []})["points"]
+        if not 0 <= number < len(points):
+            raise PlanError("there is no such point on the map")
+        self.change_steps(project, points[number]["steps"], f"Take {points[number]['label']}", who)
+
     def confirm(self, project: Project, entry: str, columns: Sequence[str], who: str) -> None:
         """Say that columns may go out although something speaks against it: what the gate asks for."""
         require_kind(entry, ("confirmed_other", "confirmed_telling"), "entry")
@@ -240,6 +289,24 @@ class Actions:
             raise PlanError("there are no steps: the original values would be published. Protect the data first")
         _checked(plan, project)
         self.workers.start(project, "release", "Publish", who)
+
+    # --- tables --------------------------------------------------------------------------------------------------
+
+    def make_table(self, project: Project, section: Mapping[str, Any], who: str, *, publish: bool = False) -> None:
+        """Make a table of the original data: a table plan beside the plan, as `discretion table` takes it."""
+        from discretion.release.table_plan import TablePlan
+
+        plan = project.plan
+        copied = ("data", "types", "orders", "missing_codes", "seed_file")
+        kept: dict[str, Any] = {name: plan[name] for name in copied if name in plan}
+        roles = {name: role for name, role in plan.get("roles", {}).items() if role != "identifier"}
+        content = {"title": f"Table of {project.name}", **kept, "roles": roles, "table": dict(section)}
+        file = project.folder / "table.yaml"
+        trial = project.folder / ".table.yaml"
+        write_document(content, trial, private=True)
+        TablePlan.load(trial)
+        trial.replace(file)
+        self.workers.start(project, "table", "Publish the table" if publish else "Make the table", who, publish=publish)
 
     def set_plan(self, project: Project, content: Mapping[str, Any], who: str) -> None:
         """Take another plan as a whole (REST); data, seed and output stay those of the project."""

@@ -25,11 +25,22 @@ from discretion.method import PURPOSES, Method
 from discretion.part import all_parts, find, index
 from discretion.release.report.wording import count, counted, number, of_people, percent, plain, title_of
 from discretion.web import actions as acts
+from discretion.web import service as services
 from discretion.web.actions import Actions
-from discretion.web.form import Typed, faults_of, fields_of, kinds_of, rows_of, settings_of, typed_of
+from discretion.web.form import (
+    FormField,
+    Typed,
+    faults_of,
+    fields_of,
+    kinds_of,
+    rows_of,
+    settings_of,
+    typed_of,
+    value_of,
+)
 from discretion.web.guard import REPORT_POLICY, WHO, WebUser
 from discretion.web.jobs import RUNNING, cancel, job_of, jobs_of, last_job
-from discretion.web.project import K, Project, hierarchy_files, read_json, write_json
+from discretion.web.project import K, Project, hierarchy_files, read_json, required_in, write_json
 
 HERE = Path(__file__).parent
 ROWS = 25
@@ -78,7 +89,7 @@ class Pages:
         self.jinja.globals |= {"fields_of": fields_of, "rows_of": rows_of, "index": index, "version": __version__}
         self.jinja.filters |= {
             "prose": prose, "percent": percent, "number": number, "count": count, "title_of": title_of,
-            "people": of_people, "raw": Markup,
+            "people": of_people, "raw": Markup, "worded": worded,
         }  # fmt: skip
 
     # --- showing -------------------------------------------------------------------------------------------------
@@ -101,7 +112,7 @@ class Pages:
         plan = project.plan
         key = project.key(None, plan)
         job, verdicts = last_job(project), project.result("verdicts", key)
-        judged = verdicts is not None and verdicts["of"] == plan.get("requirements")
+        judged = verdicts is not None and verdicts["of"] == required_in(plan)
         return {
             "plan": plan,
             "job": job,
@@ -109,21 +120,18 @@ class Pages:
             "now": project.result("status", key),
             "before": project.result("status", project.key([], plan)),
             "steps": [acts.words_of(step) for step in project.steps],
-            "required": [self._requirement(one) for one in plan.get("requirements") or [] if isinstance(one, dict)],
-            "verdicts": verdicts["found"] if judged and verdicts else [],
+            "required": verdicts["found"] if judged and verdicts else self._stated(plan),
             "measured": not plan.get("confirmed", True),
             "read": project.read() is not None,
             "published": project.published(),
         }
 
     @staticmethod
-    def _requirement(spec: Mapping[str, Any]) -> dict[str, str]:
-        ((kind, fields),) = spec.items()
-        bounds = {"at_most": "at most", "at_least": "at least"}
-        rest = {name: value for name, value in (fields or {}).items() if name not in bounds}
-        said = acts.words_of({kind: rest})
-        limits = [f"{words} {number(fields[name])}" for name, words in bounds.items() if name in (fields or {})]
-        return {**said, "words": "; ".join(filter(None, [said["words"], *limits]))}
+    def _stated(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Give the requirements that the plan states, before they were judged."""
+        stated = plan.get("requirements")
+        specs = [one for one in stated if isinstance(one, dict)] if isinstance(stated, list) else []
+        return [{"spec": one, "holds": None, "text": "", "policy": ""} for one in specs]
 
     # --- projects ------------------------------------------------------------------------------------------------
 
@@ -177,7 +185,7 @@ class Pages:
         rows = [self._role(project, plan, column) for column in known["columns"]] if known else []
         return self.show(
             request, "roles.html", project, rows=rows, roles=ROLES, types=TYPES, role_words=_ROLE_WORDS, error=error,
-            status=status, confirmed=plan.get("confirmed", True),
+            status=status, confirmed=plan.get("confirmed", True), policies=policies(),
         )  # fmt: skip
 
     def _role(self, project: Project, plan: Mapping[str, Any], column: Mapping[str, Any]) -> dict[str, Any]:
@@ -229,7 +237,8 @@ class Pages:
                 types = {c: typed[f"type:{c}"][0] for c in known if f"type:{c}" in typed}
                 rules = {c: typed[f"hierarchy:{c}"][0] for c in known if f"hierarchy:{c}" in typed}
                 codes = {c: [yaml_value(one) for one in typed.get(f"codes:{c}", ())] for c in known}
-                self.actions.set_roles(project, roles, types, rules, codes, user)
+                policy = typed.get("policy", [""])[0]
+                self.actions.set_roles(project, roles, types, rules, codes, user, policy=policy)
             except DiscretionError as error:
                 return self.roles(request, name, str(error), 422)
         return go(f"{project.url}/risk")
@@ -326,8 +335,12 @@ class Pages:
     def _start(project: Project, kind: str) -> dict[str, list[str]]:
         """Begin a form with what the plan requires, and with the limit on dropped records that is usual."""
         names = {one.name for one in fields_of(kind)}
-        required = project.plan.get("requirements")
-        models = [one for one in required if next(iter(one)) in kinds_of("model")] if isinstance(required, list) else []
+        from discretion.privacy.class_table import ClassModel
+        from discretion.release.plan import Plan
+
+        plan = {key: value for key, value in project.plan.items() if key not in ("confirmed", "tune")}
+        required = Plan.from_dict(plan, project.folder).requirements
+        models = [one.part.to_plan() for one in required if isinstance(one.part, ClassModel)]
         begun: dict[str, Any] = {}
         if "models" in names:
             begun["models"] = models or [{"k-anonymity": {"k": K}}]
@@ -416,6 +429,51 @@ class Pages:
         place = {"read": "data", "attacks": "risk", "release": "release", "tune": "balance", "compare": "balance"}
         return go(f"{project.url}/{place.get(found['kind'], 'protect')}")
 
+    # --- 5 balance -----------------------------------------------------------------------------------------------
+
+    def balance(
+        self, request: Request, name: str, point: int = -1, typed: Typed | None = None, error: str = "",
+        status: int = 200,
+    ) -> Response:  # fmt: skip
+        """Choose candidates, see the map fill up, take a point, compare some."""
+        project = self.projects.open(name)
+        found = read_json(project.folder / "balance.json")
+        if request.headers.get("x-part"):
+            return self.show(request, "map.html", project, found=found)
+        compared = []
+        for one in read_json(project.folder / "compared.json") or []:
+            figures = project.result("status", one["key"])
+            if figures:
+                words = [acts.words_of(step) for step in one["steps"]]
+                compared.append({**one, "figures": figures, "words": words, "taken": one["key"] == project.key()})
+        chosen = found["points"][point] if found and 0 <= point < len(found["points"]) else None
+        return self.show(
+            request, "balance.html", project, found=found, candidates=candidates_of(project), given=typed or {},
+            compared=compared, chosen=chosen, point=point, error=error, status=status,
+        )  # fmt: skip
+
+    async def weigh(self, request: Request, name: str) -> Response:
+        """Start the search, take a point, or compare some."""
+        user, project = owner(request), self.projects.open(name)
+        typed = typed_in(await request.form(max_fields=2000))
+        do = typed.get("do", [""])[0]
+        try:
+            if do == "take":
+                self.actions.take_point(project, int(typed["point"][0]), user)
+                return go(f"{project.url}/protect")
+            if do == "compare":
+                self.actions.compare(project, [int(one) for one in typed.get("point", [])], user)
+            elif do == "use":
+                chosen = (read_json(project.folder / "compared.json") or [])[int(typed["candidate"][0])]
+                self.actions.change_steps(project, chosen["steps"], f"Take {chosen['label']}", user)
+                return go(f"{project.url}/protect")
+            else:
+                steps = project.steps if typed.get("start") == ["steps"] else []
+                self.actions.weigh(project, section_in(project, typed), steps, user)
+        except DiscretionError as error:
+            return self.balance(request, name, -1, typed, str(error), 422)
+        return go(f"{project.url}/balance")
+
     # --- 6 release -----------------------------------------------------------------------------------------------
 
     def release(self, request: Request, name: str, error: str = "", status: int = 200) -> Response:
@@ -428,7 +486,7 @@ class Pages:
         return self.show(
             request, "release.html", project, error=error, status=status, problems=problems,
             confirmations=to_confirm(problems), models=kinds_of("model"), measures=kinds_of("risk", "utility"),
-            changed=bool(last and last.get("key") != project.key()), folder=project.folder,
+            changed=bool(last and last.get("key") != project.key()), folder=project.folder, policies=policies(),
         )  # fmt: skip
 
     def requirement(
@@ -475,6 +533,8 @@ class Pages:
             elif do == "confirm":
                 self.actions.confirm(project, typed["entry"][0], typed.get("column", []), user)
                 self.actions.publish(project, user)
+            elif do == "policy":
+                self.actions.set_policy(project, typed.get("policy", [""])[0], user)
             elif do == "next":
                 project.next_version(user)
                 self.actions.judge(project, user)
@@ -488,6 +548,75 @@ class Pages:
         if look and file == "report.html":
             return FileResponse(found, headers={"content-security-policy": REPORT_POLICY}, media_type="text/html")
         return FileResponse(found, filename=file, headers={"content-security-policy": REPORT_POLICY})
+
+    # --- tables and the query service ----------------------------------------------------------------------------
+
+    def tables(
+        self, request: Request, name: str, typed: Typed | None = None, error: str = "", status: int = 200
+    ) -> Response:
+        """Choose variables, rules and a protection; show the table as a person reads it."""
+        project = self.projects.open(name)
+        found = read_json(project.folder / "table.json") if who(request).role == "owner" else None
+        given: Typed = typed or read_json(project.folder / "table-form.json") or {
+            "rules.0.kind": ["threshold"], "rules.0.minimum": ["3"], "protect": ["suppress"],
+        }  # fmt: skip
+        place = project.folder / "table-release"
+        files = sorted(file.name for file in place.iterdir()) if place.is_dir() else []
+        return self.show(
+            request, "tables.html", project, given=given, found=found, grid=grid_of(found) if found else None,
+            columns=[one["name"] for one in (project.read() or {"columns": []})["columns"]], rule_field=RULES,
+            protections=PROTECTIONS, files=files, error=error, status=status,
+        )  # fmt: skip
+
+    async def make_table(self, request: Request, name: str) -> Response:
+        """Make a table, or publish it."""
+        user, project = owner(request), self.projects.open(name)
+        typed = typed_in(await request.form(max_fields=2000))
+        try:
+            section = table_in(typed)
+            self.actions.make_table(project, section, user, publish=typed.get("do") == ["publish"])
+        except DiscretionError as error:
+            return self.tables(request, name, typed, str(error), 422)
+        write_json(project.folder / "table-form.json", typed)
+        return go(f"{project.url}/tables")
+
+    def table_file(self, name: str, file: str) -> Response:
+        """Give a file of the published table."""
+        place = self.projects.open(name).folder / "table-release"
+        if not place.is_dir() or file not in {one.name for one in place.iterdir()}:
+            raise LookupError(file)
+        return FileResponse(place / file, filename=file, headers={"content-security-policy": REPORT_POLICY})
+
+    def service(self, request: Request, name: str, text: str = "", error: str = "", status: int = 200) -> Response:
+        """Show the query service: its declaration, budgets and ledger."""
+        project = self.projects.open(name)
+        running = services.state_of(project)
+        is_owner = who(request).role == "owner"
+        ledger = services.told(running, "/history?limit=50") if running else None
+        budgets = services.told(running, "/budget?user=analyst") if running else None
+        declared = text or (services.drafted(project) if is_owner and project.read() else "")
+        return self.show(
+            request, "service.html", project, state=running, declared=declared, ledger=ledger, budgets=budgets,
+            saved=(project.folder / services.FILE).exists(), error=error, status=status,
+        )  # fmt: skip
+
+    async def run_service(self, request: Request, name: str) -> Response:
+        """Save the declaration, start or stop the service."""
+        from starlette.concurrency import run_in_threadpool
+
+        user, project = owner(request), self.projects.open(name)
+        typed = typed_in(await request.form())
+        do, text = typed.get("do", [""])[0], typed.get("declared", [""])[0]
+        try:
+            if do in ("save", "start"):
+                await run_in_threadpool(services.save, project, text, user)
+            if do == "start":
+                await run_in_threadpool(services.start, project, user)
+            elif do == "stop":
+                await run_in_threadpool(services.stop, project, user)
+        except (DiscretionError, OSError) as error:
+            return self.service(request, name, text, str(error), 422)
+        return go(f"{project.url}/service")
 
     # --- plan and history ----------------------------------------------------------------------------------------
 
@@ -514,6 +643,15 @@ class Pages:
         if file not in _STATIC:
             raise LookupError(file)
         return FileResponse(HERE / file, media_type=_STATIC[file], headers={"cache-control": "max-age=300"})
+
+
+def worded(spec: Mapping[str, Any]) -> dict[str, str]:
+    """Give a requirement as the pages show it: its title and its settings in words."""
+    ((kind, fields),) = spec.items()
+    bounds = {"at_most": "at most", "at_least": "at least"}
+    said = acts.words_of({kind: {name: value for name, value in (fields or {}).items() if name not in bounds}})
+    limits = [f"{words} {number(fields[name])}" for name, words in bounds.items() if name in (fields or {})]
+    return {**said, "words": "; ".join(filter(None, [said["words"], *limits]))}
 
 
 # --- helpers of the routes ---------------------------------------------------------------------------------------
@@ -590,6 +728,14 @@ def _usual_first(parts: Sequence[type[Method]]) -> list[type[Method]]:
     return sorted(parts, key=lambda part: (place.get(part.kind, len(place)), part.kind))
 
 
+def policies() -> list[tuple[str, str]]:
+    """Name the shipped policies for files, with their titles."""
+    from discretion.policy.policy import Policy
+
+    found = [(name, Policy.load(name)) for name in Policy.shipped]
+    return [(name, one.title) for name, one in found if one.scenario != "research-output"]
+
+
 _CONFIRM = re.compile(r"confirm them by `(confirmed_\w+): (\[.*\])`")
 
 
@@ -604,6 +750,103 @@ def to_confirm(problems: Sequence[str]) -> list[dict[str, Any]]:
             found.append({"entry": match[1], "columns": yaml_value(match[2]), "why": said, "words": plain(text)})
             said = []
     return found
+
+
+# --- candidates of the balance -----------------------------------------------------------------------------------
+
+_CANDIDATES: tuple[tuple[str, str, str], ...] = (
+    ("optimal-generalization", "k", "3, 5, 10, 25"),
+    ("local-suppression", "k", "3, 5, 10"),
+    ("mondrian", "k", "3, 5, 10, 25"),
+    ("rank-swap", "percent", "2, 5, 10, 20"),
+    ("mdav", "k", "3, 5, 10, 25"),
+    ("additive-noise", "sd_share", "0.05, 0.1, 0.2, 0.5"),
+    ("pram", "keep_share", "0.95, 0.9, 0.8, 0.6"),
+)
+"""Methods that are offered to be weighed, with the field that varies and what is tried."""
+_OF_NUMBERS = ("rank-swap", "mdav", "additive-noise")
+
+
+def candidates_of(project: Project) -> list[dict[str, Any]]:
+    """Propose methods that fit the roles and types of the columns, each with values to try."""
+    plan = project.plan
+    known = {one["name"]: one for one in (project.read() or {"columns": []})["columns"]}
+    roles = {name: [given] if isinstance(given, str) else given for name, given in plan.get("roles", {}).items()}
+    quasi = [name for name, given in roles.items() if "quasi" in given and name in known]
+    kinds = {name: plan.get("types", {}).get(name) or known[name]["type"] for name in roles if name in known}
+    numbers = [n for n, given in roles.items() if {"quasi", "sensitive"} & {*given} and kinds.get(n) == "continuous"]
+    layered = [name for name in quasi if name in plan.get("hierarchies", {})]
+    texts = [name for name in quasi if kinds.get(name) == "nominal"]
+    columns = {
+        "optimal-generalization": layered, "local-suppression": quasi, "mondrian": quasi, "pram": texts,
+        **dict.fromkeys(_OF_NUMBERS, numbers),
+    }  # fmt: skip
+    return [
+        {"kind": kind, "field": field, "values": values, "columns": columns[kind], "first": place < 2}
+        for place, (kind, field, values) in enumerate(one for one in _CANDIDATES if columns[one[0]])
+    ]
+
+
+def section_in(project: Project, typed: Typed) -> dict[str, Any]:
+    """Read the `tune` section of a plan that stands in the form."""
+    methods: list[Any] = []
+    for one in candidates_of(project):
+        if typed.get(f"use:{one['kind']}") != ["1"]:
+            continue
+        values = [yaml_value(text.strip()) for text in typed[f"values:{one['kind']}"][0].split(",") if text.strip()]
+        grid = {"grid": values}
+        if one["kind"] == "optimal-generalization":
+            model = {"k-anonymity": {"k": grid}}
+            methods.append({one["kind"]: {"models": [model], "suppression_limit": 0.05}})
+        else:
+            named = {"columns": one["columns"]} if one["kind"] in (*_OF_NUMBERS, "pram") else {}
+            methods.append({one["kind"]: {**named, one["field"]: grid}})
+    if text := typed.get("more", [""])[0].strip():
+        given = yaml_value(text)
+        methods += given if isinstance(given, list) else [given]
+    if not methods:
+        raise PlanError("choose at least one candidate")
+    section: dict[str, Any] = {"methods": methods, "seconds": yaml_value(typed.get("seconds", ["60"])[0] or "60")}
+    if limit := typed.get("max_risk", [""])[0].strip():
+        section["max_risk"] = yaml_value(limit) / 100
+    return section
+
+
+# --- tables in forms ---------------------------------------------------------------------------------------------
+
+PROTECTIONS = {
+    "suppress": "leave out sensitive cells, and others that would give them away",
+    "round-controlled": "round so that totals still add up",
+    "adjust": "change sensitive cells as little as needed",
+    "none": "only look for sensitive cells",
+}
+RULES = FormField("parts", "rules", options=kinds_of("rule"))
+
+
+def table_in(typed: Typed) -> dict[str, Any]:
+    """Read the `table` section of a plan that stands in the form."""
+    by = [one for one in typed.get("by", ()) if one]
+    if not by:
+        raise PlanError("choose the variables of the table")
+    rules = value_of(RULES, typed, "rules")
+    protect = typed.get("protect", ["suppress"])[0]
+    options = {"base": yaml_value(typed.get("base", ["5"])[0] or "5")} if protect == "round-controlled" else {}
+    section: dict[str, Any] = {"by": by, "rules": rules, "protect": {protect: options} if options else protect}
+    if value := typed.get("value", [""])[0]:
+        section["value"] = value
+    return section
+
+
+def grid_of(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Lay cells out as a person reads a table: the last variable across, the others down."""
+    across_name = found["by"][-1]
+    down: dict[tuple[str, ...], dict[str, Any]] = {}
+    across: dict[str, None] = {}
+    for cell in found["cells"]:
+        row = tuple(cell["by"][name] for name in found["by"][:-1])
+        across.setdefault(cell["by"][across_name])
+        down.setdefault(row, {})[cell["by"][across_name]] = cell
+    return {"across": across_name, "columns": list(across), "rows": down, "names": found["by"][:-1]}
 
 
 # --- hierarchies in forms ----------------------------------------------------------------------------------------
@@ -715,11 +958,18 @@ def create_app(actions: Actions) -> FastAPI:
         ("GET", "/p/{name}/job", pages.job),
         ("POST", "/p/{name}/job", pages.start_job),
         ("POST", "/p/{name}/cancel/{job}", pages.cancel),
+        ("GET", "/p/{name}/balance", pages.balance),
+        ("POST", "/p/{name}/balance", pages.weigh),
         ("GET", "/p/{name}/release", pages.release),
         ("POST", "/p/{name}/release", pages.publish),
         ("GET", "/p/{name}/require/{kind}", pages.requirement),
         ("POST", "/p/{name}/require/{kind}", pages.add_requirement),
         ("GET", "/p/{name}/release/{file}", pages.published),
+        ("GET", "/p/{name}/tables", pages.tables),
+        ("POST", "/p/{name}/tables", pages.make_table),
+        ("GET", "/p/{name}/tables/{file}", pages.table_file),
+        ("GET", "/p/{name}/service", pages.service),
+        ("POST", "/p/{name}/service", pages.run_service),
         ("GET", "/p/{name}/plan", pages.plan),
         ("GET", "/p/{name}/plan.yaml", pages.plan_file),
         ("GET", "/p/{name}/history", pages.history),

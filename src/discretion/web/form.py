@@ -172,11 +172,12 @@ def settings_of(kind: str, typed: Typed, prefix: str = "") -> dict[str, Any]:
 
 
 def _group(fields: Sequence[FormField], typed: Typed, prefix: str) -> dict[str, Any]:
-    found = {one.name: _value(one, typed, f"{prefix}{one.name}") for one in fields}
+    found = {one.name: value_of(one, typed, f"{prefix}{one.name}") for one in fields}
     return {name: value for name, value in found.items() if value not in (None, "", [], {})}
 
 
-def _value(one: FormField, typed: Typed, at: str) -> Any:
+def value_of(one: FormField, typed: Typed, at: str) -> Any:
+    """Give what stands in one field, with those inside it; None where it is empty."""
     control = one.control
     here = [text.strip() for text in typed.get(at, ())]
     if control == "columns":
@@ -220,14 +221,14 @@ def _rows(one: FormField, typed: Typed, at: str) -> Any:
     numbers = rows_of(typed, at)
     if one.control == "map":
         pairs = [
-            (next(iter(typed.get(f"{at}.{n}.key", ("",)))), _value(one.inner[0], typed, f"{at}.{n}.value"))
+            (next(iter(typed.get(f"{at}.{n}.key", ("",)))), value_of(one.inner[0], typed, f"{at}.{n}.value"))
             for n in numbers
         ]
         return {key: value for key, value in pairs if key and value not in (None, "", [])}
     if one.control == "parts":
         found = [_part(typed, f"{at}.{n}") for n in numbers]
     else:
-        found = [_value(one.inner[0], typed, f"{at}.{n}") for n in numbers]
+        found = [value_of(one.inner[0], typed, f"{at}.{n}") for n in numbers]
     return [value for value in found if value not in (None, "", {}, [])]
 
 

@@ -205,6 +205,11 @@ def as_steps(given: Any) -> list[dict[str, Any]]:
     return [{kind: fields or {} for kind, fields in one.items()} for one in named]
 
 
+def required_in(plan: Mapping[str, Any]) -> list[Any]:
+    """Give what decides the verdicts of a plan: its requirements, its policy and the waivers."""
+    return [plan.get(name) for name in ("requirements", "policy", "waivers")]
+
+
 def _written(value: Any) -> str:
     """Write a setting as Python."""
     from discretion.part import Part

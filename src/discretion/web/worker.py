@@ -20,11 +20,11 @@ from discretion.measure import Score
 from discretion.method import Decision
 from discretion.part import parse
 from discretion.release.plan import Plan, Step
-from discretion.release.report.wording import counted, title_of
+from discretion.release.report.wording import counted, percent, title_of
 from discretion.release.study import Done, Study
 from discretion.web import charts
 from discretion.web.jobs import started
-from discretion.web.project import Project, as_steps, read_json, write_json
+from discretion.web.project import Project, as_steps, read_json, required_in, write_json
 
 _EVERY = 0.2
 """Seconds between two reports of progress."""
@@ -212,15 +212,13 @@ def judged(
         progress(number, len(plan.requirements), f"checking: {title_of(one.part.kind)}")
         try:
             finding = judge(one, study.original, data, study.context(), knows_method=plan.knows_method)
-            found.append({"holds": finding.holds, "text": finding.explain(), "title": title_of(one.part.kind)})
+            verdict = {"holds": finding.holds, "text": finding.explain()}
         except (DataError, PlanError) as error:
-            found.append({"holds": False, "text": str(error), "title": title_of(one.part.kind)})
-    write_json(project.place(project.key(None, content)) / "verdicts.json", {"of": _required(content), "found": found})
+            verdict = {"holds": False, "text": str(error)}
+        found.append({**verdict, "spec": one.to_plan(), "policy": one.by_policy})
+    place = project.place(project.key(None, content))
+    write_json(place / "verdicts.json", {"of": required_in(content), "found": found})
     return found
-
-
-def _required(content: Mapping[str, Any]) -> Any:
-    return content.get("requirements")
 
 
 def without_identifiers(data: Dataset) -> Dataset:
@@ -420,7 +418,125 @@ def release(project: Project, job: Job, progress: Progress) -> dict[str, Any]:
     }
 
 
+# --- the balance of risk and utility -----------------------------------------------------------------------------
+
+
+def tune(project: Project, job: Job, progress: Progress) -> None:
+    """Try the candidates of `balance.yaml`; the map is written anew whenever one was tried."""
+    from discretion.release.run import read_seed
+    from discretion.release.tune_plan import tune_plan
+    from discretion.release.tune_result import TuneResult
+
+    plan = Plan.load(project.folder / "balance.yaml")
+    (project.folder / "balance.json").unlink(missing_ok=True)
+    cache = project.folder / "results" / "tuned"
+    cache.mkdir(mode=0o700, exist_ok=True)
+    last = 0.0
+
+    def watch(found: TuneResult) -> None:
+        nonlocal last
+        if time.monotonic() - last > 2 * _EVERY:
+            last = time.monotonic()
+            write_json(project.folder / "balance.json", map_of(project, found, done=False))
+
+    seed = read_seed(project.folder / "seed")
+    found = tune_plan(plan, seed=seed, cache=cache, progress=progress, watch=watch)
+    write_json(project.folder / "balance.json", map_of(project, found, done=True))
+    project.note(f"weighed {counted(len(found.points), 'setting')}", job["who"])
+
+
+def map_of(project: Project, found: Any, *, done: bool) -> dict[str, Any]:
+    """Draw the map of a search, its points as links, and list the points with the steps they stand for."""
+    from discretion.release.report import risk_utility_map as drawing
+
+    marks, link = drawing.map_of(found), f"{project.url}/balance?point={{}}"
+    before = [method.to_plan() for method in found.before]
+    shares = found.risk.is_share, found.utility.is_share
+    points = [
+        {
+            "label": point.label,
+            "words": mark.words,
+            "risk": percent(point.risk) if shares[0] else f"{point.risk:.4g}",
+            "utility": percent(point.utility) if shares[1] else f"{point.utility:.4g}",
+            "by": title_of(point.leading),
+            "on_front": mark.on_front,
+            "best": mark.best,
+            "allowed": mark.allowed,
+            "confirmed": mark.confirmed,
+            "steps": [*before, *point.setting.to_plan()],
+        }
+        for point, mark in zip(found.points, marks.marks, strict=True)
+    ]
+    return {
+        "wide": drawing.draw(marks, interactive=True, link=link),
+        "narrow": drawing.draw(marks, interactive=True, width=drawing.NARROW, link=link),
+        "points": points,
+        "risk": found.risk.title,
+        "utility": found.utility.title,
+        "failed": [{"label": one.setting.label, "reason": one.reason} for one in found.failed],
+        "not_tried": [one.label for one in found.not_tried],
+        "done": done,
+    }
+
+
+def compare(project: Project, job: Job, progress: Progress) -> None:
+    """Carry out some candidates on all rows and measure them alike, for a page that shows them side by side."""
+    content = project.plan
+    compared = []
+    for one in job["wanted"]["candidates"]:
+        changed = {**content, "steps": one["steps"]}
+        measured(project, changed, progress)
+        compared.append({**one, "key": project.key(None, changed)})
+    write_json(project.folder / "compared.json", compared)
+
+
+# --- tables ------------------------------------------------------------------------------------------------------
+
+_MOST_CELLS = 3000
+
+
+def table(project: Project, job: Job, progress: Progress) -> dict[str, Any]:
+    """Carry out the table plan of the project; show it to its owner, and publish it where that is wanted."""
+    from discretion.release.table_plan import TablePlan
+    from discretion.release.table_run import run_table
+    from discretion.tables.audit_report import Audit
+
+    plan = TablePlan.load(project.folder / "table.yaml")
+    made = run_table(plan, progress=progress)
+    cells, audit = made.cells, made.audit
+    intervals: dict[int, list[float]] = {}
+    if isinstance(audit, Audit):
+        bounds = zip(audit.cell, audit.low, audit.high, strict=True)
+        intervals = {int(cell): [float(low), float(high)] for cell, low, high in bounds}
+    released = cells.status.released if hasattr(cells, "status") and hasattr(cells.status, "released") else None
+    shown = []
+    for number in range(min(len(cells), _MOST_CELLS)):
+        label = cells.label(number)
+        true, out = float(cells.value[number]), None if released is None else float(released[number])
+        state = "primary" if cells.primary[number] else "secondary" if cells.secondary[number] else ""
+        between = intervals.get(number)
+        words = "" if between is None else f"an attacker finds {between[0]:,.4g} to {between[1]:,.4g}"
+        shown.append({"by": label, "true": true, "out": out, "state": state, "words": words})
+    result = {
+        "by": [dim.name for dim in cells.dims],
+        "cells": shown,
+        "more": max(len(cells) - _MOST_CELLS, 0),
+        "holds": made.holds,
+        "verdicts": [{"holds": one.holds, "text": one.text} for one in made.verdicts],
+        "loss": {name.replace("_", " "): float(value) for name, value in made.loss.items()},
+        "suppressed": int(cells.suppressed.sum()),
+    }
+    write_json(project.folder / "table.json", result)
+    if job["wanted"].get("publish"):
+        made.write(project.folder / "table-release", project.folder / "table-private", overwrite=True)
+        project.note("published a table", job["who"])
+    return {"holds": made.holds}
+
+
 WORK: Mapping[str, Work] = {
+    "table": table,
+    "tune": tune,
+    "compare": compare,
     "read": read,
     "steps": steps,
     "preview": preview,

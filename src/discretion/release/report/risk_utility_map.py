@@ -124,8 +124,8 @@ def _figure(value: float, share: bool) -> str:
     return percent(value) if share else number(value)
 
 
-def draw(found: Map, *, interactive: bool = False, width: int = WIDTH) -> str:
-    """Draw the map; `interactive` marks can be reached by the keyboard."""
+def draw(found: Map, *, interactive: bool = False, width: int = WIDTH, link: str = "") -> str:
+    """Draw the map; `interactive` marks can be reached by the keyboard, and lead to `link` with their number."""
     across, up = _scales(found, width)
     columns = _legend_columns(width)
     rows = -(-len(found.families[:_MOST_NAMED]) // columns) + -(-len(_signs(found)) // columns)
@@ -134,7 +134,7 @@ def draw(found: Map, *, interactive: bool = False, width: int = WIDTH) -> str:
         *_forbidden(found, across, up),
         *_axes(found, across, up),
         *_front(found, across, up),
-        *[_mark(mark, place, across, up, interactive) for place, mark in _painted(found)],
+        *[_mark(mark, place, across, up, interactive, link) for place, mark in _painted(found)],
         *_labels(found, across, up),
         *_legend(found, width),
     ]
@@ -218,13 +218,17 @@ def _front(found: Map, across: svg.Scale, up: svg.Scale) -> list[str]:
     return [svg.polyline(stairs, _FRONT, stroke_width="1.5", stroke_opacity="0.55")] if len(stairs) > 1 else []
 
 
-def _mark(mark: Mark, place: int, across: svg.Scale, up: svg.Scale, interactive: bool) -> str:
+def _mark(mark: Mark, place: int, across: svg.Scale, up: svg.Scale, interactive: bool, link: str) -> str:
     x, y, color = across(mark.x), up(mark.y), _COLORS[mark.family % len(_COLORS)]
     shown = f"<title>{escape(mark.words)}</title>"
     if mark.best:
         shown += svg.element("circle", cx=x, cy=y, r=_MARK + 6, fill="none", stroke=_FRONT, stroke_width="2")
     shown += svg.shape(mark.family, x, y, color if mark.on_front else "#fff", color, dashed=not mark.confirmed)
     pale = {"opacity": _PALE} if mark.refused else {}
+    if link:
+        return svg.element(
+            "a", shown, **{"class": "mark", "href": link.format(place), "aria-label": mark.words, **pale}
+        )
     reach = {"tabindex": "0", "role": "img", "aria-label": mark.words, "data-point": place} if interactive else {}
     return svg.element("g", shown, **{"class": "mark", **pale, **reach})
 

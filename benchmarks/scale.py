@@ -117,9 +117,9 @@ def measured(folder: Path, rows: int) -> list[Line]:
     count, copy = _cpu(lambda: _count(files)), _cpu(lambda: _copy(files, out / "copy.parquet"))
     size = f"{rows:,} × 10"
     lines = [
-        Line(f"classes over six columns, {size}", "duckdb GROUP BY", _cpu(lambda: scan(folder).table(QUASI)), count, 3),
+        Line(f"classes over six columns, {size}", "duckdb GROUP BY", _cpu(lambda: scan(folder).table(QUASI)), count, 4),
         Line(
-            f"plan and release, order kept, {size}", "COPY", _cpu(lambda: _publish(folder, out / "a", "keep")), copy, 8
+            f"plan and release, order kept, {size}", "COPY", _cpu(lambda: _publish(folder, out / "a", "keep")), copy, 15
         ),
         Line(
             f"the same in a random order, {size}",
@@ -132,7 +132,7 @@ def measured(folder: Path, rows: int) -> list[Line]:
     search = _cpu(
         lambda: dc.anonymize(scan(folder), models=[dc.KAnonymity(k=5)], suppression_limit=0.02, columns=QUASI)
     )
-    return [*lines, Line(f"optimal generalization, {size}", "duckdb GROUP BY", search, count, 12)]
+    return [*lines, Line(f"optimal generalization, {size}", "duckdb GROUP BY", search, count, 15)]
 
 
 def lines() -> list[Line]:

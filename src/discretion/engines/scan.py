@@ -282,7 +282,8 @@ class Scan(Dataset):
         needed, steps = self._inputs(columns)
         if any(step.draws for step in steps):
             return self._table_of_rows(columns)
-        found = self.store.classes(needed)
+        root = self.original
+        found = root.cached(("classes in files", tuple(needed)), lambda: self.store.classes(needed))
         data = self._counted(as_read(found.select(needed), self.original.schema.only(needed)), found)
         for step in steps:
             data = step.carried_out(data)

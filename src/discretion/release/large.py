@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -182,14 +182,14 @@ class _Carried:
     """What came of carrying out the steps: the sample after each, and all the rows in a private file."""
 
     states: tuple[Dataset, ...]
-    rows: _RowFile
+    rows: _RowFiles
 
 
 def _carry_out(current: Scan, original: Dataset, positions: Ints, progress: Progress) -> _Carried:
     """Let all rows pass through the steps once: keep the sample after each, and write the result in its order."""
     import polars as pl
 
-    rows = _RowFile(current.store.spill / "rows.parquet", {**current.kinds, _PLACE: pl.Int64()})
+    rows = _RowFiles(current.store.spill, dict(current.kinds))
     states: list[list[pl.DataFrame]] = []
     like: list[Dataset] = []
     while not rows.complete:
@@ -201,7 +201,7 @@ def _carry_out(current: Scan, original: Dataset, positions: Ints, progress: Prog
                 for kept, data in zip(states, like, strict=True):
                     chosen = np.isin(data.row_ids, positions[first:last], assume_unique=True)
                     kept.append(data.frame.filter(chosen).with_columns(pl.Series(_PLACE, data.row_ids[chosen])))
-                add(every[-1].frame.select(current.columns).with_columns(pl.Series(_PLACE, every[-1].row_ids)))
+                add(every[-1])
     found = []
     for frames, one in zip(states, like, strict=True):
         frame = pl.concat(frames, how="vertical_relaxed")
@@ -212,49 +212,70 @@ def _carry_out(current: Scan, original: Dataset, positions: Ints, progress: Prog
     return _Carried(tuple(found), rows)
 
 
-class _RowFile:
-    """A private Parquet file of all rows.
+class _RowFiles:
+    """All rows in private Parquet files of one part each, and where each row stood in the original.
 
     A batch in which no value lies beyond a bound keeps a narrower type than others have: where a type turns out too
     narrow, the rows are written once more, in the wider one.
     """
 
-    def __init__(self, path: Path, kinds: dict[str, pl.DataType]) -> None:
-        self.path, self.kinds, self.complete = path, kinds, False
+    def __init__(self, folder: Path, kinds: dict[str, pl.DataType]) -> None:
+        self.folder, self.kinds, self.complete = folder, kinds, False
+        self.parts: list[Path] = []
 
     @contextmanager
-    def writing(self) -> Iterator[Callable[[pl.DataFrame], None]]:
+    def writing(self) -> Iterator[Callable[[Dataset], None]]:
         """Give what adds the rows of a batch."""
         import polars as pl
         import pyarrow.parquet as pq
 
         wider = dict(self.kinds)
         schema = pl.DataFrame(schema=self.kinds).to_arrow().schema
-        with pq.ParquetWriter(self.path, schema, compression="lz4", use_dictionary=False) as writer:
+        self.parts = []
+        rows, writer = PART_ROWS, cast(Any, None)
+        with ExitStack() as stack, (self.folder / "places").open("wb") as places:
 
-            def add(frame: pl.DataFrame) -> None:
+            def add(data: Dataset) -> None:
+                nonlocal rows, writer
+                frame = data.frame.select(list(self.kinds))
                 for name, kind in frame.schema.items():
                     if kind != wider[name]:
                         ends = [pl.Series([], dtype=one).to_frame(name) for one in (wider[name], kind)]
                         wider[name] = pl.concat(ends, how="vertical_relaxed").schema[name]
-                if wider == self.kinds:
-                    writer.write_table(frame.cast(pl.Schema(self.kinds)).to_arrow())
+                if wider != self.kinds:
+                    return
+                if rows >= PART_ROWS:
+                    stack.close()
+                    self.parts.append(self.folder / f"data-{len(self.parts) + 1:05}.parquet")
+                    writer = stack.enter_context(pq.ParquetWriter(self.parts[-1], schema))
+                    rows = 0
+                writer.write_table(frame.cast(pl.Schema(self.kinds)).to_arrow())
+                places.write(data.row_ids.astype(np.int64).tobytes())
+                rows += len(frame)
 
             yield add
         self.complete, self.kinds = wider == self.kinds, wider
+
+    @property
+    def places(self) -> Ints:
+        """Where each row stood in the original."""
+        return np.memmap(self.folder / "places", np.int64, "r")
 
     def column(self, name: str) -> Iterator[pl.Series]:
         """Give a column batch by batch."""
         return (frame[name] for frame in self.batches([name]))
 
-    def batches(self, names: Sequence[str]) -> Iterator[pl.DataFrame]:
-        """Give some columns 65,536 rows at a time."""
+    def batches(self, names: Sequence[str], rows: int = BATCH_ROWS) -> Iterator[pl.DataFrame]:
+        """Give some columns so many rows at a time, none across the border of two parts."""
         import polars as pl
+        import pyarrow as pa
         import pyarrow.parquet as pq
 
-        with pq.ParquetFile(self.path) as opened:
-            for batch in opened.iter_batches(BATCH_ROWS, columns=list(names)):
-                yield pl.DataFrame(pl.from_arrow(batch)).cast(pl.Schema({name: self.kinds[name] for name in names}))
+        kinds = pl.Schema({name: self.kinds[name] for name in names})
+        for part in self.parts:
+            with pq.ParquetFile(part) as opened:
+                for batch in opened.iter_batches(rows, columns=list(names)):
+                    yield pl.DataFrame(pl.from_arrow(pa.Table.from_batches([batch]))).cast(kinds)
 
 
 def _concluded(plan: Plan, study: Study, released: Dataset, current: Scan, carried: _Carried) -> LargeRelease:
@@ -283,7 +304,7 @@ class LargeRelease(Release):
 
     several: ClassVar[str] = "parts"
     current: Scan = field(kw_only=True)
-    rows: _RowFile = field(kw_only=True, repr=False)
+    rows: _RowFiles = field(kw_only=True, repr=False)
 
     @property
     def records(self) -> int:
@@ -320,56 +341,54 @@ class LargeRelease(Release):
         """The key of the order in which the rows are published; None where they stay as they are."""
         if self.plan.order == "keep":
             return None
-        kinds = {name: kind for name, kind in self.rows.kinds.items() if name != _PLACE}
-        return order_key(self.study.seed, self.records, kinds, self.rows.column)
+        return order_key(self.study.seed, self.records, self.rows.kinds, self.rows.column)
 
     def write_data(self, folder: Path) -> dict[str, str]:
         """Write the parts, and give their hashes; where each row stood is kept for the journal."""
         from discretion.release.journal import sha256_of
 
-        written, start = {}, 0
-        places = np.lib.format.open_memmap(self._places, mode="w+", dtype=np.int64, shape=(self.records,))
-        for number, frame in enumerate(self._parts(), start=1):
-            self.study.progress(start, self.records, "writing")
-            file = folder / f"data-{number:05}.parquet"
-            frame.drop(_PLACE).write_parquet(file)
-            written[file.name] = sha256_of(file)
-            places[start : start + len(frame)] = frame[_PLACE].to_numpy()
-            start += len(frame)
-        places.flush()
-        return written
+        if self.order is None:
+            for part in self.rows.parts:
+                shutil.copyfile(part, folder / part.name)
+            np.save(self._order_file, self.rows.places)
+        else:
+            self._write_parts(folder, self.order)
+        return {file.name: sha256_of(file) for file in sorted(folder.glob("data-*.parquet"))}
 
-    @property
-    def _places(self) -> Path:
-        return self.rows.path.with_name("order.npy")
+    def _write_parts(self, folder: Path, key: bytes) -> None:
+        """Write the rows in the order of their enciphered positions, as in memory (`secret_order`).
 
-    def write_order(self, path: Path) -> None:
-        """Write for each published row its place in the original, as `write_data` left them."""
-        shutil.move(self._places, path)
-        path.chmod(0o600)
-
-    def _parts(self) -> Iterator[pl.DataFrame]:
-        """Give the rows of each part in their order, with the place where each stood.
-
-        The order is that of the enciphered positions, as in memory (`secret_order`): rows are dealt into buckets by
-        its leading bits, and each bucket is sorted by itself.
+        They are dealt into buckets by the leading bits of these numbers, and each bucket is sorted by itself.
         """
         import polars as pl
 
-        names = list(self.rows.kinds)
-        parts = max(1, -(-self.records // PART_ROWS))
-        if self.order is None:
-            yield from map(pl.concat, _groups(self.rows.batches(names), PART_ROWS))
-            return
-        with _Buckets(self.rows.path.parent, parts) as buckets:
-            start = 0
-            for frames in _groups(self.rows.batches(names), 16 * BATCH_ROWS):
-                frame = pl.concat(frames)
-                keys = keyed_mix(np.arange(start, start + len(frame)), self.order)
-                buckets.deal(frame.with_columns(pl.Series(_KEY, keys)), keys)
+        places, start = self.rows.places, 0
+        with _Buckets(self.rows.folder, max(1, -(-self.records // PART_ROWS))) as buckets:
+            for frame in self.rows.batches(list(self.rows.kinds), 16 * BATCH_ROWS):
+                self.study.progress(start, 2 * self.records, "putting rows in order")
+                keys = keyed_mix(np.arange(start, start + len(frame)), key)
+                stood = pl.Series(_PLACE, places[start : start + len(frame)])
+                buckets.deal(frame.with_columns(stood, pl.Series(_KEY, keys)), keys)
                 start += len(frame)
-            for frame in buckets.each():
-                yield frame.drop(_KEY)[key_order(frame[_KEY].to_numpy())]
+            order = np.lib.format.open_memmap(self._order_file, mode="w+", dtype=np.int64, shape=(self.records,))
+            start = 0
+            for number, frame in enumerate(buckets.each(), start=1):
+                self.study.progress(self.records + start, 2 * self.records, "putting rows in order")
+                part = frame[key_order(frame[_KEY].to_numpy())]
+                part.drop(_KEY, _PLACE).write_parquet(folder / f"data-{number:05}.parquet", compression="snappy")
+                order[start : start + len(part)] = part[_PLACE].to_numpy()
+                start += len(part)
+            order.flush()
+
+    @property
+    def _order_file(self) -> Path:
+        folder: Path = self.rows.folder
+        return folder / "order.npy"
+
+    def write_order(self, path: Path) -> None:
+        """Write for each published row its place in the original, as `write_data` left them."""
+        shutil.move(self._order_file, path)
+        path.chmod(0o600)
 
 
 class _Buckets:
@@ -387,16 +406,16 @@ class _Buckets:
         """Put rows into their buckets."""
         import pyarrow as pa
 
-        table = frame.to_arrow(compat_level=_plain_level())
+        bucket = ((keys >> np.uint64(32)) * np.uint64(len(self.paths)) >> np.uint64(32)).astype(np.uint32)
+        order = np.argsort(bucket, kind="stable")
+        ends = np.searchsorted(bucket[order], np.arange(len(self.paths) + 1))
+        table = frame[order].to_arrow()
         if not self._writers:
             self._files = [path.open("wb") for path in self.paths]
             self._writers = [pa.ipc.new_stream(file, table.schema) for file in self._files]
-        bucket = ((keys >> np.uint64(32)) * np.uint64(len(self.paths)) >> np.uint64(32)).astype(np.int64)
-        order = np.argsort(bucket, kind="stable")
-        ends = np.searchsorted(bucket[order], np.arange(len(self.paths) + 1))
         for writer, first, last in zip(self._writers, ends[:-1], ends[1:], strict=True):
             if last > first:
-                writer.write_table(table.take(pa.array(order[first:last])))
+                writer.write_table(table.slice(first, last - first))
 
     def each(self) -> Iterator[pl.DataFrame]:
         """Give the rows of each bucket that has any; its file is removed."""
@@ -420,21 +439,3 @@ class _Buckets:
         self._close()
         for path in self.paths:
             path.unlink(missing_ok=True)
-
-
-def _plain_level() -> Any:
-    import polars as pl
-
-    return pl.CompatLevel.oldest()  # pyarrow takes rows of views one by one
-
-
-def _groups(frames: Iterator[pl.DataFrame], rows: int) -> Iterator[list[pl.DataFrame]]:
-    """Gather batches until there are so many rows."""
-    waiting: list[pl.DataFrame] = []
-    for frame in frames:
-        waiting.append(frame)
-        if sum(map(len, waiting)) >= rows:
-            yield waiting
-            waiting = []
-    if waiting:
-        yield waiting

@@ -121,5 +121,6 @@ def order_key(
             for part in column(name):
                 found.update(part.is_null().to_numpy().tobytes())
             for number, part in enumerate(column(name)):
-                found.update(("\0" * bool(number) + "\0".join(part.cast(pl.String).fill_null("").to_list())).encode())
+                joined = part.cast(pl.String).fill_null("").str.join("\0").item()
+                found.update(("\0" * bool(number) + str(joined or "")).encode())
     return keyed_hash(Context(seed).secret, "row order", found.digest())[:16]

@@ -218,6 +218,17 @@ def align(original: Dataset, released: Dataset, who: str = "measure") -> tuple[D
     return kept[1], released
 
 
+def source_of(original: Dataset, released: Dataset) -> Dataset | None:
+    """Give the data a release was made from, row by row as the release; None where it is not known."""
+    before = released.origin if original is released else original
+    if before is released:
+        return None
+    try:
+        return align(before, released)[0]
+    except DataError:
+        return None
+
+
 @dataclass(frozen=True)
 class Matched:
     """For each row of data from outside its position in the original (−1: left out), and what told it."""

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from discretion.data.hierarchy import Hierarchy, Levels, canonical, hierarchy_text
 from discretion.errors import DataError, PlanError
-from discretion.risk.identity.distance_columns import ranges_holding
+from discretion.learning.columns import ranges_holding
 
 
 def labels(hierarchy: Hierarchy, value: object, *others: object) -> list[str]:

@@ -12,20 +12,9 @@ from hypothesis import strategies as st
 
 import discretion as dc
 from discretion.learning.cases import build_case
+from discretion.learning.columns import Labels, Numbers, labels_of, merge, outside_view, read_column
 from discretion.learning.fitting import folds
-from discretion.learning.values import (
-    MOST_LEVELS,
-    Labels,
-    Numbers,
-    encode,
-    filled,
-    labels_of,
-    medians_of,
-    merge,
-    outside_view,
-    read_column,
-    weights_of,
-)
+from discretion.learning.values import MOST_LEVELS, encode, filled, medians_of, weights_of
 
 
 def design(frame: pl.DataFrame, **schema: object) -> object:

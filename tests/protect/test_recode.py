@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 import discretion as dc
 from discretion.errors import PlanError
+from discretion.learning.columns import is_range, ranges_holding
 from discretion.method import Decision
-from discretion.risk.identity.distance_columns import is_range, ranges_holding
 
 AGES = pl.DataFrame({"age": [12, 23, 28, None, 42, 68]})
 

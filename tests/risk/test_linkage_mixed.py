@@ -159,7 +159,7 @@ def test_text_without_a_hierarchy_is_refused_in_words() -> None:
 
 
 def test_columns_that_can_be_compared() -> None:
-    from discretion.risk.identity.distance_columns import comparable
+    from discretion.learning.columns import comparable
 
     tree = dc.Hierarchy.tree({"*": {"north": ["1", "2"]}})
     data = dc.Dataset(pl.DataFrame({"a": [1, 2], "b": [1, 2], "c": ["x", "y"]}), hierarchies={"b": tree})

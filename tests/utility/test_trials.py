@@ -101,8 +101,8 @@ def test_r2_by_hand() -> None:
     from sklearn.linear_model import LinearRegression
 
     from discretion.context import Context
+    from discretion.learning.columns import Numbers
     from discretion.learning.fitting import folds
-    from discretion.learning.values import Numbers
 
     rng = np.random.default_rng(3)
     x = np.sort(rng.normal(size=60))

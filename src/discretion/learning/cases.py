@@ -13,22 +13,10 @@ from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError
 from discretion.kernels.arrays import Bools, Floats, Ints
+from discretion.learning.columns import Labels, Numbers, Purpose, Values, merge, outside_view, read_column
 from discretion.learning.estimators import Model, Task
 from discretion.learning.fitting import Fitted, compare_structure, describe, fit, folds, seeds
-from discretion.learning.values import (
-    Design,
-    Labels,
-    Numbers,
-    Values,
-    choose_features,
-    choose_target,
-    content_order,
-    encode,
-    merge,
-    outside_view,
-    read_column,
-    weights_of,
-)
+from discretion.learning.values import Design, choose_features, choose_target, content_order, encode, weights_of
 from discretion.measure import align
 
 # The same model trained on the original and on the release, both tested on the same held-out original rows.
@@ -187,8 +175,9 @@ def build_case(
 ) -> Case:
     """Read features and target from both data sets; without a task, the type of the target decides."""
     released.require([target])
+    purpose: Purpose = "utility" if task == "regression" else "model"
     truth, published_target = outside_view(
-        original, released, target, aligned=aligned, categories=task == "classification", few=task == "regression"
+        original, released, target, aligned=aligned, categories=task == "classification", purpose=purpose
     )
     task, truth, published_target = _settle(task, truth, published_target, target, who)
     views = {name: outside_view(original, released, name, aligned=aligned) for name in features}

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from discretion.context import Context
 from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Bools, Floats, Ints
+from discretion.learning.columns import Labels, Numbers, Values
 from discretion.learning.estimators import Model, Task
-from discretion.learning.values import Design, Labels, Numbers, Values, filled, medians_of
+from discretion.learning.values import Design, filled, medians_of
 
 # Compare two models: by what they predict, and by how they are built.
 

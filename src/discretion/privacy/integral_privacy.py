@@ -16,19 +16,10 @@ from discretion.context import Context, Progress, ignore_progress
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError, Infeasible, PlanError
 from discretion.kernels.arrays import Bools, Floats, Ints
+from discretion.learning.columns import Labels, Numbers, Values, read_column
 from discretion.learning.estimators import Model, Task, accept_model
 from discretion.learning.fitting import Fitted, fit, seeds
-from discretion.learning.values import (
-    Design,
-    Labels,
-    Numbers,
-    Values,
-    content_order,
-    encode,
-    is_number,
-    labels_of,
-    numbers_of,
-)
+from discretion.learning.values import Design, content_order, encode
 from discretion.model import FailingClass, PrivacyModel, Verdict
 from discretion.part import Columns, FrozenMapping, confidential
 
@@ -321,8 +312,8 @@ class _Models:
 
     def __init__(self, part: IntegralPrivacy, data: Dataset, model: Model) -> None:
         self.part, self.model = part, model
-        known: dict[str, Values] = {name: _values(data, name) for name in part.columns}
-        self.goal = _values(data, part.target)
+        known: dict[str, Values] = {name: read_column(data, name) for name in part.columns}
+        self.goal = read_column(data, part.target)
         self.order = content_order([*known.values(), self.goal])
         self.task: Task = "classification" if isinstance(self.goal, Labels) else "regression"
         asked = [_crossed(part.points, known, part.kind)] if part.points else []
@@ -429,10 +420,6 @@ class _Models:
             right = (predicted == truth).mean() if isinstance(self.goal, Labels) else -np.mean((predicted - truth) ** 2)
             scores.append(float(right))
         return float(np.mean(scores))
-
-
-def _values(data: Dataset, column: str) -> Values:
-    return numbers_of(data, column) if is_number(data, column) else labels_of(data, column)
 
 
 def _crossed(points: Mapping[str, tuple[Any, ...]], known: Mapping[str, Values], kind: str) -> dict[str, Values]:

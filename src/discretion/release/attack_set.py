@@ -12,10 +12,10 @@ from typing import Any
 from discretion.data.dataset import Dataset
 from discretion.data.schema import Role
 from discretion.errors import DataError
+from discretion.learning.columns import comparable
 from discretion.measure import Measure, Score, align
 from discretion.part import find
 from discretion.release.measures import default_measures
-from discretion.risk.identity.distance_columns import comparable
 from discretion.risk.identity.intruder import knowing_method
 
 _MOST_LINKED = 20_000

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from discretion.data.dataset import Dataset
+from discretion.learning.columns import comparable
 from discretion.measure import Measure
 from discretion.part import find
-from discretion.risk.identity.distance_columns import comparable
 
 
 def default_measures(original: Dataset, released: Dataset) -> list[Measure]:

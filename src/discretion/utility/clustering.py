@@ -13,19 +13,10 @@ from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError
 from discretion.kernels.arrays import Floats, Ints
+from discretion.learning.columns import Numbers, Values, numbers_of_both, read_column
 from discretion.learning.estimators import Model, ModelField
 from discretion.learning.fitting import run_quietly, seeds, weight_keyword
-from discretion.learning.values import (
-    Design,
-    Numbers,
-    Values,
-    choose_features,
-    content_order,
-    encode,
-    numbers_of_both,
-    read_column,
-    weights_of,
-)
+from discretion.learning.values import Design, choose_features, content_order, encode, weights_of
 from discretion.measure import Better, Measure, Score
 from discretion.part import Columns
 

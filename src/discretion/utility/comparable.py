@@ -11,7 +11,8 @@ import numpy as np
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError
 from discretion.kernels.arrays import Floats, Ints
-from discretion.learning.values import Labels, Numbers, Values, labels_of, merge, numbers_of_both, weights_of
+from discretion.learning.columns import Labels, Numbers, Values, labels_of, merge, numbers_of_both
+from discretion.learning.values import weights_of
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ def unseen(original: Dataset, released: Dataset, named: Sequence[str]) -> tuple[
 
 def read_pair(original: Dataset, released: Dataset, name: str) -> Pair:
     """Read a column as numbers where both have numbers (or dates), as categories otherwise."""
-    numbers = numbers_of_both(original, released, name, few=True)
+    numbers = numbers_of_both(original, released, name, "utility")
     if numbers is not None:
         return Pair(name, *numbers)
     return Pair(name, *merge([labels_of(original, name), labels_of(released, name)]))

@@ -12,7 +12,7 @@ from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError
 from discretion.kernels.arrays import Bools, Floats
-from discretion.learning.values import Numbers
+from discretion.learning.columns import Numbers
 from discretion.measure import Better, Measure, Score, as_percent
 from discretion.part import Columns
 from discretion.utility.comparable import Pair, choose_columns, numeric_columns, read_pair, shares_of, unseen

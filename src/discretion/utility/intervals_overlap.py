@@ -13,7 +13,8 @@ from discretion.data.dataset import Dataset
 from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Floats
 from discretion.kernels.normal import normal_quantile
-from discretion.learning.values import Numbers, encode, filled, medians_of
+from discretion.learning.columns import Numbers
+from discretion.learning.values import encode, filled, medians_of
 from discretion.measure import Better, Measure, Score
 from discretion.part import Columns
 from discretion.utility.comparable import Pair, choose_columns, read_pair, shares_of

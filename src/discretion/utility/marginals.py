@@ -13,7 +13,7 @@ from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError
 from discretion.kernels.arrays import Bools, Floats, Ints
-from discretion.learning.values import Labels, Numbers, Values
+from discretion.learning.columns import Labels, Numbers, Values
 from discretion.measure import Better, Measure, Score
 from discretion.part import Columns
 from discretion.utility.comparable import Pair, as_codes, choose_columns, read_pair, shares_of

@@ -9,12 +9,10 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from discretion.context import Context
-from discretion.data.codes import ColumnCodes
 from discretion.data.dataset import Dataset
-from discretion.data.hierarchy import canonical
-from discretion.data.large_integers import as_differences
 from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Bools, Floats, Ints
+from discretion.learning.columns import code_together, exact_numbers, text_of
 from discretion.measure import Better, Measure, Score, align, as_percent
 from discretion.part import Columns, Family
 from discretion.risk.identity.truthful import said, warning
@@ -217,13 +215,12 @@ def _excess(share: float, chance: float) -> float:
 def compare_column(original: Dataset, released: Dataset, name: str, tolerance: float = 0.0) -> AgreementCounts:
     """Compare one column of the release with the original, record by record."""
     if original.is_numeric(name) and released.is_numeric(name):
-        exact = as_differences([original.frame[name], released.frame[name]])
-        true, published = exact or (original.number(name), released.number(name))
+        true, published = exact_numbers([original, released], name)
         return _compare_numbers(true, published, tolerance)
-    true_codes, published_codes, values = common_codes(original.codes(name), released.codes(name))
+    (true_codes, published_codes), labels = code_together([original, released], name, by_text=False)
     counted = true_codes >= 0
-    p = np.bincount(true_codes[counted], minlength=values) / max(int(counted.sum()), 1)
-    q = np.bincount(published_codes[published_codes >= 0], minlength=values) / published_codes.size
+    p = np.bincount(true_codes[counted], minlength=len(labels)) / max(int(counted.sum()), 1)
+    q = np.bincount(published_codes[published_codes >= 0], minlength=len(labels)) / published_codes.size
     return AgreementCounts((true_codes == published_codes) & counted, counted, float(p @ p), float(p @ q))
 
 
@@ -240,23 +237,6 @@ def _compare_numbers(true: Floats, published: Floats, tolerance: float) -> Agree
 
     shown = published[~np.isnan(published)]
     return AgreementCounts(agree, counted, within(ranked) / total**2, within(shown) / (total * published.size))
-
-
-def common_codes(original: ColumnCodes, released: ColumnCodes) -> tuple[Ints, Ints, int]:
-    """Give two columns codes that are equal where their values are written alike; −1 for missing values."""
-    numbers: dict[str, int] = {}
-    coded = []
-    for column in (original, released):
-        of_code = [-1 if value is None else numbers.setdefault(_text(value), len(numbers)) for value in column.values]
-        coded.append(np.array(of_code, np.int64)[column.codes])
-    return coded[0], coded[1], len(numbers)
-
-
-def _text(value: object) -> str:
-    """Write a value; a set in a fixed order."""
-    if isinstance(value, list):
-        return "\x1f".join(sorted({canonical(item) for item in value}))
-    return canonical(value)
 
 
 class _Learnt(NamedTuple):
@@ -462,7 +442,7 @@ class GroupAttack(Measure, kind="group-attack"):
             x, y = original.number(name), released.number(name)
             counted, shown = ~np.isnan(x) & kept, ~np.isnan(y)
         else:
-            true, published, _ = common_codes(original.codes(name), released.codes(name))
+            (true, published), _ = code_together([original, released], name)
             counted, shown = (true >= 0) & kept, published >= 0
             if shown.any() and not np.isin(published[shown], true).any():
                 raise _CannotLearn(
@@ -556,14 +536,14 @@ def _at_published_level(original: Dataset, released: Dataset, name: str) -> Data
         levels = original.hierarchy(name)
     except DataError:
         return original
-    shown = {_text(value) for value in released.codes(name).values if value is not None}
+    shown = {text_of(value) for value in released.codes(name).values if value is not None}
     level = next((number for number, labels in enumerate(levels.table) if shown <= set(labels)), 0)
     if not level or len(shown) < 2:
         return original
     import polars as pl
 
     coded = original.codes(name)
-    rows = [None if value is None else levels.leaf_index.get(_text(value)) for value in coded.values]
+    rows = [None if value is None else levels.leaf_index.get(text_of(value)) for value in coded.values]
     labels = [None if row is None else levels.table[level][row] for row in rows]
     return original.with_columns({name: pl.Series(name, labels, pl.String).gather(coded.codes)})
 

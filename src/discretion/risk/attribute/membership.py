@@ -15,8 +15,9 @@ from discretion.data.population_classes import Population, load_population
 from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Floats
 from discretion.learning.cases import match_rows
+from discretion.learning.columns import outside_view
 from discretion.learning.estimators import Model, ModelField
-from discretion.learning.values import choose_features, choose_target, encode, outside_view
+from discretion.learning.values import choose_features, choose_target, encode
 from discretion.measure import Better, Measure, Score, as_percent
 from discretion.part import Columns, Family, path_field
 from discretion.risk.attribute.membership_model import attack_halves, attack_holdout

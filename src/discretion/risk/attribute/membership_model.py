@@ -13,9 +13,10 @@ from discretion.data.dataset import Dataset
 from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Floats, Ints
 from discretion.learning.cases import Case, build_case
+from discretion.learning.columns import Labels, Numbers, Values, merge, outside_view
 from discretion.learning.estimators import Model, Task
 from discretion.learning.fitting import Pool, attack, seeds, train, train_shadows
-from discretion.learning.values import Design, Labels, Numbers, Values, content_order, encode, merge, outside_view
+from discretion.learning.values import Design, content_order, encode
 
 LEAST_PEOPLE = 8
 """With fewer people there is nothing to learn a difference from."""

@@ -17,9 +17,10 @@ from discretion.data.dataset import Dataset
 from discretion.errors import PlanError
 from discretion.kernels.arrays import Bools, Ints
 from discretion.learning.cases import Case, build_case
+from discretion.learning.columns import Numbers, outside_view
 from discretion.learning.estimators import Model, ModelField
 from discretion.learning.fitting import fit, folds, seeds, target_array
-from discretion.learning.values import Numbers, choose_features, choose_target, outside_view
+from discretion.learning.values import choose_features, choose_target
 from discretion.measure import Better, Measure, Score, as_percent
 from discretion.part import Columns, Family
 from discretion.risk.synthetic.success_rates import wilson

@@ -12,9 +12,8 @@ from discretion.data.dataset import Dataset
 from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Floats
 from discretion.kernels.classes import class_ids
-from discretion.measure import Better, Measure, Score, as_percent
+from discretion.measure import Better, Measure, Score, as_percent, source_of
 from discretion.part import Columns, Family
-from discretion.risk.identity.truthful import source_of
 
 
 class WeightDisclosure(Measure, kind="weight-disclosure"):

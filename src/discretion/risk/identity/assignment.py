@@ -14,10 +14,9 @@ from discretion.errors import DataError
 from discretion.kernels.arrays import Floats
 from discretion.measure import Better, Measure, Score, as_percent
 from discretion.part import Columns, Family
-from discretion.risk.identity.distance_columns import unused
 from discretion.risk.identity.distances import Distance, Gaps, Space, make_space
 from discretion.risk.identity.gaps import with_gaps, with_who_lacks
-from discretion.risk.identity.intruder import Intruder, columns_to_link, intruder_field, view
+from discretion.risk.identity.intruder import Intruder, columns_to_link, intruder_field, unused, view
 
 LARGEST = 5_000
 """Records on either side up to which all pairs are held in memory (200 MB)."""
@@ -75,7 +74,7 @@ class AssignmentLinkage(Measure, kind="assignment-linkage"):
         seen = view(self.intruder, original, released, columns, ctx)
         _check_size(len(seen.rows), len(released))
         space = make_space(seen, self.distance, self.missing, True, ctx, named=bool(self.columns))
-        used = [name for name in seen.columns if name not in space.mute]
+        used = [name for name in seen.columns if name not in space.incomparable]
         space, gaps = with_gaps(seen, self.intruder, space)
         who = with_who_lacks(self.intruder.describe(used), gaps)
         linked, distances = assign(space, ctx)
@@ -84,7 +83,7 @@ class AssignmentLinkage(Measure, kind="assignment-linkage"):
         return self.score(
             value,
             f"An intruder who {who} and links all at once finds {as_percent(value)} "
-            f"of {seen.them(shares)} (guessing finds {as_percent(chance)}).{unused(space.mute)}",
+            f"of {seen.them(shares)} (guessing finds {as_percent(chance)}).{unused(space.incomparable)}",
             per_record=seen.spread(shares),
             reid_d=float((linked == seen.rows).mean()),
             reid_k=value,
@@ -94,7 +93,7 @@ class AssignmentLinkage(Measure, kind="assignment-linkage"):
             chance=chance,
             records=len(seen.rows),
             columns=used,
-            left_out=list(space.mute),
+            left_out=list(space.incomparable),
             gaps=list(gaps),
             intruder=who,
         )

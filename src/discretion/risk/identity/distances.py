@@ -10,7 +10,7 @@ import numpy as np
 from discretion.context import Context
 from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Floats
-from discretion.risk.identity.distance_columns import Compared, compare_column
+from discretion.learning.columns import ComparedColumn, compare_column, sd_of
 from discretion.risk.identity.intruder import View
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Space:
     published: Floats
     terms: Terms
     distance: Distance
-    mute: tuple[str, ...] = ()
+    incomparable: tuple[str, ...] = ()
     """columns that cannot be compared: the published values have nothing in common with the intruder's"""
     gaps: int = 0
     """columns at the end that tell who has a value (see `gaps.py`): trees are split by the others"""
@@ -74,27 +74,27 @@ def make_space(
     A column that somebody `named` and that cannot be compared is an error; of all the quasi-identifiers it is left out.
     """
     compared, failed = _compared(view, named)
-    mute = tuple(column.name for column in compared if column.is_mute) + failed
-    if len(mute) == len(view.columns):
+    incomparable = tuple(column.name for column in compared if column.is_incomparable) + failed
+    if len(incomparable) == len(view.columns):
         raise DataError(
-            f"no value of {', '.join(map(repr, mute))} in the release occurs in the intruder's data (generalized or "
-            "coded anew), so that nothing can be compared; give hierarchies, or other `columns`"
+            f"no value of {', '.join(map(repr, incomparable))} in the release occurs in the intruder's data "
+            "(generalized or coded anew), so that nothing can be compared; give hierarchies, or other `columns`"
         )
     chosen = distance or ("euclidean" if all(column.alike is None for column in compared) else "gower")
     if not standardize and chosen != "euclidean":
         raise PlanError(f"`standardize: false` belongs to the Euclidean distance; {chosen} has a scale of its own")
     if chosen in ("mahalanobis", "robust-mahalanobis"):
-        return replace(_whitened(view, compared, chosen, ctx), mute=mute)
+        return replace(_whitened(view, compared, chosen, ctx), incomparable=incomparable)
     scale = np.array([_scale(column, chosen, standardize, view.worst_case) for column in compared])
-    return replace(_assemble(compared, scale, chosen, gaps), mute=mute)
+    return replace(_assemble(compared, scale, chosen, gaps), incomparable=incomparable)
 
 
-def _compared(view: View, named: bool) -> tuple[list[Compared], tuple[str, ...]]:
+def _compared(view: View, named: bool) -> tuple[list[ComparedColumn], tuple[str, ...]]:
     """Compare the columns one by one; name those that are text on one side and numbers on the other."""
     compared, failed = [], []
     for name in view.columns:
         try:
-            compared.append(compare_column(view, name))
+            compared.append(compare_column(view.known, view.released, name, view.original))
         except DataError:
             if named or len(view.columns) == 1:
                 raise
@@ -102,7 +102,7 @@ def _compared(view: View, named: bool) -> tuple[list[Compared], tuple[str, ...]]
     return compared, tuple(failed)
 
 
-def _assemble(compared: list[Compared], scale: Floats, distance: Distance, gaps: Gaps) -> Space:
+def _assemble(compared: list[ComparedColumn], scale: Floats, distance: Distance, gaps: Gaps) -> Space:
     from discretion.kernels.linkage_mixed import ABSOLUTE, NOMINAL, SQUARED, Terms
 
     ordered = ABSOLUTE if distance == "gower" else SQUARED
@@ -127,7 +127,7 @@ def _assemble(compared: list[Compared], scale: Floats, distance: Distance, gaps:
     )
 
 
-def _scale(column: Compared, distance: Distance, standardize: bool, whole: bool) -> float:
+def _scale(column: ComparedColumn, distance: Distance, standardize: bool, whole: bool) -> float:
     if column.alike is not None or not standardize:
         return 1.0
     if distance == "gower":
@@ -142,14 +142,7 @@ def _extremes(x: Floats) -> tuple[float, float]:
     return (float(present.min()), float(present.max())) if len(present) else (np.inf, -np.inf)
 
 
-def sd_of(x: Floats) -> float:
-    """Give the standard deviation (N−1) of the values present; 1 where they do not vary."""
-    present = x[~np.isnan(x)]
-    sd = float(present.std(ddof=1)) if len(present) > 1 else 0.0
-    return sd if sd > 0 else 1.0
-
-
-def _gap(column: Compared, scale: float, distance: Distance, gaps: Gaps) -> float:
+def _gap(column: ComparedColumn, scale: float, distance: Distance, gaps: Gaps) -> float:
     """Give what a missing cell of the release costs: what two records differ by on average, nothing, or everything."""
     if gaps == "exclude":
         return np.inf
@@ -185,7 +178,7 @@ def _mean_difference(x: Floats, y: Floats) -> float:
     return float((lower + upper).mean() / len(y))
 
 
-def _whitened(view: View, compared: list[Compared], distance: Distance, ctx: Context) -> Space:
+def _whitened(view: View, compared: list[ComparedColumn], distance: Distance, ctx: Context) -> Space:
     """Turn the columns so that the Mahalanobis distance is the Euclidean one."""
     for column in compared:
         if column.alike is not None:
@@ -204,7 +197,9 @@ def _whitened(view: View, compared: list[Compared], distance: Distance, ctx: Con
         raise DataError(f"the {distance} distance needs at least two records: one has no covariance")
     covariance = robust_moments(reference, ctx)[1] if distance == "robust-mahalanobis" else np.cov(reference.T)
     turn = whitening(np.atleast_2d(covariance))
-    new = [Compared(c.name, k, p) for c, k, p in zip(compared, (known @ turn).T, (published @ turn).T, strict=False)]
+    new = [
+        ComparedColumn(c.name, k, p) for c, k, p in zip(compared, (known @ turn).T, (published @ turn).T, strict=False)
+    ]
     return _assemble(new, np.ones(len(new)), distance, "average")
 
 

@@ -15,9 +15,9 @@ from discretion.data.dataset import Dataset
 from discretion.data.households import Households, find_households
 from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Floats
-from discretion.measure import Better, Measure, Score, as_percent
+from discretion.measure import Better, Measure, Score, as_percent, source_of
 from discretion.part import Columns, Family, confidential
-from discretion.risk.identity.truthful import having_column, said, source_of, warning
+from discretion.risk.identity.truthful import having_column, said, warning
 
 # Individual risk: how likely is each record found, given what it stands for in the population? (R10)
 

@@ -413,3 +413,14 @@ def _schema(original: Dataset, released: Dataset, translate: Mapping[str, str]) 
         for name, own in translate.items()
     }
     return Schema(known)
+
+
+def unused(columns: Sequence[str]) -> str:
+    """Say which columns a linkage could not compare; a coded column is safe only from those who lack the codes."""
+    if not columns:
+        return ""
+    them = "them" if len(columns) > 1 else "it"
+    return (
+        f" Not compared: {', '.join(columns)}, whose published values have nothing in common with the original's; "
+        f"give a hierarchy that relates {them}, or the figure understates the risk."
+    )

@@ -18,10 +18,9 @@ from discretion.kernels.arrays import Floats, Ints
 from discretion.kernels.learned_distances import WEIGHTED, Nearest, Records, differences, features, nearest, soft_count
 from discretion.measure import Better, Measure, Score, as_percent
 from discretion.part import Columns, Family
-from discretion.risk.identity.distance_columns import unused
-from discretion.risk.identity.intruder import Intruder, View, columns_to_link, view
+from discretion.risk.identity.intruder import Intruder, View, columns_to_link, unused, view
 from discretion.risk.identity.learned_forms import DistanceName, Form, Weighted, form_of
-from discretion.risk.identity.probabilistic_columns import CategoryPair, NumberPair, Pair, compare_columns
+from discretion.risk.identity.probabilistic import CategoryPair, Pair, compare_columns
 
 # The search for the distance that links best: projected gradient on a soft count of right links (R15).
 #
@@ -335,10 +334,10 @@ class LearnedLinkage(Measure, kind="learned-linkage"):
         """Learn the distance, then link every record of the intruder with it."""
         columns = columns_to_link(self.intruder, self.columns, original, released)
         seen = view(self.intruder, original, released, columns, ctx)
-        compared = compare_columns(seen.known, seen.released, seen.columns, bool(self.columns), self.kind)
-        names = [pair.name for pair in compared.pairs]
+        pairs, left_out = compare_columns(seen.known, seen.released, seen.columns, bool(self.columns), self.kind)
+        names = [pair.name for pair in pairs]
         form = form_of(self.distance, names)
-        queries = Queries(_records(compared.pairs), np.arange(len(seen.rows)), seen.rows)
+        queries = Queries(_records(pairs), np.arange(len(seen.rows)), seen.rows)
         if self.milp_bound:
             require_small(queries)
         sample = self._sample(queries, ctx)
@@ -359,13 +358,13 @@ class LearnedLinkage(Measure, kind="learned-linkage"):
             value,
             f"An intruder who {self.intruder.describe(names)} and uses the distance ({self.distance}) that links best "
             f"finds {as_percent(value)} of these people{unseen}; equal weights find {as_percent(uniform)}, guessing "
-            f"{as_percent(1 / len(released))}.{unused(compared.left_out)}",
+            f"{as_percent(1 / len(released))}.{unused(left_out)}",
             per_record=seen.spread(per_record),
             reid_k=value,
             uniform=uniform,
             chance=1.0 / len(released),
             columns=names,
-            not_compared=list(compared.left_out),
+            not_compared=list(left_out),
             **detail,
         )
 
@@ -435,12 +434,12 @@ def _records(pairs: Sequence[Pair]) -> Records:
     """Put the columns of both sides into matrices, with the mean squared difference of each for missing values."""
     known, published, missing = [], [], []
     for pair in pairs:
-        if isinstance(pair, NumberPair):
-            one, other = pair.known, pair.published
-            missing.append(_mean_square(one[~np.isnan(one)], other[~np.isnan(other)]))
-        else:
+        if isinstance(pair, CategoryPair):
             one, other = _as_floats(pair, pair.known), _as_floats(pair, pair.published)
             missing.append(_disagreement(pair))
+        else:
+            one, other = pair.known, pair.published
+            missing.append(_mean_square(one[~np.isnan(one)], other[~np.isnan(other)]))
         known.append(one)
         published.append(other)
     nominal = np.array([isinstance(pair, CategoryPair) for pair in pairs])
@@ -463,7 +462,7 @@ def _mean_square(one: Floats, other: Floats) -> float:
 
 def _disagreement(pair: CategoryPair) -> float:
     """Give the share of all pairs that differ."""
-    size = len(pair.known_values)
+    size = len(pair.values)
     one = np.bincount(pair.known[pair.known >= 0], minlength=size)
     other = np.bincount(pair.published[pair.published >= 0], minlength=size)
     return float(1.0 - (one / one.sum()) @ (other / other.sum()))

@@ -14,10 +14,9 @@ from discretion.data.dataset import Dataset
 from discretion.kernels.arrays import Floats
 from discretion.measure import Better, Measure, Score, as_percent
 from discretion.part import Columns, Family, Part
-from discretion.risk.identity.distance_columns import unused
 from discretion.risk.identity.distances import Distance, Gaps, Space, make_space
 from discretion.risk.identity.gaps import with_gaps, with_who_lacks
-from discretion.risk.identity.intruder import Intruder, View, columns_to_link, intruder_field, view
+from discretion.risk.identity.intruder import Intruder, View, columns_to_link, intruder_field, unused, view
 
 if TYPE_CHECKING:
     from discretion.kernels.linkage_mixed import Tree
@@ -153,7 +152,7 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
     def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:
         """Link every record of the intruder to the release."""
         columns = columns_to_link(self.intruder, self.columns, original, released)
-        seen, links, used, mute, gaps = self._links(original, released, columns, ctx)
+        seen, links, used, left_out, gaps = self._links(original, released, columns, ctx)
         figures, shares = links.figures(seen), links.shares
         detail: dict[str, Any] = {"plain": figures["reid_k"]}
         known, told = self._known(original, released, columns, seen, links, ctx)
@@ -183,7 +182,7 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
         return self.score(
             value,
             f"An intruder who {who} finds {as_percent(value)} of {seen.them(shares)} "
-            f"(guessing finds {as_percent(chance)}).{_compared(detail)}{unused(mute)}",
+            f"(guessing finds {as_percent(chance)}).{_compared(detail)}{unused(left_out)}",
             per_record=seen.spread(shares),
             **figures,
             **detail,
@@ -192,7 +191,7 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
             records=len(seen.rows),
             columns=list(used),
             weights=[name for name in used if name in original.having("weight")],
-            left_out=list(mute),
+            left_out=list(left_out),
             gaps=list(gaps),
             intruder=who,
         )
@@ -205,9 +204,9 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
         def search() -> tuple[View, Links, tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
             seen = view(self.intruder, original, released, columns, ctx)
             space = make_space(seen, self.distance, self.missing, self.standardize, ctx, named=bool(self.columns))
-            used = tuple(name for name in seen.columns if name not in space.mute)
+            used = tuple(name for name in seen.columns if name not in space.incomparable)
             space, gaps = with_gaps(seen, self.intruder, space)
-            return seen, link(space, seen.rows, ctx), used, space.mute, gaps
+            return seen, link(space, seen.rows, ctx), used, space.incomparable, gaps
 
         if not self._is_shared:
             return search()

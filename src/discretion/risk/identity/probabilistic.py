@@ -13,13 +13,12 @@ from pydantic import Field, field_validator, model_validator
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError
-from discretion.kernels.arrays import Bools, Floats, Ints
+from discretion.kernels.arrays import Bools, Floats, Ints, Ints32
 from discretion.kernels.pattern_counts import Rules, Side, best_patterns, count_patterns, pair_patterns
+from discretion.learning.columns import ComparedColumn, compare_column, sd_of
 from discretion.measure import Better, Measure, Score, as_percent
 from discretion.part import Columns, Family
-from discretion.risk.identity.distance_columns import unused
-from discretion.risk.identity.intruder import Intruder, View, columns_to_link, view
-from discretion.risk.identity.probabilistic_columns import CategoryPair, NumberPair, Pair, compare_columns
+from discretion.risk.identity.intruder import Intruder, View, columns_to_link, unused, view
 
 # The model of Fellegi and Sunter: what each level of agreement says about two records being the same person (R13).
 #
@@ -240,6 +239,100 @@ def weight_groups(ascending: Floats) -> Ints:
     return np.cumsum(np.diff(ascending, prepend=ascending[:1]) > _SAME_WEIGHT)
 
 
+MOST_SIMILARITIES = 100_000_000
+"""Pairs of distinct values whose similarity is computed (one byte each)."""
+
+
+@dataclass(frozen=True)
+class CategoryPair:
+    """A column of categories on both sides, as codes that mean the same on both; −1 is missing."""
+
+    name: str
+    known: Ints32 = field(repr=False)
+    published: Ints32 = field(repr=False)
+    values: tuple[str, ...] = field(repr=False)
+    agreement: NDArray[np.uint8] | None = field(default=None, repr=False)
+    """`agreement[known code, published code]`, 0 for values that differ; None: equal codes agree"""
+
+
+Pair = ComparedColumn | CategoryPair
+"""Numbers in standard deviations of the intruder's values, or categories."""
+
+
+def compare_columns(
+    known: Dataset, released: Dataset, columns: Sequence[str], named: bool, who: str, similarity: Sequence[float] = ()
+) -> tuple[tuple[Pair, ...], tuple[str, ...]]:
+    """Make columns comparable; name those that tell nothing because no value can agree, unless they were `named`."""
+    pairs: list[Pair] = []
+    incomparable = []
+    for name in columns:
+        pair = _compare(known, released, name, who, similarity)
+        if pair is None:
+            incomparable.append(name)
+        else:
+            pairs.append(pair)
+    if incomparable and (named or not pairs):
+        raise DataError(
+            f"{who}: no value of {', '.join(map(repr, incomparable))} in the original occurs in the release, so that "
+            "nothing can be compared; leave the column out, or give its hierarchy if it was generalized"
+        )
+    return tuple(pairs), tuple(incomparable)
+
+
+def _compare(known: Dataset, released: Dataset, name: str, who: str, similarity: Sequence[float]) -> Pair | None:
+    for data in (known, released):
+        data.require([name])
+        if data.count_missing(name) == len(data):
+            raise DataError(f"{who}: column {name!r} has no values")
+    if len({data.frame.schema[name].is_nested() for data in (known, released)}) > 1:
+        raise DataError(f"{who}: column {name!r} holds sets on one side and single values on the other")
+    column = compare_column(known, released, name)
+    if column.alike is None:
+        sd = sd_of(column.known)
+        return replace(column, known=column.known / sd, published=column.published / sd)
+    mine, theirs = (np.where(np.isnan(x), -1, x).astype(np.int32) for x in (column.known, column.published))
+    used = [np.unique(codes[codes >= 0]) for codes in (mine, theirs)]
+    agreement = None
+    if column.ranged or ((column.alike[used[0]] >= 0).sum(axis=1) > 1).any():
+        agreement = np.zeros((used[0].size, used[1].size), np.uint8)
+        rows, places = np.nonzero(column.alike[used[0]] >= 0)
+        agreement[rows, np.searchsorted(used[1], column.alike[used[0]][rows, places])] = 1
+    else:  # a value agrees with one label at most: it is known by that
+        label = column.alike.max(axis=1)
+        mine = np.where(mine < 0, -1, np.where(label < 0, np.arange(len(label)), label)[mine]).astype(np.int32)
+        if similarity:
+            used[0] = np.unique(mine[mine >= 0])
+            agreement = _resemblance(column, used, similarity, who)
+        elif column.is_incomparable:
+            return None
+    if agreement is None:
+        return CategoryPair(name, mine, theirs, column.values)
+    if not agreement.any():
+        return None
+    one, other = (
+        np.where(codes < 0, -1, np.searchsorted(of, codes)).astype(np.int32)
+        for codes, of in zip((mine, theirs), used, strict=True)
+    )
+    return CategoryPair(name, one, other, column.values, agreement)
+
+
+def _resemblance(
+    column: ComparedColumn, used: Sequence[Ints32], thresholds: Sequence[float], who: str
+) -> NDArray[np.uint8]:
+    """Let categories that resemble each other agree in part: a level for each similarity reached, one for equality."""
+    from discretion.kernels.pattern_counts import similarity_levels
+
+    known, published = used
+    if known.size * published.size > MOST_SIMILARITIES:
+        raise DataError(
+            f"{who}: column {column.name!r} has {known.size} values in the original and {published.size} in the "
+            f"release; similarity is computed for up to {MOST_SIMILARITIES:,} pairs of values; leave "
+            "`text_similarity` out"
+        )
+    one, other = ([column.values[code] for code in codes] for codes in used)
+    return similarity_levels(one, other, thresholds)
+
+
 # The pairs of records a probabilistic linkage compares: all of them, or for large data the nearest candidates.
 #
 # Equal records are merged first and count as often as they occur.
@@ -301,9 +394,9 @@ class Linked:
 
 def prepare(pairs: Sequence[Pair], tolerance_sd: Sequence[float]) -> Comparison:
     """Merge equal records and lay out the patterns."""
-    numbers = [pair for pair in pairs if isinstance(pair, NumberPair)]
+    numbers = [pair for pair in pairs if isinstance(pair, ComparedColumn)]
     categories = [pair for pair in pairs if isinstance(pair, CategoryPair)]
-    has_missing = [bool(np.isnan(pair.known).any() or np.isnan(pair.published).any()) for pair in numbers]
+    has_missing = [pair.has_gaps for pair in numbers]
     has_missing += [bool((pair.known < 0).any() or (pair.published < 0).any()) for pair in categories]
     levels = [1 + len(tolerance_sd)] * len(numbers)
     levels += [2 if pair.agreement is None else int(pair.agreement.max()) + 1 for pair in categories]
@@ -553,29 +646,28 @@ class ProbabilisticLinkage(Measure, kind="probabilistic-linkage"):
         """Compare the intruder's records with the release and link each to the best."""
         columns = columns_to_link(self.intruder, self.columns, original, released)
         seen = view(self.intruder, original, released, columns, ctx)
-        compared = compare_columns(
+        pairs, left_out = compare_columns(
             seen.known, seen.released, seen.columns, bool(self.columns), self.kind, self.text_similarity
         )
-        comparison = prepare(compared.pairs, self.tolerance_sd)
+        comparison = prepare(pairs, self.tolerance_sd)
         linked = self._link(comparison, seen, ctx)
         per_record = np.where(linked.right, 1.0 / linked.size, 0.0)
         value = float(per_record.mean())
-        names = [pair.name for pair in compared.pairs]
+        names = [pair.name for pair in pairs]
         limits = thresholds(linked.model, self.false_link_share / len(released), self.false_nonlink_share)
         upper = np.inf if limits.upper is None else limits.upper
         known = linked.right & (linked.size == 1) & (linked.best_weight >= upper - 1e-9)
         return self.score(
             value,
             f"An intruder who {self.intruder.describe(names)} and weighs agreement against coincidence finds "
-            f"{as_percent(value)} of these people (guessing finds {as_percent(1 / len(released))})."
-            + unused(compared.left_out),
+            f"{as_percent(value)} of these people (guessing finds {as_percent(1 / len(released))})." + unused(left_out),
             per_record=seen.spread(per_record),
             reid_k=value,
             reid_d=float((linked.first == seen.rows).mean()),
             known_reid=float(known.mean()),
             chance=1.0 / len(released),
             columns=names,
-            not_compared=list(compared.left_out),
+            not_compared=list(left_out),
             records=len(seen.rows),
             intruder=self.intruder.describe(names),
             per_column=self._per_column(comparison, linked, true_levels(comparison, seen.rows)),
@@ -605,7 +697,7 @@ class ProbabilisticLinkage(Measure, kind="probabilistic-linkage"):
 
     def _levels(self, pair: Pair, levels: int) -> list[str]:
         """Name the levels of a column, from disagreement to the closest agreement."""
-        if isinstance(pair, NumberPair):
+        if isinstance(pair, ComparedColumn):
             return ["differs", *(f"within {t:g} sd" if t else "equal" for t in reversed(self.tolerance_sd))]
         if levels == 2 or not self.text_similarity:
             return ["differs", "agrees"][:levels]

@@ -13,23 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discretion.data.dataset import Dataset
-from discretion.errors import DataError
 from discretion.kernels.arrays import Bools
-from discretion.measure import align
+from discretion.measure import source_of
 
 if TYPE_CHECKING:
     import polars as pl
-
-
-def source_of(original: Dataset, released: Dataset) -> Dataset | None:
-    """Give the data a release was made from, row by row as the release; None where it is not known."""
-    before = released.origin if original is released else original
-    if before is released:
-        return None
-    try:
-        return align(before, released)[0]
-    except DataError:
-        return None
 
 
 def having_column(original: Dataset, released: Dataset, column: str) -> Dataset:

@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from discretion.data.dataset import Dataset
-from discretion.data.hierarchy import canonical
-from discretion.data.large_integers import as_differences
 from discretion.data.population_classes import Population, load_population
 from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Bools, Floats, Ints
+from discretion.learning.columns import code_together, on_a_line
 from discretion.measure import Better, Measure, Score, as_percent
 from discretion.part import Family, path_field
 from discretion.risk.synthetic.success_rates import Rate, excess_risk, rates_detail
@@ -121,7 +120,7 @@ def encode_together(tables: Sequence[Dataset], columns: Sequence[str], who: str)
     kinds, weights = [], []
     matrices = [np.empty((len(table), len(columns)), dtype=np.float64) for table in tables]
     for j, name in enumerate(columns):
-        numbers = _numbers(tables, name)
+        numbers = on_a_line(tables, name, "synthetic")
         values = _categories(tables, name, who) if numbers is None else numbers
         for matrix, column in zip(matrices, values, strict=True):
             matrix[:, j] = column
@@ -130,50 +129,16 @@ def encode_together(tables: Sequence[Dataset], columns: Sequence[str], who: str)
     return Records(tuple(columns), tuple(matrices), np.array(kinds, np.bool_), np.array(weights))
 
 
-def _numbers(tables: Sequence[Dataset], name: str) -> list[Floats] | None:
-    """Give a column as numbers where its differences mean something in all data sets."""
-    import polars as pl
-
-    types = [table.frame.schema[name] for table in tables]
-    if tables[0].type_of(name) == "nominal" or all(table.is_category(name) for table in tables):
-        return None
-    if all(kind.is_numeric() for kind in types):
-        exact = as_differences([table.frame[name] for table in tables])
-        return [table.number(name) for table in tables] if exact is None else exact
-    if all(kind == types[0] and kind.is_temporal() for kind in types):
-        plain = [table.frame[name].to_physical().cast(pl.Float64) for table in tables]
-        return [series.fill_null(float("nan")).to_numpy() for series in plain]
-    order = {text: float(rank) for rank, text in enumerate(tables[0].schema[name].order)}
-    if not order and isinstance(types[0], pl.Enum):
-        order = {text: float(rank) for rank, text in enumerate(types[0].categories.to_list())}
-    texts = [_texts(table, name) for table in tables]
-    if not order or any(text is not None and text not in order for each in texts for text in each):
-        return None
-    ranks = [np.array([np.nan if t is None else order[t] for t in each] or [np.nan]) for each in texts]
-    return [np.asarray(rank[table.codes(name).codes]) for rank, table in zip(ranks, tables, strict=True)]
-
-
-def _texts(table: Dataset, name: str) -> list[str | None]:
-    """Give the values of a column that occur, by code, as text."""
-    import polars as pl
-
-    if isinstance(table.frame.schema[name], pl.List):  # a set is one category, whatever the order of its items
-        values = table.codes(name).values
-        return [None if v is None else ";".join(sorted(map(canonical, v))) for v in values]  # type: ignore[call-overload]
-    return [None if value is None else canonical(value) for value in table.codes(name).values]
-
-
 def _categories(tables: Sequence[Dataset], name: str, who: str) -> list[Floats]:
-    texts = [_texts(table, name) for table in tables]
-    present = [{text for text in each if text is not None} for each in texts]
-    if present[0] and present[1] and not present[0] & present[1]:
+    """Give the codes of categories; missing is one of them, the last."""
+    codes, values = code_together(tables, name)
+    present = [np.unique(column[column >= 0]) for column in codes[:2]]
+    if all(map(len, present)) and not np.isin(present[0], present[1]).any():
         raise DataError(
             f"{who}: no value of column {name!r} in the release occurs in the original (it was generalized or coded "
             "anew); do the same to the original first, or leave the column out"
         )
-    code = {text: float(place) for place, text in enumerate(sorted(set().union(*present)))}
-    tops = [np.array([float(len(code)) if t is None else code[t] for t in each] or [0.0]) for each in texts]
-    return [np.asarray(top[table.codes(name).codes]) for top, table in zip(tops, tables, strict=True)]
+    return [np.where(column < 0, len(values), column).astype(np.float64) for column in codes]
 
 
 def _inverse_range(columns: Sequence[NDArray[np.float64]]) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
@@ -11,8 +11,8 @@ import numpy as np
 
 from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Floats
+from discretion.learning.columns import compare_column
 from discretion.part import Part, find
-from discretion.risk.identity.distance_columns import compare_column
 from discretion.risk.identity.intruder import View
 
 PERCENT_FACTORS = (1.0, 1.1, 1.25)
@@ -138,7 +138,7 @@ def _look_at_categories(view: View, name: str, found: _Found) -> None:
 def _holds_the_truth(view: View, name: str) -> bool:
     """Tell whether every published label holds the true value: an interval, a class of a hierarchy, a code."""
     try:
-        column = compare_column(replace(view, known=view.original), name)
+        column = compare_column(view.original, view.released, name, view.original)
     except DataError:
         return False
     there = ~np.isnan(column.known) & ~np.isnan(column.published)

@@ -58,18 +58,11 @@ def test_kernels_know_no_frames() -> None:
         assert not any(f"import {name}" in text for name in ("polars", "pandas", "pyarrow", "narwhals")), path.name
 
 
-SEVERAL = frozenset({
-    "Choice", "Classes", "Column", "Compared", "Comparison", "Finding", "Labels", "Levels", "Loss", "Nearest",
-    "Records", "Response", "Scale", "Solution", "Space", "Step", "Threshold", "Totals", "Verdict",
-})  # fmt: skip
-"""Class names that still mean several things; a name leaves this list when one meaning is left, and none is added."""
-
-
 def test_a_public_class_name_means_one_thing() -> None:
     places: dict[str, list[str]] = defaultdict(list)
     for path in ROOT.rglob("*.py"):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places[node.name].append(str(path.relative_to(ROOT)))
-    twice = {name: sorted(files) for name, files in places.items() if len(files) > 1 and name not in SEVERAL}
+    twice = {name: sorted(files) for name, files in places.items() if len(files) > 1}
     assert not twice, f"qualify these names by what they are: {twice}"

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discretion.data.hierarchy import Hierarchy, Levels, canonical, hierarchy_text
+from discretion.data.hierarchy import Hierarchy, HierarchyLevels, canonical, hierarchy_text
 from discretion.errors import DataError, PlanError
 from discretion.learning.columns import ranges_holding
 
@@ -76,7 +76,7 @@ def test_a_value_listed_twice_and_a_level_that_does_not_nest() -> None:
 
 
 def test_error_names_the_first_ten_values_without_a_parent_and_their_number() -> None:
-    levels = Levels((("a",), ("*",)), "job", written=True)
+    levels = HierarchyLevels((("a",), ("*",)), "job", written=True)
     with pytest.raises(DataError) as caught:
         levels.rows([*(f"j{number:02d}" for number in range(13)), "a"])
     message = str(caught.value)
@@ -318,7 +318,7 @@ def test_open_intervals() -> None:
 
 
 def test_level_of_labels_and_the_label_that_stands_at_two_levels() -> None:
-    levels = Levels((("a", "b", "c"), ("p", "p", "c"), ("*", "*", "*")), "x")
+    levels = HierarchyLevels((("a", "b", "c"), ("p", "p", "c"), ("*", "*", "*")), "x")
     assert levels.level_of(["a", "p", "*"]).tolist() == [0, 1, 2]
     with pytest.raises(DataError, match="column 'x': 1 different values stand at two levels"):
         levels.level_of(["a", "p", "c"])
@@ -328,7 +328,7 @@ def test_level_of_labels_and_the_label_that_stands_at_two_levels() -> None:
 
 
 def test_leaves_under_and_missing_level() -> None:
-    levels = Levels((("a", "b", "c"), ("p", "p", "q")), "x")
+    levels = HierarchyLevels((("a", "b", "c"), ("p", "p", "q")), "x")
     assert levels.leaves_under(1) == {"p": 2, "q": 1} and levels.leaves_under(0) == {"a": 1, "b": 1, "c": 1}
     with pytest.raises(DataError, match="level 2 does not exist; the hierarchy has levels 0 to 1"):
         levels.labels(["a"], 2)

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from discretion.errors import PlanError
-from discretion.online.audit import Band, IntervalAudit, Response
+from discretion.online.audit import AnsweredSum, Band, IntervalAudit
 
-Told = list[tuple[NDArray[np.int64], Response]]
+Told = list[tuple[NDArray[np.int64], AnsweredSum]]
 
 
 def naive_widths(people: int, told: Told, lower: float, upper: float) -> list[float]:
@@ -56,7 +56,7 @@ def test_everybody_stays_as_uncertain_as_wanted(seed: int) -> None:
         members = np.flatnonzero(rng.random(people) < rng.uniform(0.3, 1))
         if len(members) == 0:
             continue
-        response = Response.to(float(values[members].sum()), audit.band(members, width=width))
+        response = AnsweredSum.to(float(values[members].sum()), audit.band(members, width=width))
         audit.tell(members, response)
         told.append((members, response))
     assert min(naive_widths(people, told, 0, 100)) >= width - 1e-3
@@ -71,9 +71,9 @@ def test_the_band_is_as_wide_as_it_can_be() -> None:
         band = audit.band(members, width=2)
         assert band is not None
         for edge, inside in ((band.low - 0.01, band.low + 0.01), (band.high + 0.01, band.high - 0.01)):
-            outside = naive_widths(6, [*told, (members, Response("exact", edge))], 0, 10)
-            assert min(outside) < 2 <= min(naive_widths(6, [*told, (members, Response("exact", inside))], 0, 10))
-        response = Response.to(float(values[members].sum()), band)
+            outside = naive_widths(6, [*told, (members, AnsweredSum("exact", edge))], 0, 10)
+            assert min(outside) < 2 <= min(naive_widths(6, [*told, (members, AnsweredSum("exact", inside))], 0, 10))
+        response = AnsweredSum.to(float(values[members].sum()), band)
         audit.tell(members, response)
         told.append((members, response))
 
@@ -85,7 +85,7 @@ def test_two_data_sets_with_equal_responses_have_equal_decisions() -> None:
         for members in (np.arange(5), np.array([0, 1, 2]), np.array([1, 2, 3, 4]), np.array([0, 1])):
             bands.append(audit.band(members, width=10))
             if len(bands) < 3:
-                audit.tell(members, Response.to(float(values[members].sum()), bands[-1]))
+                audit.tell(members, AnsweredSum.to(float(values[members].sum()), bands[-1]))
         if values[0] == 10.0:
             first = bands
     assert first == bands
@@ -96,20 +96,24 @@ def test_a_person_alone_is_withheld_and_extremes_are_bounds() -> None:
     assert audit.band(np.array([3]), width=1) is None
     band = audit.band(np.arange(10), width=20)
     assert band == Band(20.0, 980.0)
-    assert Response.to(0, band) == Response("at most", 20.0) and Response.to(20, band) == Response("at most", 20.0)
-    assert Response.to(1000, band) == Response("at least", 980.0) and Response.to(500, band) == Response("exact", 500.0)
-    assert Response.to(500, None) == Response("withheld")
-    audit.tell(np.arange(10), Response("exact", 500.0))
+    assert AnsweredSum.to(0, band) == AnsweredSum("at most", 20.0) and AnsweredSum.to(20, band) == AnsweredSum(
+        "at most", 20.0
+    )
+    assert AnsweredSum.to(1000, band) == AnsweredSum("at least", 980.0) and AnsweredSum.to(500, band) == AnsweredSum(
+        "exact", 500.0
+    )
+    assert AnsweredSum.to(500, None) == AnsweredSum("withheld")
+    audit.tell(np.arange(10), AnsweredSum("exact", 500.0))
     assert audit.band(np.arange(9), width=20) is None  # the difference is one person
-    assert Response.to(500, audit.band(np.arange(10), width=20)) == Response("exact", 500.0)  # told again
+    assert AnsweredSum.to(500, audit.band(np.arange(10), width=20)) == AnsweredSum("exact", 500.0)  # told again
 
 
 def test_what_was_told_as_a_bound_is_told_so_again() -> None:
     audit = IntervalAudit(10, 0, 100)
     for members, total in ((np.arange(5), 3.0), (np.arange(5, 10), 495.0)):
-        first = Response.to(total, audit.band(members, width=20))
+        first = AnsweredSum.to(total, audit.band(members, width=20))
         audit.tell(members, first)
-        assert first.kind != "exact" and Response.to(total, audit.band(members, width=20)) == first
+        assert first.kind != "exact" and AnsweredSum.to(total, audit.band(members, width=20)) == first
 
 
 def integer_widths(people: int, told: Told) -> list[int]:
@@ -137,7 +141,7 @@ def test_yes_and_no_stay_possible(seed: int) -> None:
     audit, told = IntervalAudit(people, 0, 1, integral=True), []
     for _ in range(6):
         members = np.flatnonzero(rng.random(people) < rng.uniform(0.2, 1))
-        response = Response.to(float(values[members].sum()), audit.band(members, width=1))
+        response = AnsweredSum.to(float(values[members].sum()), audit.band(members, width=1))
         audit.tell(members, response)
         told.append((members, response))
     assert min(integer_widths(people, told)) == 1
@@ -146,9 +150,9 @@ def test_yes_and_no_stay_possible(seed: int) -> None:
 def test_yes_no_counts_are_told_while_sets_are_nested() -> None:
     audit = IntervalAudit(8, 0, 1, integral=True)
     assert audit.band(np.arange(8), width=1) == Band(1.0, 7.0)
-    audit.tell(np.arange(8), Response("exact", 4.0))
+    audit.tell(np.arange(8), AnsweredSum("exact", 4.0))
     assert audit.band(np.arange(4), width=1) == Band(1.0, 3.0)
-    audit.tell(np.arange(4), Response("exact", 2.0))
+    audit.tell(np.arange(4), AnsweredSum("exact", 2.0))
     assert audit.band(np.arange(2, 6), width=1) is None  # crosses an answered set
 
 
@@ -156,13 +160,13 @@ def test_knowledge_growth_and_limits() -> None:
     audit = IntervalAudit(6, 0, 1)
     audit.know([2])
     assert audit.band(np.array([1, 2, 3]), width=0.1) is None and audit.band(np.array([0, 1, 3]), width=0.1) is not None
-    audit.tell(np.array([0, 1, 3]), Response("exact", 1.0))
+    audit.tell(np.array([0, 1, 3]), AnsweredSum("exact", 1.0))
     audit.extend(2)
     assert audit.people == 8
     assert audit.band(np.array([0, 1, 3, 6]), width=0.1) is None
     assert audit.band(np.array([0, 1, 3, 6, 7]), width=0.1) is not None
     small = IntervalAudit(6, 0, 1, most_atoms=1)
-    small.tell(np.array([0, 1, 2]), Response("exact", 1.5))
+    small.tell(np.array([0, 1, 2]), AnsweredSum("exact", 1.5))
     assert small.band(np.array([0, 1]), width=0.1) is None
     for wrong in ((0, 1, 2.0), (0, 1, 0.0)):
         with pytest.raises(PlanError):

@@ -14,13 +14,13 @@ from discretion.online.declare.catalog import ColumnSpec
 from discretion.online.dp import mechanisms, sensitivity
 from discretion.online.dp.mechanisms import (
     Additive,
-    Choice,
+    ExponentialChoice,
     ExtremeValue,
-    Loss,
     ModalCategory,
+    PrivacyLoss,
     QuantileValue,
     RandomAnswer,
-    Threshold,
+    ThresholdedCounts,
     scores,
     value_of_step,
 )
@@ -41,7 +41,7 @@ def laplace_outside(scale: float, reach: int) -> float:
 
 @given(st.floats(0.1, 1e6), st.floats(0.5, 0.9999))
 def test_the_reach_of_laplace_noise_is_exact(scale: float, confidence: float) -> None:
-    noise = Additive(ONE, Loss("epsilon", Fraction(1 / scale)))
+    noise = Additive(ONE, PrivacyLoss("epsilon", Fraction(1 / scale)))
     reach = noise.accuracy(confidence)
     assert laplace_outside(noise.scale, reach) <= (1 - confidence) * (1 + 1e-9)
     assert reach == 0 or laplace_outside(noise.scale, reach - 1) > (1 - confidence) * (1 - 1e-9)
@@ -50,7 +50,7 @@ def test_the_reach_of_laplace_noise_is_exact(scale: float, confidence: float) ->
 @pytest.mark.parametrize("sd", [0.3, 1.0, 2.5, 40.0])
 @pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999])
 def test_the_reach_of_gaussian_noise_is_enough_and_hardly_more(sd: float, confidence: float) -> None:
-    noise = Additive(ONE, Loss("rho", Fraction(1 / (2 * sd * sd))))
+    noise = Additive(ONE, PrivacyLoss("rho", Fraction(1 / (2 * sd * sd))))
     weights = {d: math.exp(-d * d / (2 * noise.scale**2)) for d in range(-2000, 2001)}
     total = sum(weights.values())
 
@@ -63,7 +63,7 @@ def test_the_reach_of_gaussian_noise_is_enough_and_hardly_more(sd: float, confid
 
 
 def test_the_variance_of_laplace_noise() -> None:
-    noise = Additive(ONE, Loss.micro_epsilon(500_000))
+    noise = Additive(ONE, PrivacyLoss.micro_epsilon(500_000))
     q = math.exp(-1 / noise.scale)
     law = [(1 - q) / (1 + q) * q ** abs(d) for d in range(-200, 201)]
     assert noise.variance == pytest.approx(sum(p * d * d for p, d in zip(law, range(-200, 201), strict=True)))
@@ -73,7 +73,7 @@ def test_the_variance_of_laplace_noise() -> None:
 @given(st.integers(1, 10**6), st.integers(1, 2**31), st.sampled_from(["epsilon", "rho"]))
 def test_the_library_never_charges_more_than_was_allowed(units: int, step: int, measure: str) -> None:
     sizes = Sensitivity(1, step, step * step, step, "")
-    loss = Loss.micro_epsilon(units) if measure == "epsilon" else Loss.nano_rho(units * 1000)
+    loss = PrivacyLoss.micro_epsilon(units) if measure == "epsilon" else PrivacyLoss.nano_rho(units * 1000)
     spends: list[float] = []
     told = mechanisms.checked
 
@@ -92,31 +92,33 @@ def test_the_library_never_charges_more_than_was_allowed(units: int, step: int, 
 def test_a_mechanism_that_costs_too_much_is_never_used(monkeypatch: pytest.MonkeyPatch) -> None:
     for room in (mechanisms, shared):
         monkeypatch.setattr(room, "scale_above", lambda value: value / 2)
-    for loss in (Loss.micro_epsilon(1_000_000), Loss.nano_rho(1_000_000)):
+    for loss in (PrivacyLoss.micro_epsilon(1_000_000), PrivacyLoss.nano_rho(1_000_000)):
         with pytest.raises(PlanError, match="nothing was drawn"):
             Additive(ONE, loss).release([1])
 
 
 def test_huge_figures_and_huge_noise_do_not_wrap_around() -> None:
-    noise = Additive(ONE, Loss.micro_epsilon(1_000_000))
+    noise = Additive(ONE, PrivacyLoss.micro_epsilon(1_000_000))
     high, low = noise.release([10**30, -(10**30)])
     assert abs(high - LARGEST) < 1000 and abs(low + LARGEST) < 1000
     with pytest.raises(QueryRefused, match="larger than any figure"):
-        Additive(sensitivity.totals(Unit(), 0, 2**52), Loss.micro_epsilon(1)).release([0])
+        Additive(sensitivity.totals(Unit(), 0, 2**52), PrivacyLoss.micro_epsilon(1)).release([0])
     assert noise.release([]) == []
 
 
 def test_no_loss_is_no_mechanism() -> None:
     with pytest.raises(PlanError, match="above 0"):
-        Loss.micro_epsilon(0)
+        PrivacyLoss.micro_epsilon(0)
 
 
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace"])
 @pytest.mark.parametrize("rows", [1, 3])
-@pytest.mark.parametrize("loss", [Loss.micro_epsilon(700_000), Loss.nano_rho(50_000_000)], ids=["epsilon", "rho"])
-def test_the_threshold_is_the_least_that_keeps_to_delta(rows: int, adjacency: str, loss: Loss) -> None:
+@pytest.mark.parametrize(
+    "loss", [PrivacyLoss.micro_epsilon(700_000), PrivacyLoss.nano_rho(50_000_000)], ids=["epsilon", "rho"]
+)
+def test_the_threshold_is_the_least_that_keeps_to_delta(rows: int, adjacency: str, loss: PrivacyLoss) -> None:
     delta = Fraction(1, 10**4)
-    found = Threshold(sensitivity.people(Unit(rows, adjacency)), loss, delta)  # type: ignore[arg-type]
+    found = ThresholdedCounts(sensitivity.people(Unit(rows, adjacency)), loss, delta)  # type: ignore[arg-type]
     scale, keys = found.noise.scale, found.sensitivity.l0
     if loss.measure == "epsilon":
         q = math.exp(-1 / scale)
@@ -130,23 +132,23 @@ def test_the_threshold_is_the_least_that_keeps_to_delta(rows: int, adjacency: st
 
 
 def test_thresholded_counts_keep_large_keys_and_drop_small_ones_without_order() -> None:
-    found = Threshold(sensitivity.people(Unit()), Loss.micro_epsilon(1_000_000), Fraction(1, 10**9))
+    found = ThresholdedCounts(sensitivity.people(Unit()), PrivacyLoss.micro_epsilon(1_000_000), Fraction(1, 10**9))
     released = found.release({9: 5000, 1: 1, 4: 4000, 0: 3000})
     assert list(released) == [0, 4, 9]
     assert all(value >= found.threshold for value in released.values())
     with pytest.raises(QueryRefused, match="δ above 0"):
-        Threshold(sensitivity.people(Unit()), Loss.micro_epsilon(1), Fraction(0))
+        ThresholdedCounts(sensitivity.people(Unit()), PrivacyLoss.micro_epsilon(1), Fraction(0))
     assert sorted([("b",), (None,), ("a",)], key=in_order) == [("a",), ("b",), (None,)]
 
 
 def test_two_coins_tell_the_truth_three_times_in_four() -> None:
-    coins = RandomAnswer(("yes", "no"), Loss("epsilon", Fraction(math.log(3))))
+    coins = RandomAnswer(("yes", "no"), PrivacyLoss("epsilon", Fraction(math.log(3))))
     assert coins.truth == pytest.approx(0.75, abs=1e-9)
     share, error = coins.estimate(["yes"] * 400 + ["no"] * 600, "yes")
     assert share == pytest.approx(2 * 0.4 - 0.5, abs=1e-6)
     assert error == pytest.approx(0.03098, abs=1e-4)
     with pytest.raises(PlanError, match="two different"):
-        RandomAnswer(("yes",), Loss.micro_epsilon(1))
+        RandomAnswer(("yes",), PrivacyLoss.micro_epsilon(1))
     with pytest.raises(PlanError, match="declared categories"):
         coins.release(["perhaps"])
 
@@ -154,7 +156,7 @@ def test_two_coins_tell_the_truth_three_times_in_four() -> None:
 # --- quantiles ----------------------------------------------------------------------------------------------------
 
 AGE = ColumnSpec(role="sensitive", type="number", bounds=(0, 80), grid=8)
-MUCH = Loss.micro_epsilon(200_000_000)
+MUCH = PrivacyLoss.micro_epsilon(200_000_000)
 
 
 @settings(deadline=None)
@@ -184,8 +186,10 @@ def test_with_little_noise_the_interval_holds_the_quantile(bins: list[int], shar
         assert found.lower <= high and found.upper >= low
 
 
-@pytest.mark.parametrize("loss", [Loss.micro_epsilon(500_000), Loss.nano_rho(30_000_000)], ids=["epsilon", "rho"])
-def test_intervals_of_quantiles_cover_as_often_as_they_say(loss: Loss) -> None:
+@pytest.mark.parametrize(
+    "loss", [PrivacyLoss.micro_epsilon(500_000), PrivacyLoss.nano_rho(30_000_000)], ids=["epsilon", "rho"]
+)
+def test_intervals_of_quantiles_cover_as_often_as_they_say(loss: PrivacyLoss) -> None:
     bins = [0, 5, 80, 3, 0, 0, 40, 2]
     median = QuantileValue(AGE, 0.5, Unit(), loss, 0.9)
     covered = sum(found.lower <= 25 <= found.upper for found in (median.find(bins) for _ in range(300)))
@@ -195,7 +199,7 @@ def test_intervals_of_quantiles_cover_as_often_as_they_say(loss: Loss) -> None:
 def test_a_minimum_leaves_few_records_outside() -> None:
     bins = [0, 0, 30, 500, 500, 500, 40, 0]
     for which, inside in (("min", (2, 3)), ("max", (5, 6))):
-        found = ExtremeValue(AGE, which, Unit(), Loss.micro_epsilon(3_000_000), 0.999999)  # type: ignore[arg-type]
+        found = ExtremeValue(AGE, which, Unit(), PrivacyLoss.micro_epsilon(3_000_000), 0.999999)  # type: ignore[arg-type]
         steps = {int(found.find(bins).value // 10) for _ in range(100)}
         assert steps <= set(inside)
     assert found.rank_error == 2 * found.target - 1
@@ -211,8 +215,8 @@ def test_steps_of_integers_stand_for_integers() -> None:
 
 def test_choices_need_candidates_and_the_mode_is_likely() -> None:
     with pytest.raises(PlanError, match="at least one"):
-        Choice(sensitivity.mode_scores(Unit()), MUCH).choose([])
+        ExponentialChoice(sensitivity.mode_scores(Unit()), MUCH).choose([])
     letters = ColumnSpec(role="sensitive", type="category", categories=("a", "b"))
-    mode = ModalCategory(letters, Unit(2, "replace"), Loss.micro_epsilon(2_000_000), 0.95)
+    mode = ModalCategory(letters, Unit(2, "replace"), PrivacyLoss.micro_epsilon(2_000_000), 0.95)
     assert mode.find([1, 500]) == "b"
     assert mode.count_error == math.ceil(2 * 2 / 2 * (1 + 2.0**-40) * math.log(2 / 0.05))

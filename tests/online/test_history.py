@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import discretion as dc
 from discretion.data.conditions import Condition
 from discretion.errors import DataError, QueryRefused
-from discretion.online.audit import Response
+from discretion.online.audit import AnsweredSum
 from discretion.online.audit.history import EVERYBODY, AnswerHistory
 from discretion.online.declare.catalog import ExactPolicy, TableSpec
 from discretion.online.ledger import Cost, Limit, PrivacyFilter, open_ledger
@@ -74,7 +74,7 @@ def test_the_nine_students(place: Place) -> None:
         admission = history.admit("ann", query, sets, FREE)
         total = float(students["income"].to_numpy()[electrical].sum())
         told = history.settle(admission, {"income": [total]}, lambda responses: {"sum": responses["income"][0].value})
-        assert told == {"income": [Response("exact", 240_000.0)]}
+        assert told == {"income": [AnsweredSum("exact", 240_000.0)]}
         assert history.find_answer(query) == {"sum": 240_000.0} and history.find_answer(query, user="bob") is None
         for user in ("ann", "bob"):  # the same user, and another who may talk to the first
             with pytest.raises(QueryRefused, match="determine"):
@@ -303,7 +303,9 @@ def test_a_charged_question_counts_although_nobody_heard_the_answer(place: Place
 NARROW = ExactPolicy(min_query_size=2, interval_audit=True, interval_percent=10)
 
 
-def told(history: AnswerHistory, user: str, values: np.ndarray, sets: Sets, column: str = "income") -> list[Response]:
+def told(
+    history: AnswerHistory, user: str, values: np.ndarray, sets: Sets, column: str = "income"
+) -> list[AnsweredSum]:
     admission = history.admit(user, ask("sum", column), sets, NARROW)
     sums = [float(values[members].sum()) for members in admission.sets]
     return history.settle(admission, {column: sums})[column]
@@ -313,13 +315,13 @@ def test_bounded_sums_are_told_as_bounds_at_the_extremes(place: Place) -> None:
     values = np.array([0.0, 0.0, 0.0, 0.0, 50.0, 60.0, 70.0, 80.0])
     with place.open() as ledger:
         history = AnswerHistory(ledger, TABLE, 8)
-        assert told(history, "ann", values, one(0, 1, 2, 3)) == [Response("at most", 10.0)]
-        assert told(history, "ann", values, one(4, 5, 6, 7)) == [Response("exact", 260.0)]
+        assert told(history, "ann", values, one(0, 1, 2, 3)) == [AnsweredSum("at most", 10.0)]
+        assert told(history, "ann", values, one(4, 5, 6, 7)) == [AnsweredSum("exact", 260.0)]
         restarted = AnswerHistory(ledger, TABLE, 8)
         for user, server in (("ann", history), ("bob", restarted)):
             # the second group less the first would cut "at most 10" of four people into two halves below 10
             got = told(server, user, values, {("x",): np.array([4, 5]), ("y",): np.array([0, 1, 4, 5])})
-            assert got == [Response("exact", 110.0), Response("withheld")]
+            assert got == [AnsweredSum("exact", 110.0), AnsweredSum("withheld")]
         with pytest.raises(QueryRefused, match="bounds"):
             history.admit("ann", ask("sum", "debt"), one(0, 1, 2), NARROW)
         with pytest.raises(QueryRefused, match="variances"):
@@ -330,10 +332,10 @@ def test_counts_of_a_sensitive_property(place: Place) -> None:
     ill = np.array([1.0, 0, 0, 0, 0, 0, 0, 0, 1, 1])
     with place.open() as ledger:
         history = AnswerHistory(ledger, TABLE, 10)
-        assert told(history, "ann", ill, one(*range(10)), "ill") == [Response("exact", 3.0)]
-        assert told(history, "ann", ill, one(1, 2, 3, 4, 5), "ill") == [Response("at most", 1.0)]
+        assert told(history, "ann", ill, one(*range(10)), "ill") == [AnsweredSum("exact", 3.0)]
+        assert told(history, "ann", ill, one(1, 2, 3, 4, 5), "ill") == [AnsweredSum("at most", 1.0)]
         restarted = AnswerHistory(ledger, TABLE, 10)
-        assert told(restarted, "bob", ill, one(1, 2, 6, 7), "ill") == [Response("withheld")]
+        assert told(restarted, "bob", ill, one(1, 2, 6, 7), "ill") == [AnsweredSum("withheld")]
 
 
 def test_a_failed_record_leaves_the_interval_audit_as_it_was(place: Place) -> None:
@@ -349,7 +351,7 @@ def test_a_failed_record_leaves_the_interval_audit_as_it_was(place: Place) -> No
         with pytest.raises(RuntimeError):
             history.settle(admission, {"income": [200.0]}, fail)
         assert history._memory.scope(None).intervals == {}
-        assert history.settle(admission, {"income": [200.0]})["income"] == [Response("exact", 200.0)]
+        assert history.settle(admission, {"income": [200.0]})["income"] == [AnsweredSum("exact", 200.0)]
         with pytest.raises(DataError):
             history.settle(admission, {"income": [1.0, 2.0]})
 

@@ -17,7 +17,7 @@ import discretion as dc
 from discretion.errors import DataError, QueryRefused
 from discretion.online.backends import open_backend
 from discretion.online.declare.catalog import TableSpec
-from discretion.online.dp.mechanisms import Loss, Threshold
+from discretion.online.dp.mechanisms import PrivacyLoss, ThresholdedCounts
 from discretion.online.dp.sensitivity import Unit, people
 from tests.online.services import CHANGED, NOISE, TRUTH
 
@@ -156,7 +156,7 @@ def test_too_many_groups_are_refused_before_anything_is_charged() -> None:
 
 def test_the_library_agrees_with_every_threshold() -> None:
     for rows, units, delta in ((100, 8, 8), (100, 7, 1), (100, 37, 1), (1, 1, 1), (7, 10**6, 10**6)):
-        Threshold(people(Unit(rows)), Loss.micro_epsilon(units), Fraction(delta, 10**9)).prepare()
+        ThresholdedCounts(people(Unit(rows)), PrivacyLoss.micro_epsilon(units), Fraction(delta, 10**9)).prepare()
 
 
 @pytest.mark.parametrize("policy", [{**TRUTH, "min_query_size": 2}, {**NOISE, "epsilon": 500.0}, CHANGED], ids=str)

@@ -13,7 +13,15 @@ import pytest
 
 from discretion.online.declare.catalog import ColumnSpec, DpPolicy, TableSpec
 from discretion.online.dp import sensitivity
-from discretion.online.dp.mechanisms import Additive, Choice, Loss, ModalCategory, RandomAnswer, Threshold, scores
+from discretion.online.dp.mechanisms import (
+    Additive,
+    ExponentialChoice,
+    ModalCategory,
+    PrivacyLoss,
+    RandomAnswer,
+    ThresholdedCounts,
+    scores,
+)
 from discretion.online.dp.price import Ingredient, PricedQuery, price
 from discretion.online.dp.sensitivity import Unit
 from discretion.online.question.query import Aggregate, Query
@@ -41,7 +49,7 @@ def asked(*aggregates: Aggregate, by: tuple[str, ...] = (), table: TableSpec = T
 
 def half_noise(priced: PricedQuery, part: Ingredient) -> Additive:
     right = priced.noise(part)
-    return Additive(right.sensitivity, Loss(right.loss.measure, right.loss.amount * 2))
+    return Additive(right.sensitivity, PrivacyLoss(right.loss.measure, right.loss.amount * 2))
 
 
 COUNT, SUM, MEAN = Aggregate("count"), Aggregate("sum", "age"), Aggregate("mean", "age")
@@ -64,7 +72,7 @@ def test_a_sum_keeps_its_claim_for_an_outlier_and_missing_clamping_is_found() ->
 
 def test_the_keys_of_groups_pass_only_with_enough_people_and_a_leaking_group_is_found() -> None:
     delta = Fraction(1, 50)
-    threshold = Threshold(sensitivity.people(Unit()), Loss.micro_epsilon(1_000_000), delta)
+    threshold = ThresholdedCounts(sensitivity.people(Unit()), PrivacyLoss.micro_epsilon(1_000_000), delta)
     alone = dict.fromkeys(range(DRAWS), 1)
     told = len(threshold.release(alone))
     assert clopper_pearson(told, DRAWS)[0] <= delta
@@ -101,16 +109,16 @@ def chi_square(noise: Additive, law: np.ndarray, reach: int) -> float:  # type: 
 
 
 def test_the_noise_of_a_count_is_discrete_laplace() -> None:
-    noise = Additive(sensitivity.counts(Unit()), Loss.micro_epsilon(1_000_000))
+    noise = Additive(sensitivity.counts(Unit()), PrivacyLoss.micro_epsilon(1_000_000))
     q = math.exp(-1)
     law = (1 - q) / (1 + q) * q ** np.abs(np.arange(-6, 7))
     assert chi_square(noise, law, 6) > 1e-6
-    assert chi_square(Additive(noise.sensitivity, Loss.micro_epsilon(1_100_000)), law, 6) < 1e-6
+    assert chi_square(Additive(noise.sensitivity, PrivacyLoss.micro_epsilon(1_100_000)), law, 6) < 1e-6
 
 
 @pytest.mark.slow
 def test_the_noise_under_zero_concentrated_privacy_is_discrete_gaussian() -> None:
-    noise = Additive(sensitivity.counts(Unit()), Loss.nano_rho(125_000_000))
+    noise = Additive(sensitivity.counts(Unit()), PrivacyLoss.nano_rho(125_000_000))
     weights = np.exp(-(np.arange(-40, 41) ** 2) / (2 * 2.0**2))
     law = (weights / weights.sum())[34:47]
     assert noise.scale == pytest.approx(2.0)
@@ -157,7 +165,7 @@ def test_wrong_adjacency_and_a_mean_paid_twice_are_found() -> None:
     assert Trial(histogram, PEOPLE, PEOPLE.with_columns(age=pl.Series([30, 40, 10]))).epsilon_at_least() > EPSILON
 
     def twice(priced: PricedQuery, part: Ingredient) -> Additive:
-        return Additive(priced.noise(part).sensitivity, Loss("epsilon", Fraction(1)))
+        return Additive(priced.noise(part).sensitivity, PrivacyLoss("epsilon", Fraction(1)))
 
     assert Trial(asked(MEAN), PEOPLE, ONE_MORE).epsilon_at_least() <= EPSILON
     assert Trial(asked(MEAN), PEOPLE, ONE_MORE, noise=twice).epsilon_at_least() > EPSILON
@@ -179,10 +187,10 @@ def test_zero_concentrated_answers_keep_what_they_convert_to(aggregate: Aggregat
 
 def quarter_noise(priced: PricedQuery, part: Ingredient) -> Additive:
     right = priced.noise(part)
-    return Additive(right.sensitivity, Loss(right.loss.measure, right.loss.amount * 16))
+    return Additive(right.sensitivity, PrivacyLoss(right.loss.measure, right.loss.amount * 16))
 
 
-def chosen(choice: Choice, given: list[int], draws: int = DRAWS) -> list[int]:
+def chosen(choice: ExponentialChoice, given: list[int], draws: int = DRAWS) -> list[int]:
     return [choice.choose(given) for _ in range(draws)]
 
 
@@ -191,12 +199,12 @@ def chosen(choice: Choice, given: list[int], draws: int = DRAWS) -> list[int]:
 def test_quantiles_extremes_and_the_mode_keep_their_claims(adjacency: str) -> None:
     unit = Unit(1, adjacency)  # type: ignore[arg-type]
     before, after = [2, 0, 1, 0], ([2, 0, 1, 1] if adjacency == "add-remove" else [1, 0, 1, 1])
-    loss = Loss.micro_epsilon(1_000_000)
+    loss = PrivacyLoss.micro_epsilon(1_000_000)
     tries = (
-        (Choice(sensitivity.quantile_scores(unit, 1, 2), loss), lambda bins: scores(bins, 1, 2)),
-        (Choice(sensitivity.quantile_scores(unit, 9, 10), loss), lambda bins: scores(bins, 9, 10, -5)),
-        (Choice(sensitivity.extreme_scores(unit), loss), lambda bins: scores(bins, 0, 1, 2)),
-        (Choice(sensitivity.mode_scores(unit), loss, sensitivity.is_monotonic(unit)), list),
+        (ExponentialChoice(sensitivity.quantile_scores(unit, 1, 2), loss), lambda bins: scores(bins, 1, 2)),
+        (ExponentialChoice(sensitivity.quantile_scores(unit, 9, 10), loss), lambda bins: scores(bins, 9, 10, -5)),
+        (ExponentialChoice(sensitivity.extreme_scores(unit), loss), lambda bins: scores(bins, 0, 1, 2)),
+        (ExponentialChoice(sensitivity.mode_scores(unit), loss, sensitivity.is_monotonic(unit)), list),
     )
     for choice, score in tries:
         first, second = chosen(choice, score(before)), chosen(choice, score(after))
@@ -205,14 +213,14 @@ def test_quantiles_extremes_and_the_mode_keep_their_claims(adjacency: str) -> No
 
 @pytest.mark.slow
 def test_a_choice_with_too_little_noise_is_found() -> None:
-    loss = Loss.micro_epsilon(4_000_000)
-    choice = Choice(sensitivity.mode_scores(Unit()), loss, monotonic=True)
+    loss = PrivacyLoss.micro_epsilon(4_000_000)
+    choice = ExponentialChoice(sensitivity.mode_scores(Unit()), loss, monotonic=True)
     assert best_event(chosen(choice, [0, 0]), chosen(choice, [1, 0])) > EPSILON
 
 
 @pytest.mark.slow
 def test_randomized_response_keeps_its_claim() -> None:
-    coins = RandomAnswer(("no", "yes"), Loss("epsilon", Fraction(math.log(3)) + Fraction(1, 10**6)))
+    coins = RandomAnswer(("no", "yes"), PrivacyLoss("epsilon", Fraction(math.log(3)) + Fraction(1, 10**6)))
     yes, no = coins.release(["yes"] * DRAWS), coins.release(["no"] * DRAWS)
     bound = epsilon_at_least(yes.count("yes"), no.count("yes"), DRAWS)
     assert 0.9 < bound <= math.log(3)
@@ -221,7 +229,7 @@ def test_randomized_response_keeps_its_claim() -> None:
 LETTERS = ColumnSpec(role="sensitive", type="category", categories=("a", "b", "c"))
 
 
-def law_of_a_choice(counts: Sequence[int], choice: Choice) -> np.ndarray:  # type: ignore[type-arg]
+def law_of_a_choice(counts: Sequence[int], choice: ExponentialChoice) -> np.ndarray:  # type: ignore[type-arg]
     """Give the exact law: permute and flip for an ε, the exponential mechanism itself for a ρ.
 
     Permute and flip chooses i with probability pᵢ·Σ (−1)^|S|/(|S| + 1)·Π pⱼ over the sets S of others, where pⱼ is the
@@ -238,8 +246,10 @@ def law_of_a_choice(counts: Sequence[int], choice: Choice) -> np.ndarray:  # typ
     return np.array(found)
 
 
-@pytest.mark.parametrize("loss", [Loss.micro_epsilon(1_000_000), Loss.nano_rho(125_000_000)], ids=["epsilon", "rho"])
-def test_a_mode_follows_its_law(loss: Loss) -> None:
+@pytest.mark.parametrize(
+    "loss", [PrivacyLoss.micro_epsilon(1_000_000), PrivacyLoss.nano_rho(125_000_000)], ids=["epsilon", "rho"]
+)
+def test_a_mode_follows_its_law(loss: PrivacyLoss) -> None:
     """A scale that is a tenth off would be found."""
     from scipy.stats import chisquare
 
@@ -249,19 +259,21 @@ def test_a_mode_follows_its_law(loss: Loss) -> None:
     law = law_of_a_choice(counts, mode._choice)
     assert law.sum() == pytest.approx(1)
     assert chisquare(seen, law * DRAWS).pvalue > 1e-6
-    finer = Choice(mode._choice.sensitivity, Loss(loss.measure, loss.amount * Fraction(13, 10)), monotonic=True)
+    finer = ExponentialChoice(
+        mode._choice.sensitivity, PrivacyLoss(loss.measure, loss.amount * Fraction(13, 10)), monotonic=True
+    )
     assert chisquare(seen, law_of_a_choice(counts, finer) * DRAWS).pvalue < 1e-6
 
 
 @pytest.mark.parametrize("rows", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_mode_keeps_its_claim_and_half_the_noise_is_found(rows: int) -> None:
-    loss = Loss.micro_epsilon(1_000_000)
+    loss = PrivacyLoss.micro_epsilon(1_000_000)
     for adjacency, before in (("add-remove", [0, 0]), ("replace", [rows, 0])):
         unit, after = Unit(rows, adjacency), [0, rows]  # type: ignore[arg-type]
         choice = ModalCategory(LETTERS, unit, loss, 0.95)._choice
         right = best_event(chosen(choice, before, 8000), chosen(choice, after, 8000))
         assert 0.5 < right <= EPSILON
-        wrong = Choice(choice.sensitivity, Loss.micro_epsilon(2_000_000), choice.monotonic)
+        wrong = ExponentialChoice(choice.sensitivity, PrivacyLoss.micro_epsilon(2_000_000), choice.monotonic)
         assert best_event(chosen(wrong, before, 8000), chosen(wrong, after, 8000)) > EPSILON
 
 
@@ -271,7 +283,7 @@ def test_a_mode_keeps_its_claim_and_half_the_noise_is_found(rows: int) -> None:
 def test_modes_of_several_groups_cost_no_more_than_the_loss(rows: int, adjacency: str, measure: str) -> None:
     """All neighbors of a person with rows in two groups: the losses of the groups together, by the exact law."""
     unit = Unit(rows, adjacency)  # type: ignore[arg-type]
-    loss = Loss("epsilon", Fraction(1)) if measure == "epsilon" else Loss("rho", Fraction(1, 8))
+    loss = PrivacyLoss("epsilon", Fraction(1)) if measure == "epsilon" else PrivacyLoss("rho", Fraction(1, 8))
     choice = ModalCategory(LETTERS, unit, loss, 0.95)._choice
     cells = [(group, letter) for group in range(2) for letter in range(3)]
     people = [p for size in range(rows + 1) for p in itertools.combinations_with_replacement(cells, size)]

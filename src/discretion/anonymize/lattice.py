@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discretion.data.dataset import Dataset
-from discretion.data.hierarchy import Levels, canonical
+from discretion.data.hierarchy import HierarchyLevels, canonical
 from discretion.errors import PlanError
 from discretion.kernels.arrays import Ints
 
@@ -116,7 +116,7 @@ def _texts(data: Dataset, name: str) -> list[str | None]:
 
 def _labels(
     data: Dataset, name: str, known: Sequence[str], current: int, *, rebind: bool
-) -> tuple[list[list[str]], Levels | None]:
+) -> tuple[list[list[str]], HierarchyLevels | None]:
     """Give the label of each value at every level from the current one up, and the hierarchy."""
     recipe = data.origin.schema[name].hierarchy
     if recipe is None:
@@ -146,7 +146,7 @@ def _allowed(name: str, bounds: Bounds, current: int, steps: int, *, has_hierarc
     return low, high
 
 
-def _axis(name: str, labels: list[list[str]], low: int, hierarchy: Levels | None, missing: bool) -> Axis:
+def _axis(name: str, labels: list[list[str]], low: int, hierarchy: HierarchyLevels | None, missing: bool) -> Axis:
     """Number the labels of each level in order of first appearance; a missing value comes last."""
     groups, leaves = [], []
     for step, column in enumerate(labels):

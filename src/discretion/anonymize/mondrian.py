@@ -18,7 +18,7 @@ from discretion.kernels.arrays import Bools, Ints
 from discretion.method import Decision, Purpose
 
 if TYPE_CHECKING:
-    from discretion.kernels.mondrian import Space, SplitColumn, Work
+    from discretion.kernels.mondrian import SplitColumn, SplitSpace, Work
 
 # Dropping the records that widen their group more than they are worth, within a limit.
 
@@ -213,7 +213,7 @@ def divide(
 
 
 def _divide_by_models(
-    work: Work, space: Space, judge: GroupJudge, strict: bool, progress: Progress, records: Ints | None
+    work: Work, space: SplitSpace, judge: GroupJudge, strict: bool, progress: Progress, records: Ints | None
 ) -> Groups:
     """Divide in rounds: every open group proposes its next split, the models judge all sides at once."""
     from discretion.kernels.mondrian import apply_splits, find_splits

@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 from discretion.anonymize.value_trees import number_labels
 from discretion.context import Context
 from discretion.data.dataset import Dataset
-from discretion.data.hierarchy import Hierarchy, Levels
+from discretion.data.hierarchy import Hierarchy, HierarchyLevels
 from discretion.errors import DataError, DiscretionError, Infeasible, PlanError
 from discretion.kernels.arrays import Bools, Ints
 from discretion.method import Decision, Method, Purpose
@@ -49,7 +49,7 @@ class ItemSearch:
     raised with everything below its parent, so that an item has one label in all records.
     """
 
-    def __init__(self, sets: ItemSets, levels: Levels, k: int, m: int, limit: float, ctx: Context) -> None:
+    def __init__(self, sets: ItemSets, levels: HierarchyLevels, k: int, m: int, limit: float, ctx: Context) -> None:
         self.sets, self.k, self.m, self.ctx = sets, k, m, ctx
         table = number_labels([list(level) for level in levels.table], 0)
         self.labels, self.levels = table.labels, np.array(table.levels)

@@ -15,7 +15,7 @@ from discretion.cli.values import structured
 from discretion.errors import DataError, PlanError
 
 if TYPE_CHECKING:
-    from discretion.data.hierarchy import Hierarchy, Levels, Rows
+    from discretion.data.hierarchy import Hierarchy, HierarchyLevels, Rows
 
 
 @click.group(name="hierarchy")
@@ -71,7 +71,7 @@ def make(source: str, column: str, out: str | None, force: bool, as_json: bool, 
         print_json({"column": column, **_described(levels), **rows})
 
 
-def _bound(recipe: Hierarchy, values: list[Any], column: str) -> Levels:
+def _bound(recipe: Hierarchy, values: list[Any], column: str) -> HierarchyLevels:
     """Work out the levels; every value must have a row, and one that a file does not keep as it is, is an error."""
     from discretion.data.hierarchy import canonical
 
@@ -218,7 +218,7 @@ def _rows(file: str, delimiter: str | None) -> Rows:
 _FIRST = 4
 
 
-def _described(levels: Levels) -> dict[str, Any]:
+def _described(levels: HierarchyLevels) -> dict[str, Any]:
     """Describe each level: its labels, how many values they stand for, and the first of them."""
     found = []
     for level in range(levels.height + 1):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from discretion.data.codes import Classes, ColumnCodes, Missing, add_counts, count_few, encode, wildcard_sizes
 from discretion.data.finite import finite
-from discretion.data.hierarchy import Levels, MaskingHierarchy, canonical
+from discretion.data.hierarchy import HierarchyLevels, MaskingHierarchy, canonical
 from discretion.data.infer import not_numbers
 from discretion.data.native import Source, give_back, renewed, take_in
 from discretion.data.schema import Role, Schema, Type
@@ -415,7 +415,7 @@ class Dataset:
 
     # --- hierarchies and levels ------------------------------------------------------------------------------------
 
-    def hierarchy(self, column: str) -> Levels:
+    def hierarchy(self, column: str) -> HierarchyLevels:
         """Give the hierarchy of a column, bound to the values of the original data."""
         root = self.origin
         if root is not self:

@@ -90,7 +90,7 @@ _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
-class Levels:
+class HierarchyLevels:
     """A hierarchy bound to a domain: `table[level][leaf]` is the label of a leaf at a level."""
 
     table: tuple[tuple[str, ...], ...]
@@ -208,7 +208,7 @@ class Hierarchy(ABC):
     rule: str = ""
 
     @abstractmethod
-    def bind(self, values: Sequence[Any], column: str = "") -> Levels:
+    def bind(self, values: Sequence[Any], column: str = "") -> HierarchyLevels:
         """Work out the table of levels for the distinct values of a column."""
 
     @abstractmethod
@@ -304,7 +304,7 @@ class TableHierarchy(Hierarchy):
             )
         columns = tuple(tuple(canonical(row[level]).strip() for row in rows) for level in range(width))
         try:
-            Levels(columns, written=True)
+            HierarchyLevels(columns, written=True)
         except DataError as error:
             raise PlanError(f"{source + ': ' if source else ''}{error}") from None
         return cls(columns, source)
@@ -334,9 +334,9 @@ class TableHierarchy(Hierarchy):
             rows = [[*row, TOP] for row in rows]
         return cls.from_rows(rows)
 
-    def bind(self, values: Sequence[Any], column: str = "") -> Levels:  # noqa: ARG002 - the table is the domain
+    def bind(self, values: Sequence[Any], column: str = "") -> HierarchyLevels:  # noqa: ARG002 - the table is the domain
         """Give the table; values without a row are found when they are looked up."""
-        return Levels(self.columns, column, written=True)
+        return HierarchyLevels(self.columns, column, written=True)
 
     def to_plan(self) -> object:
         """Give the path of the file, or the rows."""
@@ -351,7 +351,7 @@ class GroupHierarchy(Hierarchy):
     top: bool = True
     rule = "groups"
 
-    def bind(self, values: Sequence[Any], column: str = "") -> Levels:
+    def bind(self, values: Sequence[Any], column: str = "") -> HierarchyLevels:
         """Map each value through the groupings; values in no group stay as they are."""
         table = [tuple(sorted({canonical(value) for value in values}))]
         for number, groups in enumerate(self.levels, 1):
@@ -363,7 +363,7 @@ class GroupHierarchy(Hierarchy):
             table.append(tuple(parent.get(child, child) for child in table[-1]))
         if self.top and len(set(table[-1])) > 1:
             table.append((TOP,) * len(table[0]))
-        return Levels(tuple(table), column)
+        return HierarchyLevels(tuple(table), column)
 
     def to_plan(self) -> object:
         """Give `{groups: {levels: […]}}`."""
@@ -404,7 +404,7 @@ class IntervalHierarchy(Hierarchy):
                     "no cut; each level may only leave out cuts of the level below"
                 )
 
-    def bind(self, values: Sequence[Any], column: str = "") -> Levels:
+    def bind(self, values: Sequence[Any], column: str = "") -> HierarchyLevels:
         """Label every value with its interval at each level."""
         try:
             numbers = np.array(sorted({float(value) for value in values}), dtype=np.float64)
@@ -418,7 +418,7 @@ class IntervalHierarchy(Hierarchy):
             table += [self._by_width(numbers, 2**step, whole) for step in range(int(self.levels or 1) - 1)]
         if len(set(table[-1])) > 1 or len(table) == 1 or self.cuts is None:
             table.append((TOP,) * len(numbers))
-        return Levels(tuple(table), column)
+        return HierarchyLevels(tuple(table), column)
 
     def _by_width(self, numbers: NDArray[np.float64], times: int, whole: bool) -> tuple[str, ...]:
         """Label with intervals of `times` the width; counted in whole widths, so that levels nest exactly."""
@@ -458,7 +458,7 @@ class MaskingHierarchy(Hierarchy):
         if len(self.character) != 1 or self.keep < 0 or self.side not in ("right", "left"):
             raise PlanError("masking: `character` is one character, `keep` at least 0, `side` right or left")
 
-    def bind(self, values: Sequence[Any], column: str = "") -> Levels:
+    def bind(self, values: Sequence[Any], column: str = "") -> HierarchyLevels:
         """Mask from one side; shorter values are padded so that all have the same length."""
         texts = sorted({canonical(value) for value in values})
         length = max((len(text) for text in texts), default=0)
@@ -467,7 +467,7 @@ class MaskingHierarchy(Hierarchy):
         table += [tuple(self._mask(text, masked, length) for text in texts) for masked in steps]
         if len(set(table[-1])) > 1:
             table.append((self.character * length,) * len(texts))
-        return Levels(tuple(table), column)
+        return HierarchyLevels(tuple(table), column)
 
     def _mask(self, text: str, masked: int, length: int) -> str:
         if self.side == "right":
@@ -502,14 +502,14 @@ class DateHierarchy(Hierarchy):
         if sorted(self.levels, key=order.index) != list(self.levels):
             raise PlanError(f"dates: levels go from fine to coarse, in the order {', '.join(order)}")
 
-    def bind(self, values: Sequence[Any], column: str = "") -> Levels:
+    def bind(self, values: Sequence[Any], column: str = "") -> HierarchyLevels:
         """Label every date, or text that is one, at each level."""
         days = _as_dates(values, column)
         leaves = tuple(sorted(days))
         table = [leaves]
         table += [tuple(_DATE_LABELS[level](days[leaf]) for leaf in leaves) for level in self.levels]
         table.append((TOP,) * len(leaves))
-        return Levels(tuple(table), column)
+        return HierarchyLevels(tuple(table), column)
 
     def to_plan(self) -> object:
         """Give `{dates: {levels: […]}}`."""

@@ -24,7 +24,7 @@ _SHOWN = 10
 
 
 @dataclass(frozen=True)
-class Finding:
+class HierarchyFinding:
     """One kind of finding: how often, a sentence, and the first values or labels of the domain that show it."""
 
     kind: Kind
@@ -42,11 +42,11 @@ class Finding:
 class CheckedHierarchy:
     """The rows of a hierarchy file and what was found; without `table` the rows have no common length."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[HierarchyFinding, ...]
     table: tuple[tuple[str, ...], ...] = ()
 
     @property
-    def faults(self) -> tuple[Finding, ...]:
+    def faults(self) -> tuple[HierarchyFinding, ...]:
         """The findings because of which the hierarchy cannot be used."""
         return tuple(finding for finding in self.findings if finding.error is not None)
 
@@ -60,7 +60,7 @@ def check_hierarchy(rows: Sequence[Sequence[object]], values: Sequence[object] |
     ragged = [str(number) for number, row in enumerate(rows, 1) if len(row) != width]
     if ragged:
         text = f"rows without {width} levels, as the first row has them ({len(ragged):,}), by number: {_some(ragged)}"
-        return CheckedHierarchy((Finding("ragged", len(ragged), text, tuple(ragged[:_SHOWN])),))
+        return CheckedHierarchy((HierarchyFinding("ragged", len(ragged), text, tuple(ragged[:_SHOWN])),))
     table = tuple(tuple(canonical(row[level]).strip() for row in rows) for level in range(width))
     found = [_twice(table), *_not_nested(table), *_ambiguous(table), _tops(table)]
     if values is not None:
@@ -72,14 +72,14 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:_SHOWN]) + (" …" if len(names) > _SHOWN else "")
 
 
-def _finding(kind: Kind, names: Sequence[str], text: str) -> Finding | None:
+def _finding(kind: Kind, names: Sequence[str], text: str) -> HierarchyFinding | None:
     if not names:
         return None
     listed = _some([repr(name) for name in names])
-    return Finding(kind, len(names), f"{text} ({len(names):,}): {listed}", tuple(names[:_SHOWN]))
+    return HierarchyFinding(kind, len(names), f"{text} ({len(names):,}): {listed}", tuple(names[:_SHOWN]))
 
 
-def _twice(table: Sequence[Sequence[str]]) -> Finding | None:
+def _twice(table: Sequence[Sequence[str]]) -> HierarchyFinding | None:
     counts: dict[str, int] = {}
     for leaf in table[0]:
         counts[leaf] = counts.get(leaf, 0) + 1
@@ -87,7 +87,7 @@ def _twice(table: Sequence[Sequence[str]]) -> Finding | None:
     return _finding("twice", twice, "values with more than one row")
 
 
-def _not_nested(table: Sequence[Sequence[str]]) -> list[Finding | None]:
+def _not_nested(table: Sequence[Sequence[str]]) -> list[HierarchyFinding | None]:
     found = []
     for level, (lower, upper) in enumerate(pairwise(table)):
         if level == 0:
@@ -101,7 +101,7 @@ def _not_nested(table: Sequence[Sequence[str]]) -> list[Finding | None]:
     return found
 
 
-def _ambiguous(table: Sequence[Sequence[str]]) -> list[Finding | None]:
+def _ambiguous(table: Sequence[Sequence[str]]) -> list[HierarchyFinding | None]:
     """Find labels at two levels: with different values below they say two things, with the same they are repeated."""
     meanings: dict[str, dict[frozenset[int], int]] = {}
     for column in table:
@@ -123,19 +123,21 @@ def _ambiguous(table: Sequence[Sequence[str]]) -> list[Finding | None]:
     ]  # fmt: skip
 
 
-def _tops(table: Sequence[Sequence[str]]) -> Finding | None:
+def _tops(table: Sequence[Sequence[str]]) -> HierarchyFinding | None:
     labels = list(dict.fromkeys(table[-1]))
     if len(labels) == 1:
         return None
     return _finding("many-tops", labels, "labels of the highest level, which has not one for all values")
 
 
-def _against(table: Sequence[Sequence[str]], values: Sequence[object]) -> list[Finding | None]:
+def _against(table: Sequence[Sequence[str]], values: Sequence[object]) -> list[HierarchyFinding | None]:
     known = set(table[0])
     used = list(dict.fromkeys(canonical(value) for value in values))
     lacking = [value for value in used if value not in known]
     unused = known - set(used)
     return [
         _finding("no-row", lacking, f"values of the column without a row, of {len(used):,}"),
-        None if not unused else Finding("unused", len(unused), f"rows of values that do not occur ({len(unused):,})"),
+        None
+        if not unused
+        else HierarchyFinding("unused", len(unused), f"rows of values that do not occur ({len(unused):,})"),
     ]

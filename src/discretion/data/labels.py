@@ -39,7 +39,7 @@ _SAS_TIME = b"01JAN00:00:00:00"
 
 
 @dataclass(frozen=True)
-class Labels:
+class VariableLabels:
     """What variables and values are called, and which values an SPSS file defines to be missing."""
 
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class Labels:
         return schema
 
     @classmethod
-    def of(cls, schema: Schema, frame: pl.DataFrame, changed: Collection[str] = ()) -> Labels:
+    def of(cls, schema: Schema, frame: pl.DataFrame, changed: Collection[str] = ()) -> VariableLabels:
         """Take the labels of a schema, but not value labels of a column of another type by now.
 
         Which values are missing is not said of changed columns: a new value may be one of them by chance.
@@ -83,7 +83,7 @@ def read_labelled(
     format: Format,  # noqa: A002 - the public name of the option
     columns: Sequence[str] | None,
     encoding: str | None,
-) -> tuple[pl.DataFrame, Labels]:
+) -> tuple[pl.DataFrame, VariableLabels]:
     """Read a file of a statistics package: values stay codes, labels stand beside them."""
     import polars as pl
 
@@ -116,7 +116,7 @@ def read_labelled(
     defined = found.missing_ranges if format == "spss" else {}
     missing = {n: tuple((one["lo"], one["hi"]) for one in v) for n, v in defined.items() if n in frame.columns}
     codes = {name: _within(frame[name], ranges) for name, ranges in missing.items()}
-    return frame, Labels(variables, {n: v for n, v in values.items() if v}, missing, codes)
+    return frame, VariableLabels(variables, {n: v for n, v in values.items() if v}, missing, codes)
 
 
 def _within(column: pl.Series, ranges: Ranges) -> tuple[str | float, ...]:
@@ -141,7 +141,7 @@ def _whole(column: pl.Series, shown_as: str) -> pl.Expr:
     return cell
 
 
-def write_labelled(frame: pl.DataFrame, format: Format, target: Path, labels: Labels) -> None:  # noqa: A002
+def write_labelled(frame: pl.DataFrame, format: Format, target: Path, labels: VariableLabels) -> None:  # noqa: A002
     """Write a file of a statistics package; the time of writing in its header is replaced by a fixed one."""
     import polars as pl
 
@@ -212,7 +212,7 @@ def _shown(frame: pl.DataFrame, whole: Sequence[str], format: Format) -> dict[st
     return dict.fromkeys(wide, shown)
 
 
-def _value_labels(frame: pl.DataFrame, labels: Labels, format: Format) -> dict[str, dict[Any, str]]:  # noqa: A002
+def _value_labels(frame: pl.DataFrame, labels: VariableLabels, format: Format) -> dict[str, dict[Any, str]]:  # noqa: A002
     found: dict[str, dict[Any, str]] = {}
     for name, values in labels.values.items():
         kind = frame.schema[name]

@@ -13,7 +13,7 @@ from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
 from discretion.data.codes import Classes
 from discretion.data.dataset import Dataset
-from discretion.data.hierarchy import Levels, canonical
+from discretion.data.hierarchy import HierarchyLevels, canonical
 from discretion.errors import DataError
 from discretion.kernels.arrays import Ints
 
@@ -147,7 +147,7 @@ def _generalize(data: Dataset, column: str, level: int, texts: list[str | None])
     return [None if text is None else label[text] for text in texts]
 
 
-def _wider(data: Dataset, column: str, level: int, levels: Levels, known: list[str]) -> Levels:
+def _wider(data: Dataset, column: str, level: int, levels: HierarchyLevels, known: list[str]) -> HierarchyLevels:
     """Build the hierarchy for the values of both (intervals, masking); the labels of the data must stay the same."""
     recipe = data.origin.schema[column].hierarchy
     if recipe is None:

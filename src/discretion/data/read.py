@@ -15,7 +15,7 @@ from discretion.data.dialect import Dialect, Given
 from discretion.data.files import read_arrow, read_excel, read_json, read_parquet
 from discretion.data.formats import Format, existing_file, format_of
 from discretion.data.infer import not_numbers
-from discretion.data.labels import Labels, read_labelled
+from discretion.data.labels import VariableLabels, read_labelled
 from discretion.data.schema import Schema
 from discretion.data.text import TextSource, check_unique, choose_columns, read_text
 from discretion.errors import DataError, PlanError, unknown
@@ -135,17 +135,17 @@ class _Options:
             return parse_url(self.text, None, None).name
         return "standard input" if self.text == "-" else repr(self.text)
 
-    def load(self, schema: Schema) -> tuple[pl.DataFrame, Labels, Dialect | None]:
+    def load(self, schema: Schema) -> tuple[pl.DataFrame, VariableLabels, Dialect | None]:
         """Read the frame, its labels, and how its text was written."""
         if self.text == "-":
             if self.format is not None and format_of(self.path, self.format) != "csv":
                 raise PlanError("only CSV can be read from standard input")
             self._check("csv")
             frame, dialect = self._delimited(TextSource("standard input", content=sys.stdin.buffer.read()), schema)
-            return frame, Labels(), dialect
+            return frame, VariableLabels(), dialect
         if is_url(self.text):
             self._check("postgresql")
-            return self._chosen(read_database(parse_url(self.text, self.table, self.query))), Labels(), None
+            return self._chosen(read_database(parse_url(self.text, self.table, self.query))), VariableLabels(), None
         if not self.path.exists() or self.path.is_dir():
             existing_file(self.path)
         kind = self._kind()
@@ -179,7 +179,7 @@ class _Options:
         if problems:
             raise PlanError(problems)
 
-    def _file(self, kind: Format, schema: Schema) -> tuple[pl.DataFrame, Labels, Dialect | None]:
+    def _file(self, kind: Format, schema: Schema) -> tuple[pl.DataFrame, VariableLabels, Dialect | None]:
         path, dialect = self.path, None
         if kind in ("stata", "spss", "sas", "xpt"):
             return *read_labelled(path, kind, self.columns, self.given.encoding), None
@@ -200,7 +200,7 @@ class _Options:
             frame = self._chosen(read_database(address))
         else:
             raise PlanError("give the address of the PostgreSQL database: postgresql://user@host/base?table=name")
-        return frame, Labels(), dialect
+        return frame, VariableLabels(), dialect
 
     def _delimited(self, source: TextSource, schema: Schema) -> tuple[pl.DataFrame, Dialect]:
         frame, dialect = read_text(source, self.given, schema, self.columns)

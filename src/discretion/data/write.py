@@ -153,9 +153,11 @@ def _to_file(
                 else:
                     _to_text(_plain(frame, lists=False), handle, style)
         elif kind in ("stata", "spss", "xpt"):
-            from discretion.data.labels import Labels, write_labelled
+            from discretion.data.labels import VariableLabels, write_labelled
 
-            write_labelled(_simple(_plain(frame, lists=False)), kind, temporary, Labels.of(schema, frame, changed))
+            write_labelled(
+                _simple(_plain(frame, lists=False)), kind, temporary, VariableLabels.of(schema, frame, changed)
+            )
         else:
             from discretion.data.files import write_binary
 

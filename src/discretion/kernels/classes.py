@@ -20,7 +20,7 @@ _ADDRESSES = 1 << 22  # possible keys up to which a table with a place for each 
 _INT32_ROWS = 2**31 - 1
 
 
-class Classes(NamedTuple):
+class RowClasses(NamedTuple):
     """The classes of rows that agree on all columns, numbered in order of first appearance."""
 
     ids: Ints32
@@ -31,7 +31,7 @@ class Classes(NamedTuple):
     """the first row of each class"""
 
 
-def class_ids(columns: Sequence[Codes], cardinalities: Sequence[int], n: int | None = None) -> Classes:
+def class_ids(columns: Sequence[Codes], cardinalities: Sequence[int], n: int | None = None) -> RowClasses:
     """Number the distinct combinations of codes in order of first appearance, and count their rows.
 
     Column j holds codes 0 … cardinalities[j]−1 in any integer type. Without columns all rows are one class;
@@ -59,7 +59,7 @@ def class_sums(ids: ArrayLike, n_classes: int, weights: ArrayLike) -> Floats:
     return sums
 
 
-def distinct_rows(x: Floats) -> Classes:
+def distinct_rows(x: Floats) -> RowClasses:
     """Find equal rows of a matrix of numbers (exactly equal; −0.0 equals 0.0; no NaN). Time O(n·columns)."""
     columns, cardinalities = [], []
     for j in range(x.shape[1]):
@@ -131,10 +131,10 @@ def _checked_length(columns: Sequence[Codes], cardinalities: Sequence[int], n: i
     return n
 
 
-def _dense(keys: Keys, radix: int) -> Classes:
+def _dense(keys: Keys, radix: int) -> RowClasses:
     """Replace keys by class numbers; all keys are below `radix` (0 when nothing is known of them)."""
     numbering = dense_ids_by_address(keys, radix) if _has_addresses(keys, radix) else dense_ids_by_hash(keys)
-    return Classes(*numbering)
+    return RowClasses(*numbering)
 
 
 def _has_addresses(keys: Keys, radix: int) -> bool:

@@ -245,7 +245,7 @@ class Records(NamedTuple):
     """squared difference that counts where a value is missing, for each column"""
 
 
-class Nearest(NamedTuple):
+class NearestRecords(NamedTuple):
     """For each query: the k nearest of the release, how many are tied at the least distance, whether its own is."""
 
     near: Ints
@@ -278,11 +278,13 @@ def differences(records: Records, first: Ints, second: Ints) -> Floats:
     return out
 
 
-def nearest(form: int, records: Records, p: Floats, rows: Ints, own: Ints, k: int, progress: Progress) -> Nearest:
+def nearest(
+    form: int, records: Records, p: Floats, rows: Ints, own: Ints, k: int, progress: Progress
+) -> NearestRecords:
     """Compare the queries `rows` with the whole release; `own[q]` is the right row of query q, −1 if none."""
     m = rows.size
     k = min(k, records.published.shape[0])
-    found = Nearest(np.empty((m, k), np.int64), np.empty(m), np.empty(m, np.int64), np.empty(m, np.bool_),
+    found = NearestRecords(np.empty((m, k), np.int64), np.empty(m), np.empty(m, np.int64), np.empty(m, np.bool_),
                     np.empty(m, np.int64))  # fmt: skip
     step = max(1, _BLOCK // records.published.shape[0])
     by_column = np.ascontiguousarray(records.published.T)

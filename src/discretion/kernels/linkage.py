@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from discretion.kernels.arrays import Bools, Floats, Ints, as_finite_matrix, as_integers
-from discretion.kernels.classes import Classes, distinct_rows
+from discretion.kernels.classes import RowClasses, distinct_rows
 
 TIE = 1e-9  # relative difference up to which two distances are equal: only rounding separates them
 _TREE_DIMENSIONS = 10
@@ -76,7 +76,7 @@ def nearest_ties(
     return nearest
 
 
-def _merge(points: Floats, queries: Floats) -> tuple[Classes, Ints]:
+def _merge(points: Floats, queries: Floats) -> tuple[RowClasses, Ints]:
     """Merge equal points; return them, and for each query the class of the points it equals (−1 if none).
 
     Points come first, so their classes have the lowest numbers.
@@ -85,13 +85,13 @@ def _merge(points: Floats, queries: Floats) -> tuple[Classes, Ints]:
     both = distinct_rows(np.concatenate([points, queries]))
     n_classes = int(both.ids[:n].max()) + 1
     counts = np.bincount(both.ids[:n], minlength=n_classes)
-    merged = Classes(both.ids[:n], counts, both.first_row[:n_classes])
+    merged = RowClasses(both.ids[:n], counts, both.first_row[:n_classes])
     equal = both.ids[n:].astype(np.int64)
     equal[equal >= n_classes] = -1
     return merged, equal
 
 
-def _at_distance_zero(equal: Ints, merged: Classes, own_class: Ints) -> Nearest:
+def _at_distance_zero(equal: Ints, merged: RowClasses, own_class: Ints) -> Nearest:
     return Nearest(np.zeros(equal.size), merged.counts[equal], equal == own_class, merged.first_row[equal])
 
 
@@ -117,7 +117,7 @@ def _store(nearest: Nearest, rows: Ints, part: Nearest) -> None:
         whole[rows] = piece
 
 
-def _tied(found: Candidates, merged: Classes, own_class: Ints) -> Nearest:
+def _tied(found: Candidates, merged: RowClasses, own_class: Ints) -> Nearest:
     """Keep the candidates at the least distance, and sum up what is known of them."""
     least = np.minimum.reduceat(found.distance, found.start)
     repeats = np.diff(found.start, append=found.point.size)

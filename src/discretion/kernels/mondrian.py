@@ -49,7 +49,7 @@ class SplitColumn:
     """what the column's width is multiplied by; a column of weight 0 is never split, but for its missing values"""
 
 
-class Space(NamedTuple):
+class SplitSpace(NamedTuple):
     """What splits need to know about the columns; tables of all columns stand one after another."""
 
     facts: (
@@ -83,7 +83,7 @@ class _Pending(NamedTuple):
     counters: Ints  # [0] waiting, [1] groups, [2] records done
 
 
-def prepare(columns: Sequence[SplitColumn], by_bits: bool = False) -> tuple[Work, Space]:
+def prepare(columns: Sequence[SplitColumn], by_bits: bool = False) -> tuple[Work, SplitSpace]:
     """Lay out records row by row. Memory: two or four bytes per cell, and what the tables need.
 
     `by_bits`: the width of a column is the mean number of bits that its values lose when they are replaced by their
@@ -114,7 +114,7 @@ def prepare(columns: Sequence[SplitColumn], by_bits: bool = False) -> tuple[Work
         np.zeros((2, rows.shape[1]), kind),
         np.zeros(max(MOST_BINS, widest) + 1, np.int32),
     )
-    return work, Space(facts, positions, boundary, bits, np.zeros(d))
+    return work, SplitSpace(facts, positions, boundary, bits, np.zeros(d))
 
 
 def _distance_tables(columns: Sequence[SplitColumn]) -> Floats:
@@ -188,7 +188,9 @@ def _widen_ends(codes: Codes, groups: Ints32, low: Ints, high: Ints) -> None:
 
 
 @kernel
-def _split_some(work: Work, space: Space, waiting: _Pending, k: int, strict: bool, groups: Ints32, budget: int) -> None:
+def _split_some(
+    work: Work, space: SplitSpace, waiting: _Pending, k: int, strict: bool, groups: Ints32, budget: int
+) -> None:
     """Split ranges until none waits or the budget of rows is used up."""
     x, words, index, ends, bins = work
     facts, positions, boundary, bits, widths = space
@@ -223,7 +225,7 @@ def _split_some(work: Work, space: Space, waiting: _Pending, k: int, strict: boo
 
 @kernel
 def find_splits(
-    work: Work, space: Space, bounds: Ints, attempts: Ints, k: int, strict: bool, found: Ints, sides: Ints32
+    work: Work, space: SplitSpace, bounds: Ints, attempts: Ints, k: int, strict: bool, found: Ints, sides: Ints32
 ) -> None:
     """Find for each range the next split (from number `attempts` on) and the side of each record: 2·range, or 1 more.
 

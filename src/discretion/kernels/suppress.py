@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discretion.kernels.arrays import Bools, Codes, Floats, Ints, Ints32, Keys, Tick
-from discretion.kernels.classes import Classes, class_ids
+from discretion.kernels.classes import RowClasses, class_ids
 from discretion.kernels.jit import helper, kernel, lean_helper, lean_kernel
 from discretion.kernels.wildcard import wildcard_counts
 
@@ -1151,7 +1151,7 @@ def _scratch(small: int, count: int) -> Destinations:
     )
 
 
-def _write(cells: Ints, classes: Classes, order: Ints, units: Units, to: Assignment, gifts: Gifts) -> None:
+def _write(cells: Ints, classes: RowClasses, order: Ints, units: Units, to: Assignment, gifts: Gifts) -> None:
     """Bring what was decided for classes to their rows; of a giving class the last rows go."""
     per_class = np.zeros(len(order), np.int64)
     small = len(to.targets)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from discretion.data.codes import ColumnCodes
 from discretion.data.dataset import Dataset
-from discretion.data.hierarchy import Levels, canonical
+from discretion.data.hierarchy import HierarchyLevels, canonical
 from discretion.errors import DataError
 from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.measure import source_of
@@ -213,9 +213,9 @@ def compare_column(known: Dataset, released: Dataset, name: str, original: Datas
         book = {} if on_line[1] else _codebook(original, known, released, name)
         related = book or levels or ranged or _is_text_of(known, released, name)
         if on_line[0] != on_line[1] and not related:
-            texts, numbers = ("the data", "the release") if on_line[1] else ("the release", "the intruder's data")
+            text, ordered = ("the data", "the release") if on_line[1] else ("the release", "the intruder's data")
             raise DataError(
-                f"column {name!r} is text in {texts} and ordered in {numbers}, and no hierarchy relates the two; "
+                f"column {name!r} is text in {text} and ordered in {ordered}, and no hierarchy relates the two; "
                 "give the column a hierarchy, or leave it out of `columns`"
             )
     (theirs, mine), texts = code_together([released, known], name, by_text=original is None)
@@ -235,7 +235,7 @@ def comparable(original: Dataset, released: Dataset, columns: Sequence[str]) -> 
     return tuple(found)
 
 
-def _hierarchy_of(data: Dataset, name: str, *, strict: bool) -> Levels | None:
+def _hierarchy_of(data: Dataset, name: str, *, strict: bool) -> HierarchyLevels | None:
     """Give the hierarchy of a column; `strict`: one that does not have all the values is an error, not none."""
     root = data.origin
     if name not in root.columns or root.schema[name].hierarchy is None:
@@ -268,7 +268,7 @@ def _compare_categories(
     mine: Ints,
     theirs: Ints,
     texts: tuple[str, ...],
-    levels: Levels | None,
+    levels: HierarchyLevels | None,
     book: Mapping[str, Sequence[str]],
     ranged: bool,
 ) -> ComparedColumn:
@@ -583,7 +583,7 @@ def _generalized(data: Dataset, released: Dataset, column: str, levels: Ints) ->
     return merge([Labels(shown, tuple(numbers))])[0]
 
 
-def _hierarchy_for(released: Dataset, column: str, leaves: Sequence[str]) -> Levels:
+def _hierarchy_for(released: Dataset, column: str, leaves: Sequence[str]) -> HierarchyLevels:
     """Give the hierarchy of the release, made wider when other people have values that its original did not."""
     levels = released.hierarchy(column)
     recipe = released.origin.schema[column].hierarchy

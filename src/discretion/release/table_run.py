@@ -267,7 +267,7 @@ WORDS = {
 
 
 @dataclass(frozen=True)
-class Verdict:
+class TableVerdict:
     """Whether something that must hold does, in words; for the office."""
 
     name: str
@@ -281,7 +281,7 @@ class TableRelease:
 
     plan: TablePlan
     cells: Cells
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[TableVerdict, ...]
     loss: Mapping[str, float]
     seed: int = field(repr=False)
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -437,7 +437,7 @@ def _audit_options(plan: TablePlan) -> dict[str, Any]:
     return {**options, "rules": None if sums is None else plan.rules if sums else ()}
 
 
-def _audited(plan: TablePlan, cells: Cells, result: Any, ctx: Context) -> tuple[Any, Verdict]:
+def _audited(plan: TablePlan, cells: Cells, result: Any, ctx: Context) -> tuple[Any, TableVerdict]:
     """Attack the table as its readers could, and say what was found."""
     from discretion.tables.released_audit import audit_adjusted, audit_perturbed, audit_rounded
     from discretion.tables.rounding import Rounded
@@ -451,12 +451,12 @@ def _audited(plan: TablePlan, cells: Cells, result: Any, ctx: Context) -> tuple[
         chance = {name: plan.audit[name] for name in ("chance_percent",) if name in plan.audit}
         found = audit_perturbed(result, progress=ctx.progress, **chance)
     elif not at_stake(cells):
-        return None, Verdict("audit", True, f"audit: no cell is sensitive{_differences_judged(cells)}")
+        return None, TableVerdict("audit", True, f"audit: no cell is sensitive{_differences_judged(cells)}")
     elif plan.protect.kind == "suppress":
         found = result.audit
     else:
         found = cells.audit(ctx=ctx.within("audit"), **_audit_options(plan))
-    return found, Verdict("audit", bool(found.holds), f"audit: {found.summary}")
+    return found, TableVerdict("audit", bool(found.holds), f"audit: {found.summary}")
 
 
 def _differences_judged(cells: Cells) -> str:
@@ -464,7 +464,7 @@ def _differences_judged(cells: Cells) -> str:
     return f", nor is one of {judged:,} small differences of published cells" if judged else ""
 
 
-def _judged(requirement: TableRequirement, loss: Mapping[str, float]) -> Verdict:
+def _judged(requirement: TableRequirement, loss: Mapping[str, float]) -> TableVerdict:
     if requirement.figure not in loss:
         raise PlanError(
             f"requirements: a table protected so has no figure {requirement.figure!r}; it has {', '.join(loss)}"
@@ -475,4 +475,4 @@ def _judged(requirement: TableRequirement, loss: Mapping[str, float]) -> Verdict
     parts = [
         f"required {word} {bound:g}" for word, bound in (("at most", high), ("at least", low)) if bound is not None
     ]
-    return Verdict(requirement.figure, holds, f"{requirement.figure}: reached {value:.6g}, {' and '.join(parts)}")
+    return TableVerdict(requirement.figure, holds, f"{requirement.figure}: reached {value:.6g}, {' and '.join(parts)}")

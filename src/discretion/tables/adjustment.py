@@ -11,7 +11,7 @@ import numpy as np
 from discretion.context import Context, Progress, ignore_progress, new_seed
 from discretion.errors import DataError, Infeasible, PlanError
 from discretion.kernels.arrays import Bools, Floats
-from discretion.tables.integer_program import Program, Solution, solve
+from discretion.tables.integer_program import Program, ProgramSolution, solve
 
 if TYPE_CHECKING:
     from discretion.tables.cells import Cells
@@ -173,7 +173,7 @@ def _problem(cells: Cells, weight: Weight, least: float, limit: float | None, wh
     )
 
 
-def _drawn(problem: _Problem, ctx: Context, spread: float, end: float) -> tuple[_Problem, Solution | None]:
+def _drawn(problem: _Problem, ctx: Context, spread: float, end: float) -> tuple[_Problem, ProgramSolution | None]:
     """Draw how far and in which direction sensitive cells move; give the first draw that a table adds up with.
 
     Draws that fail are repeated, then with half the spread; the last amounts drawn are given where none succeeds.
@@ -210,14 +210,16 @@ def _amounts(need: Floats, most: Floats, share: float, problem: _Problem, rng: n
     return np.where(problem.sensitive & (need <= most), np.minimum(drawn, most), need)
 
 
-def _all_senses(problem: _Problem, best: Solution | None, seconds: float, gap: float, progress: Progress) -> Solution:
+def _all_senses(
+    problem: _Problem, best: ProgramSolution | None, seconds: float, gap: float, progress: Progress
+) -> ProgramSolution:
     """Let the program choose the directions too, starting from the best that was found."""
     start = None if best is None else _start(problem, best)
     program = _directions(problem, whole=True)
     return solve(program, seconds=max(seconds, 0.1), gap=gap, start=start, progress=progress, label="adjusting")
 
 
-def _fixed_senses(problem: _Problem, ctx: Context, seconds: float) -> tuple[Solution | None, float]:
+def _fixed_senses(problem: _Problem, ctx: Context, seconds: float) -> tuple[ProgramSolution | None, float]:
     """Try several choices of directions, each a linear program; give the best found and a bound on the cost.
 
     The bound is infinite when it is proven that no directions will do.
@@ -244,14 +246,14 @@ def _fixed_senses(problem: _Problem, ctx: Context, seconds: float) -> tuple[Solu
     return best, relaxed.bound if relaxed.found else -float("inf")
 
 
-def _gap(found: Solution, bound: float) -> float:
+def _gap(found: ProgramSolution, bound: float) -> float:
     """Give how much smaller, as a share, the cost could be."""
     if found.objective <= 0:
         return 0.0
     return max(found.objective - bound, 0.0) / found.objective
 
 
-def _start(problem: _Problem, found: Solution) -> Floats:
+def _start(problem: _Problem, found: ProgramSolution) -> Floats:
     """Give a solution with fixed directions as one of the program over all directions."""
     m = problem.m
     up = found.x[:m][problem.sensitive] > 0
@@ -327,7 +329,7 @@ def _why_not(cells: Cells, problem: _Problem) -> Infeasible:
     )
 
 
-def _result(cells: Cells, problem: _Problem, best: Solution, bound: float) -> Adjusted:
+def _result(cells: Cells, problem: _Problem, best: ProgramSolution, bound: float) -> Adjusted:
     m = problem.m
     change = best.x[:m] - best.x[m : 2 * m]
     if problem.whole:

@@ -14,7 +14,7 @@ _MOST = 2**62
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class AdditionStep:
     """Cells that are added to the one above them along one tree of one variable; every parent has all its parts."""
 
     variable: int
@@ -31,7 +31,7 @@ class Closure:
     """(m, d)"""
     place: Ints32
     """the cell of each row of leaves that was given"""
-    steps: tuple[Step, ...]
+    steps: tuple[AdditionStep, ...]
     """in the order in which they must be taken: every cell but those of leaves is a parent in exactly one step"""
 
     def __len__(self) -> int:
@@ -63,7 +63,7 @@ def closed(leaves: Ints32, dims: Sequence[Dimension], variables: Sequence[int]) 
     order = np.lexsort(keys[::-1]) if len(keys) > 1 else np.argsort(keys[0], kind="stable")
     rank = np.empty(len(order), np.int32)
     rank[order] = np.arange(len(order), dtype=np.int32)
-    steps = tuple(Step(step.variable, step.tree, rank[step.child], rank[step.parent]) for step in growing.steps)
+    steps = tuple(AdditionStep(step.variable, step.tree, rank[step.child], rank[step.parent]) for step in growing.steps)
     return Closure(packing.unpack([word[order] for word in keys]), rank[place], steps)
 
 
@@ -110,7 +110,7 @@ class _Growing:
     def __init__(self, keys: list[Ints], packing: _Packing) -> None:
         self.packing = packing
         self.blocks = [keys]
-        self.steps: list[Step] = []
+        self.steps: list[AdditionStep] = []
         self.size = len(keys[0])
 
     def keys(self) -> list[Ints]:
@@ -154,7 +154,7 @@ class _Growing:
         new, number = _distinct([np.concatenate(words) for words in zip(*lifted, strict=True)])
         first, self.size = self.size, self.size + len(new[0])
         child = np.concatenate(children)
-        self.steps.append(Step(j, tree, child.astype(np.int32), (first + number).astype(np.int32)))
+        self.steps.append(AdditionStep(j, tree, child.astype(np.int32), (first + number).astype(np.int32)))
         self.blocks.append(new)
         return np.arange(first, self.size), new, self.packing.codes(new, j)
 

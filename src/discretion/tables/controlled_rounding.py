@@ -10,7 +10,7 @@ import numpy as np
 from discretion.context import Progress, ignore_progress
 from discretion.errors import Infeasible, PlanError
 from discretion.kernels.arrays import Floats
-from discretion.tables.integer_program import Program, Solution, solve
+from discretion.tables.integer_program import Program, ProgramSolution, solve
 from discretion.tables.rounding import Rounded, check_base, parts, rounding_reach
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def _undecided(base: float, steps: int, seconds: float) -> str:
 
 def _solved(
     cells: Cells, base: float, low: Floats, above: Floats, steps: int, seconds: float, gap: float, progress: Progress
-) -> Solution:
+) -> ProgramSolution:
     """Choose a move for each cell: the linear program first, whole numbers only where it is not whole already."""
     program = _program(cells, base, low, above, steps)
     label = f"controlled rounding, {steps} steps"
@@ -144,7 +144,9 @@ def _preference(cells: Cells, base: float, low: Floats, steps: int) -> Floats:
     return wanted
 
 
-def _result(cells: Cells, base: float, low: Floats, found: Solution, steps: int, impossible: list[int]) -> Rounded:
+def _result(
+    cells: Cells, base: float, low: Floats, found: ProgramSolution, steps: int, impossible: list[int]
+) -> Rounded:
     m = len(cells)
     moves = np.round(found.x)
     place = low + moves[:m]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from discretion.data.hierarchy import TOP, Hierarchy, Levels, canonical
+from discretion.data.hierarchy import TOP, Hierarchy, HierarchyLevels, canonical
 from discretion.errors import DataError, PlanError, unknown
 from discretion.kernels.arrays import Bools, Ints32
 
@@ -201,7 +201,7 @@ class Dimension:
         return cls(name, tuple(codes), (np.array(parents, np.int32),))
 
     @classmethod
-    def from_levels(cls, name: str, levels: Levels, level: int = 0, total: str = TOTAL) -> Dimension:
+    def from_levels(cls, name: str, levels: HierarchyLevels, level: int = 0, total: str = TOTAL) -> Dimension:
         """Take a bound hierarchy from one of its levels upward; a label that repeats its only child is one code."""
         columns = levels.table[level:]
         top = set(columns[-1])
@@ -246,7 +246,7 @@ class Dimension:
         """Take a Dimension, a Hierarchy, its Levels, a file, nested mappings, rows of levels, or several of them."""
         if isinstance(spec, Dimension):
             return cls(name, spec.codes, spec.parents)
-        if isinstance(spec, Levels):
+        if isinstance(spec, HierarchyLevels):
             return cls.from_levels(name, spec)
         if isinstance(spec, str | Path):
             return cls.read(name, spec)

@@ -32,7 +32,7 @@ class Program:
 
 
 @dataclass(frozen=True, eq=False)
-class Solution:
+class ProgramSolution:
     """What the solver found: the optimum, a solution and how much better one could be, a proof of none, or nothing."""
 
     state: State
@@ -66,7 +66,7 @@ def solve(
     start: Floats | None = None,
     progress: Progress = ignore_progress,
     label: str = "",
-) -> Solution:
+) -> ProgramSolution:
     """Solve a program within a time limit, to within the share `gap`; `start` is a solution to begin with."""
     import highspy
 
@@ -120,19 +120,19 @@ def _model(program: Program, highspy: Any) -> Any:
     return lp
 
 
-def _read(solver: Any, highspy: Any, program: Program) -> Solution:
+def _read(solver: Any, highspy: Any, program: Program) -> ProgramSolution:
     status, info = solver.getModelStatus(), solver.getInfo()
     kinds = highspy.HighsModelStatus
     nothing = np.zeros(0)
     if status in (kinds.kInfeasible, kinds.kUnboundedOrInfeasible):
-        return Solution("infeasible", nothing, float("inf"), float("inf"))
+        return ProgramSolution("infeasible", nothing, float("inf"), float("inf"))
     feasible = info.primal_solution_status == int(highspy.SolutionStatus.kSolutionStatusFeasible)
     if not feasible and status != kinds.kOptimal:
-        return Solution("unknown", nothing, float("inf"), -float("inf"))
+        return ProgramSolution("unknown", nothing, float("inf"), -float("inf"))
     x = np.clip(np.asarray(solver.getSolution().col_value, np.float64), program.low, program.high)
     mixed = program.whole is not None and bool(program.whole.any())
     if mixed and program.whole is not None:
         x = np.where(program.whole, np.round(x), x)
     objective = float(program.cost @ x)
     bound = float(info.mip_dual_bound) if mixed else objective if status == kinds.kOptimal else -float("inf")
-    return Solution("optimal" if status == kinds.kOptimal else "feasible", x, objective, bound)
+    return ProgramSolution("optimal" if status == kinds.kOptimal else "feasible", x, objective, bound)

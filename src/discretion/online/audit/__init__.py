@@ -1,6 +1,6 @@
 """History-based control: what all answers together would tell about one person."""
 
-from discretion.online.audit.interval import Band, IntervalAudit, Response
-from discretion.online.audit.linear import SQUARES, SUM, LinearAudit, Verdict
+from discretion.online.audit.interval import AnsweredSum, Band, IntervalAudit
+from discretion.online.audit.linear import SQUARES, SUM, AuditVerdict, LinearAudit
 
-__all__ = ["SQUARES", "SUM", "Band", "IntervalAudit", "LinearAudit", "Response", "Verdict"]
+__all__ = ["SQUARES", "SUM", "AnsweredSum", "AuditVerdict", "Band", "IntervalAudit", "LinearAudit"]

@@ -14,7 +14,7 @@ from discretion.data.conditions import And, Condition
 from discretion.errors import QueryRefused
 from discretion.kernels.arrays import Ints
 from discretion.online.audit.history import AnswerHistory, moments_of, size_problem
-from discretion.online.audit.interval import Response
+from discretion.online.audit.interval import AnsweredSum
 from discretion.online.audit.protection import CONFIRMED, OTHERS, QuestionCells, Reach, SumProtection
 from discretion.online.backends import GroupKey
 from discretion.online.declare.catalog import ExactPolicy
@@ -131,7 +131,7 @@ class ExactMode(FreeMode):
         totals = {column: self._protection.totals(column, found) for column, found in told.items()}
         made: list[AnswerFigures] = []
 
-        def render(responses: Mapping[str, list[Response]]) -> object:
+        def render(responses: Mapping[str, list[AnsweredSum]]) -> object:
             made.append(self._grouped_figures(query, cells, told, totals, responses))
             return made[-1].to_json()
 
@@ -145,7 +145,7 @@ class ExactMode(FreeMode):
         cells: QuestionCells,
         told: Mapping[str, Reach],
         totals: Mapping[str, Sequence[float]],
-        responses: Mapping[str, Sequence[Response]],
+        responses: Mapping[str, Sequence[AnsweredSum]],
     ) -> AnswerFigures:
         """Put the answer together from sums of base groups, what the audit lets out of them, and public figures."""
         known = tuple(a for a in query.aggregates if a.column is not None and a.column not in told)
@@ -166,7 +166,7 @@ class ExactMode(FreeMode):
                     asked_about = int(told[column].asked[i]) if large[i] else None  # else their share would be a count
                     total = totals[column][i] if abs(totals[column][i]) < _LARGEST else float(totals[column][i])
                     value: Value = None if size == 0 else total / size if aggregate.function == "mean" else total
-                    response = responses[column][i] if column in responses and size else Response("exact", 0.0)
+                    response = responses[column][i] if column in responses and size else AnsweredSum("exact", 0.0)
                     line.append((*_told(aggregate, value, response, size), size, asked_about))
                 else:
                     value = None  # of few people nothing is told, also of public columns
@@ -285,7 +285,7 @@ def _extent(column: str, told: Reach, large: Sequence[bool]) -> str:
     return f"figures of {column!r} are over whole base groups only{about}; cells need not add up across tables"
 
 
-def _told(aggregate: Aggregate, value: Any, response: Response, size: int) -> tuple[Value, Value, Value]:
+def _told(aggregate: Aggregate, value: Any, response: AnsweredSum, size: int) -> tuple[Value, Value, Value]:
     if response.kind == "exact":
         return value, value, value
     bound = response.value

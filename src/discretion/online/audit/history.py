@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from discretion.data.conditions import Scalar
 from discretion.errors import DataError, QueryRefused
 from discretion.kernels.arrays import Ints
-from discretion.online.audit.interval import Band, IntervalAudit, Response
+from discretion.online.audit.interval import AnsweredSum, Band, IntervalAudit
 from discretion.online.audit.linear import SQUARES, SUM, LinearAudit, ascending
 from discretion.online.declare.catalog import ExactPolicy, TableSpec
 from discretion.online.ledger import EACH, Charge, Entry, Ledger, Limit, pack_sets, unpack_sets
@@ -392,7 +392,7 @@ class Memory:
             if answer is not None and answer.id <= self.seen:
                 yield answer, charge
 
-    def tell(self, user: str, column: str, members: Ints, response: Response) -> None:
+    def tell(self, user: str, column: str, members: Ints, response: AnsweredSum) -> None:
         """Let the interval audits that exist take in a response."""
         for name in (user, None):
             audit = self.scope(name).intervals.get(column)
@@ -415,7 +415,7 @@ def _tell(charge: Entry, answer: Entry, audit: IntervalAudit, column: str) -> No
     responses = json.loads(answer.answer or "{}").get("responses", {}).get(column, ())
     sets = unpack_sets(charge.sets)[0] if charge.sets is not None else []
     for members, (kind, value) in zip(sets, responses, strict=False):
-        audit.tell(members, Response(kind, value))
+        audit.tell(members, AnsweredSum(kind, value))
 
 
 __all__ = ["EVERYBODY", "Admission", "AnswerHistory"]
@@ -608,8 +608,11 @@ class AnswerHistory:
             raise QueryRefused("the interval audit needs tables with one record per person")
 
     def settle(
-        self, admission: Admission, sums: Sums, render: Callable[[Mapping[str, list[Response]]], object] | None = None
-    ) -> dict[str, list[Response]]:
+        self,
+        admission: Admission,
+        sums: Sums,
+        render: Callable[[Mapping[str, list[AnsweredSum]]], object] | None = None,
+    ) -> dict[str, list[AnsweredSum]]:
         """Turn true sums into responses, record the answer, and only then give the responses back.
 
         Without the interval audit they are the sums. With it a sum may be told as a bound, or withheld, set by set; a
@@ -633,14 +636,14 @@ class AnswerHistory:
             memory.seen = page.head.id
         return responses
 
-    def _respond(self, column: str, totals: Sequence[float], admission: Admission) -> list[Response]:
+    def _respond(self, column: str, totals: Sequence[float], admission: Admission) -> list[AnsweredSum]:
         policy, user = admission.policy, admission.entry.user
         names = (user, None) if policy.over_all_users else (user,)
         responses = []
         for members, total in zip(admission.sets, totals, strict=True):
-            response = Response("exact", float(total))
+            response = AnsweredSum("exact", float(total))
             if policy.interval_audit:
-                response = Response.to(float(total), self._band(names, column, members, policy.interval_percent))
+                response = AnsweredSum.to(float(total), self._band(names, column, members, policy.interval_percent))
             self._memory.tell(user, column, members, response)
             responses.append(response)
         return responses

@@ -105,14 +105,14 @@ class Band:
 
 
 @dataclass(frozen=True)
-class Response:
+class AnsweredSum:
     """What is told about a sum."""
 
     kind: Literal["exact", "at most", "at least", "withheld"]
     value: float | None = None
 
     @classmethod
-    def to(cls, total: float, band: Band | None) -> Response:
+    def to(cls, total: float, band: Band | None) -> AnsweredSum:
         """Tell a sum under a band; without a band nothing."""
         if band is None:
             return cls("withheld")
@@ -233,7 +233,7 @@ class IntervalAudit:
             bottom, top = round(bottom, digits), round(top, digits)
         return None if bottom > top else Band(float(bottom), float(top))
 
-    def tell(self, members: Ints, response: Response) -> None:
+    def tell(self, members: Ints, response: AnsweredSum) -> None:
         """Remember what was told about the sum over a set."""
         if response.kind == "withheld" or len(members) == 0:
             return

@@ -326,7 +326,7 @@ _REASON = "together with earlier answers it would determine somebody's value"
 
 
 @dataclass(frozen=True)
-class Verdict:
+class AuditVerdict:
     """Whether rows may be answered; it depends on query sets only, never on values."""
 
     safe: bool
@@ -414,7 +414,7 @@ class LinearAudit:
         """The number of independent rows answered."""
         return max(field.size for field in self.fields)
 
-    def judge(self, sets: Sequence[Members], powers: Sequence[int] | None = None) -> Verdict:
+    def judge(self, sets: Sequence[Members], powers: Sequence[int] | None = None) -> AuditVerdict:
         """Say whether all these rows may be answered together.
 
         When they may, they stay pending until `commit` or `discard`; a new call discards what is pending.
@@ -424,8 +424,8 @@ class LinearAudit:
         for members, power in self._rows(sets, powers):
             if not self._try(members, power, force=False):
                 self.discard()
-                return Verdict(False, _REASON)
-        return Verdict(True, "", self.rank - before)
+                return AuditVerdict(False, _REASON)
+        return AuditVerdict(True, "", self.rank - before)
 
     def would_disclose(self, sets: Sequence[Members], powers: Sequence[int] | None = None) -> bool:
         """Say whether answering these rows together would determine somebody; nothing is remembered."""

@@ -37,7 +37,7 @@ _WIDER = 1 + 2.0**-20
 
 
 @dataclass(frozen=True)
-class Loss:
+class PrivacyLoss:
     """What one mechanism may spend: an ε (pure) or a ρ (zero-concentrated), exactly."""
 
     measure: Literal["epsilon", "rho"]
@@ -48,12 +48,12 @@ class Loss:
             raise PlanError("a mechanism needs a privacy loss above 0; ask for fewer figures or spend more")
 
     @classmethod
-    def micro_epsilon(cls, units: int) -> Loss:
+    def micro_epsilon(cls, units: int) -> PrivacyLoss:
         """Take millionths of ε."""
         return cls("epsilon", Fraction(units, MICRO))
 
     @classmethod
-    def nano_rho(cls, units: int) -> Loss:
+    def nano_rho(cls, units: int) -> PrivacyLoss:
         """Take billionths of ρ."""
         return cls("rho", Fraction(units, NANO))
 
@@ -78,7 +78,7 @@ class Additive:
     """
 
     sensitivity: Sensitivity
-    loss: Loss
+    loss: PrivacyLoss
 
     @property
     def law(self) -> Literal["laplace", "gaussian"]:
@@ -138,7 +138,7 @@ class Additive:
 
 
 @dataclass(frozen=True)
-class Choice:
+class ExponentialChoice:
     """Choose the best of several candidates, the better ones more likely: the exponential mechanism (noisy maximum).
 
     Guarantees the loss when every score moves by at most the sensitivity's linf between neighbors; where all scores
@@ -150,7 +150,7 @@ class Choice:
     """
 
     sensitivity: Sensitivity
-    loss: Loss
+    loss: PrivacyLoss
     monotonic: bool = False
 
     @cached_property
@@ -186,7 +186,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Threshold:
+class ThresholdedCounts:
     """Counts of keys that nobody declared: noise on each, and only counts of at least τ are told, with their keys.
 
     Guarantees (ε, δ), or ρ-zCDP up to δ. A key that exists because of one person is told with probability at most δ in
@@ -199,7 +199,7 @@ class Threshold:
     """
 
     sensitivity: Sensitivity
-    loss: Loss
+    loss: PrivacyLoss
     delta: Fraction
 
     def __post_init__(self) -> None:
@@ -267,7 +267,7 @@ class RandomAnswer:
     """
 
     categories: tuple[str, ...]
-    loss: Loss
+    loss: PrivacyLoss
 
     def __post_init__(self) -> None:
         if len(set(self.categories)) < 2 or len(set(self.categories)) < len(self.categories):
@@ -363,7 +363,7 @@ class QuantileValue:
     column: ColumnSpec
     share: float
     unit: Unit
-    loss: Loss
+    loss: PrivacyLoss
     confidence: float
     groups: int = 1
 
@@ -373,9 +373,11 @@ class QuantileValue:
         return min(_WHOLE - 1, max(1, round(self.share * _WHOLE)))
 
     @cached_property
-    def _choices(self) -> tuple[Choice, ...]:
+    def _choices(self) -> tuple[ExponentialChoice, ...]:
         sensitivity = quantile_scores(self.unit, self.part, _WHOLE, self.groups)
-        return tuple(Choice(sensitivity, Loss(self.loss.measure, self.loss.amount * share)) for share in SHARES)
+        return tuple(
+            ExponentialChoice(sensitivity, PrivacyLoss(self.loss.measure, self.loss.amount * share)) for share in SHARES
+        )
 
     def prepare(self) -> None:
         """Raise now, before anything is charged, what a draw would raise."""
@@ -419,13 +421,13 @@ class ExtremeValue:
     column: ColumnSpec
     which: Extreme
     unit: Unit
-    loss: Loss
+    loss: PrivacyLoss
     confidence: float
     groups: int = 1
 
     @cached_property
-    def _choice(self) -> Choice:
-        return Choice(extreme_scores(self.unit, self.groups), self.loss)
+    def _choice(self) -> ExponentialChoice:
+        return ExponentialChoice(extreme_scores(self.unit, self.groups), self.loss)
 
     def prepare(self) -> None:
         """Raise now, before anything is charged, what a draw would raise."""
@@ -473,12 +475,12 @@ class ModalCategory:
 
     column: ColumnSpec
     unit: Unit
-    loss: Loss
+    loss: PrivacyLoss
     confidence: float
 
     @cached_property
-    def _choice(self) -> Choice:
-        return Choice(mode_scores(self.unit), self.loss, is_monotonic(self.unit))
+    def _choice(self) -> ExponentialChoice:
+        return ExponentialChoice(mode_scores(self.unit), self.loss, is_monotonic(self.unit))
 
     def prepare(self) -> None:
         """Raise now, before anything is charged, what a draw would raise."""

@@ -18,10 +18,10 @@ from discretion.online.dp.mechanisms import (
     Additive,
     Extreme,
     ExtremeValue,
-    Loss,
     ModalCategory,
+    PrivacyLoss,
     QuantileValue,
-    Threshold,
+    ThresholdedCounts,
 )
 from discretion.online.dp.sensitivity import MANY, Sensitivity, Unit
 from discretion.online.question.query import Aggregate, Query, admit
@@ -348,7 +348,7 @@ def declared(query: Query, table: TableSpec, found: Mapping[GroupKey, Bounded]) 
     return {key: found[key] for key in keys}
 
 
-def passing(found: Mapping[GroupKey, Bounded], threshold: Threshold) -> dict[GroupKey, int]:
+def passing(found: Mapping[GroupKey, Bounded], threshold: ThresholdedCounts) -> dict[GroupKey, int]:
     """Return the keys that enough people stand behind, with their noisy numbers of people."""
     keys = sorted((key for key, group in found.items() if (group.people or 0) > 0), key=in_order)
     released = threshold.release({number: found[key].people or 0 for number, key in enumerate(keys)})
@@ -409,11 +409,11 @@ class PricedQuery:
         """What the answer is made of."""
         return ingredients(self.query, self.table, self.groups)
 
-    def loss(self, part: Ingredient) -> Loss:
+    def loss(self, part: Ingredient) -> PrivacyLoss:
         """Return the part of the loss that an ingredient may spend; rounded down, so that all stay within the cost."""
         if self.cost.nano_rho:
-            return Loss.nano_rho(math.floor(self.cost.nano_rho * part.weight))
-        return Loss.micro_epsilon(math.floor(self.cost.micro_epsilon * part.weight))
+            return PrivacyLoss.nano_rho(math.floor(self.cost.nano_rho * part.weight))
+        return PrivacyLoss.micro_epsilon(math.floor(self.cost.micro_epsilon * part.weight))
 
     def noise(self, part: Ingredient) -> Additive:
         """Return the noise of an ingredient."""
@@ -441,12 +441,12 @@ class PricedQuery:
             choice.prepare()
 
     @cached_property
-    def threshold(self) -> Threshold:
+    def threshold(self) -> ThresholdedCounts:
         """Return the threshold that keys must pass which are not declared."""
         keys = next(part for part in self.parts if part.kind == "keys")
         if keys.sensitivity is None:
             raise PlanError("the people behind a key have a sensitivity")
-        return Threshold(keys.sensitivity, self.loss(keys), Fraction(self.cost.nano_delta, NANO))
+        return ThresholdedCounts(keys.sensitivity, self.loss(keys), Fraction(self.cost.nano_delta, NANO))
 
     @property
     def by_threshold(self) -> bool:

@@ -15,7 +15,15 @@ from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError
 from discretion.kernels.arrays import Floats, Ints
-from discretion.kernels.learned_distances import WEIGHTED, Nearest, Records, differences, features, nearest, soft_count
+from discretion.kernels.learned_distances import (
+    WEIGHTED,
+    NearestRecords,
+    Records,
+    differences,
+    features,
+    nearest,
+    soft_count,
+)
 from discretion.measure import Better, Measure, Score, as_percent
 from discretion.part import Columns, Family
 from discretion.risk.identity.intruder import Intruder, View, columns_to_link, unused, view
@@ -58,7 +66,7 @@ class Learned:
     right: float
 
 
-def count_right(found: Nearest) -> float:
+def count_right(found: NearestRecords) -> float:
     """Count right links, a set of ties as its share."""
     return float(np.where(found.right, 1.0 / found.size, 0.0).sum())
 
@@ -115,7 +123,7 @@ class _Look:
         self._form, self._queries, self._ctx, self._label = form, queries, ctx, label
         self._done, self._most = 0, 1 + len(TEMPERATURES) * (1 + 2 * _STEPS // _REFRESH)
 
-    def __call__(self, p: Floats) -> Nearest:
+    def __call__(self, p: Floats) -> NearestRecords:
         def progress(_done: int, _total: int, _label: str) -> None:
             self._ctx.progress(self._done, self._most, self._label)
 
@@ -369,7 +377,7 @@ class LearnedLinkage(Measure, kind="learned-linkage"):
         )
 
     def _describe(
-        self, form: Form, p: Floats, links: Nearest, seen: View, ctx: Context, sample: Queries
+        self, form: Form, p: Floats, links: NearestRecords, seen: View, ctx: Context, sample: Queries
     ) -> dict[str, Any]:
         detail: dict[str, Any] = {
             "reid_d": float((links.first == seen.rows).mean()),
@@ -412,15 +420,17 @@ class LearnedLinkage(Measure, kind="learned-linkage"):
         return shares
 
 
-def _shares(links: Nearest) -> Floats:
+def _shares(links: NearestRecords) -> Floats:
     """Give each record's probability that the intruder, who picks one of the nearest, picks the right one."""
     return np.where(links.right, 1.0 / np.maximum(links.size, 1), 0.0)
 
 
-def _link(form: Form, queries: Queries, learned: Learned, ctx: Context) -> tuple[Floats, Nearest, Nearest]:
+def _link(
+    form: Form, queries: Queries, learned: Learned, ctx: Context
+) -> tuple[Floats, NearestRecords, NearestRecords]:
     """Link everybody with the learned and with the uniform distance: the better one's links, and the uniform ones."""
 
-    def links(p: Floats) -> Nearest:
+    def links(p: Floats) -> NearestRecords:
         return nearest(form.code, queries.records, p, queries.rows, queries.own, 1, ctx.progress)
 
     base = links(form.uniform())

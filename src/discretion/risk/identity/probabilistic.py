@@ -346,7 +346,7 @@ _DIMENSIONS = 12  # of the tree that finds candidates
 
 
 @dataclass(frozen=True)
-class Comparison:
+class RecordComparison:
     """Two sides, ready to be compared."""
 
     one: Side = field(repr=False)
@@ -392,7 +392,7 @@ class Linked:
     """how many records of the release each was compared with; None: with all"""
 
 
-def prepare(pairs: Sequence[Pair], tolerance_sd: Sequence[float]) -> Comparison:
+def prepare(pairs: Sequence[Pair], tolerance_sd: Sequence[float]) -> RecordComparison:
     """Merge equal records and lay out the patterns."""
     numbers = [pair for pair in pairs if isinstance(pair, ComparedColumn)]
     categories = [pair for pair in pairs if isinstance(pair, CategoryPair)]
@@ -410,7 +410,7 @@ def prepare(pairs: Sequence[Pair], tolerance_sd: Sequence[float]) -> Comparison:
     one, member_one = _side([pair.known for pair in numbers], [pair.known for pair in categories])
     other, member_other = _side([pair.published for pair in numbers], [pair.published for pair in categories])
     ordered: tuple[Pair, ...] = (*numbers, *categories)
-    return Comparison(one, other, member_one, member_other, rules, radix, ordered, tuple(has_missing))
+    return RecordComparison(one, other, member_one, member_other, rules, radix, ordered, tuple(has_missing))
 
 
 def _side(numbers: Sequence[Floats], codes: Sequence[NDArray[np.int32]]) -> tuple[Side, Ints]:
@@ -428,7 +428,7 @@ def _side(numbers: Sequence[Floats], codes: Sequence[NDArray[np.int32]]) -> tupl
     return side, found.ids.astype(np.int64)
 
 
-def link_all(comparison: Comparison, own: Ints, knows_m: bool, ctx: Context) -> Linked:
+def link_all(comparison: RecordComparison, own: Ints, knows_m: bool, ctx: Context) -> Linked:
     """Compare every record with every record: twice, once to count the patterns and once to find the best pairs."""
     c = comparison
     table = count_patterns(c.one, c.other, c.rules, c.radix.patterns, ctx.progress)
@@ -454,7 +454,7 @@ def link_all(comparison: Comparison, own: Ints, knows_m: bool, ctx: Context) -> 
     )  # fmt: skip
 
 
-def link_candidates(comparison: Comparison, own: Ints, knows_m: bool, k: int, ctx: Context) -> Linked:
+def link_candidates(comparison: RecordComparison, own: Ints, knows_m: bool, k: int, ctx: Context) -> Linked:
     """Compare every record with its k nearest of the release; u comes from a random sample of pairs."""
     c = comparison
     near = _candidates(c, k, ctx)
@@ -480,7 +480,7 @@ def link_candidates(comparison: Comparison, own: Ints, knows_m: bool, k: int, ct
 
 
 def _pattern_model(
-    c: Comparison, patterns: Ints, counts: Ints, shares: Sequence[Floats], own: Ints, knows_m: bool
+    c: RecordComparison, patterns: Ints, counts: Ints, shares: Sequence[Floats], own: Ints, knows_m: bool
 ) -> FellegiSunter:
     start = level_shares(shares, c.has_missing)
     if knows_m:
@@ -488,7 +488,7 @@ def _pattern_model(
     return fit(c.radix, patterns, counts, start, _match_share(c, own))
 
 
-def true_levels(comparison: Comparison, own: Ints) -> list[Floats]:
+def true_levels(comparison: RecordComparison, own: Ints) -> list[Floats]:
     """Give the share of each level (without missing) among the true pairs, to judge the estimated m by."""
     c = comparison
     levels = c.radix.levels(_own_patterns(c, own)[own >= 0])
@@ -499,11 +499,11 @@ def true_levels(comparison: Comparison, own: Ints) -> list[Floats]:
     return [count / max(count.sum(), 1.0) for count in counts]
 
 
-def _match_share(c: Comparison, own: Ints) -> float:
+def _match_share(c: RecordComparison, own: Ints) -> float:
     return int((own >= 0).sum()) / c.all_pairs
 
 
-def _own_patterns(c: Comparison, own: Ints) -> Ints:
+def _own_patterns(c: RecordComparison, own: Ints) -> Ints:
     return pair_patterns(c.one, c.other, c.rules, c.member_one, c.member_other[np.maximum(own, 0)])
 
 
@@ -511,7 +511,7 @@ def _own_weights(model: FellegiSunter, patterns: Ints, own: Ints) -> Floats:
     return np.where(own >= 0, model.weights(patterns), np.nan)
 
 
-def _sampled_levels(c: Comparison, patterns: Ints, ctx: Context) -> list[Floats]:
+def _sampled_levels(c: RecordComparison, patterns: Ints, ctx: Context) -> list[Floats]:
     """Count levels among random pairs; one that occurs only among the candidates counts half a pair."""
     rng = ctx.within("pairs").rng
     size = min(_SAMPLE, c.all_pairs)
@@ -526,7 +526,7 @@ def _sampled_levels(c: Comparison, patterns: Ints, ctx: Context) -> list[Floats]
     return counts
 
 
-def _candidates(c: Comparison, k: int, ctx: Context) -> Ints:
+def _candidates(c: RecordComparison, k: int, ctx: Context) -> Ints:
     """Give each distinct record the k nearest distinct records of the release, categories as binary coordinates."""
     from scipy.spatial import cKDTree
 
@@ -541,7 +541,7 @@ def _candidates(c: Comparison, k: int, ctx: Context) -> Ints:
     return near
 
 
-def _coordinates(c: Comparison) -> tuple[Floats, Floats]:
+def _coordinates(c: RecordComparison) -> tuple[Floats, Floats]:
     """Numbers as they are (missing in the middle), categories by the binary digits of their codes."""
     ones, others = [], []
     for j in range(c.one.numbers.shape[0]):
@@ -676,13 +676,15 @@ class ProbabilisticLinkage(Measure, kind="probabilistic-linkage"):
             model=_model(comparison, linked),
         )
 
-    def _link(self, comparison: Comparison, seen: View, ctx: Context) -> Linked:
+    def _link(self, comparison: RecordComparison, seen: View, ctx: Context) -> Linked:
         few = comparison.distinct_pairs <= self.max_pairs and comparison.radix.patterns <= DENSE_PATTERNS
         if few:
             return link_all(comparison, seen.rows, self.knows_m, ctx)
         return link_candidates(comparison, seen.rows, self.knows_m, self.candidates, ctx)
 
-    def _per_column(self, comparison: Comparison, linked: Linked, true_m: list[Floats]) -> dict[str, dict[str, Any]]:
+    def _per_column(
+        self, comparison: RecordComparison, linked: Linked, true_m: list[Floats]
+    ) -> dict[str, dict[str, Any]]:
         described = {}
         for pair, column, truth in zip(comparison.pairs, linked.model.columns, true_m, strict=True):
             described[pair.name] = {
@@ -713,7 +715,7 @@ def _thresholds(limits: Thresholds) -> dict[str, float | None]:
     }
 
 
-def _classes(comparison: Comparison, linked: Linked, limits: Thresholds) -> dict[str, dict[str, int]]:
+def _classes(comparison: RecordComparison, linked: Linked, limits: Thresholds) -> dict[str, dict[str, int]]:
     """Count pairs, and the right ones among them, in each of the three classes."""
     upper = np.inf if limits.upper is None else limits.upper
     lower = upper if limits.lower is None else limits.lower
@@ -731,7 +733,7 @@ def _classes(comparison: Comparison, linked: Linked, limits: Thresholds) -> dict
     return {name: {"pairs": a, "right": b} for name, a, b in zip(names, pairs, right, strict=True)}
 
 
-def _model(comparison: Comparison, linked: Linked) -> dict[str, Any]:
+def _model(comparison: RecordComparison, linked: Linked) -> dict[str, Any]:
     return {
         "match_share": linked.model.match_share,
         "iterations": linked.model.iterations,

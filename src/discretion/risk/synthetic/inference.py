@@ -16,7 +16,7 @@ from discretion.measure import Score
 from discretion.part import Columns
 from discretion.risk.synthetic.records import (
     ControlledAttack,
-    Records,
+    EncodedRecords,
     by_value,
     common_columns,
     control_group,
@@ -112,7 +112,7 @@ class InferenceRisk(ControlledAttack, kind="inference-risk"):
         return found
 
     def _attack(
-        self, records: Records, known: tuple[str, ...], target: str, tables: tuple[Dataset, ...], ctx: Context
+        self, records: EncodedRecords, known: tuple[str, ...], target: str, tables: tuple[Dataset, ...], ctx: Context
     ) -> _Outcome:
         """Guess one target from the nearest distinct released record."""
         from discretion.kernels.trees import GowerTree

@@ -64,7 +64,7 @@ class ControlledAttack(UnalignedRisk):
 
 
 @dataclass(frozen=True)
-class Records:
+class EncodedRecords:
     """The same columns of several data sets. Numbers: NaN is missing; categories: missing is one of them."""
 
     columns: tuple[str, ...]
@@ -110,7 +110,7 @@ def common_columns(named: Sequence[str], purpose: Any, tables: Sequence[Dataset]
     return both
 
 
-def encode_together(tables: Sequence[Dataset], columns: Sequence[str], who: str) -> Records:
+def encode_together(tables: Sequence[Dataset], columns: Sequence[str], who: str) -> EncodedRecords:
     """Encode columns of the original, the release and other data sets; the original comes first, the release second.
 
     A column of numbers (or of dates, or with a declared order) in all of them is compared by differences, any other by
@@ -126,7 +126,7 @@ def encode_together(tables: Sequence[Dataset], columns: Sequence[str], who: str)
             matrix[:, j] = column
         kinds.append(numbers is None)
         weights.append(0.0 if numbers is None else _inverse_range(numbers))
-    return Records(tuple(columns), tuple(matrices), np.array(kinds, np.bool_), np.array(weights))
+    return EncodedRecords(tuple(columns), tuple(matrices), np.array(kinds, np.bool_), np.array(weights))
 
 
 def _categories(tables: Sequence[Dataset], name: str, who: str) -> list[Floats]:

@@ -18,7 +18,7 @@ from discretion.measure import Better, Measure, Score, as_percent
 from discretion.method import AnyMethod, Method
 from discretion.part import Columns, Family
 from discretion.risk.attribute.roc import area, recognized
-from discretion.risk.synthetic.records import Records, by_value, common_columns, encode_together
+from discretion.risk.synthetic.records import EncodedRecords, by_value, common_columns, encode_together
 from discretion.risk.synthetic.success_rates import wilson
 
 LEAST_PEOPLE = 40
@@ -149,7 +149,7 @@ def _rates(members: Floats, others: Floats) -> dict[str, Any]:
     return found
 
 
-def _signals(records: Records, rng: np.random.Generator) -> Floats:
+def _signals(records: EncodedRecords, rng: np.random.Generator) -> Floats:
     """Give what each file (second axis) says of each person (third): counts of rows that agree, nearest numbers."""
     codes = _codes(records)
     width = len(records.columns)
@@ -167,7 +167,7 @@ def _signals(records: Records, rng: np.random.Generator) -> Floats:
     return np.array(found)
 
 
-def _codes(records: Records) -> list[Ints]:
+def _codes(records: EncodedRecords) -> list[Ints]:
     """Give all columns as whole numbers: categories as they are, numbers in tenths of the original, missing apart."""
     original = records.tables[0]
     coded = [np.zeros(table.shape, np.int64) for table in records.tables]
@@ -192,7 +192,7 @@ def _agreeing(people: Ints, file: Ints) -> Floats:
     return np.log1p(counts[ids[: len(people)]])
 
 
-def _nearness(records: Records, numeric: Ints) -> Floats:
+def _nearness(records: EncodedRecords, numeric: Ints) -> Floats:
     """Give minus the logarithm of the distance to the nearest row, over the columns of numbers; missing as the mean."""
     from scipy.spatial import cKDTree
 

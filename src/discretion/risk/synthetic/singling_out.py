@@ -16,7 +16,7 @@ from discretion.measure import Score
 from discretion.part import Columns
 from discretion.risk.synthetic.records import (
     ControlledAttack,
-    Records,
+    EncodedRecords,
     by_value,
     common_columns,
     control_group,
@@ -110,7 +110,7 @@ class SinglingOut(ControlledAttack, kind="singling-out"):
         )
 
 
-def _descriptions(records: Records, size: int, attacks: int, ctx: Context) -> Iterator[Description]:
+def _descriptions(records: EncodedRecords, size: int, attacks: int, ctx: Context) -> Iterator[Description]:
     """Yield descriptions that fit exactly one released record, at most one for each record."""
     published = records.tables[1][by_value(records.tables[1])]
     rng = ctx.within("descriptions").rng

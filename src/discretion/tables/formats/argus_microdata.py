@@ -16,8 +16,8 @@ from discretion.data.hierarchy import canonical
 from discretion.errors import DataError, PlanError
 from discretion.tables.dimensions import Dimension
 from discretion.tables.formats.rda import (
-    Column,
     Metadata,
+    RdaColumn,
     dimension_of,
     filled_lines,
     hierarchy_settings,
@@ -99,7 +99,7 @@ def write_argus_microdata(
         elif number:
             settings = {"DECIMALS": (str(max((len(t.partition(".")[2]) for t in written), default=0)),)}
         columns.append(
-            Column(name, kind, start, width, (missing,) if missing and kind == "RECODEABLE" else (), settings)
+            RdaColumn(name, kind, start, width, (missing,) if missing and kind == "RECODEABLE" else (), settings)
         )
         texts.append([text.rjust(width) if number else text.ljust(width) for text in written])
         start += width

@@ -12,8 +12,8 @@ import numpy as np
 from discretion.data.atomic import write_text
 from discretion.errors import DataError, PlanError
 from discretion.tables.formats.rda import (
-    Column,
     Metadata,
+    RdaColumn,
     dimension_of,
     filled_lines,
     hierarchy_settings,
@@ -45,14 +45,14 @@ def write_argus_table(cells: Cells, path: str | Path, *, separator: str = ";", o
     columns = []
     for dim in cells.dims:
         settings, extra = hierarchy_settings(dim, stem)
-        columns.append(Column(dim.name, "RECODEABLE", settings=settings))
+        columns.append(RdaColumn(dim.name, "RECODEABLE", settings=settings))
         files |= extra
     name = cells.response.name if not cells.response.frequency else "value"
     t = cells.top.shape[1]
-    columns += [Column(name, "NUMERIC", settings={"DECIMALS": (str(_decimals(cells)),)})]
-    columns += [Column("respondents", "FREQUENCY")] if cells.response.counted else []
-    columns += [Column(f"top_{k + 1}", "MAXSCORE") for k in range(t)]
-    columns += [Column("lower", "LOWERPL"), Column("upper", "UPPERPL"), Column("status", "STATUS")]
+    columns += [RdaColumn(name, "NUMERIC", settings={"DECIMALS": (str(_decimals(cells)),)})]
+    columns += [RdaColumn("respondents", "FREQUENCY")] if cells.response.counted else []
+    columns += [RdaColumn(f"top_{k + 1}", "MAXSCORE") for k in range(t)]
+    columns += [RdaColumn("lower", "LOWERPL"), RdaColumn("upper", "UPPERPL"), RdaColumn("status", "STATUS")]
     general = {"SEPARATOR": (separator,), **{word: (sign,) for word, sign in _WORDS.items()}}
     files[stem.with_suffix(".rda")] = to_text(Metadata(tuple(columns), general))
     files[stem.with_suffix(".tab")] = _lines(cells, separator)

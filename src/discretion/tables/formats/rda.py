@@ -24,7 +24,7 @@ _NUMERIC = ("SHADOW", "COST", "LOWERPL", "UPPERPL")
 
 
 @dataclass(frozen=True)
-class Column:
+class RdaColumn:
     """One column: its kind, where it stands in fixed-width files, and further settings."""
 
     name: str
@@ -46,7 +46,7 @@ class Column:
 class Metadata:
     """The columns of a file in order, and settings of the file as a whole (separator, words for statuses)."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[RdaColumn, ...]
     settings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
@@ -55,7 +55,7 @@ class Metadata:
         found = self.settings.get("SEPARATOR", ())
         return found[0] if found else None
 
-    def of_kind(self, *kinds: str) -> list[Column]:
+    def of_kind(self, *kinds: str) -> list[RdaColumn]:
         """Give the columns of some kinds in order."""
         return [column for column in self.columns if column.kind in kinds]
 
@@ -63,7 +63,7 @@ class Metadata:
 def read_rda(path: str | Path) -> Metadata:
     """Read an .rda file; settings after a column belong to it, those before the first to the file."""
     path = Path(path)
-    columns: list[Column] = []
+    columns: list[RdaColumn] = []
     general: dict[str, tuple[str, ...]] = {}
     pending: list[Any] = []
     for number, line in enumerate(read_lines(path), 1):
@@ -95,7 +95,7 @@ def read_rda(path: str | Path) -> Metadata:
     return Metadata(tuple(columns), general)
 
 
-def _finished(pending: list[Any], path: Path, separated: bool) -> list[Column]:
+def _finished(pending: list[Any], path: Path, separated: bool) -> list[RdaColumn]:
     if not pending:
         return []
     words, settings, kind = pending
@@ -104,7 +104,7 @@ def _finished(pending: list[Any], path: Path, separated: bool) -> list[Column]:
     places = [int(word) for word in words[1:3]] if all(word.isdigit() for word in words[1:3]) else []
     fixed = len(places) == 2 and not separated
     return [
-        Column(
+        RdaColumn(
             words[0],
             kind,
             places[0] if fixed else None,
@@ -129,7 +129,7 @@ def filled_lines(path: Path) -> tuple[list[int], list[str]]:
 
 
 def parsed_numbers(
-    texts: Sequence[str], lines: Sequence[int], column: Column, file: str, gaps: Collection[str] = ("",)
+    texts: Sequence[str], lines: Sequence[int], column: RdaColumn, file: str, gaps: Collection[str] = ("",)
 ) -> list[float | None]:
     """Read a column of numbers, with decimal points or commas; `gaps` and the column's missing codes are missing."""
     gone = {*gaps, *column.missing}
@@ -189,7 +189,7 @@ def hierarchy_settings(dim: Dimension, stem: Path) -> tuple[dict[str, tuple[str,
     return settings, {file: "\n".join(to_lines(dim, total=False)) + "\n"}
 
 
-def dimension_of(column: Column, codes: Sequence[str], folder: Path) -> Dimension:
+def dimension_of(column: RdaColumn, codes: Sequence[str], folder: Path) -> Dimension:
     """Build a classifying variable: from its .hrc file, from levels in its digits, or flat."""
     settings, total = column.settings, column.total
     leaves = [code for code in dict.fromkeys(codes) if code != total]
@@ -203,7 +203,7 @@ def dimension_of(column: Column, codes: Sequence[str], folder: Path) -> Dimensio
     return Dimension.flat(column.name, leaves, total)
 
 
-def _by_digits(column: Column, leaves: Sequence[str], total: str) -> Dimension:
+def _by_digits(column: RdaColumn, leaves: Sequence[str], total: str) -> Dimension:
     words = column.settings["HIERLEVELS"]
     if not words or not all(word.isdigit() for word in words):
         raise DataError(f"column {column.name!r}: <HIERLEVELS> takes the numbers of characters of each level")

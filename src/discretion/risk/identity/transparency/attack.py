@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
-from discretion.data.hierarchy import Levels, canonical
+from discretion.data.hierarchy import HierarchyLevels, canonical
 from discretion.errors import DataError, DiscretionError
 from discretion.kernels.arrays import Floats
 from discretion.learning.columns import sd_of
@@ -143,7 +143,7 @@ def _items(value: Any) -> frozenset[str] | None:
     return frozenset(text for part in parts if part is not None and (text := canonical(part).strip()))
 
 
-def _labels(levels: Levels, items: Sequence[str], before: Sets, after: Sets) -> dict[str, str | None]:
+def _labels(levels: HierarchyLevels, items: Sequence[str], before: Sets, after: Sets) -> dict[str, str | None]:
     """Read off the label of each item, from fine to coarse."""
     shown = {label for found in after[0] if found for label in found}
     above = {item: dict.fromkeys(level[levels.leaf_index[item]] for level in levels.table) for item in items}

@@ -86,8 +86,8 @@ def plot(path: Path) -> None:
     rows = rng.integers(0, N, N)
     sample = error(true, {name: code[rows] for name, code in true.items()})
     apart = error(true, {name: rng.permutation(code) for name, code in true.items()})
-    across = svg.Axis(np.log(EPSILONS[0]), np.log(EPSILONS[-1]), svg.LEFT + 8, svg.WIDTH - svg.RIGHT)
-    up = svg.Axis(0.0, max(*errors, apart) * 1.1, svg.HEIGHT - svg.BOTTOM, svg.TOP)
+    across = svg.ChartAxis(np.log(EPSILONS[0]), np.log(EPSILONS[-1]), svg.LEFT + 8, svg.WIDTH - svg.RIGHT)
+    up = svg.ChartAxis(0.0, max(*errors, apart) * 1.1, svg.HEIGHT - svg.BOTTOM, svg.TOP)
     points = [(across(float(np.log(e))), up(found)) for e, found in zip(EPSILONS, errors, strict=True)]
     left, right = points[0][0], points[-1][0]
     body = [

@@ -109,7 +109,7 @@ def test_the_page_opens_with_every_attack_from_guessing_to_success_before_and_af
 
 def test_lines_begin_at_guessing_and_end_at_success() -> None:
     line = Line("attack", "", (0.5, 0.25), (1.0, 0.75))
-    across = svg.Axis(0.0, 1.0, 300, WIDTH - 62)
+    across = svg.ChartAxis(0.0, 1.0, 300, WIDTH - 62)
     drawn = draw([line], ("before", "after"), "title")
     for chance, success in zip(line.chances, line.values, strict=True):
         ends = f'x1="{svg._short(across(chance))}"', f'x2="{svg._short(across(success))}"'

@@ -44,7 +44,7 @@ def draw(
     """Draw the lines from top to bottom; with `original`, the first of the data sets is the unprotected one."""
     wide = width > NARROW
     left, right = (_SIDE if wide else 12), width - _FIGURE
-    across = svg.Axis(0.0, 1.0, left, right)
+    across = svg.ChartAxis(0.0, 1.0, left, right)
     head = 40 + 18 * (-(-(len(names) + guessing) // (4 if wide else 2)) - 1)
     above = 6 if wide else 34
     step = max(above + _GAP * len(names) + 8, 42)
@@ -79,7 +79,7 @@ def _legend(names: Sequence[str], original: bool, guessing: bool, width: int) ->
     return drawn
 
 
-def _grid(across: svg.Axis, top: float, bottom: float) -> list[str]:
+def _grid(across: svg.ChartAxis, top: float, bottom: float) -> list[str]:
     drawn = []
     for share in (0.0, 0.25, 0.5, 0.75, 1.0):
         drawn.append(svg.line(across(share), top, across(share), bottom, svg.MUTED if not share else svg.GRID))
@@ -88,7 +88,7 @@ def _grid(across: svg.Axis, top: float, bottom: float) -> list[str]:
 
 
 def _row(
-    line: Line, across: svg.Axis, top: float, above: float, step: float, original: bool, *, wide: bool
+    line: Line, across: svg.ChartAxis, top: float, above: float, step: float, original: bool, *, wide: bool
 ) -> list[str]:
     middle = top + step / 2
     drawn = [svg.line(0, top, across.stop + _FIGURE, top)]
@@ -114,7 +114,7 @@ def _row(
     return drawn
 
 
-def _guessing(chances: Sequence[float | None], across: svg.Axis, first: float) -> list[str]:
+def _guessing(chances: Sequence[float | None], across: svg.ChartAxis, first: float) -> list[str]:
     """Draw a mark of guessing at each line, and the figure where all share it and there is room beside it."""
     places = [(across(chance), first + _GAP * number) for number, chance in enumerate(chances) if chance is not None]
     drawn = [svg.line(x, y - 8, x, y + 8, svg.CHANCE, stroke_width=2.4) for x, y in places]

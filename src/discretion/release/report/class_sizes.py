@@ -47,7 +47,7 @@ def shares_of(data: Dataset, columns: tuple[str, ...]) -> tuple[float, ...]:
 def draw(sizes: ClassSizes) -> str:
     """Draw two bars for each size of class."""
     top = max(*sizes.before, *sizes.after, 0.001)
-    up = svg.Axis(0.0, top * 1.12, svg.HEIGHT - svg.BOTTOM, svg.TOP)
+    up = svg.ChartAxis(0.0, top * 1.12, svg.HEIGHT - svg.BOTTOM, svg.TOP)
     slot = (svg.WIDTH - svg.RIGHT - svg.LEFT) / len(LABELS)
     bar = slot * 0.38
     marks = [(mark, f"{number(100 * mark)}%") for mark in svg.ticks(0.0, top * 1.1, 4)]

@@ -57,8 +57,8 @@ def error_curve_of(
 def draw(curve: ErrorCurve) -> str:
     """Draw the errors from the smallest to the largest."""
     top = max(curve.errors)
-    across = svg.Axis(0.0, 100.0, svg.LEFT, svg.WIDTH - svg.RIGHT)
-    up = svg.Axis(0.0, top * 1.05, svg.HEIGHT - svg.BOTTOM, svg.TOP)
+    across = svg.ChartAxis(0.0, 100.0, svg.LEFT, svg.WIDTH - svg.RIGHT)
+    up = svg.ChartAxis(0.0, top * 1.05, svg.HEIGHT - svg.BOTTOM, svg.TOP)
     marks = [
         (mark, f"{number(100 * mark)}%" if curve.scaled else number(mark)) for mark in svg.ticks(0.0, top * 1.05, 4)
     ]

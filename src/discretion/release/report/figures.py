@@ -111,7 +111,7 @@ def draw(found: Categories, original: tuple[float, ...] = ()) -> str:
     if found.missing:
         bars.append(("missing or suppressed", found.missing, svg.ORIGINAL))
     top = max(share for _, share, _ in bars) or 0.001
-    across = svg.Axis(0.0, top, _LEFT, svg.WIDTH - 60)
+    across = svg.ChartAxis(0.0, top, _LEFT, svg.WIDTH - 60)
     body = [svg.text(_LEFT, 14, "share of released records", fill=svg.MUTED, font_size=11)]
     for place, (label, share, color) in enumerate(bars):
         y = 24 + place * _ROW

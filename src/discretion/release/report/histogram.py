@@ -107,10 +107,12 @@ def _shares(counts: NDArray[np.int64]) -> tuple[float, ...]:
 
 def draw(histogram: BinnedHistogram) -> str:
     """Draw the original as gray bars and the release as a blue outline."""
-    inner = svg.Axis(histogram.edges[0], histogram.edges[-1], svg.LEFT + _TAIL + 6, svg.WIDTH - svg.RIGHT - _TAIL - 6)
+    inner = svg.ChartAxis(
+        histogram.edges[0], histogram.edges[-1], svg.LEFT + _TAIL + 6, svg.WIDTH - svg.RIGHT - _TAIL - 6
+    )
     before, after = _heights(histogram, histogram.original), _heights(histogram, histogram.released)
     top = max(*before, *after, 0.001)
-    scale = svg.Axis(0.0, top * 1.05, svg.HEIGHT - svg.BOTTOM, svg.TOP)
+    scale = svg.ChartAxis(0.0, top * 1.05, svg.HEIGHT - svg.BOTTOM, svg.TOP)
     marks = [(mark, f"{number(100 * mark)}%") for mark in svg.ticks(0.0, top * 1.05, 4)]
     places = _places(histogram, inner)
     body = [
@@ -138,7 +140,7 @@ def _heights(histogram: BinnedHistogram, shares: Sequence[float]) -> list[float]
     return [shares[0], *(share / max(w, 1) for share, w in zip(shares[1:-1], wide, strict=True)), shares[-1]]
 
 
-def _places(histogram: BinnedHistogram, inner: svg.Axis) -> list[tuple[float, float]]:
+def _places(histogram: BinnedHistogram, inner: svg.ChartAxis) -> list[tuple[float, float]]:
     edges = [inner(edge) for edge in histogram.edges]
     between = [(low, high - low) for low, high in pairwise(edges)]
     return [(float(svg.LEFT), _TAIL), *between, (svg.WIDTH - svg.RIGHT - _TAIL, _TAIL)]
@@ -154,7 +156,7 @@ def _outline(places: Sequence[tuple[float, float]], tops: Sequence[float], base:
     return "".join(svg.polyline(steps(piece), svg.RELEASED) for piece in pieces if places[piece])
 
 
-def _x_marks(histogram: BinnedHistogram, inner: svg.Axis) -> list[tuple[float, str]]:
+def _x_marks(histogram: BinnedHistogram, inner: svg.ChartAxis) -> list[tuple[float, str]]:
     """Label the open bars, and round numbers between them where there is room."""
     low, high = histogram.edges[0], histogram.edges[-1]
     digits = max(4, 2 + round(math.log10(max(abs(low), abs(high)) / histogram.width)))

@@ -169,7 +169,7 @@ def draw(row: ScoreRow) -> str:
     if row.range is None:
         return ""
     where = row.range
-    across = svg.Axis(0.0, 1.0, _LEFT, _WIDTH - _RIGHT)
+    across = svg.ChartAxis(0.0, 1.0, _LEFT, _WIDTH - _RIGHT)
     rows = [("before", where.before, svg.ORIGINAL), ("after", where.after, svg.RELEASED)]
     body = []
     for place, (label, share, color) in enumerate(rows):

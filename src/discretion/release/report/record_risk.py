@@ -48,8 +48,8 @@ def draw(found: RecordRisk) -> str:
     """Draw the share of records (up) whose risk is at least the level (across), and what guessing reaches."""
     level = found.chance if found.certain and found.chance is not None else 0.0
     top = max(*found.shares, level, 0.01)
-    across = svg.Axis(0.0, found.levels[-1], svg.LEFT, svg.WIDTH - svg.RIGHT)
-    up = svg.Axis(0.0, top * 1.05, svg.HEIGHT - svg.BOTTOM, svg.TOP)
+    across = svg.ChartAxis(0.0, found.levels[-1], svg.LEFT, svg.WIDTH - svg.RIGHT)
+    up = svg.ChartAxis(0.0, top * 1.05, svg.HEIGHT - svg.BOTTOM, svg.TOP)
     width = across(found.levels[0]) - across(0.0)
     bars = [
         svg.rect(across(level) - width + 1, up(share), width - 2, up(0.0) - up(share), svg.RELEASED)

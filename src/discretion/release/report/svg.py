@@ -21,7 +21,7 @@ _LETTER = 6.2
 
 
 @dataclass(frozen=True)
-class Axis:
+class ChartAxis:
     """A straight line from data to picture."""
 
     low: float
@@ -117,7 +117,7 @@ def ticks(low: float, high: float, parts: int = 5) -> list[float]:
     return [float(f"{index * step:.12g}") for index in range(first, last + 1)]
 
 
-def y_axis(scale: Axis, marks: Sequence[tuple[float, str]], title: str, right: float = WIDTH - RIGHT) -> str:
+def y_axis(scale: ChartAxis, marks: Sequence[tuple[float, str]], title: str, right: float = WIDTH - RIGHT) -> str:
     """Draw grid lines with their labels, and the title above the axis."""
     drawn = [note(6, 14, title, "start")]
     for value, label in marks:

@@ -11,9 +11,9 @@ import discretion as dc
 from benchmarks.ratio import Line, compare, cpu
 from benchmarks.tables import HIERARCHIES, LEVELS, businesses
 from discretion.kernels.arrays import Ints
+from discretion.tables.differences import bonds
 from discretion.tables.elimination import eliminate
 from discretion.tables.levels import levels
-from discretion.tables.slivers import bonds
 
 SMALL = 6000
 """Records of the small table of businesses."""

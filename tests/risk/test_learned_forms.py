@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 
 from discretion.kernels import learned_distances as kernel
 from discretion.kernels.learned_distances import onto_monotone, onto_simplex, onto_trace_one
-from discretion.risk.identity.learned_forms import Bilinear, Choquet, ChoquetPairs, Form, Owa, Weighted, form_of
+from discretion.risk.identity.learned import Bilinear, Choquet, ChoquetPairs, Form, Owa, Weighted, form_of
 
 FORMS = [Weighted, Owa, Bilinear, Choquet, ChoquetPairs]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from discretion.tables.slivers import bonds
+from discretion.tables.differences import bonds
 
 
 def enumerated(n: int, one: np.ndarray, other: np.ndarray, weight: np.ndarray, k: int) -> set[frozenset[int]]:

@@ -26,14 +26,15 @@ from discretion.kernels.classes import class_ids
 from discretion.kernels.local import (
     Clusters,
     Trees,
+    classes_of_node,
     dissolve_clusters,
     hide_piece,
     make_clusters,
     merge_clusters,
     move_pieces,
+    ripe_classes,
     spare_gains,
 )
-from discretion.kernels.local_lattice import classes_of_node, ripe_classes
 from discretion.kernels.mondrian import SplitColumn, mondrian_groups
 
 _BATCH = 64

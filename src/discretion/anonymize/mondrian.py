@@ -31,7 +31,7 @@ def rows_to_keep(
     Those that gain most for each record are dropped first, as long as the limit and the models allow; a group whose
     proposal the models refuse proposes nothing more. What is dropped depends on the values only.
     """
-    from discretion.kernels.mondrian_trims import best_trims, cost_tables
+    from discretion.kernels.mondrian import best_trims, cost_tables
 
     codes = np.column_stack([column.codes for column in columns]).astype(np.int32)
     widths = cost_tables(columns, by_bits)

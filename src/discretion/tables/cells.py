@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,11 +28,137 @@ if TYPE_CHECKING:
     from discretion.tables.audit_report import Audit
     from discretion.tables.cell_key import Perturbed
     from discretion.tables.contributions import Contributions
+    from discretion.tables.dimensions import Dimension
     from discretion.tables.restructure import Restructured
     from discretion.tables.rounding import Rounded
     from discretion.tables.rules.rule import Rule
     from discretion.tables.suppression import Protected
     from discretion.tables.widened import Beside, Differences, Wide
+
+
+# Who adds up to whom: inner cells to published cells, parts to totals.
+
+
+def incidence(cells: Cells) -> Sparse:
+    """Give the matrix of inner cells × published cells. Time and memory O(inner cells × cells above each)."""
+    n = len(cells.inner_codes)
+    first_table = cells.in_table.argmax(axis=1)
+    rows, columns = [], []
+    for number, table in enumerate(cells.tables):
+        places = [cells.dim(name) for name in table]
+        above = [cells.dims[j].ancestors[cells.inner_codes[:, j]] for j in places]
+        for slots in product(*(range(table_above.shape[1]) for table_above in above)):
+            codes = np.zeros((n, len(cells.dims)), np.int32)
+            for j, table_above, slot in zip(places, above, slots, strict=True):
+                codes[:, j] = table_above[:, slot]
+            inner = np.flatnonzero((codes >= 0).all(axis=1))
+            found = cells.find(codes[inner])
+            kept = (found >= 0) & (first_table[found] == number)
+            rows.append(inner[kept])
+            columns.append(found[kept])
+    return Sparse.from_pairs(np.concatenate(rows), np.concatenate(columns), (n, len(cells)))
+
+
+def parent(cells: Cells, j: int, tree: int = 0) -> Ints:
+    """Give for each cell the one a step up along a variable, −1 at its total or outside the tree."""
+    above = cells.dims[j].parents[tree][cells.codes[:, j]]
+    lifted = np.flatnonzero(above >= 0)
+    codes = cells.codes[lifted].copy()
+    codes[:, j] = above[lifted]
+    found = np.full(len(cells), -1, np.int64)
+    found[lifted] = cells.find(codes)
+    return found
+
+
+def relations(cells: Cells) -> Sparse:
+    """Give a row for every total: +1 for it, −1 for its parts along one tree of one variable."""
+    rows, columns, signs, count = [], [], [], 0
+    for j, dim in enumerate(cells.dims):
+        for tree in range(len(dim.parents)):
+            above = parent(cells, j, tree)
+            parts = np.flatnonzero((above >= 0) & ~_told_before(dim, tree)[dim.parents[tree][cells.codes[:, j]]])
+            totals, row = np.unique(above[parts], return_inverse=True)
+            rows += [count + np.arange(len(totals)), count + row]
+            columns += [totals, parts]
+            signs += [np.ones(len(totals), np.int8), np.full(len(parts), -1, np.int8)]
+            count += len(totals)
+    for one, other in _equal_cells(cells) if len(cells.tables) > 1 else ():
+        rows.append(np.array([count, count]))
+        columns.append(np.array([one, other]))
+        signs.append(np.array([1, -1], np.int8))
+        count += 1
+    return Sparse.from_pairs(np.concatenate(rows), np.concatenate(columns), (count, len(cells)), np.concatenate(signs))
+
+
+def _told_before(dim: Dimension, tree: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Tell which codes have the same children in an earlier tree, so that the relation is already there."""
+    told = np.zeros(len(dim), np.bool_)
+    for code in np.flatnonzero(~dim.leaves).tolist() if tree else ():
+        mine = dim.children(code, tree).tolist()
+        told[code] = any(dim.children(code, earlier).tolist() == mine for earlier in range(tree))
+    return told
+
+
+def _equal_cells(cells: Cells) -> list[tuple[int, int]]:
+    """Find cells of linked tables that consist of the same inner cells although their codes differ."""
+    members = cells.x.transposed
+    mixed = np.arange(1, len(cells.inner_codes) + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed ^= mixed >> np.uint64(29)
+    filled = np.flatnonzero(np.diff(members.indptr) > 0)
+    if not len(filled):
+        return []
+    signature = np.add.reduceat(mixed[members.indices], members.indptr[filled])
+    order = np.argsort(signature, kind="stable")
+    pairs = []
+    for before, after in pairwise(order.tolist()):
+        one, other = int(filled[before]), int(filled[after])
+        if signature[before] == signature[after] and np.array_equal(members.row(one), members.row(other)):
+            pairs.append((one, other))
+    return pairs
+
+
+# A table as a long frame, for the outside or for the office.
+
+
+def frame(cells: Cells, internal: bool) -> pl.DataFrame:
+    """Give codes, the values that go out, and whether a cell is suppressed; `internal` adds the secrets."""
+    import polars as pl
+
+    hidden = cells.suppressed
+    columns: dict[str, object] = {
+        dim.name: np.array(dim.codes, dtype=object)[cells.codes[:, j]].tolist() for j, dim in enumerate(cells.dims)
+    }
+    released = cells.value if cells.status.released is None else cells.status.released
+    columns[cells.response.name] = pl.Series(np.where(hidden, np.nan, released)).fill_nan(None)
+    columns["suppressed"] = hidden
+    shown = pl.DataFrame(columns)
+    return shown.with_columns(_secrets(cells)) if internal else shown
+
+
+def _secrets(cells: Cells) -> list[pl.Series]:
+    import polars as pl
+
+    status = cells.status
+    reasons = [
+        ", ".join(name for bit, name in enumerate(status.reasons) if mask >> bit & 1) for mask in status.reason.tolist()
+    ]
+    labels = np.select(
+        [status.primary, status.secondary, status.must_publish, status.safe],
+        ["primary", "secondary", "must-publish", "safe"],
+        "published",
+    )
+    top = [pl.Series(f"top_{k + 1}", cells.top[:, k]) for k in range(cells.top.shape[1])]
+    return [
+        pl.Series("true_value", cells.value),
+        pl.Series("respondents", cells.count),
+        pl.Series("weighted_count", cells.weighted_count),
+        *top,
+        pl.Series("status", labels.tolist(), dtype=pl.String),
+        pl.Series("reason", reasons, dtype=pl.String),
+        pl.Series("lower_required", status.lower_required),
+        pl.Series("upper_required", status.upper_required),
+    ]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -322,7 +449,6 @@ class Cells:
     @cached_property
     def x(self) -> Sparse:
         """(n_inner × m) which published cells each inner cell is part of: `value == x.transposed.dot(inner_value)`."""
-        from discretion.tables.structure import incidence
 
         return incidence(self) if self.wide is None else self.wide.x
 
@@ -341,13 +467,11 @@ class Cells:
 
     @cached_property
     def _relations(self) -> Sparse:
-        from discretion.tables.structure import relations
 
         return relations(self)
 
     def parent(self, dim: int | str, tree: int = 0) -> Ints:
         """(m,) the cell one step up along a variable, −1 at its total."""
-        from discretion.tables.structure import parent
 
         return parent(self, self.dim(dim) if isinstance(dim, str) else dim, tree)
 
@@ -358,6 +482,5 @@ class Cells:
 
         `internal` adds what must not go out: true values, respondents, largest contributions, why a cell is sensitive.
         """
-        from discretion.tables.view import frame
 
         return frame(self, internal)

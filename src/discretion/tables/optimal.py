@@ -3,23 +3,130 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from discretion.context import Context
-from discretion.errors import Infeasible, PlanError
+from discretion.errors import DiscretionError, Infeasible, PlanError
 from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.tables.levels import costs, levels
-from discretion.tables.optimal_attack import Attack
-from discretion.tables.optimal_master import Master
-from discretion.tables.optimal_rows import bridges, first_cuts
+from discretion.tables.optimal_attack import VIOLATED, Attack, Cut
 from discretion.tables.respondents import audited, failing_pairs, protect_respondents
 
 if TYPE_CHECKING:
     from discretion.tables.cells import Cells
+
+
+# The program that chooses a pattern: cheapest, under the conditions attackers have raised so far.
+
+
+class Master:
+    """A yes or no for each cell (1: suppressed); sensitive cells are 1, unusable ones 0."""
+
+    def __init__(self, cost: Floats, primary: Bools, usable: Bools) -> None:
+        import highspy
+
+        self._highspy = highspy
+        make: Any = highspy.Highs
+        self._solver: Any = make()
+        self._solver.setOptionValue("output_flag", False)
+        self._solver.setOptionValue("threads", 1)
+        self._solver.setOptionValue("mip_rel_gap", 0.0)
+        self._solver.setOptionValue("mip_abs_gap", 0.0)
+        self.size = len(cost)
+        self._numbers = np.arange(self.size, dtype=np.int32)
+        self._low, self._high = primary.astype(np.float64), usable.astype(np.float64)
+        self._solver.addVars(self.size, self._low, self._high)
+        self._solver.changeColsCost(self.size, self._numbers, cost)
+
+    def whole(self) -> None:
+        """Ask for whole numbers from now on."""
+        kind = self._highspy.HighsVarType.kInteger
+        self._solver.changeColsIntegrality(self.size, self._numbers, np.full(self.size, kind))
+
+    def add(self, least: float, cells: Ints, weights: Floats) -> None:
+        """Require Σ weights · chosen ≥ least."""
+        self._solver.addRow(least, self._highspy.kHighsInf, len(cells), cells.astype(np.int32), weights)
+
+    def exclude(self, room: float) -> int:
+        """Exclude cells that cost more than `room` beyond the program just solved (no whole numbers); count them."""
+        reduced = np.asarray(self._solver.getSolution().col_dual, np.float64)
+        out = (reduced > room) & (self._low == 0) & (self._high == 1)
+        self._high[out] = 0.0
+        self._solver.changeColsBounds(self.size, self._numbers, self._low, self._high)
+        return int(out.sum())
+
+    def start(self, chosen: Bools) -> None:
+        """Tell the solver a pattern that is known to be possible."""
+        solution = self._highspy.HighsSolution()
+        solution.col_value = np.maximum(chosen, self._low).astype(np.float64).tolist()
+        self._solver.setSolution(solution)
+
+    def solve(self, seconds: float, bound: float) -> tuple[Floats | None, float]:
+        """Give the cheapest choice and a lower bound of the cost; None when time is over, or no choice is left."""
+        if np.isfinite(seconds):
+            self._solver.setOptionValue("time_limit", self._solver.getRunTime() + max(seconds, 0.01))
+        self._solver.run()
+        status = self._solver.getModelStatus()
+        statuses = self._highspy.HighsModelStatus
+        if status == statuses.kTimeLimit:
+            dual = float(self._solver.getInfo().mip_dual_bound)
+            return None, max(bound, dual) if np.isfinite(dual) else bound
+        if status == statuses.kInfeasible:
+            return None, np.inf
+        if status != statuses.kOptimal:
+            raise DiscretionError(
+                f"optimal: the program could not be solved ({self._solver.modelStatusToString(status)})"
+            )
+        value = np.clip(np.asarray(self._solver.getSolution().col_value, np.float64), 0.0, 1.0)
+        value[value < 1e-9] = 0.0
+        return value, max(bound, float(self._solver.getInfo().objective_function_value))
+
+
+# Conditions on a pattern that follow from one sum of the table at a time.
+
+
+def first_cuts(cells: Cells, attack: Attack, usable: Bools) -> Iterator[Cut]:
+    """Give what each sum asks for a sensitive cell in it: the other cells of the sum must be able to make room.
+
+    A cell deviates upwards by no more than its total does and its siblings do downwards; where nothing else is
+    suppressed in a sum the cell can be computed.
+    """
+    sums = cells.relations()
+    nobody = np.zeros(len(cells))
+    by_cell = sums.transposed
+    for goal in attack.goals:
+        for row in by_cell.row(goal.cell).tolist():
+            inside = slice(sums.indptr[row], sums.indptr[row + 1])
+            member, sign = sums.indices[inside], sums.data[inside]
+            others = (member != goal.cell) & (usable[member] | cells.primary[member])
+            along = sign * sign[member == goal.cell][0] < 0
+            weights = np.zeros(len(cells))
+            for side in goal.sides:
+                up = along if side > 0 else ~along
+                weights[member] += np.where(up, attack.high[member], attack.low[member]) * others
+            cut = attack.strengthened(goal.least, weights, nobody)
+            if cut is not None:
+                yield cut
+
+
+def bridges(cells: Cells, chosen: Floats) -> Iterator[tuple[Ints, Floats]]:
+    """Give Σ weights · chosen ≥ 0 where a cell is suppressed to a larger extent than all others of a sum together.
+
+    A complementary cell that is alone in a sum can be computed and protects nothing: the cheapest pattern has none.
+    """
+    sums = cells.relations()
+    extent = chosen[sums.indices]
+    whole = np.bincount(sums.rows, extent, sums.shape[0])
+    alone = (2 * extent > whole[sums.rows] + VIOLATED) & ~cells.primary[sums.indices]
+    for entry in np.flatnonzero(alone).tolist():
+        row = int(sums.rows[entry])
+        member = sums.row(row).astype(np.int64)
+        yield member, np.where(member == sums.indices[entry], -1.0, 1.0)
+
 
 _FIRST = 0.05
 """Seconds that the first program gets even when time is over, so that there may be a bound."""

@@ -1167,7 +1167,7 @@ class MembershipInference(_MembershipInference):
         false_positive_share: float = 0.01,
     ) -> None: ...
 
-from discretion.risk.attribute.model_agreement import ModelAgreement as _ModelAgreement
+from discretion.risk.attribute.model_disclosure import ModelAgreement as _ModelAgreement
 
 class ModelAgreement(_ModelAgreement):
     """Share of people about whom a model of the release says the same as a model of the original."""
@@ -1450,7 +1450,7 @@ class PSensitive(_PSensitive):
         p: int,
     ) -> None: ...
 
-from discretion.risk.identity.population_uniqueness import PopulationUniqueness as _PopulationUniqueness
+from discretion.risk.identity.uniqueness import PopulationUniqueness as _PopulationUniqueness
 
 class PopulationUniqueness(_PopulationUniqueness):
     """Share of the people who are alone with their quasi-identifier values in the population."""
@@ -1706,7 +1706,7 @@ class RankSwap(_RankSwap):
         top_share: float = 0.0,
     ) -> None: ...
 
-from discretion.risk.identity.rare_values import RareValues as _RareValues
+from discretion.risk.identity.uniqueness import RareValues as _RareValues
 
 class RareValues(_RareValues):
     """Share of records that stand out by a single published value: a rare category, or an extreme number."""
@@ -1975,7 +1975,7 @@ class SinglingOut(_SinglingOut):
         size: int = 3,
     ) -> None: ...
 
-from discretion.tables.rules.detail import SpecialRule as _SpecialRule
+from discretion.tables.rules.magnitude import SpecialRule as _SpecialRule
 
 class SpecialRule(_SpecialRule):
     """Cells at a level of detail that may not go out are sensitive, however many respondents they have."""
@@ -2076,7 +2076,7 @@ class TargetedRecordSwap(_TargetedRecordSwap):
         household: str = '',
     ) -> None: ...
 
-from discretion.tables.rules.threshold import Threshold as _Threshold
+from discretion.tables.rules.magnitude import Threshold as _Threshold
 
 class Threshold(_Threshold):
     """Cells with fewer than a minimum of respondents are sensitive."""

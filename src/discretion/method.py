@@ -13,9 +13,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
 from discretion.context import Context, Progress, ignore_progress, keyed_hash, new_seed
+from discretion.data.conditions import bounding_numbers
 from discretion.data.dataset import Dataset
 from discretion.data.fingerprint import fingerprint
-from discretion.data.finite import bounding_numbers
 from discretion.data.households import Households, at_household_level, find_households, one_per_household
 from discretion.data.schema import Schema
 from discretion.engines.scan import Scan

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import discretion as dc
-from discretion.kernels.class_tests import ClassValues, judge_classes, make_work
+from discretion.kernels.classes import ClassValues, judge_classes, make_work
 from discretion.privacy.class_table import SensitiveCounts, SensitiveDomain, SensitiveModel
 from discretion.privacy.class_tests import smallest_standing
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discretion.kernels.wildcard import wildcard_counts
+from discretion.kernels.classes import wildcard_counts
 from tests.kernels.golden import columns
 from tests.kernels.reference import examples
 

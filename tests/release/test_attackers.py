@@ -14,7 +14,7 @@ from discretion.release.attack_set import attack_set
 from discretion.release.published import published_columns, to_look_at
 from discretion.release.ranking import attacker_cards, best_attack, rank_attacks
 from discretion.release.report.assessment import assessment_page
-from discretion.risk.synthetic.success_rates import wilson
+from discretion.risk.synthetic.records import wilson
 
 ROLES = {"zip": "quasi", "sex": "quasi", "ill": "sensitive"}
 

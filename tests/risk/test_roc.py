@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discretion.risk.attribute.roc import area, newcombe, recognized
+from discretion.risk.attribute.membership import area, newcombe, recognized
 
 
 def pairs(members: np.ndarray, others: np.ndarray) -> np.ndarray:

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import discretion as dc
-from discretion.risk.synthetic.success_rates import Rate, excess_risk, wilson
+from discretion.risk.synthetic.records import Rate, excess_risk, wilson
 
 
 def test_wilson_check_values() -> None:

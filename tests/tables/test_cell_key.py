@@ -14,7 +14,7 @@ from scipy.stats import norm
 
 import discretion as dc
 from discretion.errors import DataError, PlanError
-from discretion.tables.cell_key_table import largest_entropy, perturbation_table
+from discretion.tables.cell_key import largest_entropy, perturbation_table
 
 
 def entropy(p: np.ndarray) -> float:

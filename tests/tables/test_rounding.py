@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import discretion as dc
 from discretion.errors import DataError, Infeasible, PlanError
-from discretion.tables.rounding import parts
+from discretion.tables.controlled_rounding import parts
 from tests.shared import reference
 
 

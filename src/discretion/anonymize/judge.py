@@ -18,7 +18,7 @@ from discretion.data.households import count_units
 from discretion.data.population_classes import load_population
 from discretion.errors import PlanError
 from discretion.kernels.arrays import Bools, Ints
-from discretion.kernels.class_tests import ClassTest, ClassValues, ClassWork, judge_classes, keep_large, make_work
+from discretion.kernels.classes import ClassTest, ClassValues, ClassWork, judge_classes, keep_large, make_work
 from discretion.kernels.rollup import sensitive_triples
 from discretion.privacy.class_table import ClassModel, ClassTable, SensitiveCounts, SensitiveModel
 from discretion.privacy.class_tests import smallest_standing

@@ -4,7 +4,7 @@ Small and medium lattices are searched with proof. Every node has a lower bound 
 records it must suppress (see `projections`); a first answer comes from a walk up and a few local improvements; then the
 nodes whose bound is below it are evaluated, layer by layer from the most general down. Records that an evaluated node
 suppresses because of monotone models are suppressed by every node below it too, and of a class that fails a convex
-model only so much can be kept there (see `kernels.class_tests`), which raises the bounds of those; most are never
+model only so much can be kept there (see `kernels.classes`), which raises the bounds of those; most are never
 evaluated. Nothing is assumed to be monotone that is not: where a model says nothing about other nodes, these are
 evaluated in the order of their bounds.
 

@@ -280,7 +280,7 @@ def _name_telling(data: Dataset, quiet: bool) -> None:
 
 def _run(kind: str, options: dict[str, Any]) -> None:
     from discretion.context import Context, new_seed
-    from discretion.data.finite import bounding_numbers
+    from discretion.data.conditions import bounding_numbers
     from discretion.method import Method
     from discretion.release.seeds import SeedFile
 

@@ -91,7 +91,7 @@ def wildcard_sizes(
 
     One that has missing values itself counts `alpha`; `counts`: how many records each row stands for.
     """
-    from discretion.kernels.wildcard import wildcard_counts
+    from discretion.kernels.classes import wildcard_counts
 
     missing = [c.missing if c.missing >= 0 else None for c in coded]
     rows, weights = wildcard_counts([c.codes for c in coded], missing, [c.size for c in coded], counts, alpha)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discretion.data.codes import Classes, ColumnCodes, Missing, add_counts, count_few, encode, wildcard_sizes
-from discretion.data.finite import finite
+from discretion.data.conditions import finite
 from discretion.data.hierarchy import HierarchyLevels, MaskingHierarchy, canonical
 from discretion.data.infer import not_numbers
 from discretion.data.native import Source, give_back, renewed, take_in

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from discretion.context import BATCH_ROWS, Context, ignore_progress
 from discretion.data.dataset import Dataset, Level, as_read
-from discretion.data.hierarchy import Levels
+from discretion.data.hierarchy import HierarchyLevels
 from discretion.data.schema import Schema
 from discretion.errors import DataError, PlanError
 
@@ -179,7 +179,7 @@ class Scan(Dataset):
 
         return encode(self.series(column))
 
-    def hierarchy(self, column: str) -> Levels:
+    def hierarchy(self, column: str) -> HierarchyLevels:
         """Give the hierarchy of a column, bound to the values that occur in the original."""
         if self._root is not None:
             return self._root.hierarchy(column)
@@ -187,7 +187,7 @@ class Scan(Dataset):
         if recipe is None:
             return super().hierarchy(column)
 
-        def bind() -> Levels:
+        def bind() -> HierarchyLevels:
             found = as_read(self.store.classes([column]).select(column), self.schema.only([column]))[column]
             present = found.fill_nan(None).drop_nulls() if found.dtype.is_float() else found.drop_nulls()
             return recipe.bind(present.unique(maintain_order=True).to_list(), column)

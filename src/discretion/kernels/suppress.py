@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discretion.kernels.arrays import Bools, Codes, Floats, Ints, Ints32, Keys, Tick
-from discretion.kernels.classes import RowClasses, class_ids
+from discretion.kernels.classes import RowClasses, class_ids, wildcard_counts
 from discretion.kernels.jit import helper, kernel, lean_helper, lean_kernel
-from discretion.kernels.wildcard import wildcard_counts
 
 # Local suppression when a missing value matches anything: few cells, so that every record matches at least k.
 

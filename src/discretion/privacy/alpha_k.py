@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discretion.kernels.arrays import Bools, Ints
-from discretion.kernels.class_tests import DISTINCT, SHARES, ClassTest
+from discretion.kernels.classes import DISTINCT, SHARES, ClassTest
 from discretion.part import confidential
 from discretion.privacy.class_table import (
     TOLERANCE,

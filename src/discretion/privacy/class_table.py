@@ -24,7 +24,7 @@ from discretion.data.households import count_units, unit_codes
 from discretion.engines.scan import Scan
 from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Bools, Floats, Ints
-from discretion.kernels.class_tests import ClassTest
+from discretion.kernels.classes import ClassTest
 from discretion.model import FailingClass, PrivacyModel, Verdict
 from discretion.part import Columns, Scale
 

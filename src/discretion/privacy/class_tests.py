@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from discretion.kernels.arrays import Floats, Ints
-from discretion.kernels.class_tests import ORDERED, SHARES, TRANSPORT, ClassTest
+from discretion.kernels.classes import ORDERED, SHARES, TRANSPORT, ClassTest
 from discretion.privacy.class_table import SensitiveDomain
 
 _EXACT = 2**62

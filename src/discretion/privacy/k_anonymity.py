@@ -118,7 +118,7 @@ class KAnonymity(ClassModel, kind="k-anonymity"):
 
     def _sizes(self, data: Dataset, columns: tuple[str, ...], reading: Missing) -> NDArray[np.float64]:
         """Give each record the records, or the units, that it may be confused with."""
-        from discretion.kernels.wildcard import wildcard_units
+        from discretion.kernels.classes import wildcard_units
 
         units = unit_codes(data) if self.count == "units" else ()
         if units and self.alpha < 1:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discretion.kernels.arrays import Bools, Floats, Ints
-from discretion.kernels.class_tests import DISTINCT, ENTROPY, RECURSIVE, ClassTest
+from discretion.kernels.classes import DISTINCT, ENTROPY, RECURSIVE, ClassTest
 from discretion.part import confidential
 from discretion.privacy.class_table import TOLERANCE, ClassTable, SensitiveCounts, SensitiveDomain, SensitiveModel
 from discretion.privacy.class_tests import make_test

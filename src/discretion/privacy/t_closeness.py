@@ -13,7 +13,7 @@ from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
 from discretion.errors import PlanError
 from discretion.kernels.arrays import Floats, Ints
-from discretion.kernels.class_tests import ORDERED, TRANSPORT, ClassTest
+from discretion.kernels.classes import ORDERED, TRANSPORT, ClassTest
 from discretion.part import confidential
 from discretion.privacy.class_table import TOLERANCE, SensitiveCounts, SensitiveDomain, SensitiveModel
 from discretion.privacy.class_tests import make_test

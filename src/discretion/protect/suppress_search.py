@@ -193,7 +193,7 @@ class SuppressionSearch:
 
     def _lacks_units(self, k: int, codes: Sequence[Codes], sizes: Sequence[int]) -> bool:
         """Tell whether a record matches records of fewer than k units, a missing value being anything."""
-        from discretion.kernels.wildcard import wildcard_units
+        from discretion.kernels.classes import wildcard_units
 
         missing = [size - 1 for size in sizes]
         return any((wildcard_units(codes, missing, sizes, of) < k).any() for of in unit_codes(self.data))

@@ -183,7 +183,7 @@ def _ranked(score: Score, note: str) -> RankedAttack:
 
 def _interval(score: Score, success: float) -> tuple[float | None, float | None]:
     """Give the interval of a share: the measure's own, or Wilson's for as many people as it tried."""
-    from discretion.risk.synthetic.success_rates import wilson
+    from discretion.risk.synthetic.records import wilson
 
     own = score.detail.get("interval")
     if isinstance(own, list | tuple) and len(own) == 2 and own[0] <= success <= own[1]:

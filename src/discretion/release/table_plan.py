@@ -358,7 +358,7 @@ def _function(kind: str) -> Any:
 
         return restructure
     if kind == "round-random":
-        from discretion.tables.rounding import round_random
+        from discretion.tables.controlled_rounding import round_random
 
         return round_random
     if kind == "round-controlled":

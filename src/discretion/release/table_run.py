@@ -439,8 +439,8 @@ def _audit_options(plan: TablePlan) -> dict[str, Any]:
 
 def _audited(plan: TablePlan, cells: Cells, result: Any, ctx: Context) -> tuple[Any, TableVerdict]:
     """Attack the table as its readers could, and say what was found."""
+    from discretion.tables.controlled_rounding import Rounded
     from discretion.tables.released_audit import audit_adjusted, audit_perturbed, audit_rounded
-    from discretion.tables.rounding import Rounded
     from discretion.tables.widened import at_stake
 
     if isinstance(result, Rounded):

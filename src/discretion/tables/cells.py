@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from discretion.tables.audit_report import Audit
     from discretion.tables.cell_key import Perturbed
     from discretion.tables.contributions import Contributions
+    from discretion.tables.controlled_rounding import Rounded
     from discretion.tables.dimensions import Dimension
     from discretion.tables.restructure import Restructured
-    from discretion.tables.rounding import Rounded
     from discretion.tables.rules.rule import Rule
     from discretion.tables.suppression import Protected
     from discretion.tables.widened import Beside, Differences, Wide
@@ -370,7 +370,7 @@ class Cells:
 
     def round_random(self, base: float, **options: Any) -> Rounded:
         """Round every cell up or down by chance, right on average; see `rounding.round_random`."""
-        from discretion.tables.rounding import round_random
+        from discretion.tables.controlled_rounding import round_random
 
         return round_random(self, base, **options)
 

@@ -15,12 +15,12 @@ from discretion.tables.attacker_system import System, blocks
 from discretion.tables.audit import bounds_of, whole_numbers
 from discretion.tables.audit_certify import Clock, Targets, certify
 from discretion.tables.audit_report import Bounds
-from discretion.tables.rounding import rounding_reach
+from discretion.tables.controlled_rounding import rounding_reach
 
 if TYPE_CHECKING:
     from discretion.tables.cell_key import Perturbed
     from discretion.tables.cells import Cells
-    from discretion.tables.rounding import Rounded
+    from discretion.tables.controlled_rounding import Rounded
 
 SLACK = 1e-7
 """Share of a value by which what was found may miss what is required through the solver's accuracy."""

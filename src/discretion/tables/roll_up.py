@@ -132,7 +132,7 @@ def table_figures(entries: Contributions, dims: Sequence[Dimension], variables: 
 
 def rolled(inner: Figures, cells: Closure) -> Figures:
     """Put inner cells (rows of the closure) in their places and add them up to all totals."""
-    from discretion.kernels.table_sums import add_along, larger_along, top_along
+    from discretion.kernels.rollup import add_along, larger_along, top_along
 
     found = blank(cells.codes, inner)
     for one, whole in zip(inner.sums, found.sums, strict=True):
@@ -165,7 +165,7 @@ def _inner_figures(entries: Contributions, alone: NDArray[np.bool_], t: int) -> 
 
 
 def _amounts(entries: Contributions, r: int, alone: Ints, n: int, t: int) -> Amounts:
-    from discretion.kernels.table_sums import top_along
+    from discretion.kernels.rollup import top_along
 
     x = entries.x[:, r]
     rows = alone[~np.isnan(x[alone])]
@@ -205,7 +205,7 @@ def _largest(place: Ints, amounts: Floats, n: int) -> Floats:
 
 def _add_spread(found: Figures, cells: Closure, entries: Contributions, rows: Ints) -> None:
     """Count respondents that are in several inner cells once in each cell above them."""
-    from discretion.kernels.table_sums import add_respondents
+    from discretion.kernels.rollup import add_respondents
 
     rows = rows[np.argsort(entries.contributor[rows], kind="stable")]
     who = entries.contributor[rows]

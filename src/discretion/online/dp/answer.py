@@ -10,8 +10,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from discretion.context import Context
+from discretion.data.conditions import bounding_numbers
 from discretion.data.dataset import Dataset
-from discretion.data.finite import bounding_numbers
 from discretion.errors import PlanError, QueryRefused
 from discretion.method import Decision, Method
 from discretion.online.backends import Backend, Bounded, GroupKey

@@ -196,7 +196,7 @@ class WeightedRisk(Measure):
 
     def _wildcard_sizes(self, coded: Sequence[ColumnCodes], weights: Floats) -> Sizes:
         """Let each record have its own class: all those it may equal."""
-        from discretion.kernels.wildcard import wildcard_counts
+        from discretion.kernels.classes import wildcard_counts
 
         empty = [c.missing if c.missing >= 0 else None for c in coded]
         counts, sums = wildcard_counts([c.codes for c in coded], empty, [c.size for c in coded], weights, self.alpha)

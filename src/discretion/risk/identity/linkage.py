@@ -14,8 +14,7 @@ from discretion.data.dataset import Dataset
 from discretion.kernels.arrays import Floats
 from discretion.measure import Better, Measure, Score, as_percent
 from discretion.part import Columns, Family, Part
-from discretion.risk.identity.distances import Distance, Gaps, Space, make_space
-from discretion.risk.identity.gaps import with_gaps, with_who_lacks
+from discretion.risk.identity.distances import Distance, Gaps, Space, make_space, with_gaps, with_who_lacks
 from discretion.risk.identity.intruder import Intruder, View, columns_to_link, intruder_field, unused, view
 
 if TYPE_CHECKING:

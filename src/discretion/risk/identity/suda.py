@@ -245,8 +245,8 @@ def _by_wildcard(
     data: Dataset, columns: tuple[str, ...], size: int, weights: Floats, ctx: Context
 ) -> tuple[Ints, int, Scored]:
     """The same where a missing value matches anything: two records match when they agree wherever both have a value."""
+    from discretion.kernels.classes import wildcard_counts
     from discretion.kernels.subsets import add_up_sets
-    from discretion.kernels.wildcard import wildcard_counts
 
     sizes = data.class_sizes(columns, "wildcard")
     rows = np.flatnonzero(sizes == 1)

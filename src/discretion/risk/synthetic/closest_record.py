@@ -13,8 +13,14 @@ from discretion.errors import DataError
 from discretion.kernels.arrays import Floats
 from discretion.measure import Score, as_percent
 from discretion.part import Columns
-from discretion.risk.synthetic.records import UnalignedRisk, common_columns, control_group, draw_people, encode_together
-from discretion.risk.synthetic.success_rates import wilson
+from discretion.risk.synthetic.records import (
+    UnalignedRisk,
+    common_columns,
+    control_group,
+    draw_people,
+    encode_together,
+    wilson,
+)
 
 
 class ClosestRecord(UnalignedRisk, kind="closest-record"):

@@ -17,13 +17,14 @@ from discretion.part import Columns
 from discretion.risk.synthetic.records import (
     ControlledAttack,
     EncodedRecords,
+    Rate,
     by_value,
     common_columns,
     control_group,
     draw,
     encode_together,
+    excess_risk,
 )
-from discretion.risk.synthetic.success_rates import Rate, excess_risk
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,13 @@ from discretion.measure import Score
 from discretion.part import Columns
 from discretion.risk.synthetic.records import (
     ControlledAttack,
+    Rate,
     by_value,
     common_columns,
     control_group,
     draw,
     encode_together,
 )
-from discretion.risk.synthetic.success_rates import Rate
 
 
 class _Side(NamedTuple):

@@ -12,8 +12,15 @@ from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.measure import Score, as_percent
 from discretion.part import Columns
-from discretion.risk.synthetic.records import UnalignedRisk, common_columns, control_group, draw, encode_together
-from discretion.risk.synthetic.success_rates import Rate, excess_risk
+from discretion.risk.synthetic.records import (
+    Rate,
+    UnalignedRisk,
+    common_columns,
+    control_group,
+    draw,
+    encode_together,
+    excess_risk,
+)
 
 
 class _Keys(NamedTuple):

@@ -17,9 +17,8 @@ from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.measure import Better, Measure, Score, as_percent
 from discretion.method import AnyMethod, Method
 from discretion.part import Columns, Family
-from discretion.risk.attribute.roc import area, recognized
-from discretion.risk.synthetic.records import EncodedRecords, by_value, common_columns, encode_together
-from discretion.risk.synthetic.success_rates import wilson
+from discretion.risk.attribute.membership import area, recognized
+from discretion.risk.synthetic.records import EncodedRecords, by_value, common_columns, encode_together, wilson
 
 LEAST_PEOPLE = 40
 _BINS = 10

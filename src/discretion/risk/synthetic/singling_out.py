@@ -17,13 +17,13 @@ from discretion.part import Columns
 from discretion.risk.synthetic.records import (
     ControlledAttack,
     EncodedRecords,
+    Rate,
     by_value,
     common_columns,
     control_group,
     draw,
     encode_together,
 )
-from discretion.risk.synthetic.success_rates import Rate
 
 _TRIES = 5  # sets of columns tried for a released record
 

@@ -5,15 +5,128 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from pydantic import model_validator
+from pydantic import field_validator, model_validator
 
-from discretion.errors import DataError
+from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Floats
-from discretion.part import confidential
-from discretion.tables.rules.rule import ROUNDING, Judgement, Rule
+from discretion.part import FrozenMapping, confidential
+from discretion.tables.rules.rule import ROUNDING, Judgement, Rule, need_counts, ranged
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from discretion.tables.cells import Cells
+
+
+# Cells with too few respondents.
+
+
+class Threshold(Rule, kind="threshold"):
+    """Cells with fewer than a minimum of respondents are sensitive.
+
+    Respondents are counted without weights, and several records of one respondent count once. A sensitive cell needs
+    protection of `range_percent` of its value on both sides, counts at least 1: whole numbers with a smaller interval
+    would be known. A cell whose respondents all waived protection is not sensitive. Does not see a cell that one
+    respondent dominates: see `PPercent` and `Dominance`. O(cells).
+
+    References
+    ----------
+    Hundepool et al. (2012), Statistical Disclosure Control, ch. 4–5; catalogue T2.
+
+    Examples
+    --------
+    >>> import polars as pl, discretion as dc
+    >>> people = pl.DataFrame({"town": ["A"] * 5 + ["B"], "ill": ["no", "no", "no", "yes", "yes", "no"]})
+    >>> cells = dc.tabulate(people, ["town", "ill"]).apply_rules([dc.Threshold(minimum=3)])
+    >>> cells.frame(internal=True).filter("suppressed")["town"].to_list()
+    ['Total', 'A', 'B', 'B']
+    """
+
+    minimum: int = confidential(3, ge=1)
+    """smallest number of respondents a cell may show"""
+    zeros: Literal["safe", "sensitive"] = "safe"
+    """whether cells without respondents may be shown; they must be listed to be protected (`empty="keep"`)"""
+    range_percent: float = confidential(30, ge=0, le=100)
+    """protection a sensitive cell needs on each side, in percent of its value"""
+
+    def few(self) -> int:
+        """Fewer respondents than may be shown."""
+        return self.minimum
+
+    def judge(self, cells: Cells) -> Judgement:
+        """Compare the number of respondents with the minimum."""
+        need_counts(self, cells)
+        count = cells.count
+        found = (count > 0) & (count < self.minimum) & (cells.response.open_count > 0)
+        if self.zeros == "sensitive":
+            found |= count == 0
+            _check_listed(cells)
+        wide = ranged(cells, found, self.range_percent)
+        return Judgement(found, wide * (count > 0), wide)
+
+
+def _check_listed(cells: Cells) -> None:
+    sizes = {dim.name: len(dim) for dim in cells.dims}
+    for number, table in enumerate(cells.tables):
+        every = 1
+        for name in table:
+            every *= sizes[name]
+        listed = cells.in_table[:, number]
+        if int(listed.sum()) < every and not (cells.count[listed] == 0).any():
+            raise PlanError(
+                "threshold: zeros are sensitive, but the table lists no empty cells; tabulate with empty='keep'"
+            )
+
+
+# Cells that are too detailed to go out.
+
+
+class SpecialRule(Rule, kind="special-rule"):
+    """Cells at a level of detail that may not go out are sensitive, however many respondents they have.
+
+    `detail` says from which depth on: `{"region": 2, "nationality": 1}` forbids cells that break regions down two steps
+    or more below their total and show nationalities at the same time. A sensitive cell needs `range_percent` of its
+    value on both sides, counts at least 1. When a whole level may not go out, rolling it up (`restructure`) loses less
+    than suppressing it. O(cells).
+
+    References
+    ----------
+    Hundepool et al. (2012), Statistical Disclosure Control, section 5.2; catalogue T2.
+
+    Examples
+    --------
+    >>> import polars as pl, discretion as dc
+    >>> people = pl.DataFrame({"town": ["A", "B"] * 9, "origin": ["here", "there", "here"] * 6})
+    >>> cells = dc.tabulate(people, ["town", "origin"])
+    >>> int(dc.SpecialRule(detail={"town": 1, "origin": 1})(cells).sum())
+    4
+    """
+
+    detail: FrozenMapping[str, int]
+    """variable → steps below its total; cells that are at least so deep in all of them are sensitive"""
+    range_percent: float = confidential(30, ge=0, le=100)
+    """protection a sensitive cell needs on each side, in percent of its value"""
+
+    @field_validator("detail")
+    @classmethod
+    def _positive(cls, detail: Mapping[str, int]) -> Mapping[str, int]:
+        if not detail or min(detail.values()) < 1:
+            raise ValueError("name at least one variable, with a depth of at least 1")
+        return detail
+
+    def judge(self, cells: Cells) -> Judgement:
+        """Compare the depth of each cell with the depths that may not go out."""
+        found = np.ones(len(cells), np.bool_)
+        for name, depth in self.detail.items():
+            j = cells.dim(name)
+            if depth > cells.dims[j].height:
+                raise PlanError(
+                    f"special-rule: {name!r} has {cells.dims[j].height} levels below its total, not {depth}"
+                )
+            found &= np.maximum.reduce(cells.dims[j].depths)[cells.codes[:, j]] >= depth
+        wide = ranged(cells, found, self.range_percent)
+        return Judgement(found, wide, wide)
+
 
 Negatives = Literal["refuse", "absolute"]
 

@@ -18,8 +18,7 @@ from discretion.errors import DataError, DiscretionError
 from discretion.kernels.arrays import Floats
 from discretion.learning.columns import sd_of
 from discretion.part import Part
-from discretion.risk.identity.distances import Space, average_term, make_space, whitening
-from discretion.risk.identity.gaps import with_gaps
+from discretion.risk.identity.distances import Space, average_term, make_space, whitening, with_gaps
 from discretion.risk.identity.intruder import Intruder, Mistakes, View
 from discretion.risk.identity.transparency.steps import (
     CODING_ITEMS,

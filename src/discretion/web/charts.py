@@ -25,7 +25,7 @@ def bars(
 ) -> str:
     """Draw one or two bars for each label: shares of records; the second of two series is the release."""
     top = max([value for _, values in series for value in values] + [0.001])
-    up = svg.Scale(0.0, top * 1.08, HEIGHT - _BOTTOM, _TOP)
+    up = svg.ChartAxis(0.0, top * 1.08, HEIGHT - _BOTTOM, _TOP)
     slot = (width - _RIGHT - _LEFT) / max(len(labels), 1)
     bar = slot * (0.78 / len(series))
     body = []

@@ -36,7 +36,7 @@ def tune(plan_file: str, as_json: bool, quiet: bool, **options: Any) -> None:
     """
     from discretion.release.plan import Plan
     from discretion.release.run import read_seed
-    from discretion.release.tune import tune_plan
+    from discretion.release.tune_plan import tune_plan
 
     plan = Plan.load(plan_file)
     _check_files(options["out"], options["maps"], options["force"])

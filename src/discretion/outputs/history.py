@@ -46,7 +46,7 @@ def differences(
     enough too (the audit of linked tables over one column of codes for each result). What earlier results alone told
     is not held against a new one. Groups of people whose values are missing are for review.
     """
-    from discretion.tables.rules.threshold import Threshold
+    from discretion.tables.rules.magnitude import Threshold
 
     rules = (Threshold(minimum=limits.min_count),)
 

@@ -366,7 +366,7 @@ class PlanParser:
     def _tune(self) -> dict[str, Any]:
         if (given := self.text.content.get("tune")) is None:
             return {}
-        from discretion.release.tune import check_section
+        from discretion.release.tune_plan import check_section
 
         return check_section(given, self._fault, self._resolve)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from discretion.data.documents import write_document
-from discretion.data.hierarchy import Hierarchy, Levels, canonical
+from discretion.data.hierarchy import Hierarchy, HierarchyLevels, canonical
 from discretion.data.schema import ROLES, TYPES
 from discretion.errors import DataError, DiscretionError, PlanError
 from discretion.part import find, parse
@@ -361,7 +361,7 @@ def values_of(project: Project, column: str) -> list[Any]:
     return [value for value in found[column].to_list() if str(value) not in codes]
 
 
-def levels_of(project: Project, column: str, spec: Any) -> Levels:
+def levels_of(project: Project, column: str, spec: Any) -> HierarchyLevels:
     """Give what each value of a column becomes at each level."""
     if isinstance(spec, str):
         spec = str(project.folder / spec)

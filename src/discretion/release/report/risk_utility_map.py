@@ -154,15 +154,17 @@ def _painted(found: Map) -> list[tuple[int, Mark]]:
     return sorted(enumerate(found.marks), key=lambda item: (item[1].best, item[1].on_front, item[1].x))
 
 
-def _scales(found: Map, width: int) -> tuple[svg.Scale, svg.Scale]:
+def _scales(found: Map, width: int) -> tuple[svg.ChartAxis, svg.ChartAxis]:
     xs = [mark.x for mark in found.marks] + ([found.max_risk] if found.max_risk is not None else [])
     ys = [mark.y for mark in found.marks] + ([found.min_utility] if found.min_utility is not None else [])
     if found.original_risk is not None:
         xs.append(found.original_risk)
     (left, right), (low, high) = _padded(xs, found.shares[0]), _padded(ys, found.shares[1])
-    across = svg.Scale(left, right, _LEFT, width - _RIGHT)
+    across = svg.ChartAxis(left, right, _LEFT, width - _RIGHT)
     bottom, top = float(HEIGHT - _BOTTOM), float(_TOP)
-    return across, svg.Scale(low, high, bottom, top) if found.higher_is_better else svg.Scale(low, high, top, bottom)
+    return across, svg.ChartAxis(low, high, bottom, top) if found.higher_is_better else svg.ChartAxis(
+        low, high, top, bottom
+    )
 
 
 def _padded(values: list[float], share: bool) -> tuple[float, float]:
@@ -172,7 +174,7 @@ def _padded(values: list[float], share: bool) -> tuple[float, float]:
     return (max(low, -0.02), min(high, 1.02)) if share else (low, high)
 
 
-def _axes(found: Map, across: svg.Scale, up: svg.Scale) -> list[str]:
+def _axes(found: Map, across: svg.ChartAxis, up: svg.ChartAxis) -> list[str]:
     right, bottom = across.stop, HEIGHT - _BOTTOM
     drawn = [svg.note(6, 16, f"{found.utility} (up is better)", "start")]
     for value in svg.ticks(up.low, up.high, 6):
@@ -190,7 +192,7 @@ def _axes(found: Map, across: svg.Scale, up: svg.Scale) -> list[str]:
     return drawn
 
 
-def _forbidden(found: Map, across: svg.Scale, up: svg.Scale) -> list[str]:
+def _forbidden(found: Map, across: svg.ChartAxis, up: svg.ChartAxis) -> list[str]:
     """Shade what the limit excludes, and draw its line."""
     right, bottom = across.stop, HEIGHT - _BOTTOM
     if found.max_risk is not None:
@@ -206,7 +208,7 @@ def _forbidden(found: Map, across: svg.Scale, up: svg.Scale) -> list[str]:
     return []
 
 
-def _front(found: Map, across: svg.Scale, up: svg.Scale) -> list[str]:
+def _front(found: Map, across: svg.ChartAxis, up: svg.ChartAxis) -> list[str]:
     """Draw the front as stairs: along each step nothing better was found."""
     chosen = sorted((mark for mark in found.marks if mark.on_front), key=lambda mark: (mark.x, up(mark.y)))
     stairs: list[tuple[float, float]] = []
@@ -218,7 +220,7 @@ def _front(found: Map, across: svg.Scale, up: svg.Scale) -> list[str]:
     return [svg.polyline(stairs, _FRONT, stroke_width="1.5", stroke_opacity="0.55")] if len(stairs) > 1 else []
 
 
-def _mark(mark: Mark, place: int, across: svg.Scale, up: svg.Scale, interactive: bool, link: str) -> str:
+def _mark(mark: Mark, place: int, across: svg.ChartAxis, up: svg.ChartAxis, interactive: bool, link: str) -> str:
     x, y, color = across(mark.x), up(mark.y), _COLORS[mark.family % len(_COLORS)]
     shown = f"<title>{escape(mark.words)}</title>"
     if mark.best:
@@ -279,7 +281,7 @@ def _sign(sign: str, x: float, y: float) -> list[str]:
     return [*(ring if sign == "ring" else []), faded]
 
 
-def _labels(found: Map, across: svg.Scale, up: svg.Scale) -> list[str]:
+def _labels(found: Map, across: svg.ChartAxis, up: svg.ChartAxis) -> list[str]:
     """Write the settings beside the marks of the front, the best first, where they stand clear of each other."""
     taken = [(across(mark.x) - 8, up(mark.y) - 8, across(mark.x) + 8, up(mark.y) + 8) for mark in found.marks]
     if found.original_risk is not None:

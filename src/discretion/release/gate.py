@@ -96,7 +96,8 @@ def told_by_others(original: Dataset, released: Dataset) -> list[list[str]]:
 
     def look() -> list[list[str]]:
         try:
-            left = released.drop(released.having("identifier"))
+            hidden = released.having("identifier")
+            left = released.drop(hidden) if hidden else released
             return list(ColumnDependence().run(original, left, Context(0, "telling")).detail["told"])
         except DataError:
             return []

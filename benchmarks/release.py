@@ -55,10 +55,26 @@ def lines() -> Iterator[Line]:
         )  # fmt: skip
     plain = dc.Dataset(frame.drop("home"))
     yield compare(f"rows permuted, {N:,} × 5", lambda: permuted(plain, 1), sort, ordered, 4.0)
+    yield _model()
     noisy = frame.with_columns(pl.col("income") * 1.01)
     yield compare(
         f"match_rows, {N:,} × 6", lambda: match_rows(dc.Dataset(frame), dc.Dataset(noisy)), sort, ordered, 4.0
     )
+
+
+def _model() -> Line:
+    """Attack a census by a model, as an assessment of large data does, against one tree on as many rows."""
+    from sklearn.tree import DecisionTreeRegressor
+
+    people = dc.datasets.census(100_000, seed=1)
+    released = dc.RankSwap(columns=["income"], percent=5)(people, seed=1)
+    attack = dc.ModelDisclosure(target="income", features=list(people.having("quasi")), sample=40_000)
+    x = np.random.default_rng(1).normal(size=(40_000, 8))
+    y = x.sum(axis=1)
+    return compare(
+        "ModelDisclosure(sample=40_000), census 100,000", lambda: attack(people, released), "sklearn tree, 40,000×8",
+        lambda: DecisionTreeRegressor(min_samples_leaf=5, random_state=0).fit(x, y), 5.0,
+    )  # fmt: skip
 
 
 def _people() -> pl.DataFrame:

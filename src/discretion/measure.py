@@ -173,7 +173,12 @@ class Measure(Part):
             worst = pick(found, key=lambda score: score.value)
             seen = "all copies together" if worst is found[-1] and len(found) > len(copies) else "the worst copy"
             told = f"{worst.meaning} (Of {len(copies)} copies: {seen}.)"
-            return replace(worst, meaning=told, detail={**worst.detail, "copies": values}, per_record=None)
+            # what one attack reaches beyond people outside the data may be most where its own figure is not
+            named = [
+                name for name, held in worst.detail.items() if name.startswith("advantage") and isinstance(held, float)
+            ]
+            most = {name: max(score.detail[name] for score in found if name in score.detail) for name in named}
+            return replace(worst, meaning=told, detail={**worst.detail, **most, "copies": values}, per_record=None)
         mean = float(np.mean(values))
         told = f"Mean of {len(copies)} copies: {mean:.3g}. First copy: {found[0].meaning}"
         return replace(

@@ -275,7 +275,7 @@ class StratifiedMethod(Method):
         groups: dict[str, dict[str, Any]] = {}
         for key, rows in ctx.engine.groups(data, self._strata(data)):
             _check_new(key, groups)
-            with _naming_group(key):
+            with _naming_group(key, len(rows), self.by):
                 groups[key] = dict(self.fit(data.take(rows), ctx.within(key)).values)
         return Decision(MappingProxyType({"groups": groups}))
 
@@ -295,7 +295,7 @@ class StratifiedMethod(Method):
             if key not in decision["groups"]:
                 raise DataError(f"{self.kind}: the saved decision has no group {key!r}; fit the step anew")
             known = Decision(MappingProxyType(decision["groups"][key]))
-            with _naming_group(key):
+            with _naming_group(key, len(part), self.by):
                 return self.rewrite(part, known, inner)
 
         return ctx.engine.map_groups(data, self._strata(data), rewrite)
@@ -336,9 +336,14 @@ def _check_new(key: str, known: Container[str]) -> None:
         raise DataError(f"two groups have the name {key!r}; rename the values of one of them")
 
 
+_FEW = 10
+"""A group of fewer rows is not named: its values are nearly those of a person."""
+
+
 @contextmanager
-def _naming_group(key: str) -> Iterator[None]:
+def _naming_group(key: str, rows: int, by: Sequence[str]) -> Iterator[None]:
     try:
         yield
     except (DataError, Infeasible) as error:
-        raise type(error)(f"in group {key}: {error}") from None
+        where = f"group {key}" if rows >= _FEW else f"a group of {rows} rows (by {', '.join(by)})"
+        raise type(error)(f"in {where}: {error}") from None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import product
+import zlib
+from itertools import combinations, product
 
 import numpy as np
 import polars as pl
@@ -124,6 +125,37 @@ def test_the_optimum_is_that_of_all_nodes(name: str, loss: str, form: str) -> No
             continue
         assert best is not None and got.proven
         assert got.score == pytest.approx(best, rel=1e-12, abs=1e-12)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MODELS)
+def test_every_pair_of_models(name: str) -> None:
+    """Bounds hold at every node, and the optimum is that of all nodes, for each model together with each other one."""
+    rng = np.random.default_rng(zlib.crc32(name.encode()))
+    for _, other in (pair for pair in combinations(MODELS, 2) if pair[0] == name):
+        models = (*MODELS[name], *MODELS[other])
+        people, limit = data(int(rng.integers(20))), float(rng.choice(LIMITS))
+        try:
+            problem = SearchProblem(people, Settings(models, tuple(COLUMNS), suppression_limit=limit))
+        except Infeasible:
+            continue
+        explorer, shape = problem.explore(), problem.records.shape
+        suppressed, least = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+        scores = []
+        for steps in product(*map(range, shape)):
+            judged, node = problem.judge.judge(steps, problem.records.n), explorer.look_at(steps)
+            gone = problem.judge.suppressed(steps, *problem.roll.numbered(steps))
+            np.testing.assert_array_equal(judged.gone, gone)
+            suppressed[steps] = problem.roll.classes(steps).counts[gone].sum()
+            least[steps] = judged.least
+            scores += [node.score] if node.holds else []
+        assert (below(least) <= suppressed).all(), (name, other)
+        try:
+            got = anonymize(people, models, columns=COLUMNS, suppression_limit=limit)
+        except Infeasible:
+            assert not scores, (name, other)
+            continue
+        assert got.proven and got.score == pytest.approx(min(scores), rel=1e-12, abs=1e-12), (name, other)
 
 
 def test_where_nothing_is_learned_nodes_are_tried_in_the_order_of_their_loss() -> None:

@@ -298,6 +298,8 @@ def test_labels_of_refusals_make_no_categories() -> None:
 def test_health_and_numbers_of_insurance_are_known_by_name() -> None:
     health = "diabetes krebs schwanger Pflegegrad Suizidversuch abortion Todesursache Behinderung disabled depression"
     assert {role_in_name(name)[0] for name in health.split()} == {"sensitive"}  # type: ignore[index]
+    assert {role_in_name(name)[0] for name in ("Sick days", "Krankentage", "fehltage")} == {"sensitive"}  # type: ignore[index]
+    assert {role_in_name(name)[0] for name in ("female", "is_male")} == {"quasi"}  # type: ignore[index]
     assert {role_in_name(name)[0] for name in ("svnr", "Versichertennummer", "Hausarzt")} == {"identifier"}  # type: ignore[index]
 
 

@@ -394,6 +394,18 @@ def test_a_rule_that_nothing_fulfils_is_named() -> None:
         dc.IndependentMargins(rules=["age > 200"])(people(), seed=1)
 
 
+def test_a_rule_names_the_column_whose_type_does_not_fit() -> None:
+    with pytest.raises(dc.PlanError, match=r"the rule 'b > 3': column 'b' of the type String"):
+        dc.SequentialTrees(rules=["b > 3"])(pl.DataFrame({"a": np.arange(50.0), "b": ["x", "y"] * 25}), seed=1)
+
+
+def test_a_stratum_of_few_people_is_not_named_by_its_values() -> None:
+    frame = pl.DataFrame({"a": np.arange(50.0), "g": [731.5, *[2.5] * 49]})
+    with pytest.raises(dc.DataError, match=r"in a group of 1 rows \(by g\)") as found:
+        dc.SequentialTrees(by=["g"])(frame, seed=1)
+    assert "731.5" not in str(found.value)
+
+
 def test_how_often_rules_were_broken_is_reported() -> None:
     data = dc.Dataset(people())
     method = dc.IndependentMargins(rules=["age >= 20 OR job = 'pupil'"])

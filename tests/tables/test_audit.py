@@ -12,6 +12,7 @@ import pytest
 import discretion as dc
 from discretion.context import Context
 from discretion.errors import Cancelled, PlanError
+from discretion.tables import audit_insiders
 from discretion.tables.elimination import eliminate
 from discretion.tables.levels import levels
 from tests.tables import brute
@@ -127,7 +128,8 @@ def test_named_respondents(seed: int) -> None:
 
 @pytest.mark.parametrize("coalition", [1, 2, 3])
 @pytest.mark.parametrize(("seed", "kind"), [(0, "flat"), (1, "flat"), (2, "flat"), (3, "linked")])
-def test_every_coalition_of_respondents(seed: int, kind: str, coalition: int) -> None:
+def test_every_coalition_of_respondents(seed: int, kind: str, coalition: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit_insiders, "MANY", 0)
     rng = np.random.default_rng(seed)
     cells = few_respondents(rng, kind)
     source = cells.source
@@ -147,6 +149,24 @@ def test_every_coalition_of_respondents(seed: int, kind: str, coalition: int) ->
         assert RANK[str(found.status[i])] == worst[cell]
         if worst[cell] > RANK[str(alone.status[i])]:
             assert found.worst[i] and len(found.worst[i]) <= coalition
+
+
+@pytest.mark.parametrize("coalition", [1, 2])
+@pytest.mark.parametrize("kind", ["tree", "three", "linked"])
+def test_circuits_prove_nothing_that_programs_do_not(
+    kind: str, coalition: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proved = 0
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        cells = brute.random_gaps(rng, brute.table(rng, kind), (0.5, 0.8)[seed % 2])
+        found = []
+        for many in (0, 10**9):
+            monkeypatch.setattr(audit_insiders, "MANY", many)
+            found.append(cells.audit(attacker="contributors", coalition=coalition, exact=False))
+        assert found[0].status.tolist() == found[1].status.tolist()
+        proved += found[1].programs > found[0].programs
+    assert proved or coalition > 1
 
 
 def few_respondents(rng: np.random.Generator, kind: str) -> dc.Cells:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import discretion as dc
 from discretion.errors import Infeasible
-from discretion.kernels.elimination import PRIME, inverse, invert_all, minus, plus, publishable, times
+from discretion.kernels.elimination import PRIME, Relations, inverse, invert_all, minus, plus, publishable, times
 from discretion.tables.elimination import eliminate
 from discretion.tables.singletons import known_combinations, known_rows
 from tests.shared import reference
@@ -191,13 +191,19 @@ def test_room_for_entries_grows() -> None:
     rng = np.random.default_rng(0)
     n, m = 120, 200
     dense = rng.random((n, m)) < 0.2
-    rows, start = [], [0]
-    for j in range(m):
-        rows.append(np.flatnonzero(dense[:, j]).astype(np.int32))
-        start.append(start[-1] + len(rows[-1]))
-    column = (np.array(start), np.concatenate(rows))
-    target = (np.array([0, 1]), np.array([0], np.int32))
-    found = publishable(column, np.arange(m), n, target, np.ones(1, np.bool_), np.zeros(1, np.bool_))
+    parts = [np.r_[n + j, np.flatnonzero(dense[:, j])] for j in range(m)]
+    start = np.r_[0, np.cumsum([len(part) for part in parts])]
+    sign = np.concatenate([np.r_[1, np.full(len(part) - 1, -1)] for part in parts]).astype(np.int8)
+    tied = Relations(start, np.concatenate(parts).astype(np.int32), sign)
+    none = np.zeros(n + m, np.int64)
+    found = publishable(
+        tied,
+        n + np.arange(m),
+        np.arange(n + m) == 0,
+        none > 0,
+        (np.r_[none, 0], none[:0].astype(np.int32)),
+        none.astype(np.int32),
+    )
     assert found.sum() >= n - 1 and not found.all()
 
 

@@ -33,8 +33,11 @@ class LevelRule:
             return ~frame.select(_expression(self.where, frame.schema)).to_series().to_numpy()
         except Exception as error:
             if isinstance(error, PlanError):
-                raise
-            raise PlanError(f"the rule {self.text!r} compares a column with a constant of another type") from None
+                raise PlanError(f"the rule {self.text!r}: {error}") from None
+            raise PlanError(
+                f"the rule {self.text!r} compares a column with a constant of another type "
+                f"(columns {', '.join(sorted(self.columns))})"
+            ) from None
 
 
 def read_rules(texts: Sequence[str], columns: Sequence[str], who: str) -> tuple[LevelRule, ...]:
@@ -96,7 +99,7 @@ def _comparison(where: Condition, schema: Any) -> pl.Expr:
         return column.is_null() if where.op == "is-missing" else column.is_not_null()
     if kind in (pl.Categorical, pl.Enum):
         column = column.cast(pl.String)
-    values = [_constant(value, kind) for value in where.values]
+    values = [_constant(value, kind, where.column) for value in where.values]
     if where.op == "in":
         found = pl.any_horizontal([column == value for value in values])
     elif where.op == "between":
@@ -107,7 +110,7 @@ def _comparison(where: Condition, schema: Any) -> pl.Expr:
     return found.fill_null(False)
 
 
-def _constant(value: Any, kind: Any) -> Any:
+def _constant(value: Any, kind: Any, name: str) -> Any:
     import polars as pl
 
     if kind.is_temporal() and isinstance(value, str):
@@ -118,5 +121,5 @@ def _constant(value: Any, kind: Any) -> Any:
         )
     numeric = isinstance(value, int | float) and not isinstance(value, bool)
     if kind.is_numeric() != numeric:
-        raise PlanError(f"a column of the type {kind} is compared with a constant of another type")
+        raise PlanError(f"column {name!r} of the type {kind} is compared with a constant of another type")
     return pl.lit(value)

@@ -70,6 +70,7 @@ _ROLES: Mapping[Role, str] = {
         precinct parish neighborhood neighbourhood borough township village suburb geocode
         latitude longitude lat lon lng coordinates block blockgroup
         age ages agegroup edad edat eta idade alter sex sexo sexe sesso geschlecht gesch gender genero genere geslacht
+        female male woman weiblich mannlich maennlich femme homme mujer hombre
         birth birthdate birthday birthyear dob dateofbirth yearofbirth nacimiento fechanacimiento naixement nascita
         datadinascita nascimento geburt geburtsdatum geburtsjahr naissance datenaissance birthplace
         education educ schooling educacion estudios estudis istruzione titolodistudio educacao escolaridade bildung
@@ -103,7 +104,8 @@ _ROLES: Mapping[Role, str] = {
         death died dead deceased mortality survived survival alive todesursache verstorben gestorben tod muerte morte
         causeofdeath bloodgroup bloodtype blutgruppe blutdruck cholesterin blutzucker befund laborwert genetic genotype
         vorstrafe vorstrafen straftat schulden verschuldung wahlabsicht parteipraferenz gewerkschaft
-        victim abuse missbrauch gewalt
+        victim abuse missbrauch gewalt sick sickness sickdays sickleave krankentage krankheitstage krankenstand fehltage
+        absence absences absenteeism baja bajas
     """,
 }
 
@@ -176,7 +178,12 @@ def says_sex(column: str) -> bool:
     return any(part in _SEXES for part in parts_of(column))
 
 
-_SEXES = frozenset(["sex", "sexo", "sexe", "sesso", "geschlecht", "gesch", "gender", "genero", "genere", "geslacht"])
+_SEXES = frozenset(
+    [
+        *["sex", "sexo", "sexe", "sesso", "geschlecht", "gesch", "gender", "genero", "genere", "geslacht"],
+        *["female", "male", "woman", "weiblich", "mannlich", "maennlich", "femme", "homme", "mujer", "hombre"],
+    ]
+)
 _POSTAL = frozenset(
     [
         *[

@@ -6,23 +6,25 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from discretion.kernels.arrays import Bools, Ints, Ints32, Keys
 from discretion.kernels.jit import helper, kernel
 
-# Targets that are multiples of each other, found by the ratio of their products with two random vectors.
+# Targets that are multiples of each other, found by the ratio of two random vectors in their rows.
 #
 # Somebody who knows one of two such cells can compute the other, and learns something unless the one is part of the
 # other and what they differ by is published anyway (`kin`). A table of ratios counts for each how many targets that
 # have it are single (known to somebody), how many primary (to be protected), and the kin of those.
 
-# The state of an elimination over the inner cells of a table, and its two elementary steps.
+# The state of an elimination over the cells of a table, and its two elementary steps.
 #
-# Published cells are columns of 0 and 1 over the inner cells (rows). Each independent one becomes a pivot: a column
-# with 1 in its pivot row, free of the rows of earlier pivots. Beside them stand a few random vectors u that are
-# orthogonal to every pivot: arbitrary in rows without pivot, computed in the others. A column lies in the span of the
-# pivots exactly when every such vector is orthogonal to it, so that one number per column, u·column, tells whether the
-# cell can be computed from what is published.
+# Every cell is a row. What is known is a column over the rows: a relation between cells (a total and its parts), which
+# everybody knows, or a single cell that is published. Each independent column becomes a pivot: it has 1 in its pivot
+# row and nothing in the rows of earlier pivots. Beside them stand a few random vectors u that are orthogonal to every
+# pivot: arbitrary in rows without pivot, computed in the others. A cell can be computed from what is known exactly when
+# every such vector is 0 in its row. Relations are short, and published cells have one entry: the pivots stay short,
+# which they do not when cells are written as sums of inner cells.
 
 # Arithmetic modulo the prime 2⁶¹ − 1: exact elimination without fractions.
 #
@@ -110,30 +112,24 @@ _BITS = 32
 
 
 class EliminationArrays(NamedTuple):
-    """Arrays of one elimination: n rows, m candidate columns, t targets, v random vectors."""
+    """Arrays of one elimination: n rows, v random vectors."""
 
-    column_start: Ints
-    column_rows: Ints32
-    """the candidates: rows of each"""
-    target_start: Ints
-    targets: Ints32
-    """for each row the targets that contain it"""
+    target: Bools
+    """(n) rows that are primary or single"""
     primary: Bools
-    """(t) targets that must not be computable"""
+    """(n) cells that must not be computable"""
     single: Bools
-    """(t) targets that somebody knows, who may use it against others"""
+    """(n) cells, or sums of some, that somebody knows, who may use it against others"""
     inside_start: Ints
     inside: Ints32
-    """for each primary target the rows of the single targets of one row that are part of it"""
+    """for each primary row the rows of single inner cells that are part of it"""
     own_kin: Ints32
-    """(t) 1 for primary targets of several rows that are single themselves"""
+    """(n) 1 for primary rows of several inner cells that are single themselves"""
     u: Ints
     """(n, v) random vectors orthogonal to all pivots"""
-    sums: Ints
-    """(t, v) their products with the targets"""
     pivot_of: Ints
     """(n) the pivot of each row, −1 where it has none"""
-    pivot_row: Ints
+    pivot_row: Ints32
     """(n) the row of each pivot"""
     pivot_start: Ints
     """(n + 1) where the entries of each pivot begin"""
@@ -141,39 +137,40 @@ class EliminationArrays(NamedTuple):
     entry_value: Ints
     entry_pivot: Ints32
     entry_next: Ints
-    """the entries of pivots beside the pivot row; the next entry in the same row, −1 at the end"""
+    """the entries of pivots beside the pivot row; the next in the same row (of those not settled), −1 at the end"""
     row_head: Ints
-    """(n) the first entry of each row"""
-    row_entries: Ints
-    """(n) how many there are"""
+    """(n) the first of these entries of each row"""
+    row_entries: Ints32
+    """(n) how many there are in all"""
+    settled_start: Ints
+    settled_row: Ints32
+    settled_value: Ints
+    """the entries of relations by row: the pivot row of the column, and the value"""
     value: Ints
     """(n) scratch: a column being reduced; zero between calls"""
     marked: Bools
     """(n) scratch: rows in `listed`"""
-    listed: Ints
+    listed: Ints32
     """(n) scratch: rows touched"""
     bits: Ints
     """scratch: pivots still to be visited"""
     du: Ints
     """(n, v) scratch: change of u"""
-    moved: Ints
+    moved: Ints32
     """(n) scratch: rows where u changes"""
     in_moved: Bools
-    ds: Ints
-    """(t, v) scratch: change of sums"""
-    hit: Ints
-    """(t) scratch: targets whose sums change"""
-    in_hit: Bools
+    hit: Ints32
+    """(n) scratch: targets among them"""
     keys: Ints
-    """(t) ratio of the first two sums of each target, −1 for targets that are not compared"""
+    """(n) ratio of the two vectors in each target, −1 for rows that are not compared"""
     new_keys: Ints
-    """(t) scratch"""
+    """(n) scratch"""
     kin: Ints32
-    """(t) single parts of a primary target that differ from it by what is published: their owner learns nothing"""
+    """(n) single parts of a primary row that differ from it by what is published: their owner learns nothing"""
     new_kin: Ints32
-    """(t) scratch"""
+    """(n) scratch"""
     scratch: Ints
-    """(t) scratch"""
+    """(n) scratch"""
     slot_key: Ints
     slot_counts: Ints32
     """table of ratios: how many targets with a ratio are single, how many primary, and the sum of their kin"""
@@ -181,16 +178,11 @@ class EliminationArrays(NamedTuple):
 
 
 @helper
-def reduce(w: EliminationArrays, rows: Ints32, start: int, stop: int) -> int:
-    """Write a 0/1 column, free of pivot rows, to `value`; give how many rows of `listed` it touched."""
-    n, first, last = 0, w.counts[PIVOTS], -1
-    for i in range(start, stop):
-        row = rows[i]
-        w.value[row] = 1
-        w.marked[row] = True
-        w.listed[n] = row
-        n += 1
-        k = w.pivot_of[row]
+def reduce(w: EliminationArrays, n: int) -> int:
+    """Free the column in `value` (rows in `listed`) of pivot rows; give how many rows of `listed` it touched."""
+    first, last = w.counts[PIVOTS], -1
+    for i in range(n):
+        k = w.pivot_of[w.listed[i]]
         if k >= 0:
             w.bits[k // _BITS] |= 1 << (k % _BITS)
             first, last = min(first, k), max(last, k)
@@ -236,16 +228,48 @@ def clear(w: EliminationArrays, n: int) -> None:
 @helper
 def spread(w: EliminationArrays, row: int, vectors: int) -> int:
     """Carry a change of u in a row without pivot (in `du`) on to the pivots; give how many rows change."""
-    w.moved[0] = row
-    w.in_moved[row] = True
-    n = _pass_on(w, row, vectors, 1)
-    for word in range((w.counts[PIVOTS] - 1) // _BITS, -1, -1):
-        if w.bits[word] == 0:
-            continue
-        for bit in range(_BITS - 1, -1, -1):
-            if (w.bits[word] >> bit) & 1 == 1 and _changes(w, w.pivot_row[word * _BITS + bit], vectors):
-                n = _pass_on(w, w.pivot_row[word * _BITS + bit], vectors, n)
-        w.bits[word] = 0
+    du, moved, in_moved, bits, pivot_of, pivot_row = w.du, w.moved, w.in_moved, w.bits, w.pivot_of, w.pivot_row
+    moved[0] = row
+    in_moved[row] = True
+    n, k = 1, w.counts[PIVOTS]
+    word = -1
+    while row >= 0:
+        for e in range(w.settled_start[row], w.settled_start[row + 1]):
+            pivot = w.settled_row[e]
+            for v in range(vectors):
+                du[pivot, v] = minus(du[pivot, v], times(w.settled_value[e], du[row, v]))
+            if not in_moved[pivot]:
+                in_moved[pivot] = True
+                moved[n] = pivot
+                n += 1
+                bits[pivot_of[pivot] // _BITS] |= 1 << (pivot_of[pivot] % _BITS)
+                word = max(word, pivot_of[pivot] // _BITS)
+        e = w.row_head[row]
+        while e >= 0:
+            k = w.entry_pivot[e]
+            pivot = pivot_row[k]
+            for v in range(vectors):
+                du[pivot, v] = minus(du[pivot, v], times(w.entry_value[e], du[row, v]))
+            if not in_moved[pivot]:
+                in_moved[pivot] = True
+                moved[n] = pivot
+                n += 1
+                bits[k // _BITS] |= 1 << (k % _BITS)
+                word = max(word, k // _BITS)
+            e = w.entry_next[e]
+        row = -1
+        while row < 0 and word >= 0:
+            if bits[word] == 0:
+                word -= 1
+                continue
+            k = _BITS - 1
+            while (bits[word] >> k) & 1 == 0:
+                k -= 1
+            bits[word] ^= 1 << k
+            pivot = pivot_row[word * _BITS + k]
+            for v in range(vectors):
+                if du[pivot, v] != 0:
+                    row = pivot
     return n
 
 
@@ -259,45 +283,20 @@ def _changes(w: EliminationArrays, row: int, vectors: int) -> bool:
 
 
 @helper
-def _pass_on(w: EliminationArrays, row: int, vectors: int, n: int) -> int:
-    """Change u in the rows of the pivots that have an entry in this row."""
-    e = w.row_head[row]
-    while e >= 0:
-        k = w.entry_pivot[e]
-        pivot = w.pivot_row[k]
-        for v in range(vectors):
-            w.du[pivot, v] = minus(w.du[pivot, v], times(w.entry_value[e], w.du[row, v]))
-        if not w.in_moved[pivot]:
-            w.in_moved[pivot] = True
-            w.moved[n] = pivot
-            n += 1
-        w.bits[k // _BITS] |= 1 << (k % _BITS)
-        e = w.entry_next[e]
-    return n
-
-
-@helper
-def tally(w: EliminationArrays, moved: int, vectors: int) -> int:
-    """Add up how the sums of the targets change; give how many do."""
+def targets_hit(w: EliminationArrays, moved: int, vectors: int) -> int:
+    """List the targets in whose row u changes; give how many do."""
     n = 0
     for i in range(moved):
         row = w.moved[i]
-        if not _changes(w, row, vectors):
-            continue
-        for j in range(w.target_start[row], w.target_start[row + 1]):
-            target = w.targets[j]
-            for v in range(vectors):
-                w.ds[target, v] = plus(w.ds[target, v], w.du[row, v])
-            if not w.in_hit[target]:
-                w.in_hit[target] = True
-                w.hit[n] = target
-                n += 1
+        if w.target[row] and _changes(w, row, vectors):
+            w.hit[n] = row
+            n += 1
     return n
 
 
 @helper
-def settle(w: EliminationArrays, moved: int, hit: int, vectors: int, keep: bool) -> None:
-    """Make the changes of u and sums count, or forget them."""
+def settle(w: EliminationArrays, moved: int, vectors: int, keep: bool) -> None:
+    """Make the changes of u count, or forget them."""
     for i in range(moved):
         row = w.moved[i]
         w.in_moved[row] = False
@@ -305,19 +304,12 @@ def settle(w: EliminationArrays, moved: int, hit: int, vectors: int, keep: bool)
             if keep:
                 w.u[row, v] = plus(w.u[row, v], w.du[row, v])
             w.du[row, v] = 0
-    for i in range(hit):
-        target = w.hit[i]
-        w.in_hit[target] = False
-        for v in range(vectors):
-            if keep:
-                w.sums[target, v] = plus(w.sums[target, v], w.ds[target, v])
-            w.ds[target, v] = 0
 
 
 EMPTY = -1
 _MIX = 0x9E3779B97F4A7C1
 _ENDLESS = PRIME
-"""The ratio of a target whose second product is 0 and first is not."""
+"""The ratio of a target whose second number is 0 and first is not."""
 
 
 @helper
@@ -347,7 +339,7 @@ def _count(w: EliminationArrays, key: int, target: int, kin: int, step: int) -> 
 
 @helper
 def shares_ratio(w: EliminationArrays, first: int, second: int) -> bool:
-    """Tell whether a primary target has the ratio of two products: what has them, once published, gives it away."""
+    """Tell whether a primary target has the ratio of two numbers: what has them, once published, gives it away."""
     key = times(first, inverse(second)) if second != 0 else _ENDLESS
     place = _slot(w, key)
     found: bool = w.slot_key[place] == key and w.slot_counts[place, 1] > 0
@@ -360,7 +352,7 @@ def new_ratios(w: EliminationArrays, hit: int) -> None:
     n = 0
     for i in range(hit):
         target = w.hit[i]
-        second = plus(w.sums[target, 1], w.ds[target, 1])
+        second = plus(w.u[target, 1], w.du[target, 1])
         if second != 0:
             w.scratch[n] = second
             n += 1
@@ -368,7 +360,7 @@ def new_ratios(w: EliminationArrays, hit: int) -> None:
     n = 0
     for i in range(hit):
         target = w.hit[i]
-        first, second = plus(w.sums[target, 0], w.ds[target, 0]), plus(w.sums[target, 1], w.ds[target, 1])
+        first, second = plus(w.u[target, 0], w.du[target, 0]), plus(w.u[target, 1], w.du[target, 1])
         if second != 0:
             w.new_keys[i] = times(first, w.scratch[n])
             n += 1
@@ -424,54 +416,55 @@ def rebuild(w: EliminationArrays) -> None:
 STEP = 256
 """Candidates between two reports of progress."""
 
-_LARGE = 4000
-"""Rows from which on pivots are made anew now and then."""
-
-_SHARE = 2
-"""They are when the rows without pivot are fewer by this part than the last time."""
-
 _ENTRY_WEIGHT = 4
 """What a pivot that depends on a row counts, beside a target that does, when pivot rows are chosen."""
 
 Columns = tuple[Ints, Ints32]
-"""Columns of 0 and 1 over the inner cells: where each begins, and the rows of all (ascending in each)."""
+"""Lists of rows: where each begins, and the rows of all."""
+
+
+class Relations(NamedTuple):
+    """Sums of rows that are 0: each begins at `start`; `sign` is 1 or −1 for each of the rows."""
+
+    start: Ints
+    rows: Ints32
+    sign: NDArray[np.int8]
 
 
 def publishable(
-    columns: Columns,
+    relations: Relations,
     order: Ints,
-    n_rows: int,
-    targets: Columns,
     primary: Bools,
     single: Bools,
+    inside: Columns,
+    own_kin: Ints32,
     progress: Callable[[int, int], None] | None = None,
     hopeful: Callable[[int, Bools], bool] | None = None,
 ) -> Bools:
-    """Go through candidate columns in an order and publish each that makes no primary target computable.
+    """Go through candidate rows in an order and publish each that makes no primary row computable.
 
-    `columns` holds the published cells over the inner cells, `order` the candidates; a target is a column too: primary
-    ones must not lie in the span of what is published. With any single target (one that somebody knows) no primary
-    target may be computable by means of one single one either. Targets must be different columns. The answer, one entry
-    per place of `order`, is the largest set that going through in this order allows: a refused candidate stays refused.
-    `hopeful` is asked now and then with how many candidates are done and what was accepted; if it says no, the rest
-    count as refused.
+    Rows are cells, tied by `relations`, which must be all there are; `order` holds the candidates. With any single row
+    (one that somebody knows) no primary row may be computable by means of one single one either; `inside` has the
+    single inner cells that each primary row contains, and `own_kin` marks primary rows of several inner cells that are
+    single themselves. Primary and single rows must be different cells. The answer, one entry per place of `order`, is
+    the largest set that going through in this order allows: a refused candidate stays refused. `hopeful` is asked now
+    and then with how many candidates are done and what was accepted; if it says no, the rest count as refused.
 
-    Exact modulo 2⁶¹ − 1. A table's minors are small whole numbers, which this prime does not divide; the products with
-    random vectors that stand for "in the span" are wrong with a chance of about 2⁻⁶¹ per comparison.
+    Exact modulo 2⁶¹ − 1. A table's minors are small whole numbers, which this prime does not divide; the random numbers
+    that stand for "computable" are wrong with a chance of about 2⁻⁶¹ per comparison.
     """
-    work = _new_work(columns, n_rows, targets, primary, single)
-    vectors = work.u.shape[1]
+    vectors = 2 if single.any() else 1
+    work = _new_work(len(primary), len(relations.rows), primary, single, inside, own_kin, vectors)
+    place = np.full(len(primary), len(order), np.int64)
+    place[order] = np.arange(len(order))
+    work = _related(work, relations, place)
     accepted = np.zeros(len(order), np.bool_)
     done, step = 0, STEP if hopeful is None else STEP // 2
-    renew = n_rows // _SHARE if n_rows >= _LARGE else n_rows + 1
     while done < len(order) and (hopeful is None or hopeful(done, accepted)):
         stop = min(done + step, len(order))
-        if len(work.entry_row) - work.counts[USED] < n_rows:
+        if len(work.entry_row) - work.counts[USED] < len(primary):
             work = _grown(work)
         done = int(_offer_all(work, order, done, stop, accepted, vectors))
-        if work.counts[PIVOTS] >= renew:
-            work = _renewed(work, order[:done][accepted[:done]])
-            renew = int(work.counts[PIVOTS]) + (n_rows - int(work.counts[PIVOTS])) // _SHARE + 1
         if progress is not None:
             progress(done, len(order))
     return accepted
@@ -486,77 +479,49 @@ def _random(shape: tuple[int, int]) -> Ints:
     return (x % np.uint64(PRIME - 1) + np.uint64(1)).astype(np.int64).reshape(shape)
 
 
-def transposed(columns: Columns, n_rows: int) -> Columns:
-    """Give for each row the columns that contain it, ascending."""
-    start, rows = columns
-    numbers = np.repeat(np.arange(len(start) - 1, dtype=np.int32), np.diff(start))
-    by_row = np.argsort(rows, kind="stable")
-    begin = np.zeros(n_rows + 1, np.int64)
-    np.cumsum(np.bincount(rows, minlength=n_rows), out=begin[1:])
-    return begin, numbers[by_row]
-
-
-def _singles_inside(targets: Columns, primary: Bools, single: Bools) -> Columns:
-    """Give for each primary target the rows of the single targets of one row that are part of it."""
-    start, rows = targets
-    known = np.zeros(int(rows.max(initial=0)) + 1, np.bool_)
-    length = np.diff(start)
-    known[rows[start[:-1][single & (length == 1)]]] = True
-    kept = np.repeat(primary, length) & known[rows]
-    begin = np.zeros(len(start), np.int64)
-    np.cumsum(np.bincount(np.repeat(np.arange(len(length)), length)[kept], minlength=len(length)), out=begin[1:])
-    return begin, rows[kept]
-
-
-def _new_work(columns: Columns, n_rows: int, targets: Columns, primary: Bools, single: Bools) -> EliminationArrays:
-    t = len(primary)
-    vectors = 2
-    target_start, row_targets = transposed(targets, n_rows)
-    inside_start, inside = _singles_inside(targets, primary, single)
-    room = 4 * len(columns[1]) + 2 * n_rows
-    slots = 1 << max(int(8 * t).bit_length(), 4)
-    work = EliminationArrays(
-        column_start=columns[0],
-        column_rows=columns[1],
-        target_start=target_start,
-        targets=row_targets,
+def _new_work(
+    n: int, entries: int, primary: Bools, single: Bools, inside: Columns, own_kin: Ints32, vectors: int
+) -> EliminationArrays:
+    room = 4 * entries + 2 * n
+    compared = int((primary | single).sum()) if vectors > 1 else 0
+    slots = 1 << max(int(8 * compared).bit_length(), 4)
+    return EliminationArrays(
+        target=primary | single,
         primary=primary,
         single=single,
-        inside_start=inside_start,
-        inside=inside,
-        own_kin=(primary & single & (np.diff(targets[0]) > 1)).astype(np.int32),
-        u=_random((n_rows, vectors)),
-        sums=np.zeros((t, vectors), np.int64),
-        pivot_of=np.full(n_rows, -1, np.int64),
-        pivot_row=np.zeros(n_rows, np.int64),
-        pivot_start=np.zeros(n_rows + 1, np.int64),
+        inside_start=inside[0],
+        inside=inside[1],
+        own_kin=own_kin,
+        u=_random((n, vectors)),
+        pivot_of=np.full(n, -1, np.int64),
+        pivot_row=np.zeros(n, np.int32),
+        pivot_start=np.zeros(n + 1, np.int64),
         entry_row=np.zeros(room, np.int32),
         entry_value=np.zeros(room, np.int64),
         entry_pivot=np.zeros(room, np.int32),
-        entry_next=np.zeros(room, np.int64),
-        row_head=np.full(n_rows, -1, np.int64),
-        row_entries=np.zeros(n_rows, np.int64),
-        value=np.zeros(n_rows, np.int64),
-        marked=np.zeros(n_rows, np.bool_),
-        listed=np.zeros(n_rows, np.int64),
-        bits=np.zeros(n_rows // 32 + 1, np.int64),
-        du=np.zeros((n_rows, vectors), np.int64),
-        moved=np.zeros(n_rows, np.int64),
-        in_moved=np.zeros(n_rows, np.bool_),
-        ds=np.zeros((t, vectors), np.int64),
-        hit=np.zeros(t, np.int64),
-        in_hit=np.zeros(t, np.bool_),
-        keys=np.full(t, EMPTY, np.int64),
-        new_keys=np.zeros(t, np.int64),
-        kin=np.zeros(t, np.int32),
-        new_kin=np.zeros(t, np.int32),
-        scratch=np.zeros(t, np.int64),
+        entry_next=np.full(room, -1, np.int64),
+        row_head=np.full(n, -1, np.int64),
+        row_entries=np.zeros(n, np.int32),
+        settled_start=np.zeros(n + 1, np.int64),
+        settled_row=np.zeros(0, np.int32),
+        settled_value=np.zeros(0, np.int64),
+        value=np.zeros(n, np.int64),
+        marked=np.zeros(n, np.bool_),
+        listed=np.zeros(n, np.int32),
+        bits=np.zeros(n // _BITS + 1, np.int64),
+        du=np.zeros((n, vectors), np.int64),
+        moved=np.zeros(n, np.int32),
+        in_moved=np.zeros(n, np.bool_),
+        hit=np.zeros(n, np.int32),
+        keys=np.full(n, EMPTY, np.int64),
+        new_keys=np.zeros(n, np.int64),
+        kin=np.zeros(n, np.int32),
+        new_kin=np.zeros(n, np.int32),
+        scratch=np.zeros(n, np.int64),
         slot_key=np.full(slots, EMPTY, np.int64),
         slot_counts=np.zeros((slots, 3), np.int32),
         counts=np.zeros(3, np.int64),
     )
-    _begin(work, targets[0], targets[1], vectors)
-    return work
 
 
 def _grown(work: EliminationArrays) -> EliminationArrays:
@@ -565,54 +530,75 @@ def _grown(work: EliminationArrays) -> EliminationArrays:
     larger = {}
     for name in ("entry_row", "entry_value", "entry_pivot", "entry_next"):
         old = getattr(work, name)
-        larger[name] = np.zeros(room, old.dtype)
+        larger[name] = np.full(room, -1, old.dtype)
         larger[name][: len(old)] = old
     return work._replace(**larger)
 
 
-def _renewed(work: EliminationArrays, columns: Ints) -> EliminationArrays:
-    """Give the same span by other pivots: those of short columns first, which leave little of the long ones.
-
-    Totals come first in most orders, and their pivots have entries in nearly all rows. What lies in the span, and the
-    random vectors with it, does not depend on the pivots.
-    """
-    by_length = columns[np.argsort(np.diff(work.column_start)[columns], kind="stable")]
-    while not _pivots_of(work, by_length):
+def _related(work: EliminationArrays, relations: Relations, place: Ints) -> EliminationArrays:
+    """Make pivots of the relations, those between the first cells of the order first; then u and the ratios."""
+    count = len(relations.start) - 1
+    last = np.maximum.reduceat(place[relations.rows], relations.start[:-1]) if count else place[:0]
+    by_last = np.argsort(last, kind="stable")
+    done = 0
+    while (done := int(_relation_pivots(work, by_last, done, *relations, place))) < count:
         work = _grown(work)
+    used = int(work.counts[USED])
+    by_row = np.argsort(work.entry_row[:used], kind="stable")
+    start = np.zeros(len(place) + 1, np.int64)
+    np.cumsum(work.row_entries, out=start[1:])
+    work = work._replace(
+        settled_start=start,
+        settled_row=work.pivot_row[work.entry_pivot[:used][by_row]],
+        settled_value=work.entry_value[:used][by_row],
+    )
+    _begin(work, work.u.shape[1])
     return work
 
 
 @kernel
-def _pivots_of(w: EliminationArrays, columns: Ints) -> bool:
-    """Make pivots of columns in the order given, instead of those there are; tell whether there was room."""
-    w.pivot_of[:] = -1
-    w.row_head[:] = -1
-    w.row_entries[:] = 0
-    w.counts[PIVOTS], w.counts[USED] = 0, 0
-    for i in range(len(columns)):
+def _relation_pivots(
+    w: EliminationArrays, order: Ints, done: int, start: Ints, rows: Ints32, sign: NDArray[np.int8], late: Ints
+) -> int:
+    """Make pivots of relations, in rows as late as can be, as long as there is room; give how far it came."""
+    for place in range(done, len(order)):
         if len(w.entry_row) - w.counts[USED] < len(w.u):
-            return False
-        listed = reduce(w, w.column_rows, w.column_start[columns[i]], w.column_start[columns[i] + 1])
-        row = _best_row(w, listed)
-        if row >= 0:
-            _add_pivot(w, row, inverse(w.value[row]), listed)
-        clear(w, listed)
-    return True
+            return place
+        n = 0
+        for i in range(start[order[place]], start[order[place] + 1]):
+            w.value[rows[i]] = 1 if sign[i] > 0 else PRIME - 1
+            w.marked[rows[i]] = True
+            w.listed[n] = rows[i]
+            n += 1
+        n = reduce(w, n)
+        best, most = -1, 0
+        for i in range(n):
+            row = w.listed[i]
+            if w.value[row] != 0 and (best < 0 or late[row] > most):
+                best, most = row, late[row]
+        if best >= 0:
+            _add_pivot(w, best, inverse(w.value[best]), n, False)
+        clear(w, n)
+    return len(order)
 
 
 @kernel
-def _begin(w: EliminationArrays, target_start: Ints, target_rows: Ints32, vectors: int) -> None:
-    """Compute the products of the targets with the random vectors, and their ratios."""
-    t = len(w.primary)
-    for target in range(t):
-        w.hit[target] = target
-        for i in range(target_start[target], target_start[target + 1]):
-            for v in range(vectors):
-                w.ds[target, v] = plus(w.ds[target, v], w.u[target_rows[i], v])
+def _begin(w: EliminationArrays, vectors: int) -> None:
+    """Make the random vectors orthogonal to the pivots, and compute the ratios of the targets."""
+    for k in range(w.counts[PIVOTS] - 1, -1, -1):
+        for v in range(vectors):
+            total = 0
+            for e in range(w.pivot_start[k], w.pivot_start[k + 1]):
+                total = plus(total, times(w.entry_value[e], w.u[w.entry_row[e], v]))
+            w.u[w.pivot_row[k], v] = minus(0, total)
     if vectors > 1:
-        new_ratios(w, t)
-        exchange(w, t)
-    settle(w, 0, t, vectors, True)
+        n = 0
+        for row in range(len(w.target)):
+            if w.target[row]:
+                w.hit[n] = row
+                n += 1
+        new_ratios(w, n)
+        exchange(w, n)
 
 
 @kernel
@@ -627,29 +613,31 @@ def _offer_all(w: EliminationArrays, order: Ints, start: int, stop: int, accepte
 
 
 @helper
-def _offer(w: EliminationArrays, column: int, vectors: int) -> bool:
-    start, stop = w.column_start[column], w.column_start[column + 1]
-    first, second = 0, 0
-    for i in range(start, stop):
-        first, second = plus(first, w.u[w.column_rows[i], 0]), plus(second, w.u[w.column_rows[i], 1])
-    if first == 0 and second == 0:
+def _offer(w: EliminationArrays, cell: int, vectors: int) -> bool:
+    known = True
+    for v in range(vectors):
+        known = known and w.u[cell, v] == 0
+    if known:
         return True
-    if shares_ratio(w, first, second):
+    if vectors > 1 and shares_ratio(w, w.u[cell, 0], w.u[cell, vectors - 1]):
         return False
-    listed = reduce(w, w.column_rows, start, stop)
+    w.value[cell] = 1
+    w.marked[cell] = True
+    w.listed[0] = cell
+    listed = reduce(w, 1)
     row = _best_row(w, listed)
     scale = inverse(w.value[row])
-    w.du[row, 0] = minus(0, times(first, scale))
-    w.du[row, 1] = minus(0, times(second, scale))
+    for v in range(vectors):
+        w.du[row, v] = minus(0, times(w.u[cell, v], scale))
     moved = spread(w, row, vectors)
-    hit = tally(w, moved, vectors)
+    hit = targets_hit(w, moved, vectors)
     allowed = _none_computable(w, hit, vectors)
     if allowed and vectors > 1:
         new_ratios(w, hit)
         allowed = not exchange(w, hit)
-    settle(w, moved, hit, vectors, allowed)
+    settle(w, moved, vectors, allowed)
     if allowed:
-        _add_pivot(w, row, scale, listed)
+        _add_pivot(w, row, scale, listed, True)
     clear(w, listed)
     return allowed
 
@@ -662,7 +650,7 @@ def _best_row(w: EliminationArrays, listed: int) -> int:
         row = w.listed[i]
         if w.value[row] == 0:
             continue
-        score = w.target_start[row + 1] - w.target_start[row] + _ENTRY_WEIGHT * w.row_entries[row]
+        score = w.target[row] + _ENTRY_WEIGHT * w.row_entries[row]
         if best < 0 or score < least:
             best, least = row, score
     return best
@@ -676,14 +664,14 @@ def _none_computable(w: EliminationArrays, hit: int, vectors: int) -> bool:
             continue
         zero = True
         for v in range(vectors):
-            zero = zero and plus(w.sums[target, v], w.ds[target, v]) == 0
+            zero = zero and plus(w.u[target, v], w.du[target, v]) == 0
         if zero:
             return False
     return True
 
 
 @helper
-def _add_pivot(w: EliminationArrays, row: int, scale: int, listed: int) -> None:
+def _add_pivot(w: EliminationArrays, row: int, scale: int, listed: int, linked: bool) -> None:
     k, used = w.counts[PIVOTS], w.counts[USED]
     w.pivot_of[row] = k
     w.pivot_row[k] = row
@@ -695,8 +683,9 @@ def _add_pivot(w: EliminationArrays, row: int, scale: int, listed: int) -> None:
         w.entry_row[used] = other
         w.entry_value[used] = times(w.value[other], scale)
         w.entry_pivot[used] = k
-        w.entry_next[used] = w.row_head[other]
-        w.row_head[other] = used
+        if linked:
+            w.entry_next[used] = w.row_head[other]
+            w.row_head[other] = used
         w.row_entries[other] += 1
         used += 1
     w.pivot_start[k + 1] = used

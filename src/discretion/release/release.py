@@ -222,7 +222,8 @@ class Release:
     def _told(self) -> list[list[str]]:
         """The published columns that tell another one, with what they tell: as measured, or looked for now."""
         every = [one for one in self.measured if one.measure.kind == "column-dependence" and not one.measure.settings()]
-        return list(every[0].after.detail["told"]) if every else told_by_others(self.study.original, self.data)
+        # in the order of the original: rows put in another one would be copied, coded and compared again
+        return list(every[0].after.detail["told"]) if every else told_by_others(self.study.original, self.study.current)
 
     def attacks(self) -> Scores:
         """Give the figures of all attacks that were run, as measures or as requirements."""

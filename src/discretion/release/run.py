@@ -80,9 +80,9 @@ def run_plan(
         progress(number, len(plan.steps), f"step {number + 1} of {len(plan.steps)}: {step.method.kind}")
         study = study.apply(step, decision=(reuse or {}).get(step.id))
     if publish:
-        left = study.current.drop(study.current.having("identifier"))
-        told = told_by_others(original, left)
-        check_publishable(plan, original, left.columns, made=bool(plan.steps or earlier), told=told)
+        gone, told = study.current.having("identifier"), told_by_others(original, study.current)
+        columns = [name for name in study.current.columns if name not in gone]
+        check_publishable(plan, original, columns, made=bool(plan.steps or earlier), told=told)
     if plan.seed_file is not None:
         Release(plan, study, study.current, (), ()).seed_file()  # refused before the measuring, which may take long
     return conclude(plan, study)

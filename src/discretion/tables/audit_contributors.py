@@ -11,8 +11,9 @@ import numpy as np
 
 from discretion.errors import PlanError, unknown
 from discretion.kernels.arrays import Bools, Floats, Ints
+from discretion.kernels.circuits import Net
 from discretion.tables.attacker import Attacker
-from discretion.tables.attacker_system import Matrix, Prior
+from discretion.tables.attacker_system import Matrix, Prior, System
 from discretion.tables.audit import outsider
 from discretion.tables.audit_certify import Clock
 from discretion.tables.audit_report import Audit
@@ -115,6 +116,8 @@ class Secrets:
         """(unknowns,) which all respondents of a possible coalition make"""
         self.people = len(np.unique(knowledge.who[some]))
         """how many respondents have a part in an unknown"""
+        self.numbers = int(knowledge.who.max(initial=-1)) + 1
+        """respondents are numbered below this"""
         self._groups: dict[Group, tuple[Ints, Ints, Floats]] = {}
 
     def _of(self, who: int) -> list[tuple[int, float]]:
@@ -130,6 +133,36 @@ class Secrets:
         partly = np.flatnonzero((largest > 0) & ~self.known_to_some & self._floors)
         low = np.maximum(self._low[partly], (largest - self._total)[partly])
         return np.flatnonzero(self.known_to_some), partly, np.minimum(low, 0.0)
+
+    def net(self, whole: System) -> tuple[Net, Floats]:
+        """Give the unknowns of a system with their owners for a search for circuits, and how far each may fall.
+
+        The first counts what any coalition knows of unknowns it does not make alone. Unknowns that do not count once
+        in a sum never deviate.
+        """
+        _, partly, low = self.of_all
+        own_fall, rise = -whole.low, whole.high.copy()
+        odd = np.unique(whole.A.indices[whole.A.data != 1])
+        own_fall[odd] = rise[odd] = 0.0
+        fall = own_fall.copy()
+        fall[partly] = np.minimum(fall[partly], -low)
+        owners = [list(self._owners[u]) if self.known_to_some[u] else [] for u in range(whole.size)]
+        owners_start = np.r_[0, np.cumsum([len(people) for people in owners])].astype(np.int64)
+        everyone = np.array([who for people in owners for who in people], np.int32)
+        columns = whole.A.T.tocsr()
+        rows = np.repeat(np.arange(whole.A.shape[0]), np.diff(whole.A.indptr))
+        order = np.lexsort((-fall[whole.A.indices], self.known_to_some[whole.A.indices], rows))
+        net = Net(
+            columns.indptr.astype(np.int64),
+            columns.indices.astype(np.int32),
+            whole.A.indptr.astype(np.int64),
+            whole.A.indices[order].astype(np.int32),
+            fall,
+            rise,
+            owners_start,
+            everyone,
+        )
+        return net, own_fall
 
     def of_group(self, group: Group) -> tuple[Ints, Ints, Floats]:
         """Give the unknowns a group knows, those it has a part in, and the smallest deviation of these."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from discretion.kernels.arrays import Bools, Floats, Ints
+from discretion.kernels.circuits import certified
 from discretion.tables.attacker import Attacker
 from discretion.tables.attacker_system import Matrix, Prior
 from discretion.tables.audit import bounds_of, whole_numbers
@@ -21,6 +22,8 @@ from discretion.tables.audit_witness import Witness, Witnesses
 if TYPE_CHECKING:
     from discretion.tables.cells import Cells
 
+MANY = 300
+"""Sensitive cells from which on circuits are looked for first; fewer are soon decided by linear programs."""
 POOL = 8
 """Proofs kept for each side of a cell besides its own."""
 UNKNOWN_TO_ALL = 0.05
@@ -165,7 +168,8 @@ class _Panel:
                 self._doubt(np.array([place]))
 
     def _everybody(self) -> None:
-        """Find the sides that have room in tables where nothing deviates that anybody knows."""
+        """Find the sides that have room against all: by circuits, then in tables where nobody knows what deviates."""
+        self._by_circuits()
         idle = np.zeros(len(self.asked), np.bool_)
         targets = Targets(
             self.rows[self.asked],
@@ -184,6 +188,26 @@ class _Panel:
             (0, np.maximum(targets.above, targets.below) >= targets.room - slack),
         ):
             self._sure |= {(place, side) for place in self.asked[met].tolist()}
+
+    def _by_circuits(self) -> None:
+        """Find the sides that few equal deviations prove for everybody, without a linear program."""
+        if len(self.asked) < MANY:
+            return
+        rows = self.rows[self.asked]
+        odd = np.bincount(np.repeat(np.arange(len(self.asked)), np.diff(rows.indptr)), rows.data != 1, len(self.asked))
+        asked = self.asked[odd == 0]
+        net, own_fall = self.secrets.net(self.attacker.system)
+        size = np.diff(self.attacker.system.spread.tocsc().indptr)
+        inner = np.diff(self.cells.x.transposed.indptr)[self.shown]
+        alone = (np.diff(self.rows.indptr) == 1) & (self.rows @ size == inner)
+        for side, need in ((1, self.upper), (-1, self.lower), (0, np.where(self.upper < self.least, self.least, 0.0))):
+            places = asked[need[asked] > 0]
+            rows = self.rows[places]
+            lists = rows.indptr.astype(np.int64), rows.indices.astype(np.int32)
+            ways = np.full(len(places), side or 1, np.int64)
+            apart, people = self.secrets.coalition + 1, self.secrets.numbers
+            met = certified(net, lists, need[places], alone[places], own_fall, ways, apart, people)
+            self._sure |= {(place, side) for place in places[met].tolist()}
 
     @contextmanager
     def _knowing(self, known: Ints, partly: Ints, low: Floats) -> Iterator[None]:

@@ -86,16 +86,18 @@ class Witnesses:
         return kept[least]
 
     def _region(self, target: Matrix, least: int) -> tuple[Ints, bool]:
-        """Give so many unknowns around a sum, and whether these are all that are tied to it."""
+        """Give so many unknowns around a sum, twice as many at most, and whether these are all that are tied to it."""
         inside = np.zeros(self.whole.size, np.bool_)
         inside[target.indices] = True
         new = target.indices.astype(np.int64)
         while inside.sum() < least:
             rows = np.unique(_entries(self._columns, new))
-            reached = np.unique(_entries(self._ties, rows))
-            new = reached[~inside[reached]]
+            reached, ties = np.unique(_entries(self._ties, rows), return_counts=True)
+            new, ties = reached[~inside[reached]], ties[~inside[reached]]
             if not len(new):
                 return np.flatnonzero(inside), True
+            if len(new) > (most := 2 * least - int(inside.sum())):
+                new = new[np.argsort(-ties, kind="stable")[:most]]
             inside[new] = True
         return np.flatnonzero(inside), bool(inside.all())
 

@@ -11,12 +11,14 @@ import numpy as np
 from discretion.context import Context
 from discretion.errors import Infeasible
 from discretion.kernels.arrays import Bools, Floats, Ints, Ints32
+from discretion.kernels.elimination import Relations, publishable
 from discretion.tables.levels import costs, empty
 from discretion.tables.levels_model import first_equal
 from discretion.tables.singletons import known_combinations
 
 if TYPE_CHECKING:
     from discretion.tables.cells import Cells
+    from discretion.tables.sparse import Sparse
 
 RETRIES = 30
 """Most orders tried after the first when respondents are looked at as attackers."""
@@ -77,71 +79,71 @@ def eliminate(
 
 @dataclass(frozen=True, eq=False)
 class _Problem:
-    """Columns, targets and order; cells with the same inner cells stand and fall together (`first` of them)."""
+    """Rows tied by relations, and the order: cells (those with the same inner cells are the `first` of them), then
+    inner cells that are not published, then sums that somebody knows."""
 
-    columns: tuple[Ints, Ints32]
-    n_rows: int
+    relations: Relations
     order: Ints
     """the candidates"""
     head: int
     """how many of them come first in any order: those that must be published, and empty ones"""
     cost: Floats
     first: Ints
-    targets: tuple[Ints, Ints32]
     primary: Bools
     single: Bools
+    inside: tuple[Ints, Ints32]
+    """for each primary row the single inner cells that are part of it"""
+    own_kin: Ints32
 
     @classmethod
     def of(cls, cells: Cells, cost: Floats, known: Sequence[Ints32]) -> _Problem:
-        members = cells.x.transposed
-        first = first_equal(cells)
-        numbers = np.arange(len(cells))
+        m, first = len(cells), first_equal(cells)
+        numbers = np.arange(m)
         sensitive = np.unique(first[cells.primary])
         free = np.flatnonzero((first == numbers) & ~np.isin(numbers, sensitive))
-        total: Floats = np.bincount(first, cost, len(cells)).astype(np.float64)
-        dearest = np.zeros(len(cells))
+        total: Floats = np.bincount(first, cost, m).astype(np.float64)
+        dearest = np.zeros(m)
         np.maximum.at(dearest, first, cost)
-        forced = np.bincount(first, cells.status.must_publish, len(cells)) > 0
-        preferred = np.bincount(first, cells.status.preferred, len(cells)) > 0
+        forced = np.bincount(first, cells.status.must_publish, m) > 0
+        preferred = np.bincount(first, cells.status.preferred, m) > 0
         stage = np.select([forced, empty(cells), preferred], [0, 1, 3], 2)
         order = free[np.lexsort((-dearest[free], stage[free]))]
-        kept = [members.row(int(cell)) for cell in sensitive]
-        place = {rows.tobytes(): number for number, rows in enumerate(kept)}
-        single = [False] * len(kept)
-        for rows in known:
-            number = place.setdefault(rows.tobytes(), len(kept))
-            if number == len(kept):
-                kept.append(rows)
-                single.append(True)
-            single[number] = True
-        start = np.concatenate([[0], np.cumsum([len(rows) for rows in kept])]).astype(np.int64)
-        primary = np.arange(len(kept)) < len(sensitive)
-        columns = (members.indptr, members.indices)
+        own, members = cells.inner_cell, cells.x.transposed
+        row_of = np.where(own >= 0, first[own], m + np.cumsum(own < 0) - 1)
+        n = m + int((own < 0).sum())
+        relations = _tied(cells, first, row_of)
+        extra: list[Ints] = []
+        place = {members.row(cell).tobytes(): cell for cell in np.unique(first).tolist()} if len(known) else {}
+        singles, alone = [], np.zeros(len(own), np.bool_)
+        for inner in known:
+            alone[inner] |= len(inner) == 1
+            row = int(row_of[inner[0]]) if len(inner) == 1 else place.get(inner.astype(np.int32).tobytes(), -1)
+            if row < 0:
+                row = n + len(extra)
+                extra.append(np.r_[row, row_of[inner]])
+            singles.append(row)
+        n += len(extra)
+        primary, single = np.isin(np.arange(n), sensitive), np.isin(np.arange(n), singles)
+        inside = _inside(members, sensitive, alone, row_of, n)
+        several = np.zeros(n, np.bool_)
+        several[:m] = np.diff(members.indptr) > 1
+        kin = (primary & single & several).astype(np.int32)
+        tied = _stacked(relations, extra)
         return cls(
-            columns,
-            len(cells.inner_codes),
-            order.astype(np.int64),
-            int((stage[free] < 2).sum()),
-            total,
-            first,
-            (start, np.concatenate(kept).astype(np.int32)),
-            primary,
-            np.array(single, np.bool_),
+            tied, order.astype(np.int64), int((stage[free] < 2).sum()), total, first, primary, single, inside, kin
         )
 
     def run(
         self, order: Ints, ctx: Context, hopeful: Callable[[int, Bools], bool] | None = None, label: str = "elimination"
     ) -> Bools:
         """Tell which cells of `self.order` may be published when candidates are taken in another order."""
-        from discretion.kernels.elimination import publishable
-
         found = publishable(
-            self.columns,
+            self.relations,
             order,
-            self.n_rows,
-            self.targets,
             self.primary,
             self.single,
+            self.inside,
+            self.own_kin,
             lambda done, total: ctx.progress(done, total, label),
             hopeful,
         )
@@ -189,6 +191,50 @@ class _Problem:
         bad = np.isin(self.first, self.order[~allowed]) | np.isin(self.first, self.first[cells.primary])
         must: Bools = cells.status.must_publish
         return bad & must
+
+
+def _tied(cells: Cells, first: Ints, row_of: Ints) -> Relations:
+    """Give relations from which every cell follows as a sum of inner cells: the table's own, or sums where it has none.
+
+    By induction over the size of cells: who is a total of several smaller cells follows from these, inner cells need
+    nothing, and the rest are written as the sum of their inner cells.
+    """
+    sums, members = cells.relations(), cells.x.transposed
+    rows = first[sums.indices].astype(np.int32)
+    size = np.diff(members.indptr)[rows]
+    total = sums.data > 0
+    largest = np.zeros(sums.shape[0], np.int64)
+    np.maximum.at(largest, sums.rows, np.where(total, 0, size))
+    whole = np.bincount(sums.rows, np.where(total, size, 0), sums.shape[0])
+    proper = (np.bincount(sums.rows, total, sums.shape[0]) == 1) & (largest < whole)
+    told = np.zeros(len(cells), np.bool_)
+    told[rows[total & proper[sums.rows]]] = True
+    told[row_of[row_of < len(cells)]] = True
+    kept = proper[sums.rows]
+    start = np.r_[0, np.cumsum(np.diff(sums.indptr)[proper])]
+    bare = np.flatnonzero((first == np.arange(len(cells))) & ~told & (np.diff(members.indptr) > 0))
+    plain = Relations(start, rows[kept], sums.data[kept])
+    return _stacked(plain, [np.r_[cell, row_of[members.row(cell)]] for cell in bare.tolist()])
+
+
+def _stacked(relations: Relations, sums: Sequence[Ints]) -> Relations:
+    """Add relations, each of a total and its parts."""
+    if not sums:
+        return relations
+    start = relations.start[-1] + np.cumsum([len(rows) for rows in sums])
+    rows = np.concatenate([relations.rows, *sums]).astype(np.int32)
+    sign = np.concatenate([relations.sign, *(np.r_[1, np.full(len(rows) - 1, -1)] for rows in sums)]).astype(np.int8)
+    return Relations(np.r_[relations.start, start], rows, sign)
+
+
+def _inside(members: Sparse, sensitive: Ints, alone: Bools, row_of: Ints, n: int) -> tuple[Ints, Ints32]:
+    """Give for each row that is sensitive the rows of inner cells known to somebody that are part of it."""
+    chosen = np.zeros(members.shape[0], np.bool_)
+    chosen[sensitive] = True
+    kept = chosen[members.rows] & alone[members.indices]
+    start = np.zeros(n + 1, np.int64)
+    np.cumsum(np.bincount(members.rows[kept], minlength=n), out=start[1:])
+    return start, row_of[members.indices[kept]].astype(np.int32)
 
 
 def _reason(cells: Cells, bad: Bools, cost: Floats, singletons: bool, ctx: Context) -> str:

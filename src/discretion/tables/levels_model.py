@@ -168,10 +168,15 @@ class RoomModel:
 def first_equal(cells: Cells) -> Ints:
     """Give for each cell the first one that consists of the same inner cells: they stand and fall together."""
     members = cells.x.transposed
-    seen: dict[bytes, int] = {}
+    marks = np.random.default_rng(0).integers(0, 2**63, (len(cells.inner_codes), 2), dtype=np.int64)
+    filled = np.flatnonzero(np.diff(members.indptr) > 0)
+    keys = np.zeros((len(cells), 2), np.int64)
+    for k in (0, 1) if len(filled) else ():
+        keys[filled, k] = np.add.reduceat(marks[members.indices, k], members.indptr[filled])
+    order = np.lexsort((keys[:, 0], keys[:, 1]))
+    new = np.r_[True, (keys[order[1:]] != keys[order[:-1]]).any(axis=1)][: len(order)]
     first = np.empty(len(cells), np.int64)
-    for number in range(len(first)):
-        first[number] = seen.setdefault(members.row(number).tobytes(), number)
+    first[order] = order[new][np.cumsum(new) - 1]
     return first
 
 

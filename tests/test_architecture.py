@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 from collections import defaultdict
 from pathlib import Path
 
@@ -50,6 +51,16 @@ def test_no_file_imports_from_a_floor_above(path: Path) -> None:
             if (here, there) not in LOOKS_UP:
                 assert there == here or LEVEL[there] <= LEVEL[here], f"{here} imports {there}"
                 assert not (here == APART[0] and there in APART[1]), f"{here} imports {there}"
+
+
+@pytest.mark.parametrize(
+    "package", sorted(path.parent for path in ROOT.rglob("__init__.py")), ids=lambda path: path.name
+)
+def test_public_names_are_there(package: Path) -> None:
+    """Names that are loaded when they are first used: a file that moved must not take them along."""
+    module = importlib.import_module(".".join(("discretion", *package.relative_to(ROOT).parts)))
+    for name in getattr(module, "__all__", ()):
+        assert getattr(module, name) is not None
 
 
 def test_kernels_know_no_frames() -> None:

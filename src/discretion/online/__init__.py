@@ -7,19 +7,19 @@ from typing import Any
 
 _NAMES = {
     "Additive": "dp.mechanisms",
-    "Choice": "dp.mechanisms",
+    "Choice": "dp.mechanisms:ExponentialChoice",
     "Ledger": "ledger",
     "Limit": "ledger",
-    "Loss": "dp.mechanisms",
+    "Loss": "dp.mechanisms:PrivacyLoss",
     "RandomAnswer": "dp.mechanisms",
     "Sensitivity": "dp.sensitivity",
     "StatisticalDatabase": "statistical_database",
-    "Threshold": "dp.mechanisms",
+    "Threshold": "dp.mechanisms:ThresholdedCounts",
     "Unit": "dp.sensitivity",
     "connect": "client",
     "open_ledger": "ledger",
 }
-"""Public name → the module of this package that defines it, loaded when it is first used."""
+"""Public name → the module of this package that defines it (and its name there), loaded when it is first used."""
 
 _MODULES = {"sensitivity": "dp.sensitivity"}
 
@@ -31,4 +31,5 @@ def __getattr__(name: str) -> Any:
         return import_module(f"discretion.online.{_MODULES[name]}")
     if name not in _NAMES:
         raise AttributeError(f"module 'discretion.online' has no attribute {name!r}")
-    return getattr(import_module(f"discretion.online.{_NAMES[name]}"), name)
+    module, _, own = _NAMES[name].partition(":")
+    return getattr(import_module(f"discretion.online.{module}"), own or name)

@@ -303,6 +303,8 @@ _OWN = {
 
 def wrong_types(kind: str, options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Give the options whose values are not of the type that their function says, and what is wrong with each."""
+    from typing import get_type_hints
+
     from pydantic import ConfigDict, TypeAdapter, ValidationError
 
     function = _function(kind)
@@ -310,8 +312,8 @@ def wrong_types(kind: str, options: Mapping[str, Any]) -> Iterator[tuple[str, st
     for name, value in options.items():
         if name not in hints or kind == "suppress":
             continue
-        hint = eval(str(hints[name]), function.__globals__)
         try:
+            hint = get_type_hints(type(name, (), {"__annotations__": {name: hints[name]}}), function.__globals__)[name]
             TypeAdapter(hint, config=ConfigDict(strict=True)).validate_python(value)
         except ValidationError as error:
             said = dict.fromkeys(item["msg"][:1].lower() + item["msg"][1:] for item in error.errors())

@@ -13,11 +13,11 @@ _NAMES = {
     "JJ": "jj",
     "read_argus_microdata": "argus_microdata",
     "read_argus_table": "argus_table",
-    "read_history": "argus_history",
+    "read_history": "argus_microdata",
     "read_jj": "jj",
     "write_argus_microdata": "argus_microdata",
     "write_argus_table": "argus_table",
-    "write_history": "argus_history",
+    "write_history": "argus_microdata",
     "write_jj": "jj",
 }
 

@@ -17,6 +17,7 @@ from benchmarks import (
     online_dp,
     online_ledger,
     online_service,
+    outputs,
     parties,
     peers,
     probabilistic,
@@ -65,6 +66,7 @@ SOURCES = {
         online_dp,
         online_ledger,
         online_service,
+        outputs,
         parties,
     )
 }

@@ -266,6 +266,26 @@ def test_a_group_that_one_person_dominates_follows_from_two_sums(project: Resear
     assert [one.rule for one in told] == ["differencing"] and "dominates" in told[0].text
 
 
+def test_the_same_variable_under_another_name_and_unit(project: ResearchProject, data: Any) -> None:
+    old = data.index[data.age >= 65]
+    data["sales"] = data.income
+    data.loc[old[0], "sales"] = 1e5 * 60
+    data["thousands"] = data.sales / 1000
+    young, more = data[data.age < 65], data[(data.age < 65) | data.index.isin(old[:15])]
+    for frame, name in ((young, "sales"), (more, "thousands")):
+        project.pivot_table(frame, values=name, index="ill", aggfunc="mean")
+    assert verdicts(project) == ["pass", "fail"]
+
+
+def test_somebody_with_missing_values_is_not_less_protected(project: ResearchProject, data: Any) -> None:
+    data.loc[:99, "region"] = None  # a hundred people without a region: one more or less of them is still one person
+    project.crosstab(data.sex, data.region)
+    project.pivot_table(data, values="age", index="sex", aggfunc="count")
+    rest = data.drop(index=5)
+    project.pivot_table(rest, values="age", index="sex", aggfunc="count")
+    assert verdicts(project) == ["pass", "pass", "fail"]
+
+
 def test_missing_values_are_for_review(project: ResearchProject, data: Any) -> None:
     data.loc[:3, "region"] = None
     project.crosstab(data.sex, data.region)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -58,9 +58,15 @@ def differences(
     findings, found = [], told([*old, *new])
     if found:
         before = {one.records for one in told(old)}
-        findings += _worded([one for one in found if one.records not in before], limits, "")
-    for name in dict.fromkeys(name for one in new for name in one.values):
-        findings += _of_sums(name, new, old, unit, limits)
+        found = [one for one in found if one.records not in before]
+        if any(one.missing for one in found):  # told also without the results that lack values: not for that reason
+            complete = [one for one in (*old, *new) if not (one.group == MISSING).any()]
+            otherwise = {one.records for one in told(complete)}
+            found = [replace(one, missing=one.missing and one.records not in otherwise) for one in found]
+        findings += _worded(found, limits, "")
+    for one in new:
+        for name, values in one.values.items():
+            findings += _of_sums(name, values, new, old, unit, limits)
     return findings
 
 
@@ -161,20 +167,42 @@ def _left_out(columns: Sequence[_Column], few: Callable[[Bools], bool]) -> list[
     return found
 
 
+def _same_variable(one: Floats, other: Floats) -> Floats | None:
+    """Give the values of one variable in the unit of another, if it is the same up to a factor where both are known."""
+    both = ~np.isnan(one) & ~np.isnan(other) & (one != 0)
+    if not both.any():
+        return None
+    factor = other[both][0] / one[both][0]
+    return one * factor if np.allclose(one[both] * factor, other[both], rtol=1e-9, atol=0) else None
+
+
 def _of_sums(
-    name: str, new: Sequence[OutputGroups], old: Sequence[OutputGroups], unit: Ints, limits: OutputLimits
+    name: str,
+    values: Floats,
+    new: Sequence[OutputGroups],
+    old: Sequence[OutputGroups],
+    unit: Ints,
+    limits: OutputLimits,
 ) -> list[OutputFinding]:
-    """Judge the sums of a variable that follow from all results about it, over the people whom any of them counts."""
+    """Judge the sums of a variable that follow from all results about it, over the people whom any of them counts.
+
+    A result is about it if it tells the same values, whatever their name and unit.
+    """
     from discretion.tables.rules.magnitude import Dominance, PPercent
 
     rules = (
         PPercent(percent=limits.p_percent),
         Dominance(n=limits.dominance_n, percent=limits.dominance_percent),
     )
-    about, earlier = ([one for one in groups if name in one.values] for groups in ([*old, *new], old))
+    about, earlier, known = [], [], values.copy()
+    for one in (*old, *new):
+        same = [found for own in one.values.values() if (found := _same_variable(own, values)) is not None]
+        if same:
+            known = np.where(np.isnan(known), same[0], known)
+            about.append(one)
+            earlier += [one] if any(one is before for before in old) else []
     counted = np.any([one.group >= 0 for one in about], axis=0)
-    values = about[-1].values[name][counted]
-
+    values = known[counted]
     if len(about) < 2:
         return []
     own = unit[counted]

@@ -908,8 +908,9 @@ def _coarse_steps(pandas: Any, steps: Any, events: Floats, left: Floats, kept: S
 
 
 def _command() -> str:
-    """Give the line of the researcher's script that called a verb."""
-    for frame in inspect.stack()[2:]:
-        if not frame.filename.endswith(("project.py",)):
-            return " ".join(text.strip() for text in frame.code_context or ()) or frame.function
-    return ""
+    """Give the line of the researcher's script that called a verb, or the verb where there is no script."""
+    stack = inspect.stack()
+    for frame in stack[2:]:
+        if not frame.filename.endswith("outputs/project.py"):
+            return " ".join(text.strip() for text in frame.code_context or ()) or f"{stack[1].function}(…)"
+    return stack[1].function

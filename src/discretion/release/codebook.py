@@ -96,7 +96,9 @@ class Codebook:
         """Make the codebook of a release; `files` has the name and the hash of each data file."""
         from discretion.release.published import weight_lost
 
-        least = LEAST
+        policy = release.plan.policy
+        asked = None if policy is None or policy.outputs is None else policy.outputs.min_count
+        least = max(LEAST, asked or 0)
         copies = release.data.copies()
         data = copies[0]
         lost = () if release.is_private else weight_lost(release.study.original, release.data)

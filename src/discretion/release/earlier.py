@@ -60,7 +60,8 @@ class Earlier:
 
     def started(self, plan: Plan) -> Plan:
         """Give a plan that starts from this release its data and, where it says nothing else, its schema."""
-        schema = Schema(MappingProxyType({**self.plan.schema.columns, **plan.schema.columns}))
+        columns = MappingProxyType({**self.plan.schema.columns, **plan.schema.columns})
+        schema = Schema(columns, plan.schema.edit_rules or self.plan.schema.edit_rules)
         still = (name for name in self.plan.confirmed_other if schema[name].roles == ("other",))
         confirmed = tuple(dict.fromkeys((*plan.confirmed_other, *still)))
         telling = tuple(dict.fromkeys((*plan.confirmed_telling, *self.plan.confirmed_telling)))

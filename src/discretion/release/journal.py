@@ -56,6 +56,7 @@ def write_journal(release: Release, folder: Path, published: Mapping[Path, str])
         "order": ORDER_FILE,
         "steps": [_step(done) for done in release.study.done],
         "scores": [_scores(item, release.data) for item in release.measured],
+        "edit_rules": [one.to_dict() for one in release.edit_checks],
         "averaging": [vars(found) for found in release.averaging],
         "requirements": [finding.to_dict() for finding in release.findings],
         "policy": None if release.plan.policy is None else release.plan.policy.to_dict(),

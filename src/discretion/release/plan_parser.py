@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _SECTIONS = (
     "title", "data", "roles", "confirmed", "confirmed_other", "confirmed_telling", "types", "hierarchies",
     "missing_codes", "orders", "steps", "measures", "requirements", "output", "seed_file", "order", "demo", "from",
-    "previous", "knows_method", "ledger", "policy", "waivers", "advice", "tune",
+    "previous", "knows_method", "ledger", "policy", "waivers", "edit_rules", "advice", "tune",
 )  # fmt: skip
 _DATA_OPTIONS = (
     "path",
@@ -192,7 +192,19 @@ class PlanParser:
                         self._fault((section, name), problem.removeprefix(f"{section}.{name}: "))
                 else:
                     columns.setdefault(name, {}).update(_differing(found[name]))
-        return Schema(MappingProxyType({name: Column(**properties) for name, properties in columns.items()}))
+        made = MappingProxyType({name: Column(**properties) for name, properties in columns.items()})
+        return Schema(made, self._edit_rules())
+
+    def _edit_rules(self) -> tuple[str, ...]:
+        """Read what every record fulfils; each fault with its line, circles of sums with that of the section."""
+        from discretion.data.rules import read_edit_rules
+
+        good = []
+        for number, text in enumerate(self._list("edit_rules")):
+            if self._attempt(("edit_rules", number), lambda text=text: read_edit_rules([text])) is not None:  # type: ignore[misc]
+                good.append(text)
+        self._attempt(("edit_rules",), lambda: read_edit_rules(good))
+        return tuple(good)
 
     def _data(self) -> dict[str, Any]:
         value = self.text.content.get("data")

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from discretion.method import Method
     from discretion.release.codebook import Codebook
     from discretion.release.earlier import Averaging
+    from discretion.release.edit_checks import EditCheck
     from discretion.release.plan import Plan
     from discretion.release.ranking import AttackerCard
     from discretion.release.seeds import SeedFile
@@ -186,6 +187,13 @@ class Release:
         from discretion.release.earlier import averaging
 
         return averaging(self) if self.plan.previous else ()
+
+    @cached_property
+    def edit_checks(self) -> tuple[EditCheck, ...]:
+        """How many records break each edit rule before, after every step and in the release; never for the public."""
+        from discretion.release.edit_checks import edit_checks
+
+        return edit_checks(self)
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
@@ -365,6 +373,7 @@ class Release:
 
 def _notes(release: Release) -> Iterator[str]:
     from discretion.data.publishable import codes_lost, codes_without_definition
+    from discretion.release.edit_checks import public_words
     from discretion.release.facts import dropped_alike
     from discretion.release.order import missing_words
 
@@ -372,6 +381,7 @@ def _notes(release: Release) -> Iterator[str]:
     yield from policy_words(release.plan.policy, release.plan.waivers)
     if "requirements" in release.without:
         yield "Published without requirements: nothing had to hold before publication."
+    yield from public_words(release.edit_checks)
     if release.is_private:
         yield (
             "The rows are differentially private. Figures and pictures that compare them with the original are "

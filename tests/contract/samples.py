@@ -145,6 +145,7 @@ SYNTHETIC: dict[str, dict[str, object]] = {
 
 MISSPELLED: dict[str, dict[str, object]] = {
     "confidentiality-edit": {"geography": ["incme"]},
+    "restore-edit-rules": {"rules": ["incme >= 0"]},
     "targeted-record-swap": {"geography": ["incme"]},
     "at-household-level": {"method": {"pram": {"columns": ["incme"], "keep_share": 0.5}}},
     "sample": {"by": ["incme"]},

@@ -69,7 +69,8 @@ def read_rules(
 
 def read_edit_rules(texts: Sequence[str]) -> tuple[LevelRule, ...]:
     """Read the edit rules of a schema; sums that define each other in a circle are an error."""
-    rules, problems = [], []
+    rules: list[LevelRule] = []
+    problems: list[str] = []
     for text in texts:
         try:
             rules.append(read_rules([text], None, "edit_rules", judges_missing=False)[0])
@@ -94,7 +95,7 @@ def _circle(rules: Sequence[LevelRule]) -> list[str]:
             return [*path[path.index(name) :], name]
         return next((one for part in sorted(parts.get(name, ())) if (one := follow(part, [*path, name]))), [])
 
-    return next((found for name in parts if (found := follow(name, []))), [])
+    return next((circle for name in parts if (circle := follow(name, []))), [])
 
 
 def resummed(rules: Sequence[LevelRule], frame: pl.DataFrame) -> dict[str, pl.Series]:

@@ -32,7 +32,7 @@ class EditRules(PrivacyModel, kind="edit-rules"):
     References
     ----------
     Fellegi & Holt (1976), JASA 71; Willenborg & de Waal (2001), Elements of statistical disclosure control, on the
-    consistency of perturbed files.
+    consistency of perturbed files; catalogue, what institutions need.
 
     Examples
     --------

@@ -27,7 +27,8 @@ class RestoreEditRules(Method, kind="restore-edit-rules"):
 
     References
     ----------
-    De Waal, Pannekoek & Scholtus (2011), Handbook of statistical data editing and imputation, on adjusting records.
+    De Waal, Pannekoek & Scholtus (2011), Handbook of statistical data editing and imputation, on adjusting records;
+    catalogue, what institutions need.
 
     Examples
     --------

@@ -305,7 +305,7 @@ class Plan:
 
 def _place(named: Mapping[str, str | Path]) -> str | Path | dict[str, str | Path] | None:
     """Write where an earlier release lies: the path of its journal, if that is all there is to say."""
-    return named.get("journal") if len(named) < 2 else dict(named)
+    return named.get("journal") if set(named) <= {"journal"} else dict(named)
 
 
 def _seen_from(folder: Path, path: str) -> str:

@@ -186,7 +186,8 @@ class PlanParser:
             for name, value in self._mapping(section).items():
                 given = map_file(value, self._resolve) if section == "hierarchies" else value
                 try:
-                    found = Schema.build(**{section: {name: given}})
+                    property_: dict[str, Any] = {section: {name: given}}
+                    found = Schema.build(**property_)
                 except PlanError as error:
                     for problem in error.problems:
                         self._fault((section, name), problem.removeprefix(f"{section}.{name}: "))
@@ -245,15 +246,17 @@ class PlanParser:
         `person` names the column by which the people of another delivery are found again.
         """
         named = {self.alone: given} if isinstance(given, str) else given
-        known = ("journal", "folder", *(("person",) if place[0] == "previous" else ()))
+        known = ("journal", "folder", *(("person", "accepted") if place[0] == "previous" else ()))
         texts = isinstance(named, Mapping) and all(isinstance(value, str) for value in named.values())
-        if not texts or (self.alone not in named and "journal" not in named):
+        apart = place[0] == "previous" and texts and "folder" in named
+        if not texts or not (apart or self.alone in named or "journal" in named):
             self._fault(place, f"{_ALONE[self.alone]}, or a mapping with `journal` and `folder`")
             return {}
         for key in named:
             if key not in known:
                 self._fault((*place, key), unknown("option", str(key), known))
-        return {key: named[key] if key == "person" else self._resolve(named[key]) for key in known if key in named}
+        words = ("person", "accepted")
+        return {key: named[key] if key in words else self._resolve(named[key]) for key in known if key in named}
 
     def _split(self, place: tuple[str | int, ...], spec: Any, options: tuple[str, ...]) -> tuple[Any, dict[str, Any]]:
         """Take the options of an entry (publish, at_most …) out of the fields of its part."""

@@ -41,7 +41,7 @@ class IdentityDenoising(Measure, kind="identity-denoising"):
     References
     ----------
     Rao (1973), Linear statistical inference and its applications, 4a (least squares under restrictions); De Waal,
-    Pannekoek & Scholtus (2011), on adjusting records to sums.
+    Pannekoek & Scholtus (2011), on adjusting records to sums; catalogue R5 (attribute disclosure).
 
     Examples
     --------

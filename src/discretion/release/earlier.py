@@ -18,7 +18,7 @@ from discretion.data.hierarchy import canonical
 from discretion.data.persons import person_column, person_ids
 from discretion.data.schema import Schema
 from discretion.errors import DataError, DiscretionError, PlanError
-from discretion.release.journal import input_facts, sha256_of
+from discretion.release.journal import input_facts, journal_digest, sha256_of
 from discretion.release.plan import Plan, Step
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def _check_unchanged(folder: Path, journal: Mapping[str, Any], public: Path | No
     """Refuse a journal that is not the one its public report names, or a plan or order that the journal does not."""
     report = (public or Path(journal["output"]["file"]).parent) / "report.json"
     told = json.loads(report.read_text(encoding="utf-8")).get("journal_sha256") if report.is_file() else None
-    if told is not None and told != sha256_of(folder / "journal.json"):
+    if told is not None and told != journal_digest(folder / "journal.json"):
         raise DataError(
             f"the journal {str(folder)!r} is not the one of {str(report.parent)!r}, or it was changed: its hash is "
             "another one"

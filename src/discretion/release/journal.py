@@ -41,7 +41,7 @@ def sha256_of(path: Path) -> str:
 def write_journal(release: Release, folder: Path, published: Mapping[Path, str]) -> str:
     """Write journal.json, plan.yaml, seed, decisions.json and order.npy into a folder that only the owner may read.
 
-    Gives the hash of journal.json, which the public report names, so that a later change of it is seen.
+    Gives the hash of what the journal says, which the public report names, so that a later change of it is seen.
 
     `published` says where the data files will lie (several for synthetic copies), with the hash of each.
     """
@@ -74,7 +74,23 @@ def write_journal(release: Release, folder: Path, published: Mapping[Path, str])
         "versions": versions(),
     }
     _write(folder / "journal.json", json.dumps(content, indent=2, ensure_ascii=False, default=plain) + "\n")
-    return sha256_of(folder / "journal.json")
+    return journal_digest(folder / "journal.json")
+
+
+def journal_digest(file: Path) -> str:
+    """Hash what a journal says, but for the time and the places where things lie: the same run gives the same hash.
+
+    The public report names it. It holds the seed, so that nobody can guess the rest from the hash.
+    """
+    content = json.loads(file.read_text(encoding="utf-8"))
+    for name in ("written", "versions"):
+        content.pop(name, None)
+    content.get("private", {}).pop("plan.yaml", None)  # it names folders; its own hash is in the journal
+    output = content["output"]
+    for one in (content["input"], output, *output.get("copies", ()), *output.get("parts", ())):
+        if isinstance(one, dict) and "file" in one:
+            one["file"] = Path(one["file"]).name
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _output(release: Release, published: Mapping[Path, str]) -> dict[str, Any]:

@@ -31,8 +31,8 @@ EXTRAS: dict[str, list[str]] = {
     if extra in ("io", "online", "outputs", "parties")
 }
 OPTIONAL = {*(name for names in EXTRAS.values() for name in names), "starlette"}
-AFTER_THE_DOOR = {"app.py", "guard.py", "protocol.py"}
-"""Files of `online/server` that only `create_app` and `serve` import, after they asked for the library."""
+AFTER_THE_DOOR = {"app.py", "guard.py", "protocol.py", "rest.py"}
+"""Files of `online/server` and `web` that only `create_app` and `serve` import, after they asked for the library."""
 
 
 def _service(folder: Path) -> Path:
@@ -141,6 +141,9 @@ def test_there_is_one_door() -> None:
             roots = {name.partition(".")[0] for name in names} & OPTIONAL
             if roots and node not in typing_only and file.name not in AFTER_THE_DOOR:
                 assert roots <= {"sqlglot", "psycopg"} and node not in tree.body, f"{file.name} imports {roots}"
+    web = {(package, extra) for package, extra in asked if extra == "web"}
+    assert web == {("uvicorn", "web"), ("fastapi", "web"), ("python_multipart", "web")}
+    asked -= web
     assert asked == {(package, extra) for package, extra, _ in USES}
     assert all(package in EXTRAS[extra] for package, extra in asked)
 
@@ -167,5 +170,5 @@ for name in dir(discretion):
 print(*failed)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    server = "discretion.online.server."
-    assert set(done.stdout.split()) == {server + name.removesuffix(".py") for name in AFTER_THE_DOOR}
+    server = {f"discretion.online.server.{name}" for name in ("app", "guard", "protocol")}
+    assert set(done.stdout.split()) == server | {"discretion.web.app", "discretion.web.rest"}

@@ -555,6 +555,18 @@ class DropIdentifiers(_DropIdentifiers):
         columns: Sequence[str] = (),
     ) -> None: ...
 
+from discretion.privacy.edit_rules import EditRules as _EditRules
+
+class EditRules(_EditRules):
+    """No record breaks an edit rule that it did not break in the original."""
+
+    def __init__(
+        self,
+        *,
+        rules: Sequence[str] = (),
+        at_most: int = 0,
+    ) -> None: ...
+
 from discretion.utility.eigen import EigenDifference as _EigenDifference
 
 class EigenDifference(_EigenDifference):
@@ -791,6 +803,18 @@ class ILoss(_ILoss):
         *,
         columns: Sequence[str] = (),
         weights: Mapping[str, float] = ...,
+    ) -> None: ...
+
+from discretion.risk.attribute.identity_denoising import IdentityDenoising as _IdentityDenoising
+
+class IdentityDenoising(_IdentityDenoising):
+    """Share of true values that an intruder comes near to by sums that everybody knows to hold."""
+
+    def __init__(
+        self,
+        *,
+        rules: Sequence[str] = (),
+        sd_share: float = 0.05,
     ) -> None: ...
 
 from discretion.utility.errors import Il1s as _Il1s
@@ -1812,6 +1836,17 @@ class RequestRule(_RequestRule):
         *,
         negatives: Literal['refuse', 'absolute'] = 'refuse',
         percent: float = 70,
+    ) -> None: ...
+
+from discretion.protect.edit_rules import RestoreEditRules as _RestoreEditRules
+
+class RestoreEditRules(_RestoreEditRules):
+    """Change values that break edit rules so that they hold again: clip to ranges, set what follows, add sums anew."""
+
+    def __init__(
+        self,
+        *,
+        rules: Sequence[str] = (),
     ) -> None: ...
 
 from discretion.privacy.result_privacy import ResultPrivacy as _ResultPrivacy

@@ -49,6 +49,9 @@ OVERRIDES: dict[str, dict[str, object]] = {
     },
     "suppress-records": {"columns": ["region"], "k": 2},
     "k-anonymity": {"k": 2, "columns": ["region", "sex"]},
+    "edit-rules": {"rules": ["income >= 0", "hours > 20 -> region = 'a'"]},
+    "restore-edit-rules": {"rules": ["income BETWEEN 0 AND 1"]},
+    "identity-denoising": {"rules": ["income = 3 * hours"]},
     "distinct-l-diversity": {"l": 2, "columns": ["region", "sex"], "sensitive": ["income", "hours"]},
     "entropy-l-diversity": {"l": 4.5, "columns": ["region"], "sensitive": ["income"]},
     "estimated-entropy-l-diversity": {"l": 4.5, "columns": ["region"], "sensitive": ["income"]},
@@ -142,6 +145,7 @@ SYNTHETIC: dict[str, dict[str, object]] = {
 
 MISSPELLED: dict[str, dict[str, object]] = {
     "confidentiality-edit": {"geography": ["incme"]},
+    "restore-edit-rules": {"rules": ["incme >= 0"]},
     "targeted-record-swap": {"geography": ["incme"]},
     "at-household-level": {"method": {"pram": {"columns": ["incme"], "keep_share": 0.5}}},
     "sample": {"by": ["incme"]},

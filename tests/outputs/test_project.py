@@ -126,6 +126,30 @@ def test_dominance_p_percent_and_same_values(project: ResearchProject, data: Any
     assert rules(project) == {"negative values"} and verdicts(project)[-1] == "review"
 
 
+def test_a_mean_of_zeros_and_ones_is_a_count(project: ResearchProject, data: Any) -> None:
+    import statsmodels.api as sm
+
+    data["rare"] = 0
+    data.loc[:4, "rare"] = 1
+    for function in ("mean", "sum", "std"):
+        project.pivot_table(data, values="rare", index="sex", aggfunc=function)
+        assert verdicts(project)[-1] == "fail" and "threshold" in rules(project)
+    data["offset"] = 1000 + data.income * (data.index == 7)  # all have one value but one person
+    project.pivot_table(data, values="offset", index="ill", aggfunc="mean")
+    assert "threshold" in rules(project)
+    project.ols(data.offset, sm.add_constant(data[["age"]]))
+    assert rules(project) == {"threshold"}
+
+
+def test_means_of_zeros_and_ones_are_compared_as_counts(project: ResearchProject, data: Any) -> None:
+    project.pivot_table(data, values="ill", index="region", aggfunc="mean")
+    other = data.ill.copy()
+    other[data.index[data.ill == 1][:3]] = 0
+    data["other"] = other
+    project.pivot_table(data, values="other", index="region", aggfunc="mean")
+    assert verdicts(project) == ["pass", "fail"] and rules(project) == {"differencing"}
+
+
 def test_extremes_and_percentiles(project: ResearchProject, data: Any) -> None:
     project.pivot_table(data, values="income", index="region", aggfunc="max")
     project.pivot_table(data, values="ill", index="region", aggfunc="max")  # a value that many have

@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 
 import discretion as dc
+from discretion.cli.web import web
 from tests.packaging.environments import ROOT, checked, clean_environment, copy_sources, empty_environment
 
 TEXT = (ROOT / "Dockerfile").read_text(encoding="utf-8")
@@ -55,7 +56,13 @@ def test_the_image_runs_without_rights_and_keeps_what_it_must() -> None:
     let_in = (ROOT / ".dockerignore").read_text(encoding="utf-8").split()
     assert let_in[0] == "*" and {name[1:] for name in let_in if name.startswith("!")} == set(copied)
     command, (check,) = json.loads(given("CMD")[0]), given("HEALTHCHECK")
-    assert command[:2] == ["discretion", "serve"] and given("EXPOSE") == [command[command.index("--port") + 1]]
+    assert command[:2] == ["discretion", "serve"] and given("EXPOSE") == [
+        f"{command[command.index('--port') + 1]} 8080"
+    ]
+    (app,) = re.findall(r"`discretion web ([^`]+)`", TEXT.replace("\n# ", " "))
+    options = {parameter.opts[0] for parameter in web.params}
+    assert {word for word in app.split() if word.startswith("--")} <= options, "the image has the web app too"
+    assert "web]" in " ".join(given("RUN"))
     compile(json.loads(check[check.index("[") :])[-1], "check", "exec")
 
 

@@ -215,6 +215,8 @@ def report(release: Release, as_json: bool, places: dict[str, str]) -> None:
             "notes": list(release.notes),
             "policy": None if release.plan.policy is None else policy_facts(release.plan.policy),
             "waivers": waived(release.plan),
+            "previous": [one.to_dict() for one in release.combined],
+            "edit_rules": [one.to_dict() for one in release.edit_checks],
             "averaging": [vars(found) for found in release.averaging],
             "attackers": [card.to_dict() for card in release.attackers()],
             "columns": [column.to_dict() for column in columns],
@@ -239,7 +241,8 @@ def report(release: Release, as_json: bool, places: dict[str, str]) -> None:
         print_table("Requirements", ("", "requirement", "assumed attacker"), verdicts)
     averaged = (found.explain(len(release.plan.previous)) for found in release.averaging)
     weights = () if release.is_private else weight_lost(release.study.original, release.data)
-    for words in waiver_words(release.plan.waivers):
+    explained = [*(one.explain() for one in release.edit_checks), *(one.explain() for one in release.combined)]
+    for words in (*waiver_words(release.plan.waivers), *explained):
         say(words)
     for words in filter(None, (_unlimited(release), together(release.data), *weights, *release.notes, *averaged)):
         say(words)

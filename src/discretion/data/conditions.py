@@ -1,4 +1,4 @@
-"""Conditions on records: comparisons of a column with constants, AND, OR, NOT. Nothing else can be said.
+"""Conditions on records: comparisons of a column with constants, AND, OR, NOT; in rules also sums of columns.
 
 Negation is two-valued: a comparison is never fulfilled by a missing value, and `Not` is the complement.
 """
@@ -90,6 +90,17 @@ class Condition:
 
 
 @dataclass(frozen=True)
+class Linear:
+    """A comparison of a weighted sum of columns with a number: `income = wage + rent` is income − wage − rent = 0."""
+
+    terms: tuple[tuple[str, float], ...]
+    op: Literal["=", "!=", "<", "<=", ">", ">="]
+    constant: float = 0.0
+    target: str = ""
+    """the column that the sum defines, where it stands alone on the left"""
+
+
+@dataclass(frozen=True)
 class Everything:
     """No condition: every record."""
 
@@ -115,7 +126,7 @@ class Not:
     part: Filter
 
 
-Filter = Condition | Everything | And | Or | Not
+Filter = Condition | Linear | Everything | And | Or | Not
 
 
 def _is_scalar(value: object) -> bool:
@@ -143,6 +154,19 @@ def comparisons(where: Filter) -> Iterator[Condition]:
     elif isinstance(where, And | Or):
         for part in where.parts:
             yield from comparisons(part)
+
+
+def columns_of(where: Filter) -> frozenset[str]:
+    """Name the columns that a filter is about."""
+    if isinstance(where, Linear):
+        return frozenset(name for name, _ in where.terms)
+    if isinstance(where, Condition):
+        return frozenset((where.column,))
+    if isinstance(where, Not):
+        return columns_of(where.part)
+    if isinstance(where, And | Or):
+        return frozenset[str]().union(*(columns_of(part) for part in where.parts))
+    return frozenset()
 
 
 def depth_of(where: Filter) -> int:

@@ -91,7 +91,7 @@ class Dataset:
             table, source = table.drop(counts), None
         self._source = source
         self._frame = as_read(table, schema)
-        self.schema = Schema(MappingProxyType({name: schema[name] for name in table.columns if name in schema.columns}))
+        self.schema = schema.only(table.columns)
         self._changed: frozenset[str] = frozenset()
         self._rows: NDArray[np.int64] | None = None
         self._root: Dataset | None = None

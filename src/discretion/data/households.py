@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discretion.data.dataset import Dataset
-from discretion.data.schema import Schema
 from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Ints
 
@@ -197,7 +196,7 @@ def _merge(data: Dataset, homes: Households, reduced: Dataset, result: Dataset) 
     if taken := [name for name in changed if name in data.columns and name not in reduced.columns]:
         raise PlanError(f"at household level: the method makes a column {taken[0]!r}, which the data has already")
     columns = {name: column for name, column in result.schema.columns.items() if name in result.columns}
-    schema = Schema(MappingProxyType({**data.schema.columns, **columns}))
+    schema = replace(data.schema, columns=MappingProxyType({**data.schema.columns, **columns}))
     new = data.with_columns(
         {name: result.frame[name].gather(place.astype(np.uint32)) for name in changed},
         levels={name: level if isinstance(level, int) else level[place] for name, level in result.levels.items()},

@@ -52,6 +52,8 @@ class Schema:
     """Column → role, type, hierarchy, missing codes and labels. Columns that are not listed have the role `other`."""
 
     columns: Mapping[str, Column] = field(default_factory=lambda: MappingProxyType({}))
+    edit_rules: tuple[str, ...] = ()
+    """what every record fulfils: ranges, conditions, sums, skip patterns (`discretion.data.rules`)"""
 
     @classmethod
     def build(
@@ -61,6 +63,7 @@ class Schema:
         hierarchies: Mapping[str, object] | None = None,
         missing_codes: Mapping[str, object] | None = None,
         orders: Mapping[str, Sequence[object]] | None = None,
+        edit_rules: Sequence[str] = (),
     ) -> Schema:
         """Put a schema together from one mapping per property; all faults are reported at once."""
         problems: list[str] = []
@@ -88,9 +91,10 @@ class Schema:
                 problems.append(f"orders.{name}: expected the list of values from low to high")
             else:
                 update(name, order=tuple(str(item) for item in order), type="ordinal")
+        problems += _rule_faults(edit_rules)
         if problems:
             raise PlanError(problems)
-        return cls(MappingProxyType(columns))
+        return cls(MappingProxyType(columns), tuple(edit_rules))
 
     def __getitem__(self, column: str) -> Column:
         return self.columns.get(column, _UNKNOWN)
@@ -108,11 +112,11 @@ class Schema:
         """Give the schema with some properties of one column replaced."""
         columns = dict(self.columns)
         columns[name] = replace(self[name], **changes)
-        return Schema(MappingProxyType(columns))
+        return replace(self, columns=MappingProxyType(columns))
 
     def overlaid(self, given: Schema) -> Schema:
         """Give the schema with what another one says of each column; what it does not say stays."""
-        schema = self
+        schema = replace(self, edit_rules=given.edit_rules or self.edit_rules)
         for name, column in given.columns.items():
             said = {key: value for key, value in vars(column).items() if value != getattr(_UNKNOWN, key)}
             schema = schema.with_column(name, **said)
@@ -121,10 +125,23 @@ class Schema:
     def only(self, names: Iterable[str]) -> Schema:
         """Give the schema of some columns."""
         kept = {name: self.columns[name] for name in names if name in self.columns}
-        return Schema(MappingProxyType(kept))
+        return replace(self, columns=MappingProxyType(kept))
 
 
 _UNKNOWN = Column()
+
+
+def _rule_faults(texts: Sequence[str]) -> list[str]:
+    """Word what is wrong with edit rules."""
+    if not texts:
+        return []
+    from discretion.data.rules import read_edit_rules
+
+    try:
+        read_edit_rules(tuple(texts))
+    except PlanError as error:
+        return list(error.problems)
+    return []
 
 
 def _parse_roles(name: str, value: object, problems: list[str]) -> tuple[Role, ...]:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from discretion.data.conditions import And, Condition, Everything, Filter, Not, Operator, Or, Scalar
+from discretion.data.conditions import And, Condition, Everything, Filter, Linear, Not, Operator, Or, Scalar
 from discretion.errors import QueryRefused
 
 # Looking at nodes of a syntax tree: nothing unexpected inside, constants as plain values.
@@ -74,10 +74,14 @@ _FLIPPED: dict[Operator, Operator] = {"=": "=", "!=": "!=", "<": ">", "<=": ">="
 
 
 class FilterReader:
-    """Reads conditions; `column` resolves the name of a column or refuses."""
+    """Reads conditions; `column` resolves the name of a column or refuses.
 
-    def __init__(self, column: Callable[[Any, str], str]) -> None:
-        self._column = column
+    With `arithmetic` a side of a comparison may be a sum of columns with constant factors; without, as on-line,
+    columns are compared with constants.
+    """
+
+    def __init__(self, column: Callable[[Any, str], str], *, arithmetic: bool = False) -> None:
+        self._column, self._arithmetic = column, arithmetic
 
     def read(self, where: Any) -> Filter:
         """Read a WHERE; without one, everything."""
@@ -107,13 +111,15 @@ class FilterReader:
         if type(node) in (exp.Paren, exp.Not):
             return Not(self._filter(node))
         found = self._comparison(node)
+        if isinstance(found, Linear):
+            return Not(found)
         if found.op in _OPPOSITE:
             return Condition(found.column, _OPPOSITE[found.op], found.values)
         if found.op == "is-missing":
             return Condition(found.column, "not-missing")
         return And((Condition(found.column, "not-missing"), Not(found)))
 
-    def _comparison(self, node: Any) -> Condition:
+    def _comparison(self, node: Any) -> Condition | Linear:
         from sqlglot import exp
 
         comparisons: dict[type, Operator]
@@ -138,14 +144,61 @@ class FilterReader:
             "LIKE, functions, arithmetic and subqueries are not allowed"
         )
 
-    def _two_sides(self, node: Any, op: Operator) -> Condition:
+    def _two_sides(self, node: Any, op: Operator) -> Condition | Linear:
         from sqlglot import exp
 
         only(node, {"this", "expression"}, {})
         left, right = node.this, node.expression
+        if self._arithmetic and (sums := self._sums(left, right, op)) is not None:
+            return sums
         if type(right) is exp.Column and type(left) is not exp.Column:
             left, right, op = right, left, _FLIPPED[op]
         return Condition(self._column(left, "a comparison"), op, (constant(right),))
+
+    def _sums(self, left: Any, right: Any, op: Operator) -> Linear | None:
+        """Read a comparison of sums; None where it is one of a column with a constant."""
+        from sqlglot import exp
+
+        plain = (exp.Column, exp.Literal, exp.Boolean, exp.Neg)
+        sides = [node for node in (left, right) if type(node) is exp.Column]
+        if isinstance(left, plain) and isinstance(right, plain) and len(sides) < 2:
+            return None
+        terms: dict[str, float] = {}
+        constant = -self._add(left, 1.0, terms) - self._add(right, -1.0, terms)
+        if not terms:
+            raise QueryRefused("a comparison needs a column")
+        if op not in ("=", "!=", "<", "<=", ">", ">="):
+            raise QueryRefused("sums are compared by =, !=, <, <=, >, >=")
+        alone = [self._column(node, "a sum") for node in (left, right) if type(node) is exp.Column]
+        target = alone[0] if op == "=" and alone else ""
+        if any(not factor for factor in terms.values()):
+            raise QueryRefused("a column stands on both sides and cancels itself")
+        return Linear(tuple(terms.items()), op, constant, target)
+
+    def _add(self, node: Any, factor: float, terms: dict[str, float]) -> float:
+        """Add a sum of columns to `terms`; give its constant part."""
+        from sqlglot import exp
+
+        kind = type(node)
+        if kind is exp.Paren:
+            return self._add(node.this, factor, terms)
+        if kind in (exp.Add, exp.Sub):
+            first = self._add(node.this, factor, terms)
+            return first + self._add(node.expression, factor if kind is exp.Add else -factor, terms)
+        if kind is exp.Neg:
+            return self._add(node.this, -factor, terms)
+        if kind is exp.Mul:
+            sides = (node.this, node.expression)
+            numbers = [one for one in sides if type(one) is exp.Literal]
+            others = [one for one in sides if type(one) is not exp.Literal]
+            if len(numbers) != 1:
+                raise QueryRefused("a column is multiplied by a number, not by a column")
+            return self._add(others[0], factor * float(plain_number(numbers[0])), terms)
+        if kind is exp.Literal:
+            return factor * float(plain_number(node))
+        name = self._column(node, "a sum")
+        terms[name] = terms.get(name, 0.0) + factor
+        return 0.0
 
     def _is(self, node: Any) -> Condition:
         from sqlglot import exp

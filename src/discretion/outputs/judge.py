@@ -149,7 +149,7 @@ def empty_cells(people: Ints) -> list[OutputFinding]:
 def dominated(records: GroupedRecords, values: Floats, limits: OutputLimits) -> tuple[list[OutputFinding], Bools]:
     """Find sums and means of which a few people make up too much, or whose largest part others can estimate closely."""
     parts = records.contributions(values)
-    share, close, same = (np.zeros(len(records), dtype=bool) for _ in range(3))
+    share, close, same, rare = (np.zeros(len(records), dtype=bool) for _ in range(4))
     for number, sizes in enumerate(parts):
         total = sizes.sum()
         if not len(sizes) or total <= 0:
@@ -157,8 +157,10 @@ def dominated(records: GroupedRecords, values: Floats, limits: OutputLimits) -> 
         share[number] = sizes[: limits.dominance_n].sum() > limits.dominance_percent / 100 * total
         close[number] = sizes[2:].sum() < limits.p_percent / 100 * sizes[0]
     for number in np.unique(records.group[records.group >= 0]):
-        own = values[(records.group == number) & ~np.isnan(values)]
+        inside = (records.group == number) & ~np.isnan(values)
+        own = values[inside]
         same[number] = len(own) > 0 and bool((own == own[0]).all())
+        rare[number] = 0 < _others(own, records.unit[inside]) < limits.min_count
     findings = []
     if share.any():
         text = f"the {limits.dominance_n} largest make more than {limits.dominance_percent:g}% of the total in "
@@ -166,13 +168,24 @@ def dominated(records: GroupedRecords, values: Floats, limits: OutputLimits) -> 
     if close.any():
         text = f"the second largest can estimate the largest within {limits.p_percent:g}% in "
         findings.append(OutputFinding("p-percent", "fail", text + _named(records.names, close)))
+    if rare.any():
+        text = f"fewer than {limits.min_count} people differ from all others, who have one value: their sum follows in "
+        findings.append(OutputFinding("threshold", "fail", text + _named(records.names, rare)))
     if same.any():
         text = f"everybody has the same value in {_named(records.names, same)}"
         findings.append(OutputFinding("class disclosure", "fail", text))
     if np.nanmin(values, initial=0.0) < 0:
         text = "there are negative values: dominance was judged by their size, and parts may cancel out"
         findings.append(OutputFinding("negative values", "review", text))
-    return findings, share | close | same
+    return findings, share | close | same | rare
+
+
+def _others(values: Floats, unit: Ints) -> int:
+    """Count the people who have another value than the most frequent one: of 0 and 1, those with the rarer."""
+    if not len(values):
+        return 0
+    found, counts = np.unique(values, return_counts=True)
+    return len(np.unique(unit[values != found[np.argmax(counts)]]))
 
 
 def percentile(
@@ -236,14 +249,14 @@ def _few_behind(
     """Find columns of which few people differ from all others, and (binary outcome) groups with one outcome."""
     few, alike = 0, 0
     for column in design.T:
-        values, counts = np.unique(column, return_counts=True)
-        common = values[np.argmax(counts)]
-        rare = column != common
-        people = len(np.unique(unit[rare]))
-        few += 0 < people < limits.min_count
+        values = np.unique(column)
+        few += 0 < _others(column, unit) < limits.min_count
         if binary and len(values) == 2:
             alike += any(len(np.unique(outcome[column == value])) == 1 for value in values)
     findings = []
+    if 0 < _others(outcome, unit) < limits.min_count:
+        text = f"fewer than {limits.min_count} people differ from all others in the outcome"
+        findings.append(OutputFinding("threshold", "fail", text))
     if few:
         text = f"{few} regressors have another value for fewer than {limits.min_count} people: coefficients tell theirs"
         findings.append(OutputFinding("threshold", "fail", text))

@@ -234,13 +234,16 @@ class ResearchProject:
             findings += [one for one in found if one not in findings]
             bad |= wrong
             groups.append(judged)
+            if numbers is not None and judged.values and len(kinds := np.unique(numbers[~np.isnan(numbers)])) == 2:
+                split = np.where(np.isnan(numbers) | (cells < 0), MISSING, 2 * cells + (numbers == kinds[1]))
+                groups.append(self._groups(split, where, tuple(f"{n}, {v}" for n in names for v in kinds), {}))
         notes: tuple[str, ...] = ()
         hidden = np.zeros(len(names), dtype=bool)
         if self.suppress and bad.any():
             hidden = complementary(self._people(cells, where, len(names)), self.limits.min_count, bad)
             notes = (f"{int(hidden.sum())} cells were left out ({int(bad.sum())} fail, the others protect them)",)
             findings = [one for one in findings if one.rule not in _BY_CELL]
-            groups = [_hide(one, hidden) for one in groups]
+            groups = [_hide(one, np.repeat(hidden, len(one.names) // len(hidden))) for one in groups]
         if self.round_base and not shape.values:
             notes += (f"counts were rounded to multiples of {self.round_base}",)
             findings = [replace(one, outcome="review") if one.rule == "threshold" else one for one in findings]
@@ -348,6 +351,10 @@ class ResearchProject:
             cells = np.unique(design, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
             names = [f"cell {number}" for number in range(int(cells.max()) + 1)]
         group = self._groups(cells, where, names, {})
+        if binary:  # the constant tells how many have the outcome
+            group = self._groups(
+                2 * cells + outcome.astype(np.int64), where, [f"{n}, {v}" for n in names for v in (0, 1)], {}
+            )
         tables = tuple(pandas.DataFrame(part.data[1:], columns=part.data[0]) if part.data else pandas.DataFrame()
                        for part in results.summary().tables[:2])  # fmt: skip
         self._add(kind, command, findings, [group], tables=tables)

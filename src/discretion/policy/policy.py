@@ -293,6 +293,8 @@ class Policy(Declared):
         for one in self.requirements:
             if one.demand.part.family != "rule" and one.applies(schema, rows):
                 found.setdefault(one.name, []).append(one.demand)
+        if schema.edit_rules:
+            found["edit-rules"] = [Demand(find("edit-rules")())]
         for name, part in (("geography", self._areas(schema)), ("detail", self._details())):
             if part:
                 found[name] = [Demand(find("detail-limits")(**part))]

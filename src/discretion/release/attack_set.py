@@ -16,6 +16,7 @@ from discretion.learning.columns import comparable
 from discretion.measure import Measure, Score, align
 from discretion.part import find
 from discretion.release.measures import default_measures
+from discretion.risk.attribute.identity_denoising import known_sums
 from discretion.risk.identity.intruder import knowing_method
 
 _MOST_LINKED = 20_000
@@ -33,7 +34,7 @@ _KNOWN_PEOPLE = 1_000
 _QUICK = (
     "attacker-risk", "individual-risk", "household-uniqueness", "weight-disclosure", "rare-values", "row-order",
     "value-agreement", "distance-linkage", "group-attack", "column-dependence", "replicated-uniques", "disco",
-    "closest-record", "singling-out", "linkability", "inference-risk",
+    "identity-denoising", "closest-record", "singling-out", "linkability", "inference-risk",
 )  # fmt: skip
 """Attacks of the set that a report runs too when nobody chose: each takes about as long as a linkage, or less."""
 _BY_COLUMNS = ("distance-linkage", "attacker-risk")
@@ -146,6 +147,8 @@ def _attacks(original: Dataset, released: Dataset) -> Iterator[tuple[str, dict[s
         yield "rare-values", {}
         yield "row-order", {}
         yield "column-dependence", {}
+    if known_sums(original, released):
+        yield "identity-denoising", {}
     if sensitive:
         yield "value-agreement", {"columns": sensitive}
         yield from _joint(original, released, quasi, sensitive)

@@ -18,7 +18,7 @@ from discretion.data.hierarchy import canonical
 from discretion.data.persons import person_column, person_ids
 from discretion.data.schema import Schema
 from discretion.errors import DataError, DiscretionError, PlanError
-from discretion.release.journal import input_facts, sha256_of
+from discretion.release.journal import input_facts, journal_digest, sha256_of
 from discretion.release.plan import Plan, Step
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ class Earlier:
         if content.get("format") != "discretion-journal" or "file" not in content.get("output", {}):
             raise PlanError(f"{str(file)!r} does not say where its release lies; it was written by an older version")
         public = Path(place["folder"]) if "folder" in place else None
+        _check_unchanged(folder, content, public)
         text = read_document(folder / "plan.yaml")
         # its policy was kept then; what it says today, or where it lies, does not change what was published
         known = {key: value for key, value in text.content.items() if key not in ("policy", "waivers")}
@@ -60,7 +61,8 @@ class Earlier:
 
     def started(self, plan: Plan) -> Plan:
         """Give a plan that starts from this release its data and, where it says nothing else, its schema."""
-        schema = Schema(MappingProxyType({**self.plan.schema.columns, **plan.schema.columns}))
+        columns = MappingProxyType({**self.plan.schema.columns, **plan.schema.columns})
+        schema = Schema(columns, plan.schema.edit_rules or self.plan.schema.edit_rules)
         still = (name for name in self.plan.confirmed_other if schema[name].roles == ("other",))
         confirmed = tuple(dict.fromkeys((*plan.confirmed_other, *still)))
         telling = tuple(dict.fromkeys((*plan.confirmed_telling, *self.plan.confirmed_telling)))
@@ -117,6 +119,20 @@ class Earlier:
         return (*first, *self.plan.steps)
 
 
+def _check_unchanged(folder: Path, journal: Mapping[str, Any], public: Path | None) -> None:
+    """Refuse a journal that is not the one its public report names, or a plan or order that the journal does not."""
+    report = (public or Path(journal["output"]["file"]).parent) / "report.json"
+    told = json.loads(report.read_text(encoding="utf-8")).get("journal_sha256") if report.is_file() else None
+    if told is not None and told != journal_digest(folder / "journal.json"):
+        raise DataError(
+            f"the journal {str(folder)!r} is not the one of {str(report.parent)!r}, or it was changed: its hash is "
+            "another one"
+        )
+    for name, digest in journal.get("private", {}).items():
+        if not (folder / name).is_file() or sha256_of(folder / name) != digest:
+            raise DataError(f"{str(folder / name)!r} was changed since the release: its hash is another one")
+
+
 def _levels(data: Dataset) -> dict[str, int]:
     """Find the level at which all the labels of a column stand, so that further steps can generalize them."""
     found = {}
@@ -153,8 +169,10 @@ class Averaging:
 def averaging(release: Release) -> tuple[Averaging, ...]:
     """Compare each perturbed numeric column, averaged with the earlier releases of the plan, with the original."""
     original, now = release.study.original, release.data
-    earlier = [Earlier.open(place) for place in release.plan.previous]
-    read = [(one.published(), _positions(one, release)) for one in earlier]
+    earlier = [Earlier.open(place) for place in release.plan.previous if "journal" in place]
+    if not earlier:
+        return ()
+    read = [(one.published(), positions(one, release)) for one in earlier]
     changed = [
         names for item, names in zip(release.study.done, release.changes, strict=True) if item.step.method.perturbs
     ]
@@ -186,7 +204,7 @@ def _spread(values: NDArray[np.float64], rows: Rows, size: int) -> NDArray[np.fl
     return spread
 
 
-def _positions(earlier: Earlier, release: Release) -> Rows:
+def positions(earlier: Earlier, release: Release) -> Rows:
     """Find for each row of an earlier release its position in this original: the same data, or the same people."""
     original = release.study.original
     rows = earlier.row_ids(int(earlier.journal["output"]["records"]))

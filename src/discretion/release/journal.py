@@ -38,14 +38,22 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
-def write_journal(release: Release, folder: Path, published: Mapping[Path, str]) -> None:
+def write_journal(release: Release, folder: Path, published: Mapping[Path, str]) -> str:
     """Write journal.json, plan.yaml, seed, decisions.json and order.npy into a folder that only the owner may read.
+
+    Gives the hash of what the journal says, which the public report names, so that a later change of it is seen.
 
     `published` says where the data files will lie (several for synthetic copies), with the hash of each.
     """
     from discretion.data.documents import to_yaml
     from discretion.release.seeds import seed_text, use_line
 
+    plan = _with_full_paths(release.plan)
+    _write(folder / "plan.yaml", to_yaml(json.loads(json.dumps(plan, default=plain))))
+    _write(folder / "seed", seed_text(release.study.seed) + use_line(release.study.seed, release.study.drawn))
+    saved = {step: dict(decision.values) for step, decision in release.study.decisions.items()}
+    _write(folder / "decisions.json", json.dumps(saved, indent=2, default=plain) + "\n")
+    release.write_order(folder / ORDER_FILE)
     content = {
         "format": "discretion-journal",
         "version": 1,
@@ -56,19 +64,33 @@ def write_journal(release: Release, folder: Path, published: Mapping[Path, str])
         "order": ORDER_FILE,
         "steps": [_step(done) for done in release.study.done],
         "scores": [_scores(item, release.data) for item in release.measured],
+        "edit_rules": [one.to_dict() for one in release.edit_checks],
         "averaging": [vars(found) for found in release.averaging],
         "requirements": [finding.to_dict() for finding in release.findings],
         "policy": None if release.plan.policy is None else release.plan.policy.to_dict(),
         "waivers": waived(release.plan),
+        "previous": [one.to_dict() for one in release.combined],
+        "private": {name: sha256_of(folder / name) for name in ("plan.yaml", ORDER_FILE, "decisions.json")},
         "versions": versions(),
     }
     _write(folder / "journal.json", json.dumps(content, indent=2, ensure_ascii=False, default=plain) + "\n")
-    plan = _with_full_paths(release.plan)
-    _write(folder / "plan.yaml", to_yaml(json.loads(json.dumps(plan, default=plain))))
-    _write(folder / "seed", seed_text(release.study.seed) + use_line(release.study.seed, release.study.drawn))
-    saved = {step: dict(decision.values) for step, decision in release.study.decisions.items()}
-    _write(folder / "decisions.json", json.dumps(saved, indent=2, default=plain) + "\n")
-    release.write_order(folder / ORDER_FILE)
+    return journal_digest(folder / "journal.json")
+
+
+def journal_digest(file: Path) -> str:
+    """Hash what a journal says, but for the time and the places where things lie: the same run gives the same hash.
+
+    The public report names it. It holds the seed, so that nobody can guess the rest from the hash.
+    """
+    content = json.loads(file.read_text(encoding="utf-8"))
+    for name in ("written", "versions"):
+        content.pop(name, None)
+    content.get("private", {}).pop("plan.yaml", None)  # it names folders; its own hash is in the journal
+    output = content["output"]
+    for one in (content["input"], output, *output.get("copies", ()), *output.get("parts", ())):
+        if isinstance(one, dict) and "file" in one:
+            one["file"] = Path(one["file"]).name
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _output(release: Release, published: Mapping[Path, str]) -> dict[str, Any]:
@@ -175,7 +197,8 @@ def _with_full_paths(plan: Plan) -> dict[str, Any]:
     folder, journal = (plan.resolve(place) if place else None for place in (output.folder, output.journal))
     seed_file = plan.resolve(plan.seed_file) if plan.seed_file else None
     made_from, *previous = (
-        {key: str(Path(path).absolute()) for key, path in place.items()} for place in (plan.made_from, *plan.previous)
+        {key: str(Path(path).absolute()) if key in ("journal", "folder") else str(path) for key, path in place.items()}
+        for place in (plan.made_from, *plan.previous)
     )
     moved = replace(
         plan,

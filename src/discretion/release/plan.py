@@ -197,6 +197,7 @@ class Plan:
             "types": {n: c.type for n, c in columns.items() if c.type and not c.order},
             "orders": {n: list(c.order) for n, c in columns.items() if c.order},
             "hierarchies": {n: c.hierarchy.to_plan() for n, c in columns.items() if c.hierarchy},
+            "edit_rules": list(self.schema.edit_rules),
             "missing_codes": {n: list(c.missing_codes) for n, c in columns.items() if c.missing_codes},
             "steps": [step.to_plan() for step in self.steps] or ("none" if self.no_steps else []),
             "measures": [measure.to_plan() for measure in self.measures],
@@ -304,7 +305,7 @@ class Plan:
 
 def _place(named: Mapping[str, str | Path]) -> str | Path | dict[str, str | Path] | None:
     """Write where an earlier release lies: the path of its journal, if that is all there is to say."""
-    return named.get("journal") if len(named) < 2 else dict(named)
+    return named.get("journal") if set(named) <= {"journal"} else dict(named)
 
 
 def _seen_from(folder: Path, path: str) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from pydantic import BaseModel
 
 from discretion.data.documents import Origin, Place
+from discretion.data.rules import read_edit_rules
 from discretion.errors import PlanError, unknown
 from discretion.part import Columns, Part
 
@@ -158,6 +159,10 @@ def _schema_faults(plan: Plan, columns: Sequence[str]) -> Iterator[str]:
                 placed.add(str(name))
                 yield f"{plan.text.where(section, str(name))}: {unknown('column', str(name), columns)}"
     yield from (unknown("column", name, columns) for name in lacking if name not in placed)
+    for number, rule in enumerate(read_edit_rules(plan.schema.edit_rules)):
+        for name in sorted(rule.columns - {*columns}):
+            where = plan.text.where("edit_rules", number)
+            yield f"{where}: the edit rule {rule.text!r}: {unknown('column', name, columns)}"
     yield from confirmed_faults(plan, columns)
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _SECTIONS = (
     "title", "data", "roles", "confirmed", "confirmed_other", "confirmed_telling", "types", "hierarchies",
     "missing_codes", "orders", "steps", "measures", "requirements", "output", "seed_file", "order", "demo", "from",
-    "previous", "knows_method", "ledger", "policy", "waivers", "advice", "tune",
+    "previous", "knows_method", "ledger", "policy", "waivers", "edit_rules", "advice", "tune",
 )  # fmt: skip
 _DATA_OPTIONS = (
     "path",
@@ -186,13 +186,26 @@ class PlanParser:
             for name, value in self._mapping(section).items():
                 given = map_file(value, self._resolve) if section == "hierarchies" else value
                 try:
-                    found = Schema.build(**{section: {name: given}})
+                    property_: dict[str, Any] = {section: {name: given}}
+                    found = Schema.build(**property_)
                 except PlanError as error:
                     for problem in error.problems:
                         self._fault((section, name), problem.removeprefix(f"{section}.{name}: "))
                 else:
                     columns.setdefault(name, {}).update(_differing(found[name]))
-        return Schema(MappingProxyType({name: Column(**properties) for name, properties in columns.items()}))
+        made = MappingProxyType({name: Column(**properties) for name, properties in columns.items()})
+        return Schema(made, self._edit_rules())
+
+    def _edit_rules(self) -> tuple[str, ...]:
+        """Read what every record fulfils; each fault with its line, circles of sums with that of the section."""
+        from discretion.data.rules import read_edit_rules
+
+        good = []
+        for number, text in enumerate(self._list("edit_rules")):
+            if self._attempt(("edit_rules", number), lambda text=text: read_edit_rules([text])) is not None:  # type: ignore[misc]
+                good.append(text)
+        self._attempt(("edit_rules",), lambda: read_edit_rules(good))
+        return tuple(good)
 
     def _data(self) -> dict[str, Any]:
         value = self.text.content.get("data")
@@ -233,15 +246,17 @@ class PlanParser:
         `person` names the column by which the people of another delivery are found again.
         """
         named = {self.alone: given} if isinstance(given, str) else given
-        known = ("journal", "folder", *(("person",) if place[0] == "previous" else ()))
+        known = ("journal", "folder", *(("person", "accepted") if place[0] == "previous" else ()))
         texts = isinstance(named, Mapping) and all(isinstance(value, str) for value in named.values())
-        if not texts or (self.alone not in named and "journal" not in named):
+        apart = place[0] == "previous" and texts and "folder" in named
+        if not texts or not (apart or self.alone in named or "journal" in named):
             self._fault(place, f"{_ALONE[self.alone]}, or a mapping with `journal` and `folder`")
             return {}
         for key in named:
             if key not in known:
                 self._fault((*place, key), unknown("option", str(key), known))
-        return {key: named[key] if key == "person" else self._resolve(named[key]) for key in known if key in named}
+        words = ("person", "accepted")
+        return {key: named[key] if key in words else self._resolve(named[key]) for key in known if key in named}
 
     def _split(self, place: tuple[str | int, ...], spec: Any, options: tuple[str, ...]) -> tuple[Any, dict[str, Any]]:
         """Take the options of an entry (publish, at_most …) out of the fields of its part."""

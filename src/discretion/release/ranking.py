@@ -283,8 +283,9 @@ _ATTACKERS = (
     AttackerKind(
         "one who compares columns",
         "the true values of a few people, and what one published column tells about another",
-        ("column-dependence",),
-        {"column-dependence": "what columns tell about each other was not measured"},
+        ("column-dependence", "identity-denoising"),
+        {"column-dependence": "what columns tell about each other was not measured",
+         "identity-denoising": "no sum of published numbers is declared, or holds"},
     ),
     AttackerKind(
         "one who knows the order",

@@ -14,6 +14,8 @@ from discretion.data.dataset import Dataset
 from discretion.display import figure, table
 from discretion.errors import PlanError, RequirementNotMet, unknown
 from discretion.measure import Measure, Score, Scores, as_percent
+from discretion.release.combined import public_words as compared_words
+from discretion.release.combined import unmet as together_unmet
 from discretion.release.facts import one_digit, public_figures
 from discretion.release.gate import Finding, check_publishable, remedies, told_by_others, unsaid
 from discretion.release.plan import OUTPUT_FORMATS
@@ -23,7 +25,9 @@ from discretion.release.under_policy import policy_words
 if TYPE_CHECKING:
     from discretion.method import Method
     from discretion.release.codebook import Codebook
+    from discretion.release.combined import Together
     from discretion.release.earlier import Averaging
+    from discretion.release.edit_checks import EditCheck
     from discretion.release.plan import Plan
     from discretion.release.ranking import AttackerCard
     from discretion.release.seeds import SeedFile
@@ -188,6 +192,20 @@ class Release:
         return averaging(self) if self.plan.previous else ()
 
     @cached_property
+    def combined(self) -> tuple[Together, ...]:
+        """What this release tells together with each earlier one that the plan names; never for the public."""
+        from discretion.release.combined import combined
+
+        return combined(self) if self.plan.previous else ()
+
+    @cached_property
+    def edit_checks(self) -> tuple[EditCheck, ...]:
+        """How many records break each edit rule before, after every step and in the release; never for the public."""
+        from discretion.release.edit_checks import edit_checks
+
+        return edit_checks(self)
+
+    @cached_property
     def notes(self) -> tuple[str, ...]:
         """What everybody should know about the making of this release, in sentences."""
         return tuple(_notes(self))
@@ -206,7 +224,8 @@ class Release:
     @cached_property
     def may_publish(self) -> bool:
         """Tell whether every requirement holds and the plan says all that publishing needs."""
-        return all(finding.holds for finding in self.findings) and not unsaid(**self._published)
+        held = all(one.holds for one in self.findings) and all(one.holds for one in self.combined)
+        return held and not unsaid(**self._published)
 
     @property
     def _published(self) -> dict[str, Any]:
@@ -242,7 +261,8 @@ class Release:
 
     def require(self) -> None:
         """Raise if a requirement does not hold, saying which and by how much."""
-        if unmet := [text for finding in self.findings if not finding.holds for text in self._explained(finding)]:
+        unmet = [text for finding in self.findings if not finding.holds for text in self._explained(finding)]
+        if unmet := unmet or together_unmet(self.combined):
             raise RequirementNotMet("nothing was published; not met:\n  " + "\n  ".join(unmet))
 
     def _explained(self, finding: Finding) -> list[str]:
@@ -287,8 +307,9 @@ class Release:
         public, private = self.places(folder, journal, overwrite=overwrite)
         seeds = self.seed_file()
         with publishing(public, private) as (new_public, new_private):
-            written = self._write_public(new_public)
-            self._write_private(new_private, {public / name: digest for name, digest in written.items()})
+            written = self.write_data(new_public)
+            digest = self._write_private(new_private, {public / name: digest for name, digest in written.items()})
+            self._write_public(new_public, written, digest)
             if seeds is not None:
                 seeds.remember(self.study.drawn)
         return public, private
@@ -309,21 +330,20 @@ class Release:
         found.allow(self.study.drawn)
         return found
 
-    def _write_public(self, folder: Path) -> dict[str, str]:
+    def _write_public(self, folder: Path, written: Mapping[str, str], journal: str) -> None:
         import json
 
         from discretion.release.report.page import render
 
-        written = self.write_data(folder)
         files = [{"file": name, "sha256": digest} for name, digest in written.items()]
         facts = {**self.facts(), "data": files[0], **({self.several: files} if len(files) > 1 else {})}
+        facts["journal_sha256"] = journal
         (folder / "report.json").write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         (folder / "report.html").write_text(render(self, internal=False), encoding="utf-8")
         book = self.codebook(files)
         for name, text in (("md", book.to_markdown()), ("html", book.to_html()), ("xml", book.to_ddi())):
             (folder / f"codebook.{name}").write_text(text, encoding="utf-8")
         folder.chmod(0o755)
-        return written
 
     def input(self) -> dict[str, Any]:
         """Say what was read: records, columns, the file and its hash."""
@@ -353,18 +373,20 @@ class Release:
 
         write_order(path, self.study.original, self.data)
 
-    def _write_private(self, folder: Path, published: Mapping[Path, str]) -> None:
+    def _write_private(self, folder: Path, published: Mapping[Path, str]) -> str:
         from discretion.release.journal import write_journal
         from discretion.release.report.page import render
 
-        write_journal(self, folder, published)
+        digest = write_journal(self, folder, published)
         report = folder / "report.html"
         report.write_text(render(self, internal=True), encoding="utf-8")
         report.chmod(0o600)
+        return digest
 
 
 def _notes(release: Release) -> Iterator[str]:
     from discretion.data.publishable import codes_lost, codes_without_definition
+    from discretion.release.edit_checks import public_words
     from discretion.release.facts import dropped_alike
     from discretion.release.order import missing_words
 
@@ -372,6 +394,7 @@ def _notes(release: Release) -> Iterator[str]:
     yield from policy_words(release.plan.policy, release.plan.waivers)
     if "requirements" in release.without:
         yield "Published without requirements: nothing had to hold before publication."
+    yield from public_words(release.edit_checks)
     if release.is_private:
         yield (
             "The rows are differentially private. Figures and pictures that compare them with the original are "
@@ -388,6 +411,7 @@ def _notes(release: Release) -> Iterator[str]:
         yield "This file was made from an earlier release of the same data, by further steps; it tells no more."
     if release.plan.previous:
         yield "An earlier release of the same people exists; holding both tells more than either alone."
+        yield from compared_words(release.combined)
     if any(getattr(step.method, "by_person", False) for step in release.plan.steps):
         yield (
             "A person's unchanged values carry the same noise in every release made this way: equal values tell which "

@@ -42,6 +42,7 @@ _OTHER = (
     "previous",
     "policy",
     "waivers",
+    "edit_rules",
 )
 _TABULATE = (
     "by", "value", "hierarchies", "weight", "contributor", "top", "missing", "empty", "waivers", "requests",

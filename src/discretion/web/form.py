@@ -82,7 +82,7 @@ def fields_of(kind: str) -> tuple[FormField, ...]:
         found.append(
             replace(
                 made,
-                help=" ".join((info.description or "").split()),
+                help=" ".join(part.about(name).split()),
                 required=info.is_required(),
                 default=None if default in ([], {}, "") else default,
                 confidential=is_confidential(info),

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any, Literal
 
-from discretion.data.conditions import And, Condition, Everything, Filter, Not, Operator, Or
+from discretion.data.conditions import And, Condition, Everything, Filter, Linear, Not, Operator, Or
 from discretion.errors import QueryRefused
 from discretion.online.backends import Bounded, ClampedFigure, GroupKey, Limits
 from discretion.online.declare.catalog import ColumnSpec, TableSpec
@@ -102,6 +102,7 @@ def emit_filter(where: Filter, layout: Layout, *, negated: bool = False) -> Sql:
             return Sql("FALSE" if negated == isinstance(where, And) else "TRUE")
         parts = [emit_filter(part, layout, negated=negated) for part in where.parts]
         return "(" + joined(parts, " AND " if isinstance(where, And) != negated else " OR ") + ")"
+    assert not isinstance(where, Linear)  # rules alone compare sums of columns
     return _negative(where, layout) if negated else _positive(where, layout)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Collection, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, Self
@@ -14,13 +14,14 @@ from pydantic import BeforeValidator, Field, model_validator
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.data.households import find_units
-from discretion.data.rules import LevelRule, read_rules
+from discretion.data.rules import LevelRule, read_edit_rules, read_rules
 from discretion.data.schema import Schema
 from discretion.errors import DataError, Infeasible, PlanError
 from discretion.kernels.arrays import Bools, Floats
 from discretion.measure import Measure
 from discretion.method import Decision, StratifiedMethod
 from discretion.part import Columns, confidential
+from discretion.protect.edit_rules import with_sums
 from discretion.protect.suppress_records import RecordRisk
 from discretion.protect.synthetic.variables import (
     ColumnKind,
@@ -95,6 +96,12 @@ class DrawnRules:
             f"{who}: {rows} rows that fulfil the rules could not be drawn; most often broken was the rule {worst!r} "
             f"(columns {', '.join(sorted(next(r.columns for r in self.rules if r.text == worst)))})"
         )
+
+
+def _drawn_edit_rules(data: Dataset, columns: Collection[str]) -> list[LevelRule]:
+    """Give the edit rules of the schema that drawn rows are held to; sums are added up afterwards."""
+    rules = read_edit_rules(data.schema.edit_rules)
+    return [rule for rule in rules if rule.identity is None and rule.columns <= {*columns}]
 
 
 class Generator(StratifiedMethod):
@@ -252,7 +259,7 @@ class ModelGenerator(Generator):
         }
         if few := not_drawn(data, targets):
             known["not_drawn"] = few
-        if self.rules:
+        if self.rules or _drawn_edit_rules(data, [kind.column for kind in (*kinds, *kept)]):
             known["rules"] = self._pilot(data, known, ctx.within("pilot"))
         return Decision(MappingProxyType(known))
 
@@ -314,7 +321,10 @@ class ModelGenerator(Generator):
     def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:
         """Draw new rows, or new values in the rows there are."""
         if self.makes_rows:
-            return data.with_new_rows(self.new_rows(data, decision, self.rows or len(data), ctx))
+            return with_sums(
+                read_edit_rules(data.schema.edit_rules),
+                data.with_new_rows(self.new_rows(data, decision, self.rows or len(data), ctx)),
+            )
         kinds, given = (_kinds(decision[name]) for name in ("columns", "given"))
         data.require([kind.column for kind in (*kinds, *given)])
         variables = [variable for kind in given for variable in reread(data, kind)]
@@ -328,7 +338,7 @@ class ModelGenerator(Generator):
             parts.append({key: values[key] for kind in kinds for key in kind.keys})
         drawn = _joined(parts)
         new = {kind.column: kind.series(drawn, data.frame.schema[kind.column]) for kind in kinds}
-        return data.with_columns(new)
+        return with_sums(read_edit_rules(data.schema.edit_rules), data.with_columns(new))
 
     def new_rows(self, data: Dataset, decision: Decision, rows: int, ctx: Context) -> pl.DataFrame:
         """Draw rows that belong to nobody."""
@@ -353,7 +363,7 @@ class ModelGenerator(Generator):
         """Read the rules for columns that are drawn or kept."""
         known = {kind.column: kind for kind in kinds}
         found = read_rules(self.rules, list(known), self.kind)
-        return DrawnRules(found, known, data.frame.schema)
+        return DrawnRules((*found, *_drawn_edit_rules(data, known)), known, data.frame.schema)
 
     def _fulfilling(self, model: Sampler, rows: int, rng: np.random.Generator, rules: DrawnRules) -> Values:
         """Draw rows until so many fulfil the rules; the others are dropped."""

@@ -77,6 +77,8 @@ def summary_of(
         if steps
         else "No protection step was applied to the original data.",
         *_requirements(met, len(release.findings)),
+        *(f"{words[:1].upper()}{words[1:]}." for one in release.edit_checks if internal for words in [one.explain()]),
+        *(f"{words[:1].upper()}{words[1:]}." for one in release.combined if internal for words in [one.explain()]),
         *(f"{found.explain(len(release.plan.previous))}." for found in release.averaging if internal),
     ]
     return Summary(

@@ -1,0 +1,160 @@
+"""Edit rules: read, checked after every step, restored, required, and used by an attacker."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import discretion as dc
+from discretion.data.rules import read_edit_rules
+from discretion.errors import PlanError, RequirementNotMet
+from discretion.release.plan import Plan
+
+ROLES = {"age": "quasi", "marital": "quasi", "job": "quasi", "wage": "sensitive", "rent": "sensitive",
+         "income": "sensitive"}  # fmt: skip
+RULES = [
+    "age BETWEEN 0 AND 110",
+    'age < 15 -> marital == "single"',
+    "age < 15 -> job IS NULL",
+    "income == wage + rent",
+    "wage >= 0",
+]
+
+
+def people(rows: int = 400, seed: int = 5) -> pl.DataFrame:
+    rng = np.random.default_rng(seed)
+    age = rng.integers(0, 90, rows)
+    wage, rent = rng.integers(0, 5000, rows), rng.integers(0, 800, rows)
+    return pl.DataFrame(
+        {
+            "age": age,
+            "marital": np.where(age < 15, "single", rng.choice(["single", "married"], rows)),
+            "job": pl.Series(np.where(age < 15, None, rng.choice(["nurse", "clerk"], rows)), dtype=pl.String),
+            "wage": wage,
+            "rent": rent,
+            "income": wage + rent,
+        }
+    )
+
+
+def plan(**more: Any) -> Plan:
+    return Plan.from_dict({"roles": ROLES, "edit_rules": RULES, **more})
+
+
+def test_rules_agree_with_python_on_random_records() -> None:
+    rng = np.random.default_rng(1)
+    rows = 300
+    frame = pl.DataFrame({name: rng.integers(0, 4, rows) for name in "abc"}).with_columns(
+        t=pl.Series(rng.choice(["x", "y", None], rows).tolist()),
+        a=pl.Series(rng.choice([0, 1, 2, 3, None], rows).tolist()),
+    )
+    cases: dict[str, Any] = {
+        "a = b + c": lambda r: r["a"] is None or r["a"] == r["b"] + r["c"],
+        "a <= 2 * b - c + 1": lambda r: r["a"] is None or r["a"] <= 2 * r["b"] - r["c"] + 1,
+        "a < b": lambda r: r["a"] is None or r["a"] < r["b"],
+        "b <> c": lambda r: r["b"] != r["c"],
+        "a < 2 -> t == 'x'": lambda r: (r["a"] is None and r["t"] != "y" and True)
+        or (r["a"] is not None and r["a"] >= 2) or r["t"] in ("x", None),
+        "b > 1 -> t IS NULL": lambda r: r["b"] <= 1 or r["t"] is None,
+        "NOT (b = c) OR a IN (1, 2)": lambda r: r["b"] != r["c"] or r["a"] in (1, 2, None),
+    }  # fmt: skip
+    for text, holds in cases.items():
+        (rule,) = read_edit_rules([text])
+        expected = []
+        for row in frame.iter_rows(named=True):
+            if text.startswith("a < 2 ->") and row["a"] is None:
+                expected.append(False)  # it cannot be judged
+            else:
+                expected.append(not holds(row))
+        assert rule.broken(frame).tolist() == expected, text
+
+
+FAULTS = {
+    "unknown column": (["incme == wage + rent"], "unknown column 'incme'; did you mean 'income'?"),
+    "circle": (["income == wage + rent", "wage == income - age"], "the sums define each other in a circle"),
+    "itself": (["income == income + wage"], "a column stands on both sides and cancels itself"),
+    "function": (["age == len(job)"], "a sum takes the name of a column"),
+    "code": (["__import__('os').system('x') = 1"], "edit_rules.1"),
+    "product": (["income == wage * rent"], "multiplied by a number, not by a column"),
+    "arrows": (["age < 1 -> age < 2 -> age < 3"], "several arrows"),
+    "empty": ([""], "edit_rules.1"),
+    "number": ([5], "a rule is a text"),
+}
+
+
+@pytest.mark.parametrize("case", FAULTS)
+def test_faults_name_the_rule(case: str) -> None:
+    rules, told = FAULTS[case]
+    with pytest.raises(PlanError) as caught:
+        plan(edit_rules=rules, steps="none", requirements="none").run(people())
+    assert any(told in one and "edit_rules" in one for one in caught.value.problems), caught.value.problems
+
+
+def test_violations_are_counted_after_every_step_and_never_with_values(tmp_path: Path) -> None:
+    frame = people().with_columns(income=pl.when(pl.int_range(pl.len()) < 3).then(73123456).otherwise(pl.col("income")))
+    frame.write_csv(tmp_path / "people.csv")
+    noise = {"additive-noise": {"columns": ["wage"], "sd_share": 2.0}}
+    made = plan(data=str(tmp_path / "people.csv"), steps=[noise, "restore-edit-rules"], requirements=["edit-rules"])
+    release = made.run(out=tmp_path / "out", journal=tmp_path / "journal", seed=2**70 + 3)
+    checks = {one.rule: one for one in release.edit_checks}
+    total = checks["income == wage + rent"]
+    assert total.original == 3 and total.after[0][1] > 350 and total.released == 0
+    assert checks["wage >= 0"].after[0][1] > 0 and checks["wage >= 0"].released == 0
+    told = (tmp_path / "out" / "report.html").read_text() + (tmp_path / "out" / "report.json").read_text()
+    assert "Of 5 edit rules 5 were checked in the published file; all hold" in told and "73123456" not in told
+    kept = json.loads((tmp_path / "journal" / "journal.json").read_text())["edit_rules"]
+    assert [one["released"] for one in kept] == [0] * 5
+    assert "73123456" not in json.dumps(kept) + " ".join(one.explain() for one in release.edit_checks)
+
+
+def test_new_violations_are_refused_old_ones_are_not() -> None:
+    frame = people().with_columns(marital=pl.when(pl.int_range(pl.len()) < 9).then(pl.lit("odd")).otherwise("marital"))
+    kept = plan(steps=[{"shuffle": {"columns": ["wage"], "predictors": ["age"]}}], requirements=["edit-rules"])
+    with pytest.raises(RequirementNotMet, match=r"edit-rules: reached \d+, required 0"):
+        kept.run(frame)
+    plan(steps="none", requirements=["edit-rules"]).run(frame)
+
+
+def test_suppressed_values_break_nothing() -> None:
+    rule = ["age >= 15 -> job IS NOT NULL"]
+    made = plan(edit_rules=rule, steps=[{"local-suppression": {"columns": ["job", "marital"], "k": 150}}],
+                requirements=["edit-rules"])  # fmt: skip
+    assert made.run(people()).findings[0].holds
+
+
+def test_restoring_looks_at_released_values_only() -> None:
+    frame = people()
+    noisy = frame.with_columns(wage=pl.Series(np.random.default_rng(2).integers(-500, 5000, len(frame))))
+    step = dc.RestoreEditRules(rules=RULES)
+    once = step(noisy)
+    assert not any(rule.broken(once).any() for rule in read_edit_rules(RULES))
+    assert (once["income"] == once["wage"] + once["rent"]).all() and once["wage"].min() == 0
+    assert step(once).equals(once)
+    nested = pl.DataFrame({"a": [9, 9], "b": [1, 3], "c": [2, 2], "d": [1, 1], "e": [4, 1]})
+    rules = ["a == b + c", "b == d + e"]
+    assert dc.RestoreEditRules(rules=rules)(nested).rows() == [(7, 5, 2, 1, 4), (4, 2, 2, 1, 1)]
+
+
+def test_generators_keep_the_edit_rules_of_the_schema() -> None:
+    schema = dc.Schema.build(roles=ROLES, edit_rules=RULES)
+    data = dc.Dataset(people(300), schema=schema)
+    made = dc.SequentialTrees()(data, seed=4)
+    assert not any(rule.broken(made.frame).any() for rule in read_edit_rules(RULES))
+    assert dc.EditRules()(made, original=data).holds
+
+
+def test_a_policy_requires_the_edit_rules_of_the_plan() -> None:
+    made = plan(steps=["restore-edit-rules"], policy="scientific-use")
+    assert "edit-rules" in [one.part.kind for one in made.requirements]
+    waiver = {"requirement": "edit-rules", "by": "Bo, head of the survey", "why": "panel"}
+    assert "edit-rules" not in [one.part.kind for one in plan(policy="scientific-use", waivers=[waiver]).requirements]
+
+
+def test_a_plan_keeps_its_rules_when_saved(tmp_path: Path) -> None:
+    plan().save(tmp_path / "plan.yaml")
+    assert Plan.load(tmp_path / "plan.yaml").schema.edit_rules == tuple(RULES)

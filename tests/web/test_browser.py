@@ -1,0 +1,344 @@
+"""The app as a person uses it: Debian's chromium, visible labels, no address typed but the one that was printed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tests.web.conftest import people
+
+CHROMIUM = shutil.which("chromium")
+if CHROMIUM is None:
+    pytest.skip("there is no chromium on this machine (apt-get install chromium)", allow_module_level=True)
+sync_api = pytest.importorskip("playwright.sync_api")
+
+pytestmark = pytest.mark.xdist_group("browser")
+_PATIENCE = 60
+
+
+class Server:
+    """`discretion web` in a process of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        command = [sys.executable, "-m", "discretion", "web", "--folder", str(folder), "--port", "0", "--quiet"]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        self.address = self.process.stdout.readline().strip()
+        self.host = self.address.partition("/?")[0]
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.end()
+
+    def end(self) -> None:
+        self.process.send_signal(signal.SIGINT)
+        self.process.wait(20)
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+
+
+class Person:
+    """Somebody at a browser: counts what is done, and notes what goes elsewhere or is complained of."""
+
+    def __init__(self, browser: Any, server: Server, **options: Any) -> None:
+        self.context = browser.new_context(viewport={"width": 1280, "height": 900}, **options)
+        self.page = self.context.new_page()
+        self.page.set_default_timeout(_PATIENCE * 1000)
+        self.done, self.elsewhere, self.complaints = 0, [], []
+        self.page.on("request", lambda one: self._watch(one.url, server.host))
+        self.page.on("console", lambda one: self.complaints.append(one.text) if one.type == "error" else None)
+        self.page.goto(server.address)
+
+    def _watch(self, url: str, host: str) -> None:
+        if not url.startswith((host, "data:")):
+            self.elsewhere.append(url)
+
+    def click(self, role: str, name: str | re.Pattern[str], *, exact: bool = True) -> None:
+        self.done += 1
+        kind = {} if isinstance(name, re.Pattern) else {"exact": exact}
+        self.page.get_by_role(role, name=name, **kind).first.click()
+
+    def fill(self, label: str, text: str) -> None:
+        self.done += 1
+        self.page.get_by_label(label, exact=True).first.fill(text)
+
+    def choose(self, label: str, option: str) -> None:
+        self.done += 1
+        self.page.get_by_label(label, exact=True).select_option(label=option)
+
+    def upload(self, label: str, *files: Path) -> None:
+        self.done += 1
+        self.page.get_by_label(label, exact=True).set_input_files(list(files))
+
+    def wait(self) -> None:
+        """Wait until nothing runs and the page has come back."""
+        end = time.monotonic() + _PATIENCE
+        while time.monotonic() < end:
+            try:
+                self.page.wait_for_load_state()
+                if not self.page.locator("[data-running]").count():
+                    self.page.wait_for_timeout(150)
+                    if not self.page.locator("[data-running]").count():
+                        self.page.wait_for_load_state()
+                        break
+            except sync_api.Error:
+                continue  # the page is just loaded again
+            self.page.wait_for_timeout(100)
+        wrong = self.page.locator(".notice.wrong").all_inner_texts()
+        assert not wrong, wrong
+
+    def step(self, name: str) -> None:
+        """Go to a page by the rail."""
+        self.done += 1
+        self.page.get_by_role("navigation", name="Steps").get_by_role("link", name=name).click()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with sync_api.sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    found = Server(tmp_path / "projects")
+    yield found
+    found.end()
+
+
+@pytest.fixture(scope="module")
+def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Fetch axe-core (MPL-2.0, for the tests only, never part of the package) from the registry."""
+    npm = shutil.which("npm")
+    place = tmp_path_factory.mktemp("axe")
+    got = npm and subprocess.run([npm, "pack", "axe-core@4"], cwd=place, capture_output=True, check=False)
+    if not got or got.returncode:
+        pytest.skip("axe-core cannot be fetched from the registry")
+    (archive,) = place.glob("*.tgz")
+    with tarfile.open(archive) as opened:
+        member = opened.extractfile("package/axe.min.js")
+        assert member is not None
+        return member.read().decode()
+
+
+def serious(person: Person, axe: str) -> list[str]:
+    """Name the serious and critical violations of accessibility on a page."""
+    person.page.evaluate(axe)
+    found = person.page.evaluate("axe.run(document, {iframes: false})")["violations"]
+    return [
+        f"{one['id']}: {one['nodes'][0]['html'][:200]}" for one in found if one["impact"] in ("serious", "critical")
+    ]
+
+
+def adult(folder: Path) -> tuple[Path, list[Path]]:
+    """Give adult with its hierarchies where the shared files are, otherwise people like them."""
+    shared = Path(os.environ.get("DISCRETION_SHARED", "../shared")) / "data" / "adult"
+    if (shared / "adult.csv").exists():
+        return shared / "adult.csv", sorted(shared.glob("adult_hierarchy_*.csv"))
+    rng = np.random.default_rng(1)
+    count = 3000
+    made = pl.DataFrame(
+        {
+            "sex": rng.choice(["Male", "Female"], count),
+            "age": rng.integers(17, 90, count),
+            "education": rng.choice(["Bachelors", "Masters", "10th", "11th", "Doctorate"], count),
+            "salary-class": rng.choice(["<=50K", ">50K"], count),
+        }
+    )
+    made.write_csv(folder / "adult.csv", separator=";")
+    rows = [
+        f"{age};{age // 10 * 10}-{age // 10 * 10 + 9};{age // 20 * 20}-{age // 20 * 20 + 19};*" for age in range(17, 91)
+    ]
+    (folder / "adult_hierarchy_age.csv").write_text("\n".join(rows) + "\n")
+    return folder / "adult.csv", [folder / "adult_hierarchy_age.csv"]
+
+
+@pytest.mark.slow
+def test_the_whole_job_in_at_most_forty_interactions(browser: Any, server: Server, tmp_path: Path) -> None:
+    data, hierarchies = adult(tmp_path)
+    person = Person(browser, server)
+    person.done += 1
+    person.page.get_by_text("Hierarchies, a large file, another name").click()
+    person.upload("Data file", data)
+    person.upload("Hierarchy files", *hierarchies)
+    person.click("button", "Open")
+    person.wait()
+    person.click("link", "Choose the roles")
+    person.choose("Policy", "Public-use file")
+    person.click("button", "Use these roles")
+    person.wait()
+    assert "stand alone" in person.page.get_by_label("Where the data stands").inner_text()
+    person.click("button", "Run every attack")
+    person.wait()
+    assert person.page.get_by_text("What an attacker can do best").count()
+    person.click("link", "Protect the data")
+    person.click("link", re.compile("^Optimal generalization"))
+    person.click("button", "Run this step")
+    person.wait()
+    assert "holds" in person.page.get_by_label("Where the data stands").inner_text()
+    person.click("link", "Weigh risk and utility")
+    person.click("button", "Draw the map")
+    person.wait()
+    for place in range(3):
+        person.done += 1
+        person.page.get_by_role("checkbox", name=re.compile("^Compare ")).nth(place).check()
+    person.click("button", "Compare the chosen ones")
+    person.wait()
+    assert person.page.get_by_role("button", name=re.compile("^Take ")).count() >= 2
+    person.step("Protect")
+    person.step("Release")
+    person.click("button", "Publish")
+    person.wait()
+    with person.page.expect_download() as got:
+        person.click("link", "data.csv")
+    ours = Path(got.value.path()).read_bytes()
+    plan = next(server.folder.glob("*/plan.yaml"))
+    out = ["--out", str(tmp_path / "out"), "--journal", str(tmp_path / "journal"), "--quiet"]
+    subprocess.run([sys.executable, "-m", "discretion", "run", str(plan), *out], check=True, stdout=subprocess.DEVNULL)
+    assert ours == (tmp_path / "out" / "data.csv").read_bytes()
+    assert person.done <= 40, person.done
+    assert not person.elsewhere
+    assert not person.complaints
+    print(f"{person.done} interactions")
+
+
+def opened(person: Person, folder: Path, name: str = "people", rows: int = 400) -> None:
+    file = folder / f"{name}.csv"
+    people(rows, seed=len(name)).write_csv(file)
+    person.upload("Data file", file)
+    person.click("button", "Open")
+    person.wait()
+    person.click("link", "Choose the roles")
+    person.click("button", "Use these roles")
+    person.wait()
+
+
+def test_pages_are_accessible_and_ask_nobody_else(browser: Any, server: Server, tmp_path: Path, axe: str) -> None:
+    dark = Person(browser, server, color_scheme="dark", bypass_csp=True)
+    light = Person(browser, server, bypass_csp=True)
+    assert serious(light, axe) == []
+    opened(light, tmp_path)
+    dark.page.reload()
+    dark.click("link", re.compile("^people"))
+    found: dict[str, list[str]] = {}
+    for person, look in ((light, "light"), (dark, "dark")):
+        for name in ("Data", "Roles", "Risk", "Protect", "Balance", "Release", "Tables", "Service", "Plan", "History"):
+            person.step(name)
+            person.wait()
+            if wrong := serious(person, axe):
+                found[f"{name} {look}"] = wrong
+        person.step("Roles")
+        person.click("link", "Build the hierarchy of age")
+        found |= {"hierarchy": wrong} if (wrong := serious(person, axe)) else {}
+        person.step("Protect")
+        person.click("link", re.compile("^Rank swap"))
+        found |= {"form": wrong} if (wrong := serious(person, axe)) else {}
+    assert not found
+    assert not light.elsewhere + dark.elsewhere
+    assert not light.complaints + dark.complaints
+    for person in (light, dark):
+        person.page.set_viewport_size({"width": 390, "height": 844})
+        for name in ("Data", "Roles", "Protect", "Release"):
+            person.step(name)
+            wide = person.page.evaluate("document.documentElement.scrollWidth - innerWidth")
+            assert wide <= 0, (name, wide)
+
+
+def test_a_form_with_parts_inside_and_an_undo(browser: Any, server: Server, tmp_path: Path) -> None:
+    person = Person(browser, server)
+    opened(person, tmp_path)
+    person.click("link", "Protect the data")
+    person.click("link", re.compile("^Local suppression"))
+    person.page.get_by_label("Models: which", exact=True).first.select_option(label="k-anonymity")
+    person.click("button", "Add to Models")
+    person.page.get_by_label("Models: which", exact=True).last.select_option(label="Alpha k")
+    person.page.get_by_label("alpha", exact=False).last.wait_for()
+    person.page.get_by_role("button", name="Remove").last.click()
+    person.page.get_by_label("k", exact=True).last.fill("6")
+    person.click("button", "Run this step")
+    person.wait()
+    side = person.page.get_by_label("Where the data stands")
+    assert "Local suppression" in side.inner_text()
+    person.click("button", "Undo the last step")
+    person.wait()
+    assert "None yet" in side.inner_text()
+    assert not person.complaints
+
+
+def test_two_browsers_see_their_projects_and_the_same_state(browser: Any, server: Server, tmp_path: Path) -> None:
+    one, two = Person(browser, server), Person(browser, server)
+    opened(one, tmp_path, "north")
+    opened(two, tmp_path, "southern")
+    assert "southern" not in one.page.locator("header").inner_text()
+    one.click("link", "Protect the data")
+    two.click("link", "Protect the data")
+    two.click("link", re.compile("^Rank swap"))
+    two.fill("Percent", "7")
+    two.done += 1
+    two.page.get_by_role("group", name="Columns").first.get_by_text("income", exact=True).click()
+    two.click("button", "Run this step")
+    two.wait()
+    one.page.reload()
+    assert "Rank swap" not in one.page.get_by_label("Where the data stands").inner_text()
+    one.page.get_by_role("link", name="discretion", exact=True).click()
+    one.click("link", re.compile("^southern"))
+    assert "Rank swap" in one.page.get_by_label("Where the data stands").inner_text()
+
+
+def long_job(person: Person, tmp_path: Path) -> None:
+    """Begin something that takes long: groups of many people over all columns."""
+    opened(person, tmp_path, rows=60_000)
+    person.click("link", "Protect the data")
+    person.click("link", re.compile("^MDAV"))
+    for column in ("region", "sex", "age", "income"):
+        person.page.get_by_role("group", name="Columns").first.get_by_text(column, exact=True).click()
+    person.click("button", "Run this step")
+    person.page.get_by_role("button", name="Cancel").wait_for()
+
+
+@pytest.mark.slow
+def test_a_long_job_survives_reload_and_server_and_cancel_ends_it(browser: Any, tmp_path: Path) -> None:
+    from discretion.web.jobs import last_job, started
+    from discretion.web.project import Project
+
+    server = Server(tmp_path / "projects")
+    person = Person(browser, server)
+    long_job(person, tmp_path)
+    person.page.reload()
+    person.page.get_by_role("button", name="Cancel").wait_for()
+    project = Project(tmp_path / "projects" / "people")
+    before = last_job(project)
+    while before is None or before["state"] == "waiting":
+        time.sleep(0.1)
+        before = last_job(project)
+    server.process.kill()
+    server.process.wait()
+    assert started(before["pid"]) == before["process"], "the worker goes on without the server"
+    again = Server(tmp_path / "projects")
+    other = Person(browser, again)
+    other.click("link", re.compile("^people"))
+    other.step("Protect")
+    other.page.get_by_role("button", name="Cancel").wait_for()
+    other.click("button", "Cancel")
+    other.page.get_by_text("was cancelled. The plan is as it was.").wait_for()
+    assert started(before["pid"]) != before["process"], "it is really gone"
+    assert project.steps == []
+    again.end()
+    if server.process.stdout is not None:
+        server.process.stdout.close()

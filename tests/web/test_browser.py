@@ -268,7 +268,7 @@ def test_a_form_with_parts_inside_and_an_undo(browser: Any, server: Server, tmp_
     person.page.get_by_label("Models: which", exact=True).first.select_option(label="k-anonymity")
     person.click("button", "Add to Models")
     person.page.get_by_label("Models: which", exact=True).last.select_option(label="Alpha k")
-    person.page.get_by_label("alpha", exact=False).last.wait_for()
+    person.page.locator('[data-inner="models.1"] .field').first.wait_for()
     person.page.get_by_role("button", name="Remove").last.click()
     person.page.get_by_label("k", exact=True).last.fill("6")
     person.click("button", "Run this step")

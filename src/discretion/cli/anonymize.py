@@ -91,14 +91,27 @@ def anonymize(source: str, target: str, **options: Any) -> None:  # fmt: skip
 
     quiet, as_json = options.pop("quiet"), options.pop("as_json")
     models = _models(options)
+    left_out = _left_out(options["plan_file"])
     schema, reading = take_schema(options)
     outputs = (target, options["space"], options["step_file"], options["plan_out"], options["order_file"])
     check_outputs(*outputs, force=options["force"], as_json=as_json, dry_run=options["dry_run"])
     options["seed"] = read_seed(options["seed_file"]) if options["seed_file"] else new_seed()
     data = read_with(source, schema, reading, quiet)
+    data = data.drop([name for name in left_out if name in data.columns])
     with all_or_nothing(*outputs):
         search = _best if options["search"] == _SEARCHES[0] else _local
         search(data, models, options, target, as_json, quiet)
+
+
+def _left_out(plan_file: str | None) -> tuple[str, ...]:
+    """Name the columns that the steps of a plan take out: who gives the plan for its roles wants them out here, too."""
+    if plan_file is None:
+        return ()
+    from discretion.release.plan import Plan
+
+    plan = Plan.load(plan_file)
+    named = [name for step in plan.steps for name in step.method.removes(plan.schema)]
+    return tuple(name for name in named if "identifier" not in plan.schema[name].roles)
 
 
 def _best(

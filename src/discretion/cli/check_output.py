@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 def check_output(result: str, as_json: bool, quiet: bool, **options: Any) -> int:
     """Judge RESULT: a folder of outputs that a project handed in, or a file with a table of counts.
 
-    Exit code 4 if an output fails and is not released, 3 if a file was changed.
+    Exit code 0 only if every output passes or was decided upon; 4 if one fails or wants a review, 3 if a file was
+    changed.
     """
     if not Path(result).is_dir():
         return _check_table(result, options["policy"], as_json, quiet)
@@ -61,9 +62,10 @@ def check_output(result: str, as_json: bool, quiet: bool, **options: Any) -> int
         say(f"signed by {signed['by']} on {signed['at']}", quiet)
     if copied:
         say(f"{len(copied)} files copied to {options['export']}", quiet)
-    open_ = [one["name"] for one in outputs if one["verdict"] == "fail" and decided.get(one["name"]) is None]
+    open_ = [one for one in outputs if one["verdict"] != "pass" and decided.get(one["name"]) is None]
     if open_:
-        say(f"fail: {', '.join(open_)}", quiet)
+        listed = [f"{one['name']} ({one['verdict']})" for one in open_]
+        say(f"not decided: {', '.join(listed)}", quiet)
     return 4 if open_ else 0
 
 
@@ -84,4 +86,4 @@ def _check_table(file: str, policy: str, as_json: bool, quiet: bool) -> int:
     else:
         print_table(f"{file}: {verdict}", ("rule", "verdict", "why"), [(f.rule, f.outcome, f.text) for f in findings])
     say(f"{file}: {verdict}", quiet)
-    return 4 if verdict == "fail" else 0
+    return 0 if verdict == "pass" else 4

@@ -45,7 +45,7 @@ _GUARDED = 3
 _ROOM = 0.8
 """Share of the limit that the trial may reach: numbers that were dealt out anew still tell a little."""
 _GROUPING = {"drop-identifiers", "generalize", "group-categories", "km-generalization", "optimal-generalization"}
-_ENOUGH = 500
+_ENOUGH = 100
 """In smaller files chance alone may find more people than the limit allows."""
 
 

@@ -128,6 +128,8 @@ def _refuse(plan: Plan, scan: Scan) -> None:
             )
     if units := scan.having("household", "unit"):
         problems.append(f"the numbers of households and people ({', '.join(units)}) are given anew in memory only")
+    if plan.schema.edit_rules:
+        problems.append("`edit_rules` are checked on all rows in memory")
     if plan.made_from or plan.previous:
         problems.append("`from` and `previous` need all rows in memory")
     if plan.output.format not in ("csv", "parquet"):

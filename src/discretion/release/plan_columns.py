@@ -27,6 +27,7 @@ ONE_COLUMN = ("column", "target", "household", "weight", "sort_by", "id", "perso
 """Fields whose value is the name of one column."""
 BY_COLUMN = (
     "levels",
+    "coarser",
     "importance",
     "linked",
     "lower",

@@ -176,6 +176,8 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
         by_method = known is not None and value > detail["plain"]
         who = (self.intruder.model_copy(update={"knows_method": True}) if by_method else self.intruder).describe(used)
         who = with_who_lacks(who, gaps)
+        if dealt := [step.kind for step in released.steps if step.kind == "shuffle"]:
+            who = f"{who.removesuffix(' (worst case)')} (how values were dealt out by {dealt[0]} is not used)"
         if detail.get("eliminated") == value > max(detail["plain"], detail["informed"]):
             who += ", and crosses out the records that must be other people's"
         return self.score(

@@ -16,7 +16,7 @@ from discretion.errors import DataError
 from tests.faults.breaking import STAGES, disk_full, failing
 from tests.release.survey import PLAN, put_survey
 
-PUBLIC = ["data.csv", "report.html", "report.json"]
+PUBLIC = ["codebook.html", "codebook.md", "codebook.xml", "data.csv", "report.html", "report.json"]
 PRIVATE = ["decisions.json", "journal.json", "order.npy", "plan.yaml", "report.html", "seed"]
 
 

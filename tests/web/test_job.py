@@ -274,7 +274,9 @@ def test_rest_does_what_the_pages_do(app: App, tmp_path: Path) -> None:
     step = {"rank-swap": {"columns": ["income"], "percent": 8}}
     assert app.client.post("/api/projects/rest/steps", json=step).json()["state"] == "done"
     assert app.client.post("/api/projects/rest/jobs", json={"kind": "release"}).json()["state"] == "done"
-    assert app.client.get("/api/projects/rest").json()["published"] == ["data.csv", "report.html", "report.json"]
+    books = ["codebook.html", "codebook.md", "codebook.xml"]
+    files = [*books, "data.csv", "report.html", "report.json"]
+    assert app.client.get("/api/projects/rest").json()["published"] == files
     assert app.client.get("/api/projects/rest/release/data.csv").content.startswith(b"region,sex,income")
     assert app.client.get("/api/projects/rest/results/status").json()["k"] >= 5
     assert app.client.delete("/api/projects/rest/steps/last").json()["plan"].get("steps") is None

@@ -15,7 +15,7 @@ from tests.cli.conftest import Cli
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-BEFORE = ("make demo", "make test", "cd demo && . ../.venv/bin/activate")
+BEFORE = ("make web", "make demo", "make test", "cd demo && . ../.venv/bin/activate")
 """Lines of the README that lead to the folder of the demo; the test stands in it."""
 LEFT = {
     "README.md": [

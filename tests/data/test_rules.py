@@ -66,7 +66,7 @@ def test_dates_are_compared_with_texts() -> None:
     assert rule.broken(frame).tolist() == [True, False, True]
 
 
-@pytest.mark.parametrize("text", ["age > (SELECT 1)", "random() > 1", "age + 1 > 3", "age LIKE 'x'", "t.age > 3", ""])
+@pytest.mark.parametrize("text", ["age > (SELECT 1)", "random() > 1", "age * age > 3", "age LIKE 'x'", "t.age > 3", ""])
 def test_what_is_not_a_condition_is_refused(text: str) -> None:
     with pytest.raises(dc.PlanError, match="rule"):
         read_rules([text], ["age"], "test")

@@ -135,7 +135,7 @@ def test_by_keeps_the_order_of_rows_taken_before() -> None:
 
 def test_a_fault_in_a_group_names_the_group() -> None:
     data = dc.Dataset(pl.DataFrame({"g": ["a", "a", "a", "b"], "x": [1.0, 2.0, 3.0, 4.0]}))
-    with pytest.raises(DataError, match=r"in group g=b: k = 3 is larger than the 1 records"):
+    with pytest.raises(DataError, match=r"in a group of 1 rows \(by g\): k = 3 is larger than the 1 records"):
         dc.Mdav(columns=["x"], k=3, by=["g"])(data)
     with pytest.raises(PlanError, match="'x' stands both in `columns` and in `by`"):
         dc.Mdav(columns=["x"], k=3, by=["x"])(data)

@@ -48,7 +48,7 @@ _CRITERIA = (
         (
             "inference-risk", "group-attack", "disco", "model-disclosure", "model-agreement", "value-agreement",
             "interval-risk", "rank-interval", "sd-interval", "outlier-interval", "membership-inference",
-            "generator-membership", "column-dependence", "weight-disclosure",
+            "generator-membership", "column-dependence", "weight-disclosure", "identity-denoising",
         ),
     ),
 )  # fmt: skip

@@ -14,6 +14,7 @@ import pytest
 
 from discretion.errors import DataError, PlanError, RequirementNotMet
 from discretion.part import parse as parse_model
+from discretion.release.earlier import best_mean
 from discretion.release.plan import Plan, Requirement
 from discretion.release.run import run_plan
 
@@ -155,3 +156,147 @@ def test_composition_tells_a_sensitive_value_that_neither_tells_alone(tmp_path: 
     asked = Requirement(parse_model({"distinct-l-diversity": {"l": 2, "sensitive": "illness"}}))
     with pytest.raises(RequirementNotMet, match=f"diversity together with first: the classes of {told} people"):
         replace(made, requirements=(*made.requirements, asked)).run(seed=2**70 + 9)
+
+
+NUMBERS = ["x", "y", "z"]
+NOISY_ROLES = {"id": "identifier", "age": "quasi", "town": "quasi", **dict.fromkeys(NUMBERS, "sensitive")}
+
+
+def noisy_people(rows: int = 400) -> pl.DataFrame:
+    rng = np.random.default_rng(6)
+    frame = people(rows).select("id", "age", "town")
+    return frame.with_columns(pl.DataFrame(rng.lognormal(8, 0.7, (rows, 3)), schema=NUMBERS))
+
+
+def noisy(tmp: Path, name: str, seed: int, *, sd: float = 0.2, write: bool = True, **more: Any) -> Any:
+    steps = [
+        {"recode": {"column": "age", "width": 20, "origin": 0}},
+        {"additive-noise": {"columns": NUMBERS, "sd_share": sd}},
+    ]
+    asked = [{"k-anonymity": {"k": 3}}, *more.pop("asked", [])]
+    made = Plan.from_dict(
+        {"data": str(tmp / "noisy.csv"), "roles": NOISY_ROLES, "steps": steps, "requirements": asked, **more}
+    )
+    places = {"out": tmp / name, "journal": tmp / f"{name}-journal"} if write else {}
+    return made.run(seed=seed, **places)
+
+
+def test_records_with_noise_are_matched_as_a_stranger_matches_them(tmp_path: Path) -> None:
+    frame = noisy_people()
+    frame.write_csv(tmp_path / "noisy.csv")
+    noisy(tmp_path, "first", 2**70)
+    noisy(tmp_path, "second", 2**71, previous=[str(tmp_path / "first-journal")])
+    first, second = (pl.read_csv(tmp_path / name / "data.csv") for name in ("first", "second"))
+    owner, other = (np.load(tmp_path / f"{name}-journal" / "order.npy") for name in ("first", "second"))
+    spread = first.select(NUMBERS).to_numpy().std(axis=0)
+    right = 0
+    for place, row in enumerate(first.iter_rows(named=True)):
+        alike = np.flatnonzero(((second["age"] == row["age"]) & (second["town"] == row["town"])).to_numpy())
+        gap = (second.select(NUMBERS).to_numpy()[alike] - [row[name] for name in NUMBERS]) / spread
+        right += owner[place] == other[alike[np.argmin((gap**2).sum(axis=1))]]
+    kept = json.loads((tmp_path / "second-journal" / "journal.json").read_text())["previous"][0]
+    assert kept["both"] == 400 and right > 100
+    assert kept["matched"] >= right - 2  # ties and equal records apart, no stranger finds more
+
+
+def test_a_linkage_limit_must_hold_for_the_average_of_two_releases(tmp_path: Path) -> None:
+    frame = noisy_people()
+    frame.write_csv(tmp_path / "noisy.csv")
+    noisy(tmp_path, "first", 2**70)
+    noisy(tmp_path, "second", 2**71)
+    true = frame.select(NUMBERS).to_numpy()
+    copies = []
+    for name in ("first", "second"):
+        copy = np.empty_like(true)
+        copy[np.load(tmp_path / f"{name}-journal" / "order.npy")] = (
+            pl.read_csv(tmp_path / name / "data.csv").select(NUMBERS).to_numpy()
+        )
+        copies.append(copy)
+
+    def found(seen: np.ndarray) -> float:
+        gap = ((seen[None] - true[:, None]) / true.std(axis=0, ddof=1)) ** 2
+        return float((gap.sum(axis=2).argmin(axis=1) == np.arange(len(true))).mean())
+
+    alone, both = found(copies[1]), found(np.mean(copies, axis=0))
+    assert both > alone + 0.03
+    limit = {
+        "distance-linkage": {"columns": NUMBERS, "at_most": (alone + both) / 2, "intruder": {"knows_method": False}}
+    }
+    noisy(tmp_path, "alone", 2**71, asked=[limit])  # as it stands alone, it may go out
+    journal = str(tmp_path / "first-journal")
+    with pytest.raises(
+        RequirementNotMet, match="together with the earlier releases, numbers averaged, distance-link"
+    ) as e:
+        noisy(tmp_path, "third", 2**71, asked=[limit], previous=[journal])
+    assert not (tmp_path / "third").exists()
+    reached = float(str(e.value).partition("reached ")[2].partition(" ")[0].rstrip(","))
+    assert reached == pytest.approx(both, abs=0.02)
+    accepted = {"journal": journal, "accepted": "withdrawn"}
+    assert noisy(tmp_path, "third", 2**71, asked=[limit], previous=[accepted]).averaging
+
+
+def test_the_best_mean_is_no_worse_than_the_better_copy() -> None:
+    rng = np.random.default_rng(3)
+    true = rng.normal(size=5000)
+    copies = true + np.array([[1.0], [0.2], [0.0]]) * rng.normal(size=(3, 5000))
+    copies[1, :100] = np.nan
+    mean, several = best_mean(copies[:2], true)
+    assert np.sqrt(((mean - true)[100:] ** 2).mean()) == pytest.approx(1 / np.sqrt(1 + 1 / 0.04), rel=0.05)
+    assert np.array_equal(mean[:100], copies[0, :100]) and not several[:100].any() and several[100:].all()
+    assert np.abs(best_mean(copies, true)[0] - true).max() < 1e-6  # a release that shows it exactly
+    assert np.allclose(best_mean(np.vstack([copies[0], copies[0]]), true)[0], copies[0])  # the same noise twice
+
+
+def test_who_came_is_told_by_what_the_earlier_file_has_not(two: tuple[Path, Path]) -> None:
+    tmp, _ = two
+    later = pl.concat([people().tail(66), people(8, seed=9).with_columns(pl.col("id") + 5000)])
+    later.write_csv(tmp / "later.csv")
+    place = {"journal": str(tmp / "first-journal"), "person": "id"}
+    with pytest.raises(RequirementNotMet, match=r"\d+ people who are in one of the releases only are told by the diff"):
+        publish(tmp, "later", tmp / "later.csv", 0, previous=[place])
+    release = publish(tmp, "later", tmp / "later.csv", 0, previous=[{**place, "accepted": "the first was withdrawn"}])
+    first, second = (pl.read_csv(tmp / name / "data.csv") for name in ("first", "later"))
+
+    def told(one: pl.DataFrame, other: pl.DataFrame, alone: set[int]) -> int:
+        known = set(other["income"])
+        new = [row for row in one.iter_rows(named=True) if row["income"] not in known]
+        found = 0
+        for row in new:
+            same = [other for other in new if (other["age"], other["town"]) == (row["age"], row["town"])]
+            found += row["income"] in alone and len(same) < 3
+        return found
+
+    old, new = people(), pl.read_csv(tmp / "later.csv")
+    came = set(new["income"]) - set(old["income"])
+    went = set(old["income"]) - set(new["income"])
+    assert release.combined[0].came == told(second, first, came) + told(first, second, went) > 0
+
+
+def test_diversity_is_asked_of_what_both_classes_share(tmp_path: Path) -> None:
+    frame = people(200).with_columns(income=pl.col("id"))
+    frame.write_csv(tmp_path / "p.csv")
+    publish(tmp_path, "first", tmp_path / "p.csv", 0)
+    publish(tmp_path, "second", tmp_path / "p.csv", 5)
+    first, second = (pl.read_csv(tmp_path / name / "data.csv").to_dicts() for name in ("first", "second"))
+
+    def told(least: int) -> int:
+        known = {row["income"]: row for row in first}
+        found = 0
+        for row in (row for row in second if row["income"] in known):
+            mine, theirs = (
+                [other for other in rows if (other["age"], other["town"]) == (one["age"], one["town"])]
+                for rows, one in ((second, row), (first, known[row["income"]]))
+            )
+            fewer = False
+            for name in ("illness", "income"):
+                a, b = ({other[name] for other in rows} for rows in (mine, theirs))
+                fewer |= len(a & b) < least <= min(len(a), len(b))
+            found += fewer
+        return found
+
+    for least in (2, 3, 4):
+        asked = Requirement(parse_model({"distinct-l-diversity": {"l": least, "sensitive": "illness"}}))
+        made = plan(tmp_path / "p.csv", 5, previous=[str(tmp_path / "first-journal")])
+        made = replace(made, requirements=(*made.requirements, asked))
+        assert run_plan(made, seed=2**70 + 5).combined[0].told == told(least), least
+    assert told(2) < told(4)

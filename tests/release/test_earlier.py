@@ -192,7 +192,7 @@ def test_the_averaging_error_is_reported(folder: Path, capsys: pytest.CaptureFix
     from discretion.cli.run import report
 
     report(release, False, {})
-    assert "the mean of this and 1 earlier release misses the original by 0.17" in capsys.readouterr().err
+    assert "the best mean of this and 1 earlier release misses the original by 0.17" in capsys.readouterr().err
 
 
 def test_another_delivery_is_matched_by_the_people(folder: Path) -> None:

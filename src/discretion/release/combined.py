@@ -17,10 +17,15 @@ import numpy as np
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Bools, Ints
-from discretion.measure import as_percent
+from discretion.measure import Measure, as_percent
 
 if TYPE_CHECKING:
+    from discretion.release.gate import Finding
+    from discretion.release.plan import Requirement
     from discretion.release.release import Release
+
+_MOST_TARGETS = 20_000
+"""People up to whom all are looked for as the nearest record; of more, so many drawn at random."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +42,8 @@ class Together:
     small_differences: int
     """combinations of quasi-identifiers whose counts differ by fewer than `k`: who came or went is one of these few"""
     matched: int
-    """records that have one partner in the other release by all columns that both show, and it is the right one"""
+    """records whose partner in the other release is found, and it is the right one: the only one that is equal in the
+    columns that both show, or in those that changed least, or the nearest one"""
     smallest: int
     """people in the smallest class of those who share the quasi-identifiers of both releases"""
     alone: int
@@ -47,8 +53,12 @@ class Together:
     exposed: int
     """those of them whose records can be matched, so that the two releases are one file about them"""
     told: int
-    """people whose classes in the two releases have one sensitive value in common that neither class has alone"""
+    """people whose classes in the two releases share fewer sensitive values than `values`, though each has as many"""
+    came: int
+    """people in one of the releases only who are told by the difference: fewer than `k` records of their class can be
+    those of who came, or went"""
     k: int
+    values: int = 2
     diverse: bool = False
     """whether the plan requires that no class tells a sensitive value (diversity, closeness)"""
     accepted: str = ""
@@ -57,7 +67,7 @@ class Together:
     @property
     def holds(self) -> bool:
         """Whether the classes that the plan requires survive in the hands of who has both files."""
-        return bool(self.accepted) or not (self.exposed or (self.diverse and self.told))
+        return bool(self.accepted) or not (self.exposed or self.came or (self.diverse and self.told))
 
     def to_dict(self) -> dict[str, Any]:
         """Give it as plain data, for the internal side."""
@@ -78,9 +88,9 @@ class Together:
             f"beside {self.earlier} (by its journal): {self.both:,} people are in both, {self.joined:,} came, "
             f"{self.left:,} went; {share} of the records can be matched; the smallest class by both releases has "
             f"{self.smallest} people ({self.alone} by this one alone), {self.below:,} people are in classes below "
-            f"{self.k}, {self.exposed:,} of them can be matched; of {self.told:,} people both tell a sensitive value "
-            f"that neither tells alone; {self.small_differences} combinations differ by fewer than {self.k} records"
-            f"{accepted}"
+            f"{self.k}, {self.exposed:,} of them can be matched; {self.told:,} people's classes have fewer than "
+            f"{self.values} sensitive values in common; {self.came:,} who came or went are told by the difference; "
+            f"{self.small_differences} combinations differ by fewer than {self.k} records{accepted}"
         )
 
 
@@ -116,7 +126,10 @@ def _beside(release: Release, place: Mapping[str, Any]) -> Together:
     pair = pair.reshape(-1)
     alone = np.bincount(own)[own[mine]] if len(people) else np.zeros(0, np.int64)
     small = (sizes[pair] < k) & (alone >= k) if len(people) else np.zeros(0, np.bool_)
-    right = _matched(release.data, before, mine, theirs)
+    right = _matched(release, before, mine, theirs)
+    least = _diversity(release)
+    gone = np.setdiff1d(np.arange(len(before)), theirs)
+    came = np.setdiff1d(np.arange(len(now)), mine)
     return Together(
         earlier=name,
         knowledge="private",
@@ -129,17 +142,58 @@ def _beside(release: Release, place: Mapping[str, Any]) -> Together:
         alone=int(alone.min()) if len(people) else 0,
         below=int(small.sum()),
         exposed=int((small & right).sum()),
-        told=_told(release, before, own, other, mine, theirs),
+        told=_told(release, before, own, other, mine, theirs, least),
+        came=int(
+            _by_difference(release, before, came, k).sum() + _by_difference(release, before, gone, k, went=True).sum()
+        ),
         k=k,
+        values=least,
         diverse=any(hasattr(one.part, "sensitive") for one in release.plan.requirements),
         accepted=accepted,
     )
 
 
+def joint_findings(release: Release) -> tuple[Finding, ...]:
+    """Judge the requirements on attacks by the numbers that this and the earlier releases tell together.
+
+    Each person's perturbed numbers are averaged over the releases as who knows which records belong together would do;
+    earlier ones that the plan accepts are left out. Only requirements that the averages break are given.
+    """
+    from discretion.context import Context
+    from discretion.release.earlier import averaged_columns
+    from discretion.release.gate import judge
+
+    asked = [one for one in release.plan.requirements if _on_attacks(one)]
+    places = [one for one in release.plan.previous if not one.get("accepted")]
+    columns = averaged_columns(release, places) if asked else {}
+    if not columns:
+        return ()
+    rows = release.data.row_ids
+    joined = release.data.with_columns({name: values[rows] for name, (values, _) in columns.items()})
+    ctx = Context(release.study.seed, "together")
+    found = (judge(one, release.study.original, joined, ctx, knows_method=release.plan.knows_method) for one in asked)
+    return tuple(one for one in found if not one.holds)
+
+
+def _on_attacks(one: Requirement) -> bool:
+    part: Any = one.part
+    if isinstance(part, Measure):
+        return part.family == "risk" and part.needs == "both" and part.aligned and one.at_most is not None
+    return part.kind in ("interval-protection", "reidentification-bound")
+
+
 def _required(release: Release) -> int:
     """The largest class size that the plan requires; two where it requires none: nobody alone."""
-    asked = [getattr(one.part, "k", None) for one in release.plan.requirements if one.part.kind == "k-anonymity"]
+    kinds = ("k-anonymity", "alpha-k", "p-sensitive", "household-k-anonymity")
+    asked = [getattr(one.part, "k", None) for one in release.plan.requirements if one.part.kind in kinds]
     return max([int(k) for k in asked if k is not None], default=2)
+
+
+def _diversity(release: Release) -> int:
+    """The largest number of sensitive values that the plan requires of a class; two where it requires none."""
+    fields = {"distinct-l-diversity": "l", "p-sensitive": "p"}
+    asked = [getattr(one.part, fields[one.part.kind]) for one in release.plan.requirements if one.part.kind in fields]
+    return max([int(number) for number in asked], default=2)
 
 
 def _quasi(release: Release, data: Dataset) -> tuple[str, ...]:
@@ -190,23 +244,118 @@ def _partners(one: Dataset, other: Dataset, columns: list[str]) -> Ints:
     return partner
 
 
-def _matched(now: Dataset, before: Dataset, mine: Ints, theirs: Ints) -> Bools:
-    """Tell whose records are matched rightly: by all columns that both show, and without those that change most.
+def _matched(release: Release, before: Dataset, mine: Ints, theirs: Ints) -> Bools:
+    """Tell whose records are matched rightly: by equal columns, all or without those that change most, or as nearest.
 
     Columns are left out one by one, the one first in which the same people agree least; a record that any of these
-    keys matches rightly counts.
+    keys matches rightly counts, and so does one whose nearest record in the other release is its own.
     """
-    columns = _shared(now, before)
+    right = np.zeros(len(mine), np.bool_)
+    for columns in _keys(release.data, before, mine, theirs):
+        right |= _partners(release.data, before, columns)[mine] == theirs
+    return right | _nearest(release, before, mine, theirs)
+
+
+def _keys(now: Dataset, before: Dataset, mine: Ints, theirs: Ints) -> list[list[str]]:
+    """Give columns to match by: all that both show, then without those in which the same people agree least."""
+    if not len(mine):
+        return []
     agree = {
         name: float((_texts(now, name).gather(mine).eq_missing(_texts(before, name).gather(theirs))).mean() or 0.0)
-        for name in columns
-        if len(mine)
+        for name in _shared(now, before)
     }
     ordered = sorted(agree, key=lambda name: -agree[name])
-    right = np.zeros(len(mine), np.bool_)
-    for count in range(len(ordered), 0, -1):
-        right |= _partners(now, before, ordered[:count])[mine] == theirs
-    return right
+    return [ordered[:count] for count in range(len(ordered), 0, -1)]
+
+
+def _nearest(release: Release, before: Dataset, mine: Ints, theirs: Ints) -> Bools:
+    """Tell whose record in this release is nearest to their own in the earlier one; the better of two ways counts.
+
+    By all columns that both show (Gower's distance); by the numbers alone, among those who agree in everything that
+    nobody changed.
+    """
+    columns = _shared(release.data, before)
+    if not columns or len(mine) < 2:
+        return np.zeros(len(mine), np.bool_)
+    known, seen = before.take(theirs), release.data.take(mine)
+    ways = [_nearest_by_all(known, seen, columns, release.study.seed), _nearest_by_numbers(known, seen, columns)]
+    return max(ways, key=lambda right: int(right.sum()))
+
+
+def _nearest_by_all(known: Dataset, seen: Dataset, columns: list[str], seed: int) -> Bools:
+    from discretion.context import Context
+    from discretion.risk.identity.intruder import Intruder
+    from discretion.risk.identity.linkage import DistanceLinkage
+
+    few = _MOST_TARGETS if len(known) > _MOST_TARGETS else None
+    attack = DistanceLinkage(columns=tuple(columns), intruder=Intruder(knows_method=False, records=few))
+    try:
+        matched = seen.matched_to(known, np.arange(len(known)))
+        found = attack.run(known, matched, Context(seed, "match releases")).per_record
+    except DataError:  # nothing in common that could be compared
+        found = None
+    return np.zeros(len(known), np.bool_) if found is None else np.nan_to_num(found) > 0.5
+
+
+def _nearest_by_numbers(known: Dataset, seen: Dataset, columns: list[str]) -> Bools:
+    import polars as pl
+    from scipy.spatial import cKDTree
+
+    numbers = [name for name in columns if known.is_numeric(name) and seen.is_numeric(name)]
+    spread = {name: float(np.nanstd(known.number(name))) for name in numbers}
+    numbers = [name for name in numbers if spread[name] > 0]
+    if not numbers:
+        return np.zeros(len(known), np.bool_)
+    kept = [name for name in columns if _texts(known, name).eq_missing(_texts(seen, name)).all()]
+    points = []
+    for data in (known, seen):
+        x = np.column_stack([data.number(name) / spread[name] for name in numbers])
+        points.append(np.where(np.isnan(x), np.nanmean(x, axis=0), x))
+    if kept:
+        both = pl.concat([pl.DataFrame([_texts(data, name) for name in kept]) for data in (known, seen)])
+        group = both.select(pl.struct(kept).rank("dense")).to_series().to_numpy().astype(np.float64)
+        width = 10 * max(float(np.ptp(np.vstack(points), axis=0).sum()), 1.0)
+        points = [np.column_stack([x, width * g]) for x, g in zip(points, np.split(group, 2), strict=True)]
+    found_there = cKDTree(points[1]).query(points[0], k=2)
+    distance, place = np.asarray(found_there[0]), np.asarray(found_there[1])
+    found: Bools = (place[:, 0] == np.arange(len(known))) & (distance[:, 0] < distance[:, 1])
+    return found
+
+
+def _by_difference(release: Release, before: Dataset, alone: Ints, k: int, *, went: bool = False) -> Bools:
+    """Tell who of those in one release only (`went`: the earlier) are told by what is not in the other.
+
+    Who knows that somebody came, and the class, looks at the records of the class that are more frequent in this
+    release than in the other by the columns that both show. The person is told where these are fewer than `k`.
+    """
+    import polars as pl
+
+    one, other = (before, release.data) if went else (release.data, before)
+    shared = _shared(one, other)
+    quasi = [name for name in _quasi(release, one) if name in shared]
+    told = np.zeros(len(alone), np.bool_)
+    if not len(alone) or not quasi or len(quasi) < len(_quasi(release, one)):  # coded otherwise: nothing to subtract
+        return told
+    frames = [
+        pl.DataFrame([_texts(data, name) for name in shared]).with_columns(pl.lit(place).alias("\0there"))
+        for place, data in enumerate((one, other))
+    ]
+    both = pl.concat(frames)
+    for columns in ([*quasi, *left] for left in _subsets([name for name in shared if name not in quasi])):
+        counted = both.with_columns(
+            more=(pl.col("\0there") == 0).sum().over(columns) > (pl.col("\0there") == 1).sum().over(columns)
+        )
+        mine = counted.filter(pl.col("\0there") == 0)
+        candidates = mine.select(pl.col("more").sum().over(quasi)).to_series().to_numpy()
+        classes = mine.select(pl.len().over(quasi)).to_series().to_numpy()
+        more = mine["more"].to_numpy()
+        told |= more[alone] & (candidates[alone] < k) & (classes[alone] >= k)
+    return told
+
+
+def _subsets(names: list[str]) -> list[list[str]]:
+    """Give all the names, and each alone: a column that changed for everybody hides what another tells."""
+    return [names, *([[name] for name in names] if len(names) > 1 else [])] if names else []
 
 
 def _differences(release: Release, before: Dataset, k: int) -> int:
@@ -225,8 +374,8 @@ def _differences(release: Release, before: Dataset, k: int) -> int:
     return int(((gap > 0) & (gap < k)).sum())
 
 
-def _told(release: Release, before: Dataset, own: Ints, other: Ints, mine: Ints, theirs: Ints) -> int:
-    """Count the people of whom the classes of both releases share one sensitive value only, though each has several."""
+def _told(release: Release, before: Dataset, own: Ints, other: Ints, mine: Ints, theirs: Ints, least: int) -> int:
+    """Count the people whose classes share fewer than `least` values of a sensitive column, though each has as many."""
     shared = _shared(release.data, before)
     names = [name for name in release.study.original.having("sensitive") if name in shared]
     told = np.zeros(len(mine), np.bool_)
@@ -247,8 +396,8 @@ def _told(release: Release, before: Dataset, own: Ints, other: Ints, mine: Ints,
             [len(np.intersect1d(values_of[a], values_there[b], assume_unique=True)) for a, b in pairs.T.tolist()]
         )
         if len(common):
-            several = (kinds[own[mine]] > 1) & (kinds_there[other[theirs]] > 1)
-            told |= (common[place.reshape(-1)] == 1) & several & (here[mine] == there[theirs])
+            several = (kinds[own[mine]] >= least) & (kinds_there[other[theirs]] >= least)
+            told |= (common[place.reshape(-1)] < least) & several & (here[mine] == there[theirs])
     return int(told.sum())
 
 
@@ -276,17 +425,17 @@ def _publicly(release: Release, name: str, before: Dataset, k: int) -> Together:
     return Together(
         earlier=name, knowledge="public", both=len(release.data), joined=0, left=0,
         small_differences=_differences(release, before, k), matched=found, smallest=0,
-        alone=int(own.min()), below=0, exposed=0, told=0, k=k,
+        alone=int(own.min()), below=0, exposed=0, told=0, came=0, k=k,
     )  # fmt: skip
 
 
-def unmet(found: tuple[Together, ...]) -> list[str]:
+def unmet(found: tuple[Together, ...], joint: tuple[Finding, ...]) -> list[str]:
     """Say which requirement the releases break together though each meets it."""
     helps = (
         "make this one from the earlier one (`from:`), use its decisions (`--reuse`), or say why it may go out: "
         "`previous: [{journal: …, accepted: REASON}]`"
     )
-    said = []
+    said = [f"together with the earlier releases, numbers averaged, {one.explain()}; {helps}" for one in joint]
     for one in found:
         if one.exposed and not one.holds:
             said.append(
@@ -296,8 +445,13 @@ def unmet(found: tuple[Together, ...]) -> list[str]:
             )
         if one.diverse and one.told and not one.holds:
             said.append(
-                f"diversity together with {one.earlier}: the classes of {one.told} people in the two releases have one "
-                f"sensitive value in common, though each has several; {helps}"
+                f"diversity together with {one.earlier}: the classes of {one.told} people in the two releases have "
+                f"fewer than {one.values} sensitive values in common, though each has as many; {helps}"
+            )
+        if one.came and not one.holds:
+            said.append(
+                f"k-anonymity together with {one.earlier}: {one.came} people who are in one of the releases only are "
+                f"told by the difference: fewer than {one.k} records of their class can be theirs; {helps}"
             )
     return said
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -150,7 +150,11 @@ def _levels(data: Dataset) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Averaging:
-    """How near the mean of this release and earlier ones comes to a column, beside this release alone (RMSE / sd)."""
+    """How near the best mean of this release and earlier ones comes to a column, beside this one alone (RMSE / sd).
+
+    Best is the mean weighted by the covariance of the errors, which the intruder is assumed to know: of two releases
+    with noise of the same strength the plain mean, otherwise mostly the more exact one.
+    """
 
     column: str
     records: int
@@ -160,8 +164,8 @@ class Averaging:
     def explain(self, releases: int) -> str:
         """Say it in words."""
         return (
-            f"{self.column}: the mean of this and {releases} earlier release{'s' if releases > 1 else ''} misses the "
-            f"original by {self.averaged:.3g} standard deviations, this release alone by {self.alone:.3g} "
+            f"{self.column}: the best mean of this and {releases} earlier release{'s' if releases > 1 else ''} misses "
+            f"the original by {self.averaged:.3g} standard deviations, this release alone by {self.alone:.3g} "
             f"({self.records:,} records)"
         )
 
@@ -169,27 +173,62 @@ class Averaging:
 def averaging(release: Release) -> tuple[Averaging, ...]:
     """Compare each perturbed numeric column, averaged with the earlier releases of the plan, with the original."""
     original, now = release.study.original, release.data
-    earlier = [Earlier.open(place) for place in release.plan.previous if "journal" in place]
-    if not earlier:
-        return ()
-    read = [(one.published(), positions(one, release)) for one in earlier]
-    changed = [
-        names for item, names in zip(release.study.done, release.changes, strict=True) if item.step.method.perturbs
-    ]
     found = []
-    for name in now.columns:
-        common = [data for data in (original, now, *(data for data, _ in read)) if _has_number(data, name)]
-        if len(common) < len(read) + 2 or not any(name in names for names in changed):
-            continue
+    for name, (joined, several) in averaged_columns(release, release.plan.previous).items():
         true = original.number(name)
-        copies = [_spread(now.number(name), now.row_ids, len(original))]
-        copies += [_spread(data.number(name), rows, len(original)) for data, rows in read]
-        errors = np.vstack([copies[0], np.mean(copies, axis=0)]) - true
-        errors = errors[:, ~np.isnan(errors).any(axis=0)]
+        errors = np.vstack([_spread(now.number(name), now.row_ids, len(original)), joined]) - true
+        errors = errors[:, several & ~np.isnan(errors).any(axis=0)]
         if errors.shape[1] and (sd := float(np.nanstd(true, ddof=1))) > 0:
             alone, mean = np.sqrt((errors**2).mean(axis=1)) / sd
             found.append(Averaging(name, errors.shape[1], float(alone), float(mean)))
     return tuple(found)
+
+
+def averaged_columns(
+    release: Release, places: Iterable[Mapping[str, str | Path]]
+) -> dict[str, tuple[NDArray[np.float64], NDArray[np.bool_]]]:
+    """Give the perturbed numbers of this release averaged with earlier ones, by the rows of the original.
+
+    Beside each column stand the people whose values at least two releases show.
+    """
+    original, now = release.study.original, release.data
+    earlier = [Earlier.open(place) for place in places if "journal" in place]
+    if not earlier or now.has_new_rows:
+        return {}
+    read = [(one.published(), positions(one, release)) for one in earlier]
+    changed = [
+        names for item, names in zip(release.study.done, release.changes, strict=True) if item.step.method.perturbs
+    ]
+    found = {}
+    for name in now.columns:
+        shown = [(data, rows) for data, rows in read if _has_number(data, name)]
+        numbers = _has_number(now, name) and _has_number(original, name)
+        if not shown or not numbers or not any(name in names for names in changed):
+            continue
+        copies = [_spread(data.number(name), rows, len(original)) for data, rows in [(now, now.row_ids), *shown]]
+        found[name] = best_mean(np.vstack(copies), original.number(name))
+    return found
+
+
+def best_mean(copies: NDArray[np.float64], true: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Average copies of a column with the weights that leave the smallest error, and tell where several are known."""
+    errors = copies - true
+    known = ~np.isnan(errors)
+    both = known.astype(np.float64) @ known.T
+    filled = np.where(known, errors, 0.0)
+    covariance = filled @ filled.T / np.maximum(both, 1)
+    mean = np.full(len(true), np.nan)
+    patterns, place = np.unique(known, axis=1, return_inverse=True)
+    for number, pattern in enumerate(patterns.T):
+        if not pattern.any():
+            continue
+        inner = covariance[np.ix_(pattern, pattern)]
+        size = max(float(np.trace(inner)), 1e-300)
+        weights = np.linalg.lstsq(inner / size + 1e-9 * np.eye(len(inner)), np.ones(len(inner)), rcond=None)[0]
+        weights = weights if weights.sum() > 0 else np.ones(len(inner))
+        rows = place.reshape(-1) == number
+        mean[rows] = weights / weights.sum() @ copies[np.ix_(pattern, rows)]
+    return mean, known.sum(axis=0) > 1
 
 
 def _has_number(data: Dataset, column: str) -> bool:

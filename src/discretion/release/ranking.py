@@ -205,7 +205,10 @@ def _gain(success: float, chance: float) -> float:
 
 
 _COMPARED = "the comparison of releases"
-_AVERAGED = "perturbed numbers were averaged, see the private report; matching and intersecting were not tried"
+_AVERAGED = (
+    "only with the releases that the plan names: records matched, classes intersected, perturbed numbers averaged, see "
+    "the private report"
+)
 
 
 class AttackerKind(NamedTuple):

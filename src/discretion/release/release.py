@@ -199,6 +199,13 @@ class Release:
         return combined(self) if self.plan.previous else ()
 
     @cached_property
+    def joint(self) -> tuple[Finding, ...]:
+        """The requirements that hold for this release alone and not for its numbers averaged with earlier ones."""
+        from discretion.release.combined import joint_findings
+
+        return joint_findings(self) if self.plan.previous else ()
+
+    @cached_property
     def edit_checks(self) -> tuple[EditCheck, ...]:
         """How many records break each edit rule before, after every step and in the release; never for the public."""
         from discretion.release.edit_checks import edit_checks
@@ -224,7 +231,7 @@ class Release:
     @cached_property
     def may_publish(self) -> bool:
         """Tell whether every requirement holds and the plan says all that publishing needs."""
-        held = all(one.holds for one in self.findings) and all(one.holds for one in self.combined)
+        held = all(one.holds for one in self.findings) and all(one.holds for one in self.combined) and not self.joint
         return held and not unsaid(**self._published)
 
     @property
@@ -262,7 +269,7 @@ class Release:
     def require(self) -> None:
         """Raise if a requirement does not hold, saying which and by how much."""
         unmet = [text for finding in self.findings if not finding.holds for text in self._explained(finding)]
-        if unmet := unmet or together_unmet(self.combined):
+        if unmet := unmet or together_unmet(self.combined, self.joint):
             raise RequirementNotMet("nothing was published; not met:\n  " + "\n  ".join(unmet))
 
     def _explained(self, finding: Finding) -> list[str]:

@@ -79,7 +79,6 @@ USES: list[tuple[str, str, Callable[[Path], Any]]] = [
     ("pandas", "io", lambda _: students().ask("SELECT sum(income) FROM students WHERE sex = 'male'").to_pandas()),
     ("fastapi", "online", lambda _: create_app(students())),
     ("uvicorn", "online", lambda folder: _cli("serve", _service(folder), "--quiet")),
-    ("sqlglot", "online", lambda _: students().ask(QUESTION)),
     ("opendp", "online", lambda _: students(NOISE).ask(QUESTION)),
     ("httpx", "online", lambda _: dc.connect("http://127.0.0.1:1", "dk_key").ask(QUESTION)),
     ("pandas", "outputs", lambda folder: dc.outputs.ResearchProject(folder, FRAME)),

@@ -7,24 +7,22 @@ A `Hierarchy` is a recipe (a table, intervals, masking, dates). Bound to the val
 from __future__ import annotations
 
 import csv
+import datetime as dt
 import io
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discretion.errors import DataError, PlanError, unknown
-
-if TYPE_CHECKING:
-    import datetime as dt
 
 # Hierarchies as files: one row per value, the value first, then its label at each level (the layout of ARX).
 
@@ -632,3 +630,44 @@ def interval_label(low: float, high: float, whole: bool) -> str:
     if whole and float(low).is_integer() and float(high).is_integer():
         return f"[{int(low)}, {int(high) - 1}]"
     return f"[{low:.12g}, {high:.12g})"
+
+
+_INTERVAL = re.compile(r"([\[(])\s*([^,\[\]()]+?)\s*,\s*([^,\[\]()]+?)\s*([\])])")
+_OPEN = re.compile(r"([<>])(=?)\s*([^<>=]+?)\s*")
+
+ReadEnd = Callable[[str], float]
+
+
+def _day(text: str) -> float:
+    return dt.datetime.fromisoformat(text).replace(tzinfo=None).timestamp()
+
+
+ENDS: tuple[ReadEnd, ...] = (float, _day)
+"""How the ends of an interval are read: as numbers, or as dates."""
+
+
+def end_or_nan(read: ReadEnd, text: str) -> float:
+    """Read the end of an interval; NaN where it is none."""
+    try:
+        return read(text)
+    except (ValueError, OverflowError):
+        return float("nan")
+
+
+def interval_bounds(label: str) -> tuple[ReadEnd, float, float, tuple[bool, bool]] | None:
+    """Read an interval: how its ends are read, the ends, and whether they belong to it."""
+    if (side := _OPEN.fullmatch(label)) is not None:
+        ends = ((read, end_or_nan(read, side[3])) for read in ENDS)
+        read, end = next((one for one in ends if math.isfinite(one[1])), (float, math.nan))
+        within = (bool(side[2]), bool(side[2]))
+        if math.isnan(end):
+            return None
+        return (read, -math.inf, end, within) if side[1] == "<" else (read, end, math.inf, within)
+    match = _INTERVAL.fullmatch(label)
+    if match is None:
+        return None
+    for read in ENDS:
+        low, high = end_or_nan(read, match[2]), end_or_nan(read, match[3])
+        if low <= high:
+            return read, low, high, (match[1] == "[", match[4] == "]")
+    return None

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from discretion.data.conditions import And, Condition, Everything, Filter, Linear, Not, Or, columns_of
-from discretion.errors import PlanError, QueryRefused, need, unknown
-from discretion.kernels.arrays import Bools
+from discretion.data.hierarchy import ENDS, canonical, end_or_nan, interval_bounds
+from discretion.errors import PlanError, QueryRefused, unknown
+from discretion.kernels.arrays import Bools, Ints
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -142,7 +146,7 @@ def _implied(text: str) -> list[str]:
 
 
 def _condition(side: str, text: str, columns: Sequence[str] | None, who: str) -> Filter:
-    sqlglot = need("sqlglot", "a rule", "online")
+    import sqlglot
     from sqlglot import exp
 
     from discretion.data.sql_filter import FilterReader, only
@@ -284,16 +288,219 @@ def edit_rules_of(data: Dataset, texts: Sequence[str], who: str) -> tuple[LevelR
 
 
 def broken_rows(rule: LevelRule, data: Dataset) -> Bools | None:
-    """Tell which records break an edit rule; None where its columns are not there, or no longer of that type.
+    """Tell which records break an edit rule; None where it cannot be judged of any, see `judge_rule`."""
+    found = judge_rule(rule, data)
+    return None if found is None else found.broken
 
-    A suppressed value could be any: a record that has one in the rule's columns breaks nothing.
+
+@dataclass(frozen=True, eq=False)
+class RuleJudgement:
+    """Which records break a rule, and of which the published ranges do not say whether they do."""
+
+    broken: Bools
+    undecided: Bools
+
+
+def judge_rule(rule: LevelRule, data: Dataset) -> RuleJudgement | None:
+    """Judge a rule record by record; None where its columns are not there, or nothing in them can be compared.
+
+    A suppressed value could be any: a record that has one in the rule's columns breaks nothing. A generalized value (an
+    interval, a set, a label of the column's hierarchy) breaks a rule where every value that it stands for does.
     """
     if not rule.columns <= {*data.columns}:
         return None
-    try:
-        found = rule.broken(data.frame.select(sorted(rule.columns)))
-    except PlanError:
-        return None
+    frame = data.frame.select(sorted(rule.columns))
+    coarse = {name: found for name in frame.columns if (found := _coarse(rule, data, name)) is not None}
+    undecided = np.zeros(len(data), np.bool_)
+    if coarse:
+        try:
+            holds, breaks = _surely(rule.where, frame, coarse)
+        except PlanError:
+            return None
+        broken = breaks
+        undecided = ~(holds | breaks)
+        for name in coarse:
+            undecided &= frame[name].is_not_null().to_numpy()
+    else:
+        try:
+            broken = rule.broken(frame)
+        except PlanError:
+            return None
     for name in rule.columns:
-        found &= ~data.suppressed(name)
-    return found
+        broken, undecided = broken & ~data.suppressed(name), undecided & ~data.suppressed(name)
+    return None if coarse and undecided.sum() == len(data) else RuleJudgement(broken, undecided)
+
+
+_ANY = (-np.inf, np.inf, ())
+"""A label that may stand for every value."""
+_Stands = tuple[float, float, tuple[str, ...]]
+"""The smallest and the largest number that a label stands for, and the texts; without texts a range of numbers."""
+
+
+@dataclass(frozen=True, eq=False)
+class _CoarseColumn:
+    """What the labels of a column stand for, and the label of each record (the last one: missing)."""
+
+    stands: tuple[_Stands | None, ...]
+    label: Ints
+
+
+def _coarse(rule: LevelRule, data: Dataset, name: str) -> _CoarseColumn | None:
+    """Give what the values of a column stand for, if some of them are ranges or names of groups."""
+    import polars as pl
+
+    if data.frame.schema[name] not in (pl.String, pl.Categorical, pl.Enum):
+        return None
+    origin = data.origin
+    known = origin is not data and name in origin.columns
+    kind = origin.frame.schema[name] if known else pl.String()
+    numeric = kind.is_numeric() or kind.is_temporal() or (not known and name in _numeric_columns(rule.where))
+    codes = data.codes(name)
+    texts = [None if value is None else canonical(value) for value in codes.values]
+    if not numeric:
+        own = {canonical(value) for value in origin.codes(name).values if value is not None} if known else set()
+        if not known or {text for text in texts if text is not None} <= own:
+            return None
+    else:
+        own = set()
+    below = _leaves(data, name)
+    stands = tuple(
+        None if text is None else _stands(text, below.get(text, ()), text in own, numeric, kind.is_integer())
+        for text in texts
+    )
+    return _CoarseColumn((*stands, None), np.asarray(codes.codes, np.int64))
+
+
+def _leaves(data: Dataset, name: str) -> dict[str, tuple[str, ...]]:
+    """Give the values below each label of a column's hierarchy."""
+    from discretion.errors import DataError
+
+    if name not in data.origin.columns or data.origin.schema[name].hierarchy is None:
+        return {}
+    try:
+        table = data.hierarchy(name).table
+    except DataError:
+        return {}
+    found: dict[str, set[str]] = {}
+    for level in table[1:]:
+        for leaf, label in zip(table[0], level, strict=True):
+            found.setdefault(label, set()).add(leaf)
+    return {label: tuple(sorted(leaves)) for label, leaves in found.items()}
+
+
+def _stands(text: str, leaves: tuple[str, ...], own: bool, numeric: bool, whole: bool) -> _Stands:
+    """Tell what a label stands for: numbers between two ends, or one of some texts."""
+    if not numeric:
+        members = re.fullmatch(r"\{(.+)\}", text, re.DOTALL)
+        listed = (text,) if own else leaves or (tuple(members[1].split(", ")) if members else ())
+        return (np.nan, np.nan, listed) if listed else _ANY
+    bounds = interval_bounds(text)
+    if bounds is None:
+        numbers = [end_or_nan(read, one) for one in (leaves or (text,)) for read in ENDS[: 1 if leaves else 2]]
+        known = [number for number in numbers if not np.isnan(number)]
+        complete = known and (not leaves or len(known) == len(leaves))
+        return (min(known), max(known), ()) if complete else _ANY
+    _, low, high, closed = bounds  # not the values of the hierarchy: it may have those of the data alone
+    if whole:
+        low = low if np.isinf(low) else (np.ceil(low) if closed[0] else np.floor(low) + 1)
+        high = high if np.isinf(high) else (np.floor(high) if closed[1] else np.ceil(high) - 1)
+    else:
+        low = low if closed[0] else np.nextafter(low, np.inf)
+        high = high if closed[1] else np.nextafter(high, -np.inf)
+    return float(low), float(high), ()
+
+
+def _numeric_columns(where: Filter) -> set[str]:
+    """Name the columns that a condition compares with numbers or adds up."""
+    if isinstance(where, Condition):
+        number = any(isinstance(value, int | float) and not isinstance(value, bool) for value in where.values)
+        return {where.column} if number else set()
+    if isinstance(where, Linear):
+        return {name for name, _ in where.terms}
+    parts = (where.part,) if isinstance(where, Not) else where.parts if isinstance(where, And | Or) else ()
+    return {name for part in parts for name in _numeric_columns(part)}
+
+
+def _surely(where: Filter, frame: pl.DataFrame, coarse: dict[str, _CoarseColumn]) -> tuple[Bools, Bools]:
+    """Tell of which records a condition holds, and of which it does not, whatever their ranges stand for."""
+    if isinstance(where, Not):
+        holds, breaks = _surely(where.part, frame, coarse)
+        return breaks, holds
+    if isinstance(where, And | Or):
+        parts = [_surely(part, frame, coarse) for part in where.parts]
+        every, some = (0, 1) if isinstance(where, And) else (1, 0)
+        found = {
+            every: np.logical_and.reduce([part[every] for part in parts]),
+            some: np.logical_or.reduce([part[some] for part in parts]),
+        }
+        return found[0], found[1]
+    if isinstance(where, Linear) and any(name in coarse for name, _ in where.terms):
+        return _sum_between(where, frame, coarse)
+    if isinstance(where, Condition) and where.column in coarse:
+        column = coarse[where.column]
+        table = np.array([_label_holds(where, one) for one in column.stands], np.bool_).reshape(-1, 2)
+        holds, breaks = table[column.label].T
+        return holds, breaks
+    held = frame.select(_expression(where, frame.schema, False)).to_series()
+    if len(held) != frame.height:
+        held = held.new_from_index(0, frame.height)
+    return held.fill_null(False).to_numpy(), (~held).fill_null(False).to_numpy()
+
+
+def _label_holds(where: Condition, stands: _Stands | None) -> tuple[bool, bool]:
+    """Tell whether a comparison holds for all, and for none, of what a label stands for."""
+    if where.op in ("is-missing", "not-missing"):
+        return (stands is None) == (where.op == "is-missing"), (stands is None) != (where.op == "is-missing")
+    if stands is None or stands == _ANY:
+        return False, False
+    low, high, texts = stands
+    if texts:
+        values = [str(value) for value in where.values]
+        found = [_compared(text, where.op, values) for text in texts]
+        return all(found), not any(found)
+    ends = [float(v) if not isinstance(v, str) else end_or_nan(ENDS[1], v) for v in where.values]
+    if any(np.isnan(end) for end in ends):
+        return False, False
+    if where.op in ("=", "in", "!="):
+        same, apart = low == high and low in ends, not any(low <= end <= high for end in ends)
+        return (apart, same) if where.op == "!=" else (same, apart)
+    if where.op == "between":
+        return ends[0] <= low and high <= ends[1], high < ends[0] or low > ends[1]
+    first, second = (low, high) if where.op in (">", ">=") else (high, low)
+    return _compared(first, where.op, ends), not _compared(second, where.op, ends)
+
+
+def _compared(value: Any, op: str, values: Sequence[Any]) -> bool:
+    if op == "in":
+        return value in values
+    if op == "between":
+        return bool(values[0] <= value <= values[1])
+    return bool(getattr(operator, _POLARS[op])(value, values[0]))
+
+
+def _sum_between(where: Linear, frame: pl.DataFrame, coarse: dict[str, _CoarseColumn]) -> tuple[Bools, Bools]:
+    """Judge a sum by the smallest and the largest that it can be."""
+    import polars as pl
+
+    low = high = size = np.zeros(frame.height)
+    for name, factor in where.terms:
+        if name in coarse:
+            ends = np.array([(np.nan, np.nan) if one is None or one[2] else one[:2] for one in coarse[name].stands])
+            ends = ends[coarse[name].label].T * factor
+        elif frame.schema[name].is_numeric():
+            ends = np.tile(frame[name].cast(pl.Float64).fill_null(np.nan).to_numpy() * factor, (2, 1))
+        else:
+            raise PlanError("only numbers can be added up and compared")
+        low, high = low + ends.min(axis=0), high + ends.max(axis=0)
+        size = size + np.where(np.isfinite(ends), np.abs(ends), 0.0).max(axis=0)
+    low, high, slack = low - where.constant, high - where.constant, TOLERANCE * size + TOLERANCE
+    near = (np.abs(low) <= slack) & (np.abs(high) <= slack), (low > slack) | (high < -slack)
+    found = {
+        "=": near,
+        "!=": near[::-1],
+        "<=": (high <= slack, low > slack),
+        "<": (high < -slack, low >= -slack),
+        ">=": (low >= -slack, high < -slack),
+        ">": (low > slack, high <= slack),
+    }
+    return found[where.op]

@@ -8,10 +8,8 @@ they become places on the line, or codes that mean the same in every data set, i
 
 from __future__ import annotations
 
-import datetime as dt
-import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -20,7 +18,7 @@ from numpy.typing import NDArray
 
 from discretion.data.codes import ColumnCodes
 from discretion.data.dataset import Dataset
-from discretion.data.hierarchy import HierarchyLevels, canonical
+from discretion.data.hierarchy import ENDS, HierarchyLevels, canonical, end_or_nan, interval_bounds
 from discretion.errors import DataError
 from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.measure import source_of
@@ -370,11 +368,7 @@ def _inside(texts: Sequence[str], ranges: list[int], name: str) -> Ints:
 # 4083*. An intruder who knows an age of 50 sees that it lies in the first. A star stands for any character, stars
 # alone for any value.
 
-_INTERVAL = re.compile(r"([\[(])\s*([^,\[\]()]+?)\s*,\s*([^,\[\]()]+?)\s*([\])])")
-_OPEN = re.compile(r"([<>])(=?)\s*([^<>=]+?)\s*")
 _SET = re.compile(r"\{(.+)\}", re.DOTALL)
-
-_ReadEnd = Callable[[str], float]
 
 MOST_PAIRS = 50_000_000
 """Pairs of a known value and a published range that are looked at."""
@@ -382,7 +376,7 @@ MOST_PAIRS = 50_000_000
 
 def is_range(label: str) -> bool:
     """Tell whether a label is a set, an interval of numbers or dates, or a mask."""
-    return "*" in label or _SET.fullmatch(label) is not None or _bounds(label) is not None
+    return "*" in label or _SET.fullmatch(label) is not None or interval_bounds(label) is not None
 
 
 def ranges_holding(values: Sequence[str], labels: Sequence[str], column: str) -> NDArray[np.bool_]:
@@ -393,11 +387,10 @@ def ranges_holding(values: Sequence[str], labels: Sequence[str], column: str) ->
             "compare; leave the column out of `columns`, or generalize by a hierarchy"
         )
     found = np.zeros((len(values), len(labels)), np.bool_)
-    readings: tuple[_ReadEnd, ...] = (float, _day)
-    places = {read: np.array([_or_nan(read, value) for value in values]) for read in readings}
+    places = {read: np.array([end_or_nan(read, value) for value in values]) for read in ENDS}
     index = {value: row for row, value in enumerate(values)}
     for at, label in enumerate(labels):
-        if (bounds := _bounds(label)) is not None:
+        if (bounds := interval_bounds(label)) is not None:
             read, low, high, closed = bounds
             x = places[read]
             found[:, at] = (x >= low if closed[0] else x > low) & (x <= high if closed[1] else x < high)
@@ -408,37 +401,6 @@ def ranges_holding(values: Sequence[str], labels: Sequence[str], column: str) ->
             mask = re.compile(".".join(map(re.escape, label.split("*"))) if label.strip("*") else ".*", re.DOTALL)
             found[:, at] = [mask.fullmatch(value) is not None for value in values]
     return found
-
-
-def _day(text: str) -> float:
-    return dt.datetime.fromisoformat(text).replace(tzinfo=None).timestamp()
-
-
-def _or_nan(read: _ReadEnd, text: str) -> float:
-    try:
-        return read(text)
-    except (ValueError, OverflowError):
-        return float("nan")
-
-
-def _bounds(label: str) -> tuple[_ReadEnd, float, float, tuple[bool, bool]] | None:
-    """Read an interval: how its ends are read, the ends, and whether they belong to it."""
-    readings: tuple[_ReadEnd, ...] = (float, _day)
-    if (side := _OPEN.fullmatch(label)) is not None:
-        ends = ((read, _or_nan(read, side[3])) for read in readings)
-        read, end = next((one for one in ends if math.isfinite(one[1])), (float, math.nan))
-        within = (bool(side[2]), bool(side[2]))
-        if math.isnan(end):
-            return None
-        return (read, -math.inf, end, within) if side[1] == "<" else (read, end, math.inf, within)
-    match = _INTERVAL.fullmatch(label)
-    if match is None:
-        return None
-    for read in readings:
-        low, high = _or_nan(read, match[2]), _or_nan(read, match[3])
-        if low <= high:
-            return read, low, high, (match[1] == "[", match[4] == "]")
-    return None
 
 
 @dataclass(frozen=True)

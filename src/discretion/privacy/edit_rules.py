@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
-from discretion.data.rules import LevelRule, broken_rows, edit_rules_of
+from discretion.data.rules import LevelRule, broken_rows, edit_rules_of, judge_rule
 from discretion.errors import DataError
 from discretion.measure import align
 from discretion.model import FailingClass, PrivacyModel, Verdict
@@ -23,11 +23,12 @@ class EditRules(PrivacyModel, kind="edit-rules"):
 
     The rules are those of the schema (`edit_rules:` in a plan) or those named here: ranges, conditions (`age < 15 ->
     marital == 'single'`), sums (`income == wage + rent`), skip patterns (`age < 15 -> job IS NULL`). A record with a
-    missing or suppressed value in a rule's columns cannot be judged and breaks nothing; a rule whose column is not
-    published, or is published as text, is not judged at all, and the detail names it. Records that broke a rule before
-    may go on doing so; rows that belong to nobody (synthetic ones) may not break any. Says nothing about privacy: a
-    file that contradicts itself tells everybody which values were changed. Messages name rules and counts, never
-    values. Time linear.
+    missing or suppressed value in a rule's columns cannot be judged and breaks nothing. A generalized value breaks a
+    rule if every value that it stands for does; records whose ranges leave it open are counted (`undecided`), and a
+    rule whose column is not published, or shows nothing that can be compared, is named (`not_judged`). Records that
+    broke a rule before may go on doing so; rows that belong to nobody (synthetic ones) may not break any. Says nothing
+    about privacy: a file that contradicts itself tells everybody which values were changed. Messages name rules and
+    counts, never values. Time linear.
 
     References
     ----------
@@ -55,14 +56,16 @@ class EditRules(PrivacyModel, kind="edit-rules"):
         rules = edit_rules_of(released if original is None else original, self.rules, self.kind)
         before = _before(original, released)
         new: dict[str, np.ndarray] = {}
-        unjudged = []
+        unjudged, undecided = [], {}
         for rule in rules:
-            found = broken_rows(rule, released)
+            found = judge_rule(rule, released)
             if found is None:
                 unjudged.append(rule.text)
                 continue
             was = None if before is None else broken_rows(rule, before)
-            new[rule.text] = found if was is None else found & ~was
+            new[rule.text] = found.broken if was is None else found.broken & ~was
+            if found.undecided.any():
+                undecided[rule.text] = int(found.undecided.sum())
         records = np.logical_or.reduce(list(new.values())) if new else np.zeros(len(released), np.bool_)
         value = int(records.sum())
         counts = {text: int(rows.sum()) for text, rows in new.items()}
@@ -72,10 +75,15 @@ class EditRules(PrivacyModel, kind="edit-rules"):
             holds=not failing,
             value=float(value),
             required=self.at_most,
-            meaning=_meaning(value, len(new), unjudged),
+            meaning=_meaning(value, len(new), unjudged, undecided),
             failing_count=len(failing),
             failing_records=value if failing else 0,
-            detail={"rules": counts, "not_judged": unjudged, "columns": sorted(_columns(rules))},
+            detail={
+                "rules": counts,
+                "not_judged": unjudged,
+                "undecided": undecided,
+                "columns": sorted(_columns(rules)),
+            },
             find_failing=lambda: tuple(FailingClass({"rule": text}, float(count)) for text, count in failing.items()),
         )
 
@@ -94,6 +102,7 @@ def _before(original: Dataset | None, released: Dataset) -> Dataset | None:
         return None
 
 
-def _meaning(records: int, judged: int, unjudged: list[str]) -> str:
+def _meaning(records: int, judged: int, unjudged: list[str], undecided: dict[str, int]) -> str:
     left = f"; {len(unjudged)} cannot be judged in what is published" if unjudged else ""
+    left += f"; of {len(undecided)} the published ranges leave some records open" if undecided else ""
     return f"{records} records break one of {judged} edit rules that they did not break before{left}."

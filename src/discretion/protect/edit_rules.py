@@ -47,17 +47,22 @@ class RestoreEditRules(Method, kind="restore-edit-rules"):
 
     def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:  # noqa: ARG002
         """Restore range by range, consequence by consequence, then the sums."""
-        rules = edit_rules_of(data, self.rules, self.kind)
-        for rule in rules:
-            broken = broken_rows(rule, data)
-            if broken is not None and broken.any() and rule.identity is None:
-                data = _restored(rule, data, broken)
-        return with_sums(rules, data)
+        return restored(edit_rules_of(data, self.rules, self.kind), data)
+
+
+def restored(rules: tuple[LevelRule, ...], data: Dataset) -> Dataset:
+    """Give the data with values clipped, set and added up anew where rules are broken."""
+    for rule in rules:
+        broken = broken_rows(rule, data)
+        if broken is not None and broken.any() and rule.identity is None:
+            data = _restored(rule, data, broken)
+    return with_sums(rules, data)
 
 
 def with_sums(rules: tuple[LevelRule, ...], data: Dataset) -> Dataset:
     """Give the data with the sums added anew in the records where they do not hold."""
-    sums = [rule for rule in rules if rule.identity is not None and rule.identity.target]
+    numbers = {name for name, kind in data.frame.schema.items() if kind.is_numeric()}
+    sums = [rule for rule in rules if rule.identity is not None and rule.identity.target and rule.columns <= numbers]
     order = [name for rule in sums for name in resummed([rule], data.frame)] if sums else []
     for _ in order:  # a sum of sums holds at the latest after as many rounds
         for rule in sums:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from discretion.data.rules import broken_rows, read_edit_rules
+from discretion.data.rules import broken_rows, judge_rule, read_edit_rules
 
 if TYPE_CHECKING:
     from discretion.data.dataset import Dataset
@@ -20,10 +20,18 @@ class EditCheck:
     original: int | None
     after: tuple[tuple[str, int | None], ...]
     released: int | None
+    undecided: int = 0
+    """records of the release whose published ranges do not say whether they break it"""
 
     def to_dict(self) -> dict[str, Any]:
         """Give the check as plain data, with what each step added or mended."""
-        return {"rule": self.rule, "original": self.original, "after": dict(self.after), "released": self.released}
+        return {
+            "rule": self.rule,
+            "original": self.original,
+            "after": dict(self.after),
+            "released": self.released,
+            "undecided": self.undecided,
+        }
 
     def explain(self) -> str:
         """Say it in words, for the internal side."""
@@ -33,6 +41,10 @@ class EditCheck:
                 moves.append(f"{'not judged' if count is None else count} after {step}")
             before = count
         told = "; ".join([*moves, f"{'not judged' if self.released is None else self.released} in the release"])
+        if self.undecided:
+            told += f"; open: of {self.undecided} records the published ranges do not say it"
+        elif self.released is None:
+            told += " (open: its columns are not published, or show nothing that decides it)"
         return f"edit rule {self.rule}: {self.original} records break it in the original; {told}"
 
 
@@ -46,7 +58,9 @@ def edit_checks(release: Release) -> tuple[EditCheck, ...]:
             return None if any(one is None for one in rows) else sum(int(one.sum()) for one in rows if one is not None)
 
         after = tuple((item.step.id, count(item.data)) for item in release.study.done)
-        found.append(EditCheck(rule.text, count(release.study.original), after, count(release.data)))
+        left = [judged for copy in release.data.copies() if (judged := judge_rule(rule, copy)) is not None]
+        open_ = sum(int(one.undecided.sum()) for one in left)
+        found.append(EditCheck(rule.text, count(release.study.original), after, count(release.data), open_))
     return tuple(found)
 
 
@@ -56,6 +70,9 @@ def public_words(checks: tuple[EditCheck, ...]) -> list[str]:
         return []
     judged = [one.released for one in checks if one.released is not None]
     broken = sum(count > 0 for count in judged)
-    left = f", {len(checks) - len(judged)} cannot be judged in it" if len(judged) < len(checks) else ""
-    kept = "all hold in every record" if not broken else f"{broken} do not hold in every record"
+    left = f"; open: {len(checks) - len(judged)} cannot be judged in it" if len(judged) < len(checks) else ""
+    ranged = sum(one.undecided > 0 for one in checks)
+    left += f"; open: in {ranged} the published ranges do not decide every record" if ranged else ""
+    all_ = "no record breaks one" if left else "all hold in every record"
+    kept = all_ if not broken else f"{broken} do not hold in every record"
     return [f"Of {len(checks)} edit rules {len(judged)} were checked in the published file; {kept}{left}."]

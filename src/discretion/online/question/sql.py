@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from discretion.data.conditions import And, Condition, is_text
 from discretion.data.sql_filter import FilterReader, only, plain_number
-from discretion.errors import QueryRefused, did_you_mean, need
+from discretion.errors import QueryRefused, did_you_mean
 from discretion.online.declare.catalog import ServiceSpec, TableSpec, checked_name, tables_of
 from discretion.online.question.query import Aggregate, Function, Query, admit, told_apart
 
@@ -79,7 +79,7 @@ def _tree(text: str) -> exp.Select:
     """Parse one SELECT; sizes are limited before the parser sees the text."""
     if not is_text(text) or len(text) > LONGEST:
         raise QueryRefused(f"a question is a text of at most {LONGEST:,} characters, without zero bytes")
-    sqlglot = need("sqlglot", "a question in SQL", "online")
+    import sqlglot
     from sqlglot import exp
 
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate, combinations, pairwise
@@ -25,6 +25,7 @@ from pydantic import (
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
+from discretion.data.rules import LevelRule, read_edit_rules
 from discretion.data.schema import Role, Schema
 from discretion.errors import PlanError, unknown
 from discretion.kernels.arrays import Bools, Ints
@@ -33,6 +34,7 @@ from discretion.method import Decision, Method, Purpose
 from discretion.part import Columns
 from discretion.privacy.accounting import NANO, Cost, nano_rho_within
 from discretion.privacy.mechanisms import DiscreteGaussian
+from discretion.protect.edit_rules import restored
 
 if TYPE_CHECKING:
     import polars as pl
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 
 Value = bool | int | float | str
 _MOST = 10_000
+_DRAWN_AGAIN = 20
 _FIRST_DAY = dt.date(1970, 1, 1)
 
 
@@ -371,9 +374,16 @@ class PrivateMarginals(Method, kind="private-marginals"):
         model = estimate(margins, tables, sd["columns"], sd["pairs"] or 1.0)
         rng = ctx.rng
         rows = round(model.size) if self.rows is None else self.rows
-        codes = draw(model, rows, rng)
-        made = [self.domain[name].decode(name, codes[:, place[name]], rng) for name in data.columns if name in place]
-        return data.with_new_rows(pl.DataFrame(made), forget=True)
+
+        def drawn(count: int) -> pl.DataFrame:
+            codes = draw(model, count, rng)
+            shown = [name for name in data.columns if name in place]
+            return pl.DataFrame([self.domain[name].decode(name, codes[:, place[name]], rng) for name in shown])
+
+        made = drawn(rows)
+        rules = tuple(rule for rule in read_edit_rules(data.schema.edit_rules) if rule.columns <= {*made.columns})
+        made = _fulfilling([rule for rule in rules if rule.identity is None], made, drawn)
+        return restored(rules, data.with_new_rows(made, forget=True))
 
     def ready(self, data: Dataset) -> None:
         """Refuse a column without declared values, by its name, and noise that cannot be had; reads no values."""
@@ -411,3 +421,15 @@ def _nano_rho(epsilon: float, delta: float) -> int:
 
 def _split(values: list[int], lengths: list[int]) -> list[list[int]]:
     return [values[a:b] for a, b in pairwise(accumulate(lengths, initial=0))]
+
+
+def _fulfilling(rules: Sequence[LevelRule], made: pl.DataFrame, drawn: Callable[[int], pl.DataFrame]) -> pl.DataFrame:
+    """Draw rows that break a rule again, a few times; only noisy tables and the rules are looked at, never the data."""
+    import polars as pl
+
+    for _ in range(_DRAWN_AGAIN if rules else 0):
+        broken = np.logical_or.reduce([rule.broken(made) for rule in rules])
+        if not broken.any():
+            break
+        made = pl.concat([made.filter(pl.Series(~broken)), drawn(int(broken.sum()))])
+    return made

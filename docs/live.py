@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from discretion.cli.demo import PEOPLE, write_example
 from discretion.part import index
+from discretion.release.example import PEOPLE, write_example
 
 ROOT = Path(__file__).parents[1]
 WIDTH = 110

@@ -51,6 +51,7 @@ def test_no_file_imports_from_a_floor_above(path: Path) -> None:
             if (here, there) not in LOOKS_UP:
                 assert there == here or LEVEL[there] <= LEVEL[here], f"{here} imports {there}"
                 assert not (here == APART[0] and there in APART[1]), f"{here} imports {there}"
+                assert (here, there) != ("web", "cli"), "what both faces need belongs to a floor below"
 
 
 @pytest.mark.parametrize(

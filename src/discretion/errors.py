@@ -104,3 +104,13 @@ def need(module: str, purpose: str, extra: Literal["io", "online", "parties", "o
     except ImportError as error:
         library = (error.name or module).partition(".")[0]
         raise MissingLibrary(f'{purpose} needs the library {library}; pip install "discretion[{extra}]"') from None
+
+
+def place_of(error: Exception) -> str:
+    """Say what went wrong where, for whoever mends it; the error's own words may quote the data."""
+    import traceback
+
+    *_, last = traceback.walk_tb(error.__traceback__)
+    frame, line = last
+    place = f"{frame.f_globals.get('__name__', '?')}, line {line}"
+    return f"an unexpected {type(error).__name__} ({place}): this is a mistake in discretion, please report this line"

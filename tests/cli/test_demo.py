@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
-from discretion.cli.demo import write_example
+from discretion.release.example import write_example
 from tests.cli.conftest import Cli
 from tests.release.survey import files_of
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import sys
-import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -32,7 +31,7 @@ from discretion.cli.table import table
 from discretion.cli.tune import tune
 from discretion.cli.web import web
 from discretion.cli.wording import in_options
-from discretion.errors import DiscretionError
+from discretion.errors import DiscretionError, place_of
 
 _EPILOG = (
     "Exit codes: 0 done · 1 other error · 2 wrong plan or option · 3 wrong data · 4 requirement not met · "
@@ -100,14 +99,6 @@ def _words_of(error: OSError) -> str:
     if error.errno == errno.ENOSPC:
         return f"the disk is full{place}; nothing was published"
     return f"{error.strerror or error}{place}"
-
-
-def place_of(error: Exception) -> str:
-    """Say what went wrong where, for whoever mends it; the error's own words may quote the data."""
-    *_, last = traceback.walk_tb(error.__traceback__)
-    frame, line = last
-    place = f"{frame.f_globals.get('__name__', '?')}, line {line}"
-    return f"an unexpected {type(error).__name__} ({place}): this is a mistake in discretion, please report this line"
 
 
 def _fail(error: BaseException, message: str, code: int, arguments: Sequence[str]) -> int:

@@ -269,13 +269,13 @@ class Projects:
 
     def demo(self, who: str) -> Project:
         """Make the invented census with its hierarchies, whose roles are known, or give it where it is there."""
-        from discretion.cli.demo import write_example
+        from discretion.release.example import PEOPLE, write_example
 
         if (self.root / "demo" / "plan.yaml").is_file():
             return self.open("demo")
         made = self.new("demo", who, title="Census of an invented country")
         example = made.folder / "source" / "example"
-        write_example(example, 30_000)
+        write_example(example, PEOPLE)
         (example / "census.csv").rename(made.folder / "source" / "census.csv")
         for file in (example / "hierarchies").iterdir():
             file.rename(made.folder / "hierarchies" / file.name)

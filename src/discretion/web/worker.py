@@ -15,7 +15,7 @@ import numpy as np
 
 from discretion.context import Progress
 from discretion.data.dataset import Dataset
-from discretion.errors import Cancelled, DataError, DiscretionError, PlanError
+from discretion.errors import Cancelled, DataError, DiscretionError, PlanError, place_of
 from discretion.measure import Score
 from discretion.method import Decision
 from discretion.part import parse
@@ -79,8 +79,6 @@ def run(folder: Path) -> None:
         problems = list(error.problems) if isinstance(error, PlanError) else [str(error)]
         tell(state="failed", label=str(error), problems=problems, ended=time.time())
     except Exception as error:
-        from discretion.cli.app import place_of
-
         tell(state="failed", label=place_of(error), problems=[], ended=time.time())
         raise
 

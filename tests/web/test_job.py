@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 import yaml
@@ -37,7 +38,7 @@ def test_the_published_bytes_are_those_of_discretion_run(app: App, tmp_path: Pat
     project = app.projects.open("people")
     assert project.steps == [{"rank-swap": {"columns": ["income"], "percent": 8.0}}]
     answer = app.client.post(f"{project.url}/release", data={"do": "publish"})
-    assert app.job(project)["state"] == "done", app.job(project)
+    assert app.job(project)["state"] == "done", app.job(project)["label"]
     assert "data.csv" in answer.text
     ours = app.client.get(f"{project.url}/release/data.csv").content
     out, journal = tmp_path / "out", tmp_path / "journal"
@@ -159,7 +160,7 @@ def test_other_steps_are_published_as_the_next_version_with_new_draws(app: App) 
     app.client.post(f"{project.url}/release", data={"do": "next"})
     assert (project.folder / "seed").read_text().split()[0] != first
     app.client.post(f"{project.url}/release", data={"do": "publish"})
-    assert app.job(project)["state"] == "done", app.job(project)
+    assert app.job(project)["state"] == "done", app.job(project)["label"]
     assert project.plan["previous"]
 
 
@@ -288,7 +289,7 @@ def test_candidates_are_weighed_compared_and_taken(app: App) -> None:
     project = app.projects.open("people")
     form = {"use:rank-swap": "1", "values:rank-swap": "2, 10, 30", "seconds": "600", "do": "weigh"}
     page = app.client.post(f"{project.url}/balance", data=form).text
-    assert app.job(project)["state"] == "done", app.job(project)
+    assert app.job(project)["state"] == "done", app.job(project)["label"]
     assert page.count('class="mark"') >= 6, "three points, on the wide and on the narrow map"
     assert yaml.safe_load((project.folder / "balance.yaml").read_text())["tune"]["methods"]
     assert "Take this setting" in app.client.get(f"{project.url}/balance?point=1").text
@@ -307,11 +308,125 @@ def test_a_policy_asks_and_the_forms_begin_with_it(app: App) -> None:
     app.confirmed(project, age="identifier", income="sensitive")
     page = app.client.post(f"{project.url}/release", data={"do": "policy", "policy": "public-use"}).text
     assert project.plan["policy"] == "public-use"
-    assert "the policy public-use asks for it" in page
+    assert "the policy asks for it" in page
     form = app.client.get(f"{project.url}/protect/optimal-generalization").text
     assert 'value="distinct-l-diversity" selected' in form
     app.client.post(f"{project.url}/release", data={"do": "policy", "policy": ""})
     assert "policy" not in project.plan
+
+
+def test_what_a_policy_misses_is_said_mended_by_a_click_and_published(app: App, tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    region = rng.choice(["north", "south", "west", "islet"], 2000, p=[0.4, 0.3, 0.295, 0.005])
+    ill = np.where((region == "west") & (rng.random(2000) < 0.999), "flu", rng.choice(["flu", "cancer"], 2000))
+    frame = pl.DataFrame({"region": region, "age": rng.integers(20, 70, 2000), "diagnosis": ill})
+    project = app.upload("survey", "survey.csv", frame.write_csv().encode())
+    table = {"rule": "table", "value": ["islet", "north", "south", "west"], "level.1": ["out", "in", "in", "out"]}
+    app.client.post(f"{project.url}/hierarchy/region", data={**table, "do": "take"})
+    app.client.post(f"{project.url}/hierarchy/age", data={"rule": "width", "width": "10", "levels": "3", "do": "take"})
+    roles = {"role:region": "quasi", "role:age": "quasi", "role:diagnosis": "sensitive", "hierarchy:region": "plan"}
+    types = {"type:region": "nominal", "type:age": "continuous", "type:diagnosis": "nominal", "hierarchy:age": "plan"}
+    files = {"hierarchy:region": "region-made-here.csv", "hierarchy:diagnosis": "none"}
+    app.client.post(f"{project.url}/roles", data={**roles, **types, **files, "do": "roles"})
+    step = {"models.0.kind": "k-anonymity", "models.0.k": "5", "suppression_limit": "0.05", "do": "run"}
+    app.client.post(f"{project.url}/protect/optimal-generalization", data=step)
+    page = app.client.post(f"{project.url}/release", data={"do": "policy", "policy": "public-use"}).text
+    found = project.result("verdicts")["found"]
+    unmet = {next(iter(one["spec"])): place for place, one in enumerate(found) if not one["holds"]}
+    assert "distinct-l-diversity" in unmet, found
+    assert "Ask Optimal generalization for Distinct l diversity too" in page, found
+    app.client.post(f"{project.url}/release", data={"do": "mend", "number": str(unmet["distinct-l-diversity"])})
+    models = project.steps[0]["optimal-generalization"]["models"]
+    assert models == [{"k-anonymity": {"k": 5}}, {"distinct-l-diversity": {"l": 2}}]
+    for _ in range(3):
+        open_ = [place for place, one in enumerate(project.result("verdicts")["found"]) if not one["holds"]]
+        if not open_:
+            break
+        app.client.post(f"{project.url}/release", data={"do": "mend", "number": str(open_[0])})
+    app.client.post(f"{project.url}/release", data={"do": "publish"})
+    assert app.job(project)["state"] == "done", app.job(project)["label"]
+    assert "codebook.html" in project.published()
+    look = app.client.get(f"{project.url}/release/codebook.html?look=1")
+    assert "sandbox" in look.headers["content-security-policy"]
+    again = ["--out", str(tmp_path / "out"), "--journal", str(tmp_path / "journal"), "--quiet"]
+    assert run(["run", str(project.folder / "plan.yaml"), *again]) == 0
+    assert (tmp_path / "out" / "data.csv").read_bytes() == (project.folder / "release" / "data.csv").read_bytes()
+
+
+def test_a_waiver_needs_a_name_a_function_that_may_and_a_reason(app: App) -> None:
+    protected(app)
+    project = app.projects.open("people")
+    page = app.client.post(f"{project.url}/release", data={"do": "policy", "policy": "scientific-use"}).text
+    assert "head of disclosure control" in page, "who may waive what is not met"
+    waiver = {"do": "waive", "requirement": "distance-linkage", "function": "head of disclosure control"}
+    refused = app.client.post(f"{project.url}/release", data={**waiver, "by": "Ada Stone", "why": ""})
+    assert refused.status_code == 422 and "needs the name" in refused.text
+    other = {**waiver, "function": "intern", "by": "Bo", "why": "for once"}
+    refused = app.client.post(f"{project.url}/release", data=other)
+    assert refused.status_code == 422 and "may not waive" in refused.text
+    assert "waivers" not in project.plan
+    page = app.client.post(f"{project.url}/release", data={**waiver, "by": "Ada Stone", "why": "a test"}).text
+    assert project.plan["waivers"] == [
+        {"requirement": "distance-linkage", "by": "Ada Stone, head of disclosure control", "why": "a test"}
+    ]
+    assert "Take back" in page
+    named = [one["name"] for one in project.result("verdicts")["found"] if not one["holds"]]
+    assert named == ["geography"], "400 people are not the 20,000 of an area"
+    app.client.post(
+        f"{project.url}/release", data={**waiver, "requirement": "geography", "by": "Ada Stone", "why": "x"}
+    )
+    app.client.post(f"{project.url}/release", data={"do": "publish"})
+    assert app.job(project)["state"] == "done", app.job(project)["label"]
+    report = (project.folder / "release" / "report.html").read_text()
+    assert "Ada Stone" in report and "a test" not in report, "the reason stays private"
+    app.client.post(f"{project.url}/release", data={"do": "unwaive", "number": "0"})
+    assert [one["requirement"] for one in project.plan["waivers"]] == ["geography"]
+
+
+def test_a_policy_of_the_house_comes_as_a_file(app: App) -> None:
+    protected(app)
+    project = app.projects.open("people")
+    ours = b"title: Ours\nscenario: public-file\nextends: public-use\nrequirements:\n"
+    ours += b"  - require: {k-anonymity: {k: 11}}\n    rows: records\n    why: health data\n"
+    answer = app.client.post(
+        f"{project.url}/release", data={"do": "policy"}, files={"policy_file": ("../ours.yaml", ours)}
+    )
+    assert answer.status_code == 200, answer.text
+    assert project.plan["policy"] == "policies/ours.yaml"
+    assert "requirements" not in project.plan, "eleven is asked, so that the five of the beginning goes"
+    assert {"k-anonymity": {"k": 11}} in [one["spec"] for one in project.result("verdicts")["found"]]
+    weak = ours.replace(b"k: 11", b"k: 2")
+    answer = app.client.post(
+        f"{project.url}/release", data={"do": "policy"}, files={"policy_file": ("weak.yaml", weak)}
+    )
+    assert answer.status_code == 422 and "weaker" in answer.text
+    assert project.plan["policy"] == "policies/ours.yaml"
+
+
+def test_edit_rules_are_chosen_with_the_roles_counted_and_restored(app: App) -> None:
+    frame = people().with_columns(tax=pl.col("income") * 0.2, net=pl.col("income") * 0.8)
+    project = app.upload(content=frame.write_csv().encode())
+    known = project.read()["columns"]
+    form = {"do": "roles", "edit_rules": "income >= 0\nincome == tax +", "policy": "scientific-use"}
+    for column in known:
+        name = column["name"]
+        role = {"name": "identifier", "age": "identifier", "region": "quasi", "sex": "quasi"}.get(name, "sensitive")
+        form |= {f"role:{name}": role, f"type:{name}": column["type"], f"hierarchy:{name}": "none"}
+    wrong = app.client.post(f"{project.url}/roles", data=form)
+    assert wrong.status_code == 422 and "income == tax +" in wrong.text, "what was typed stays"
+    app.client.post(f"{project.url}/roles", data={**form, "edit_rules": "income >= 0\nincome == tax + net"})
+    assert project.plan["edit_rules"] == ["income >= 0", "income == tax + net"]
+    app.client.post(f"{project.url}/protect/rank-swap", data=SWAP)
+    edits = project.result()["edits"]
+    assert edits[1]["original"] == 0 < edits[1]["now"]
+    page = app.client.get(f"{project.url}/release").text
+    assert "income == tax + net" in page
+    found = project.result("verdicts")["found"]
+    place = next(place for place, one in enumerate(found) if "edit-rules" in one["spec"])
+    assert not found[place]["holds"]
+    app.client.post(f"{project.url}/release", data={"do": "mend", "number": str(place)})
+    assert project.steps[-1] == {"restore-edit-rules": {}}
+    assert project.result()["edits"][1]["now"] == 0
 
 
 def test_a_table_is_made_audited_and_published(app: App) -> None:
@@ -319,7 +434,7 @@ def test_a_table_is_made_audited_and_published(app: App) -> None:
     app.confirmed(project, age="identifier", income="sensitive")
     form = {"by": ["region", "sex"], "rules.0.kind": "threshold", "rules.0.minimum": "20", "protect": "suppress"}
     page = app.client.post(f"{project.url}/tables", data={**form, "do": "make"}).text
-    assert app.job(project)["state"] == "done", app.job(project)
+    assert app.job(project)["state"] == "done", app.job(project)["label"]
     assert "The audit holds" in page
     assert 'class="num primary"' in page
     assert "an attacker finds" in page

@@ -99,6 +99,7 @@ class Actions:
         who: str,
         *,
         policy: str = "",
+        edit_rules: Sequence[str] = (),
     ) -> None:
         """Confirm roles and types; `hierarchies`: for each column `proposed`, `plan`, the name of a file, or none."""
         known = {column["name"]: column for column in (project.read() or {"columns": []})["columns"]}
@@ -125,12 +126,16 @@ class Actions:
             "roles": {column: given[0] if len(given) == 1 else list(given) for column, given in roles.items()},
             "confirmed": None,
             "policy": policy or None,
+            "waivers": plan.get("waivers") if policy == plan.get("policy") else None,
             "types": dict(types),
             "hierarchies": rules,
+            "edit_rules": list(edit_rules),
             "missing_codes": {column: list(codes) for column, codes in missing_codes.items() if codes},
         }
         if first and quasi and not plan.get("requirements"):
             new["requirements"] = [{"k-anonymity": {"k": K}}]
+        if policy:
+            new = _own_kept(new, project)
         _checked(new, project)
         project.save(new, "chose the roles", who)
         if project.result() is None or not self.has_verdicts(project):
@@ -244,8 +249,57 @@ class Actions:
         """Put the plan under a policy, or under none: what it demands must hold too."""
         plan = project.plan
         new = {**plan, "policy": name or None}
+        if name != plan.get("policy"):
+            new["waivers"] = None  # they were allowed under the other one
+        if name:
+            new = _own_kept(new, project)
         _checked({**new, "confirmed": None}, project)
         project.save(new, f"under the policy {name}" if name else "under no policy", who)
+        if project.result() is not None:
+            self.judge(project, who)
+
+    def add_policy(self, project: Project, file_name: str, content: IO[bytes], who: str) -> None:
+        """Keep a policy of one's own house with the project, and put the plan under it."""
+        from discretion.policy.policy import Policy
+
+        place = project.folder / "policies"
+        place.mkdir(mode=0o700, exist_ok=True)
+        file = place / f"{Path(safe_file_name(file_name)).stem}.yaml"
+        trial = place / f".{file.name}"
+        _store(content, trial)
+        try:
+            Policy.load(trial.name, place)
+            trial.replace(file)
+        finally:
+            trial.unlink(missing_ok=True)
+        self.set_policy(project, f"policies/{file.name}", who)
+
+    def mend(self, project: Project, number: int, who: str) -> None:
+        """Carry out the steps that were found to make a requirement hold."""
+        verdicts = project.result("verdicts") if self.has_verdicts(project) else None
+        found = verdicts["found"] if verdicts else []
+        if not 0 <= number < len(found) or not (found[number].get("help") or {}).get("steps"):
+            raise PlanError("there is nothing to be done about this by itself; choose a method on the page Protect")
+        self.change_steps(project, found[number]["help"]["steps"], found[number]["help"]["do"], who)
+
+    def waive(self, project: Project, waiver: Mapping[str, Any], who: str) -> None:
+        """Record that somebody who may allows a requirement of the policy not to be kept, and why."""
+        plan = project.plan
+        kept = {key: value for key, value in waiver.items() if value not in ("", [])}
+        self._waivers(project, [*plan.get("waivers", []), kept], f"waived {waiver.get('requirement')}", who)
+
+    def unwaive(self, project: Project, number: int, who: str) -> None:
+        """Take a waiver back."""
+        waivers = list(project.plan.get("waivers", []))
+        if not 0 <= number < len(waivers):
+            raise PlanError("there is no such waiver")
+        gone = waivers.pop(number)
+        self._waivers(project, waivers, f"took back the waiver of {gone.get('requirement')}", who)
+
+    def _waivers(self, project: Project, waivers: Sequence[Any], what: str, who: str) -> None:
+        new = {**project.plan, "waivers": list(waivers)}
+        _checked({**new, "confirmed": None}, project)
+        project.save(new, what, who)
         if project.result() is not None:
             self.judge(project, who)
 
@@ -316,6 +370,19 @@ class Actions:
         _checked(new, project)
         project.save(new, "replaced the plan", who)
         self.workers.start(project, "steps", "Carry out the plan", who)
+
+
+def _own_kept(plan: dict[str, Any], project: Project) -> dict[str, Any]:
+    """Leave out the group size that every project begins with, where the policy asks for a larger one."""
+    begun = {"k-anonymity": {"k": K}}
+    own = plan.get("requirements")
+    if not isinstance(own, list) or begun not in own:
+        return plan
+    without = {**plan, "requirements": [one for one in own if one != begun]}
+    required = _checked({**without, "confirmed": None}, project).requirements
+    return (
+        without if any(getattr(one.part, "k", 0) > K and one.part.kind == "k-anonymity" for one in required) else plan
+    )
 
 
 def _store(content: IO[bytes], path: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI, Request
 from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse
@@ -41,6 +41,9 @@ from discretion.web.form import (
 from discretion.web.guard import REPORT_POLICY, WHO, WebUser
 from discretion.web.jobs import RUNNING, cancel, job_of, jobs_of, last_job
 from discretion.web.project import K, Project, hierarchy_files, read_json, required_in, write_json
+
+if TYPE_CHECKING:
+    from discretion.policy.policy import Policy
 
 HERE = Path(__file__).parent
 ROWS = 25
@@ -89,7 +92,7 @@ class Pages:
         self.jinja.globals |= {"fields_of": fields_of, "rows_of": rows_of, "index": index, "version": __version__}
         self.jinja.filters |= {
             "prose": prose, "percent": percent, "number": number, "count": count, "title_of": title_of,
-            "people": of_people, "raw": Markup, "worded": worded,
+            "people": of_people, "raw": Markup, "worded": worded, "linked": linked,
         }  # fmt: skip
 
     # --- showing -------------------------------------------------------------------------------------------------
@@ -178,17 +181,23 @@ class Pages:
 
     # --- 2 roles -------------------------------------------------------------------------------------------------
 
-    def roles(self, request: Request, name: str, error: str = "", status: int = 200) -> Response:
-        """Show the proposal for each column, its role, type and hierarchy."""
+    def roles(
+        self, request: Request, name: str, error: str = "", status: int = 200, typed: Typed | None = None
+    ) -> Response:
+        """Show the proposal for each column, its role, type and hierarchy; after an error, what was chosen."""
         project = self.projects.open(name)
         known, plan = project.read(), project.plan
-        rows = [self._role(project, plan, column) for column in known["columns"]] if known else []
+        rows = [self._role(project, plan, column, typed or {}) for column in known["columns"]] if known else []
+        edits = typed["edit_rules"][0] if typed and "edit_rules" in typed else "\n".join(plan.get("edit_rules", []))
         return self.show(
             request, "roles.html", project, rows=rows, roles=ROLES, types=TYPES, role_words=_ROLE_WORDS, error=error,
-            status=status, confirmed=plan.get("confirmed", True), policies=policies(),
+            status=status, confirmed=plan.get("confirmed", True), policies=policies(project), edit_rules=edits,
+            policy=typed["policy"][0] if typed and "policy" in typed else plan.get("policy"),
         )  # fmt: skip
 
-    def _role(self, project: Project, plan: Mapping[str, Any], column: Mapping[str, Any]) -> dict[str, Any]:
+    def _role(
+        self, project: Project, plan: Mapping[str, Any], column: Mapping[str, Any], typed: Typed
+    ) -> dict[str, Any]:
         name = column["name"]
         given = plan.get("roles", {}).get(name)
         roles = [given] if isinstance(given, str) else given or column["roles"]
@@ -199,6 +208,8 @@ class Pages:
             chosen = Path(rule).name if isinstance(rule, str) and rule.startswith("hierarchies/") else "plan"
         elif not plan.get("roles") and "quasi" in roles:
             chosen = Path(files[name]).name if name in files else "proposed" if column["hierarchy"] else "none"
+        if f"role:{name}" in typed:
+            roles, chosen = typed[f"role:{name}"][0].split("+"), typed[f"hierarchy:{name}"][0]
         spec = {"plan": rule, "proposed": column["hierarchy"], "none": None}.get(chosen, f"hierarchies/{chosen}")
         good, words = acts.hierarchy_status(project, name, spec) if spec is not None else (True, "")
         options = [("none", "none")]
@@ -213,7 +224,7 @@ class Pages:
             **column,
             "given": roles,
             "role": "+".join(roles),
-            "kind": plan.get("types", {}).get(name) or column["type"],
+            "kind": typed.get(f"type:{name}", [plan.get("types", {}).get(name) or column["type"]])[0],
             "options": options,
             "chosen": chosen,
             "good": good,
@@ -238,9 +249,10 @@ class Pages:
                 rules = {c: typed[f"hierarchy:{c}"][0] for c in known if f"hierarchy:{c}" in typed}
                 codes = {c: [yaml_value(one) for one in typed.get(f"codes:{c}", ())] for c in known}
                 policy = typed.get("policy", [""])[0]
-                self.actions.set_roles(project, roles, types, rules, codes, user, policy=policy)
+                edits = [line.strip() for line in typed.get("edit_rules", [""])[0].splitlines() if line.strip()]
+                self.actions.set_roles(project, roles, types, rules, codes, user, policy=policy, edit_rules=edits)
             except DiscretionError as error:
-                return self.roles(request, name, str(error), 422)
+                return self.roles(request, name, str(error), 422, typed)
         return go(f"{project.url}/risk")
 
     def hierarchy(
@@ -335,15 +347,9 @@ class Pages:
     def _start(project: Project, kind: str) -> dict[str, list[str]]:
         """Begin a form with what the plan requires, and with the limit on dropped records that is usual."""
         names = {one.name for one in fields_of(kind)}
-        from discretion.privacy.class_table import ClassModel
-        from discretion.release.plan import Plan
-
-        plan = {key: value for key, value in project.plan.items() if key not in ("confirmed", "tune")}
-        required = Plan.from_dict(plan, project.folder).requirements
-        models = [one.part.to_plan() for one in required if isinstance(one.part, ClassModel)]
         begun: dict[str, Any] = {}
         if "models" in names:
-            begun["models"] = models or [{"k-anonymity": {"k": K}}]
+            begun["models"] = required_models(project) or [{"k-anonymity": {"k": K}}]
         if "suppression_limit" in names:
             begun["suppression_limit"] = 0.05
         return typed_of(kind, begun)
@@ -445,7 +451,13 @@ class Pages:
             figures = project.result("status", one["key"])
             if figures:
                 words = [acts.words_of(step) for step in one["steps"]]
-                compared.append({**one, "figures": figures, "words": words, "taken": one["key"] == project.key()})
+                verdicts = project.result("verdicts", one["key"]) or {"of": None, "found": []}
+                unmet = [worded(v["spec"])["title"] for v in verdicts["found"] if not v["holds"]]
+                judged = verdicts["of"] == required_in(project.plan)
+                compared.append({
+                    **one, "figures": figures, "words": words, "taken": one["key"] == project.key(),
+                    "unmet": unmet if judged else None,
+                })  # fmt: skip
         chosen = found["points"][point] if found and 0 <= point < len(found["points"]) else None
         return self.show(
             request, "balance.html", project, found=found, candidates=candidates_of(project), given=typed or {},
@@ -485,8 +497,10 @@ class Pages:
         problems = failed["problems"] if failed else []
         return self.show(
             request, "release.html", project, error=error, status=status, problems=problems,
-            confirmations=to_confirm(problems), models=kinds_of("model"), measures=kinds_of("risk", "utility"),
-            changed=bool(last and last.get("key") != project.key()), folder=project.folder, policies=policies(),
+            confirmations=to_confirm(problems), to_waive=to_waive(problems, project), models=kinds_of("model"),
+            measures=kinds_of("risk", "utility"),
+            changed=bool(last and last.get("key") != project.key()), folder=project.folder, policies=policies(project),
+            policy=policy_of(project), edits=(project.result() or {}).get("edits", []),
         )  # fmt: skip
 
     def requirement(
@@ -523,29 +537,38 @@ class Pages:
     async def publish(self, request: Request, name: str) -> Response:
         """Publish, drop a requirement, confirm a column, or begin the next version."""
         user, project = owner(request), self.projects.open(name)
-        typed = typed_in(await request.form())
-        do = typed.get("do", [""])[0]
-        try:
-            if do == "publish":
-                self.actions.publish(project, user)
-            elif do == "drop":
-                self.actions.drop_requirement(project, int(typed["number"][0]), user)
-            elif do == "confirm":
-                self.actions.confirm(project, typed["entry"][0], typed.get("column", []), user)
-                self.actions.publish(project, user)
-            elif do == "policy":
-                self.actions.set_policy(project, typed.get("policy", [""])[0], user)
-            elif do == "next":
-                project.next_version(user)
-                self.actions.judge(project, user)
-        except DiscretionError as error:
-            return self.release(request, name, str(error), 422)
+        async with request.form(max_files=1) as form:
+            typed = typed_in(form)
+            do = typed.get("do", [""])[0]
+            try:
+                if do == "publish":
+                    self.actions.publish(project, user)
+                elif do == "policy" and (files := _files(form, "policy_file")):
+                    self.actions.add_policy(project, *files[0], user)
+                elif do == "drop":
+                    self.actions.drop_requirement(project, int(typed["number"][0]), user)
+                elif do == "confirm":
+                    self.actions.confirm(project, typed["entry"][0], typed.get("column", []), user)
+                    self.actions.publish(project, user)
+                elif do == "policy":
+                    self.actions.set_policy(project, typed.get("policy", [""])[0], user)
+                elif do == "mend":
+                    self.actions.mend(project, int(typed["number"][0]), user)
+                elif do == "waive":
+                    self.actions.waive(project, waiver_in(typed), user)
+                elif do == "unwaive":
+                    self.actions.unwaive(project, int(typed["number"][0]), user)
+                elif do == "next":
+                    project.next_version(user)
+                    self.actions.judge(project, user)
+            except DiscretionError as error:
+                return self.release(request, name, str(error), 422)
         return go(f"{project.url}/release")
 
     def published(self, name: str, file: str, look: int = 0) -> Response:
         """Give a public file: to look at, or to keep."""
         found = self.projects.open(name).published_file(file)
-        if look and file == "report.html":
+        if look and file in ("report.html", "codebook.html"):
             return FileResponse(found, headers={"content-security-policy": REPORT_POLICY}, media_type="text/html")
         return FileResponse(found, filename=file, headers={"content-security-policy": REPORT_POLICY})
 
@@ -710,6 +733,16 @@ def prose(text: str) -> Markup:
     return Markup(re.sub(r"(?<!\w)\*(\w[^*]*)\*", r"<em>\1</em>", re.sub(r"`([^`]+)`", r"<code>\1</code>", safe)))
 
 
+def linked(text: str, project: Project) -> Markup:
+    """Write a sentence that names methods as HTML: each name leads to the form of the method."""
+
+    def link(match: re.Match[str]) -> str:
+        place = f"{escape(project.url)}/protect/{match[1]}"
+        return f'<a href="{place}">{escape(title_of(match[1]))}</a>' if match[1] in kinds_of("method") else match[0]
+
+    return Markup(re.sub(r"<code>([\w-]+)</code>", link, str(prose(text))))
+
+
 def about(part: type[Any]) -> list[str]:
     """Give the paragraphs of a part's documentation after its first line, without references and examples."""
     text = re.split(r"\n\s*(?:References|Examples)\s*\n\s*-{3,}", part.documentation())[0]
@@ -728,15 +761,51 @@ def _usual_first(parts: Sequence[type[Method]]) -> list[type[Method]]:
     return sorted(parts, key=lambda part: (place.get(part.kind, len(place)), part.kind))
 
 
-def policies() -> list[tuple[str, str]]:
-    """Name the shipped policies for files, with their titles."""
+def policies(project: Project) -> list[tuple[str, str]]:
+    """Name the shipped policies for files and those that came with the project, with their titles."""
     from discretion.policy.policy import Policy
 
-    found = [(name, Policy.load(name)) for name in Policy.shipped]
-    return [(name, one.title) for name, one in found if one.scenario != "research-output"]
+    own = sorted(f"policies/{file.name}" for file in (project.folder / "policies").glob("*.yaml"))
+    found = [(name, Policy.load(name, project.folder)) for name in (*Policy.shipped, *own)]
+    return [(name, one.title or one.name) for name, one in found if one.scenario != "research-output"]
+
+
+def policy_of(project: Project) -> Policy | None:
+    """Give the policy that the plan of a project stands under."""
+    from discretion.policy.policy import Policy
+
+    name = project.plan.get("policy")
+    return Policy.load(name, project.folder) if name else None
+
+
+def waiver_in(typed: Typed) -> dict[str, Any]:
+    """Read the waiver that stands in the form; who allowed it is written as `NAME, FUNCTION`."""
+    name, function, why = (typed.get(one, [""])[0].strip() for one in ("by", "function", "why"))
+    if not name or not why:
+        raise PlanError("a waiver needs the name of who allowed it, and the reason")
+    by = f"{name}, {function}" if function else name
+    return {"requirement": typed["requirement"][0], "by": by, "why": why, "columns": list(typed.get("column", []))}
 
 
 _CONFIRM = re.compile(r"confirm them by `(confirmed_\w+): (\[.*\])`")
+
+
+_WAIVER = re.compile(r"; `waivers: \[\{requirement: ([\w-]+)(?:, columns: \[(.*?)\])?, by: …, why: …\}\]`")
+
+
+def to_waive(problems: Sequence[str], project: Project) -> list[dict[str, Any]]:
+    """Find in what the gate says which safeguards of the policy are not kept, and who may waive each."""
+    found = [(text, match) for text in problems if (match := _WAIVER.search(text))]
+    policy = policy_of(project) if found else None
+    return [
+        {
+            "requirement": match[1],
+            "columns": [one.strip() for one in (match[2] or "").split(",") if one.strip()],
+            "words": text[: match.start()],
+            "may": list(policy.may_waive.get(match[1], ())) if policy else [],
+        }
+        for text, match in found
+    ]
 
 
 def to_confirm(problems: Sequence[str]) -> list[dict[str, Any]]:
@@ -765,6 +834,17 @@ _CANDIDATES: tuple[tuple[str, str, str], ...] = (
 )
 """Methods that are offered to be weighed, with the field that varies and what is tried."""
 _OF_NUMBERS = ("rank-swap", "mdav", "additive-noise")
+_OF_CLASSES = ("optimal-generalization", "local-suppression", "mondrian")
+
+
+def required_models(project: Project) -> list[dict[str, Any]]:
+    """Give the models of classes that the plan or its policy requires, as a plan writes them."""
+    from discretion.privacy.class_table import ClassModel
+    from discretion.release.plan import Plan
+
+    plan = {key: value for key, value in project.plan.items() if key not in ("confirmed", "tune")}
+    required = Plan.from_dict(plan, project.folder).requirements
+    return [one.part.to_plan() for one in required if isinstance(one.part, ClassModel)]
 
 
 def candidates_of(project: Project) -> list[dict[str, Any]]:
@@ -790,17 +870,18 @@ def candidates_of(project: Project) -> list[dict[str, Any]]:
 def section_in(project: Project, typed: Typed) -> dict[str, Any]:
     """Read the `tune` section of a plan that stands in the form."""
     methods: list[Any] = []
+    beside = [one for one in required_models(project) if "k-anonymity" not in one]
     for one in candidates_of(project):
         if typed.get(f"use:{one['kind']}") != ["1"]:
             continue
         values = [yaml_value(text.strip()) for text in typed[f"values:{one['kind']}"][0].split(",") if text.strip()]
         grid = {"grid": values}
-        if one["kind"] == "optimal-generalization":
-            model = {"k-anonymity": {"k": grid}}
-            methods.append({one["kind"]: {"models": [model], "suppression_limit": 0.05}})
+        if one["kind"] in _OF_CLASSES:  # what else is required of classes holds for every candidate
+            models = [{"k-anonymity": {"k": grid}}, *beside]
+            dropped = {"suppression_limit": 0.05} if one["kind"] == "optimal-generalization" else {}
+            methods.append({one["kind"]: {"models": models, **dropped}})
         else:
-            named = {"columns": one["columns"]} if one["kind"] in (*_OF_NUMBERS, "pram") else {}
-            methods.append({one["kind"]: {**named, one["field"]: grid}})
+            methods.append({one["kind"]: {"columns": one["columns"], one["field"]: grid}})
     if text := typed.get("more", [""])[0].strip():
         given = yaml_value(text)
         methods += given if isinstance(given, list) else [given]

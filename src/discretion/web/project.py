@@ -24,7 +24,7 @@ _NAME = re.compile(r"[^\W_][\w .-]{0,62}")
 _FILE_NAME = re.compile(r"[^\w.-]+")
 _MOST_RESULTS = 40
 """Results that are kept; older ones are made again when they are asked for."""
-_MEASURED = ("data", "roles", "types", "orders", "hierarchies", "missing_codes", "knows_method")
+_MEASURED = ("data", "roles", "types", "orders", "hierarchies", "missing_codes", "knows_method", "edit_rules")
 """Entries of the plan, besides the steps, on which figures depend."""
 K = 5
 """The group size that a new project requires."""

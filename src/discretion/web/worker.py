@@ -18,7 +18,9 @@ from discretion.data.dataset import Dataset
 from discretion.errors import Cancelled, DataError, DiscretionError, PlanError, place_of
 from discretion.measure import Score
 from discretion.method import Decision
-from discretion.part import parse
+from discretion.model import Verdict
+from discretion.part import Part, parse
+from discretion.release.gate import Finding
 from discretion.release.plan import Plan, Step
 from discretion.release.report.wording import counted, percent, title_of
 from discretion.release.study import Done, Study
@@ -210,13 +212,106 @@ def judged(
         progress(number, len(plan.requirements), f"checking: {title_of(one.part.kind)}")
         try:
             finding = judge(one, study.original, data, study.context(), knows_method=plan.knows_method)
-            verdict = {"holds": finding.holds, "text": finding.explain()}
+            verdict = {"holds": finding.holds, "text": finding.explain().removeprefix(f"{finding.kind}: ")}
+            verdict["help"] = None if finding.holds else help_with(finding, plan, study, as_steps(content.get("steps")))
         except (DataError, PlanError) as error:
-            verdict = {"holds": False, "text": str(error)}
-        found.append({**verdict, "spec": one.to_plan(), "policy": one.by_policy})
+            verdict = {"holds": False, "text": str(error), "help": None}
+        name = waiver_name(one.part)
+        may = list(plan.policy.may_waive.get(name, ())) if plan.policy and one.by_policy else []
+        found.append({**verdict, "spec": one.to_plan(), "policy": one.by_policy, "name": name, "may_waive": may})
     place = project.place(project.key(None, content))
     write_json(place / "verdicts.json", {"of": required_in(content), "found": found})
     return found
+
+
+def waiver_name(part: Part) -> str:
+    """Give what a waiver calls a requirement: its kind, or which of a policy's limits of detail it is."""
+    if part.kind != "detail-limits":
+        return part.kind
+    areas = getattr(part, "min_area_population", None) or getattr(part, "max_areas", None)
+    return "geography" if areas else "detail"
+
+
+def help_with(finding: Finding, plan: Plan, study: Study, steps: list[Any]) -> dict[str, Any] | None:
+    """Say what would make a requirement hold: a sentence, and steps that one click puts into the plan."""
+    from discretion.privacy.class_table import ClassModel
+    from discretion.release.gate import remedies
+
+    part, result = finding.requirement.part, finding.result
+    if isinstance(part, ClassModel) and isinstance(result, Verdict):
+        after, what = reaching(plan, study, steps)
+        fail = f"{counted(result.failing_count, 'group')} with {counted(result.failing_records, 'record')}"
+        return {"words": f"{fail} are not as it asks.", "do": what, "steps": after}
+    if part.kind == "detail-limits" and isinstance(result, Verdict):
+        return _coarser(part, result, study, steps)
+    if part.kind == "edit-rules":
+        words = "Clip, set and add up anew what the rules say; only protected values are looked at."
+        return {"words": words, "do": "Restore the edit rules", "steps": [*steps, {"restore-edit-rules": {}}]}
+    words = remedies(finding, study.original, without_identifiers(study.current), study.current.changed)
+    return {"words": f"{words[:1].upper()}{words[1:]}.", "do": "", "steps": []} if words else None
+
+
+def reaching(plan: Plan, study: Study, steps: list[Any]) -> tuple[list[Any], str]:
+    """Give the steps with every required model of classes asked of the last step that can reach models.
+
+    Where there is none, or it was asked already and a later step undid it, one more step at the end reaches them.
+    """
+    from discretion.policy.strictness import Demand, same_subject, shortfall
+    from discretion.privacy.class_table import ClassModel
+
+    wanted = [one.part for one in plan.requirements if isinstance(one.part, ClassModel)]
+    for number in reversed(range(len(steps))):
+        method: Any = plan.steps[number].method
+        if "models" not in type(method).model_fields or plan.steps[number].method.makes_rows:
+            continue
+        own = [Demand(one) for one in method.models]
+        if (k := getattr(method, "k", None)) is not None:
+            own.append(Demand(parse({"k-anonymity": {"k": k}}, "model")))
+        lacking = [one for one in wanted if all(shortfall(mine, Demand(one)) for mine in own)]
+        if not lacking:
+            break
+        kept = [one.part for one in own if not any(same_subject(one, Demand(other)) for other in lacking)]
+        fields = {name: value for name, value in steps[number][method.kind].items() if name != "k"}
+        models = [one.to_plan() for one in (*kept, *lacking)]
+        changed = {method.kind: {**fields, "models": models}}
+        names = " and ".join(title_of(one.kind) for one in lacking)
+        return [*steps[:number], changed, *steps[number + 1 :]], f"Ask {title_of(method.kind)} for {names} too"
+    models = [one.to_plan() for one in wanted]
+    layered = all(study.original.schema[name].hierarchy is not None for name in study.original.having("quasi"))
+    if layered and not study.current.changed & {*study.original.having("quasi")}:
+        return [*steps, {"optimal-generalization": {"models": models, "suppression_limit": 0.05}}], (
+            "Generalize until it holds"
+        )
+    return [*steps, {"local-suppression": {"models": models}}], "Suppress single values until it holds"
+
+
+def _coarser(part: Part, result: Verdict, study: Study, steps: list[Any]) -> dict[str, Any]:
+    """Say which columns have too small categories, and which level of their hierarchies has none."""
+    counts: dict[str, int] = {}
+    for one in result.failing:
+        for name in one.key:
+            counts[name] = counts.get(name, 0) + 1
+    counts = {name: count for name, count in counts.items() if name in study.current.columns}
+    levels = {name: level for name in counts if (level := _enough(part, name, study)) is not None}
+    said = [f"{name} has {counted(count, 'value')} that too few people share" for name, count in counts.items()]
+    return {
+        "words": f"{'; '.join(said)}." if said else "",
+        "do": f"Make {', '.join(levels)} coarser" if levels else "",
+        "steps": [*steps, {"generalize": {"levels": levels}}] if levels else [],
+    }
+
+
+def _enough(part: Part, name: str, study: Study) -> int | None:
+    """Give the lowest level of a column's hierarchy at which its categories are large enough; None without one."""
+    data = study.current
+    if data.schema[name].hierarchy is None or not data.stands_in_hierarchy(name):
+        return None
+    for level in range(int(np.max(data.cell_levels(name))) + 1, data.hierarchy(name).height + 1):
+        trial = study.apply(parse({"generalize": {"levels": {name: level}}}, "method")).current  # type: ignore[arg-type]
+        verdict = part.run(without_identifiers(trial), study.context())  # type: ignore[attr-defined]
+        if not any(name in one.key for one in verdict.failing):
+            return level
+    return None
 
 
 def without_identifiers(data: Dataset) -> Dataset:
@@ -256,7 +351,20 @@ def figures_of(study: Study, progress: Progress) -> dict[str, Any]:
         "suppressed": int(sum(now.suppressed_cells.values())),
         "lost": now.lost_records,
         "not_run": not_run,
+        "edits": edits_of(original, now),
     }  # fmt: skip
+
+
+def edits_of(original: Dataset, now: Dataset) -> list[dict[str, Any]]:
+    """Count the records that break each edit rule, in the original and now; None where that cannot be judged."""
+    from discretion.data.rules import broken_rows, read_edit_rules
+
+    found = []
+    for rule in read_edit_rules(original.schema.edit_rules):
+        broken = [broken_rows(rule, data) for data in (original, now)]
+        first, then = (None if one is None else int(one.sum()) for one in broken)
+        found.append({"rule": rule.text, "original": first, "now": then})
+    return found
 
 
 def information_loss(study: Study) -> float | None:
@@ -452,7 +560,7 @@ def map_of(project: Project, found: Any, *, done: bool) -> dict[str, Any]:
     shares = found.risk.is_share, found.utility.is_share
     points = [
         {
-            "label": point.label,
+            "label": plain_label(point.label),
             "words": mark.words,
             "risk": percent(point.risk) if shares[0] else f"{point.risk:.4g}",
             "utility": percent(point.utility) if shares[1] else f"{point.utility:.4g}",
@@ -471,10 +579,17 @@ def map_of(project: Project, found: Any, *, done: bool) -> dict[str, Any]:
         "points": points,
         "risk": found.risk.title,
         "utility": found.utility.title,
-        "failed": [{"label": one.setting.label, "reason": one.reason} for one in found.failed],
+        "failed": [{"label": plain_label(one.setting.label), "reason": one.reason} for one in found.failed],
         "not_tried": [one.label for one in found.not_tried],
         "done": done,
     }
+
+
+def plain_label(label: str) -> str:
+    """Write a setting as a person reads it: `rank-swap (percent=5)` as `Rank swap, percent 5`."""
+    kind, _, given = label.partition(" (")
+    settings = [one.rpartition(".")[2].replace("_", " ").replace("=", " ") for one in given.rstrip(")").split(", ")]
+    return ", ".join([title_of(kind), *filter(None, settings)])
 
 
 def compare(project: Project, job: Job, progress: Progress) -> None:

@@ -64,6 +64,10 @@ class App:
     def stranger(self, **headers: str) -> TestClient:
         return TestClient(self.guard, base_url=f"http://{HOST}", headers=headers, follow_redirects=False)
 
+    def log_in(self, name: str, password: str) -> None:
+        self.client.post("/logout")
+        assert self.client.post("/login", data={"name": name, "password": password}).status_code == 200
+
     def upload(self, name: str = "people", file: str = "people.csv", content: bytes | None = None) -> Project:
         given = {"file": (file, csv() if content is None else content)}
         answer = self.client.post("/projects", data={"name": name}, files=given)
@@ -102,7 +106,11 @@ def shared(app: App, tmp_path: Path) -> Iterator[App]:
     """The same projects for people who log in."""
     users = tmp_path / "users.yaml"
     Users.add(users, "ada", "correct horse battery", "owner")
+    Users.add(users, "bea", "battery correct horse", "owner")
     Users.add(users, "rob", "staple battery horse", "reviewer")
-    guard = WebGuard(create_app(app.actions), hosts={HOST}, users=Users(users), login=login_page)
+    open_ = tmp_path / "open"
+    open_.mkdir()
+    actions = Actions(app.projects, SameProcess(warm=False), (open_,))
+    guard = WebGuard(create_app(actions), hosts={HOST}, users=Users(users), login=login_page)
     with TestClient(guard, base_url=f"http://{HOST}") as client:
-        yield App(client, app.projects, app.actions, guard)
+        yield App(client, app.projects, actions, guard)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from tests.web.conftest import TOKEN, App
+from tests.web.conftest import TOKEN, App, csv
 
 ADDRESSES = (
     "/", "/static/look.css", "/static/page.js", "/p/people/data", "/p/people/release/data.csv", "/p/people/plan.yaml",
@@ -99,6 +101,65 @@ def test_a_reviewer_looks_and_changes_nothing(app: App, shared: App) -> None:
     assert shared.client.get(f"{project.url}/risk").status_code == 200
 
 
+def test_owners_see_and_touch_only_what_is_theirs(shared: App) -> None:
+    shared.log_in("ada", "correct horse battery")
+    project = shared.upload()
+    shared.confirmed(project)
+    shared.client.post(f"{project.url}/protect/rank-swap", data={"columns": ["income"], "percent": "8", "do": "run"})
+    before = project.text
+    shared.log_in("bea", "battery correct horse")
+    assert "/p/people" not in shared.client.get("/").text
+    assert shared.client.get("/api/projects").json() == []
+    for place in (
+        "data", "roles", "risk", "protect", "protect/rank-swap", "balance", "release", "release/data.csv", "tables",
+        "service", "plan", "plan.yaml", "history", "job", "fields?kind=mdav&at=x", "hierarchy/age", "balance/live",
+    ):  # fmt: skip
+        assert shared.client.get(f"{project.url}/{place}").status_code == 404, place
+    for place in ("", "/jobs", "/results/status", "/release/data.csv"):
+        assert shared.client.get(f"/api/projects/people{place}").status_code == 404, place
+    for place in ("roles", "steps", "release", "job", "protect/rank-swap", "balance", "tables", "service"):
+        assert shared.client.post(f"{project.url}/{place}", data={"do": "undo"}).status_code == 404, place
+    assert shared.client.put("/api/projects/people/plan", json={"roles": {}}).status_code == 404
+    assert shared.client.delete("/api/projects/people/steps/last").status_code == 404
+    assert project.text == before
+    given = {"file": ("people.csv", csv())}
+    assert shared.client.post("/projects", data={"name": "people"}, files=given).status_code == 200
+    assert shared.client.get("/api/projects").json() == ["people 2"], "nobody learns that the name is taken"
+    shared.client.post("/projects", data={"do": "demo"})
+    shared.log_in("ada", "correct horse battery")
+    assert shared.client.get("/api/projects").json() == ["people"]
+
+
+def test_paths_of_a_shared_server_stay_below_what_was_opened(shared: App, tmp_path: Path) -> None:
+    shared.log_in("ada", "correct horse battery")
+    project = shared.upload()
+    shared.confirmed(project)
+    shared.log_in("bea", "battery correct horse")
+    (tmp_path / "open" / "free.csv").write_bytes(csv())
+    (tmp_path / "open" / "link.csv").symlink_to(project.folder / "source" / "people.csv")
+    for path in (project.folder / "source" / "people.csv", tmp_path / "open" / "link.csv", "/etc/passwd",
+                 tmp_path / "open" / ".." / "projects" / "people" / "source" / "people.csv"):  # fmt: skip
+        answer = shared.client.post("/projects", data={"path": str(path), "name": "x"})
+        assert answer.status_code == 422 and "only below" in answer.text, path
+        assert shared.client.post("/api/projects", json={"path": str(path), "name": "x"}).status_code == 422
+    assert shared.client.post("/projects", data={"path": str(tmp_path / "open" / "free.csv")}).status_code == 200
+    mine = shared.projects.open("free")
+    shared.confirmed(mine)
+    before = mine.text
+    for plan in (
+        {"hierarchies": {"region": "../people/hierarchies/x.csv"}},
+        {"hierarchies": {"region": {"file": {"path": str(project.folder / "seed")}}}},
+        {"policy": "../people/plan.yaml"},
+        {"previous": [{"journal": "../people/private"}]},
+    ):
+        answer = shared.client.put("/api/projects/free/plan", json={"roles": mine.plan["roles"], **plan})
+        assert answer.status_code == 422 and "outside" in answer.text, plan
+    assert mine.text == before
+    text = "tables: {people: {path: ../people/source/people.csv}}"
+    answer = shared.client.post(f"{mine.url}/service", data={"do": "save", "declared": text})
+    assert answer.status_code == 422 and "outside" in answer.text
+
+
 def test_passwords_are_not_guessed_by_trying(shared: App) -> None:
     for _ in range(10):
         shared.client.post("/login", data={"name": "ada", "password": "wrong"})
@@ -109,4 +170,4 @@ def test_passwords_are_not_guessed_by_trying(shared: App) -> None:
 def test_passwords_are_stored_as_slow_hashes(shared: App) -> None:
     text = shared.guard.users.path.read_text() if shared.guard.users else ""
     assert "correct horse" not in text
-    assert text.count("scrypt$") == 2
+    assert text.count("scrypt$") == 3

@@ -291,6 +291,9 @@ def test_candidates_are_weighed_compared_and_taken(app: App) -> None:
     page = app.client.post(f"{project.url}/balance", data=form).text
     assert app.job(project)["state"] == "done", app.job(project)["label"]
     assert page.count('class="mark"') >= 6, "three points, on the wide and on the narrow map"
+    live = app.client.get(f"{project.url}/balance/live")
+    assert live.headers["content-type"].startswith("text/event-stream")
+    assert live.text.startswith("event: map\ndata: <figure") and live.text.endswith("event: end\ndata:\n\n")
     assert yaml.safe_load((project.folder / "balance.yaml").read_text())["tune"]["methods"]
     assert "Take this setting" in app.client.get(f"{project.url}/balance?point=1").text
     page = app.client.post(f"{project.url}/balance", data={"do": "compare", "point": ["0", "1", "2"]}).text

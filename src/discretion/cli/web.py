@@ -19,6 +19,9 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="listen here")
 @click.option("--port", default=8080, show_default=True, type=click.IntRange(0, 65_535), help="port (0: a free one)")
 @click.option("--users", metavar="FILE", help="who may log in; needed where others can reach the address")
+@click.option(
+    "--data", metavar="FOLDER", multiple=True, help="with --users: files below it may be opened by their path"
+)
 @click.option("--new-user", metavar="NAME", help="add a user to the users file (asks for the password), and stop")
 @click.option(
     "--role", type=click.Choice(["owner", "reviewer"]), default="owner", show_default=True, help="of --new-user"
@@ -82,13 +85,14 @@ def _serve(options: dict[str, Any], users: Path | None) -> None:
 
     root = Path(options["folder"]).resolve()
     root.mkdir(parents=True, exist_ok=True, mode=0o700)
-    actions = Actions(Projects(root), Workers())
+    folders = tuple(Path(one).resolve() for one in options["data"]) if users else None
+    actions = Actions(Projects(root), Workers(), folders)
     token = "" if users else secrets.token_urlsafe(24)
     taken = listening(options["host"], options["port"], 128)
     port, secure = taken.getsockname()[1], bool(options["tls_certificate"])
     names = {options["host"], *(("127.0.0.1", "localhost", "[::1]") if options["host"] in _LOOPBACK else ())}
     hosts = {f"{name}:{port}" for name in names} | set(options["behind"]) | (names if port in (80, 443) else set())
-    if options["demo"]:
+    if options["demo"] and not users:
         actions.open_demo("owner")
     guard = WebGuard(
         create_app(actions), hosts=hosts, token=token, users=Users(users) if users else None, login=login_page,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -38,12 +38,22 @@ class Actions:
 
     projects: Projects
     workers: Workers
+    data_folders: tuple[Path, ...] | None = None
+    """folders below which files may be opened by their path, and nothing else outside of a project; None: anywhere, for
+    who runs the server alone"""
 
     # --- opening -------------------------------------------------------------------------------------------------
 
     def open_path(self, name: str, path: str, who: str) -> Project:
         """Make a project of a file that stays where it is."""
         file = Path(path).expanduser()
+        if self.data_folders is not None:
+            file = file.resolve()
+            if not any(file.is_relative_to(one) for one in self.data_folders) or file.is_relative_to(
+                self.projects.root
+            ):
+                listed = ", ".join(map(str, self.data_folders)) or "none; upload the file"
+                raise PlanError(f"this server opens files only below the folders it was started with: {listed}")
         project = self.projects.new(name or file.stem, who, data=file)
         self.read(project, who)
         return project
@@ -135,8 +145,8 @@ class Actions:
         if first and quasi and not plan.get("requirements"):
             new["requirements"] = [{"k-anonymity": {"k": K}}]
         if policy:
-            new = _own_kept(new, project)
-        _checked(new, project)
+            new = self._own_kept(new, project)
+        self.checked(new, project)
         project.save(new, "chose the roles", who)
         if project.result() is None or not self.has_verdicts(project):
             self.workers.start(project, "steps", "Measure the data as it is", who)
@@ -147,7 +157,7 @@ class Actions:
         plan = project.plan
         rules = {**plan.get("hierarchies", {}), column: spec}
         new = {**plan, "hierarchies": rules}
-        _checked(new, project)
+        self.checked(new, project)
         project.save(new, f"made a hierarchy of {column}", who)
 
     # --- steps ---------------------------------------------------------------------------------------------------
@@ -164,7 +174,7 @@ class Actions:
         """Put other steps into the plan: at once where their results are known, by a job otherwise."""
         plan = project.plan
         new = {**plan, "steps": [dict(step) for step in steps]}
-        _checked({**new, "confirmed": None}, project)
+        self.checked({**new, "confirmed": None}, project)
         if not plan.get("roles") or plan.get("confirmed") is False:
             raise PlanError("choose the roles first: without them nobody knows what to protect")
         key = project.key(None, new)
@@ -205,7 +215,7 @@ class Actions:
         """Try a step on a sample."""
         ((kind, _),) = spec.items()
         made = parse(spec, "method").to_plan()
-        _checked({**project.plan, "steps": [*project.steps, made], "confirmed": None}, project)
+        self.checked({**project.plan, "steps": [*project.steps, made], "confirmed": None}, project)
         self.workers.start(project, "preview", f"Try {title_of(kind)} on a sample", who, step=made)
 
     def attack(self, project: Project, who: str) -> None:
@@ -240,7 +250,7 @@ class Actions:
 
     def _requirements(self, project: Project, required: Any, what: str, who: str) -> None:
         new = {**project.plan, "requirements": required}
-        _checked({**new, "confirmed": None}, project)
+        self.checked({**new, "confirmed": None}, project)
         project.save(new, what, who)
         if project.result() is not None:
             self.judge(project, who)
@@ -252,8 +262,8 @@ class Actions:
         if name != plan.get("policy"):
             new["waivers"] = None  # they were allowed under the other one
         if name:
-            new = _own_kept(new, project)
-        _checked({**new, "confirmed": None}, project)
+            new = self._own_kept(new, project)
+        self.checked({**new, "confirmed": None}, project)
         project.save(new, f"under the policy {name}" if name else "under no policy", who)
         if project.result() is not None:
             self.judge(project, who)
@@ -298,7 +308,7 @@ class Actions:
 
     def _waivers(self, project: Project, waivers: Sequence[Any], what: str, who: str) -> None:
         new = {**project.plan, "waivers": list(waivers)}
-        _checked({**new, "confirmed": None}, project)
+        self.checked({**new, "confirmed": None}, project)
         project.save(new, what, who)
         if project.result() is not None:
             self.judge(project, who)
@@ -309,7 +319,7 @@ class Actions:
         """Try candidates: a plan with a `tune` section beside the plan, as `discretion tune` takes it."""
         plan = project.plan
         new = {**plan, "steps": list(steps), "tune": dict(section)}
-        _checked({**new, "confirmed": None}, project)
+        self.checked({**new, "confirmed": None}, project)
         kept = {key: value for key, value in new.items() if value not in (None, "", {}, [])}
         write_document(kept, project.folder / "balance.yaml", private=True)
         self.workers.start(project, "tune", "Weigh risk and utility", who)
@@ -341,7 +351,7 @@ class Actions:
         plan = project.plan
         if not as_steps(plan.get("steps")) and plan.get("steps") != "none":
             raise PlanError("there are no steps: the original values would be published. Protect the data first")
-        _checked(plan, project)
+        self.checked(plan, project)
         self.workers.start(project, "release", "Publish", who)
 
     # --- tables --------------------------------------------------------------------------------------------------
@@ -355,6 +365,7 @@ class Actions:
         kept: dict[str, Any] = {name: plan[name] for name in copied if name in plan}
         roles = {name: role for name, role in plan.get("roles", {}).items() if role != "identifier"}
         content = {"title": f"Table of {project.name}", **kept, "roles": roles, "table": dict(section)}
+        self.require_inside(content, project)
         file = project.folder / "table.yaml"
         trial = project.folder / ".table.yaml"
         write_document(content, trial, private=True)
@@ -367,22 +378,55 @@ class Actions:
         plan = project.plan
         fixed = {name: plan.get(name) for name in ("data", "seed_file", "output")}
         new = {**content, **fixed}
-        _checked(new, project)
+        self.checked(new, project)
         project.save(new, "replaced the plan", who)
         self.workers.start(project, "steps", "Carry out the plan", who)
 
+    def require_inside(self, content: Any, project: Project) -> None:
+        """Refuse a document that names files of others: outside of the project nothing is read on a shared server."""
+        if self.data_folders is None:
+            return
+        allowed = (project.folder.resolve(), *self.data_folders)
+        others = self.projects.root.resolve()
 
-def _own_kept(plan: dict[str, Any], project: Project) -> dict[str, Any]:
-    """Leave out the group size that every project begins with, where the policy asks for a larger one."""
-    begun = {"k-anonymity": {"k": K}}
-    own = plan.get("requirements")
-    if not isinstance(own, list) or begun not in own:
+        def strange(text: str) -> bool:
+            try:
+                place = (project.folder / text).resolve()
+            except (OSError, ValueError):  # longer than a path can be, or none at all
+                return "\0" in text
+            inside = place.is_relative_to(allowed[0])
+            return "://" in text or not (
+                inside or (any(place.is_relative_to(one) for one in allowed) and not place.is_relative_to(others))
+            )
+
+        if found := [text for text in _texts(content) if strange(text)]:
+            raise PlanError(f"{found[0]!r} lies outside of the project; upload the file instead")
+
+    def checked(self, content: Mapping[str, Any], project: Project) -> Plan:
+        """Refuse a plan that cannot be read, or names columns that are not there; every fault at once."""
+        from discretion.release.plan_columns import check_columns
+
+        kept = {key: value for key, value in content.items() if value not in (None, "", {}, [])}
+        self.require_inside(kept, project)
+        plan = Plan.from_dict(kept, project.folder)
+        known = project.read()
+        if known is not None:
+            check_columns(plan, [column["name"] for column in known["columns"]])
         return plan
-    without = {**plan, "requirements": [one for one in own if one != begun]}
-    required = _checked({**without, "confirmed": None}, project).requirements
-    return (
-        without if any(getattr(one.part, "k", 0) > K and one.part.kind == "k-anonymity" for one in required) else plan
-    )
+
+    def _own_kept(self, plan: dict[str, Any], project: Project) -> dict[str, Any]:
+        """Leave out the group size that every project begins with, where the policy asks for a larger one."""
+        begun = {"k-anonymity": {"k": K}}
+        own = plan.get("requirements")
+        if not isinstance(own, list) or begun not in own:
+            return plan
+        without = {**plan, "requirements": [one for one in own if one != begun]}
+        required = self.checked({**without, "confirmed": None}, project).requirements
+        return (
+            without
+            if any(getattr(one.part, "k", 0) > K and one.part.kind == "k-anonymity" for one in required)
+            else plan
+        )
 
 
 def _store(content: IO[bytes], path: Path) -> None:
@@ -395,21 +439,21 @@ def _store(content: IO[bytes], path: Path) -> None:
     temporary.replace(path)
 
 
+def _texts(content: Any) -> Iterator[str]:
+    """Give every text in a document."""
+    if isinstance(content, str):
+        yield content
+    elif isinstance(content, Mapping):
+        for value in content.values():
+            yield from _texts(value)
+    elif isinstance(content, list | tuple):
+        for value in content:
+            yield from _texts(value)
+
+
 def _title(stem: str) -> str:
     """Make the name of a project of that of a file."""
     return " ".join(stem.replace("_", " ").split())[:60].strip(" .-") or "project"
-
-
-def _checked(content: Mapping[str, Any], project: Project) -> Plan:
-    """Refuse a plan that cannot be read or names columns that are not there; every fault at once."""
-    from discretion.release.plan_columns import check_columns
-
-    kept = {key: value for key, value in content.items() if value not in (None, "", {}, [])}
-    plan = Plan.from_dict(kept, project.folder)
-    known = project.read()
-    if known is not None:
-        check_columns(plan, [column["name"] for column in known["columns"]])
-    return plan
 
 
 # --- hierarchies -------------------------------------------------------------------------------------------------

@@ -6,12 +6,12 @@ A part of a page is the same address with the header `X-Part`; nothing of the st
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fastapi import FastAPI, Request
-from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse
+from fastapi import Depends, FastAPI, Request
+from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, StreamingResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 from starlette.datastructures import FormData, UploadFile
@@ -40,7 +40,7 @@ from discretion.web.form import (
 )
 from discretion.web.guard import REPORT_POLICY, WHO, WebUser
 from discretion.web.jobs import RUNNING, cancel, job_of, jobs_of, last_job
-from discretion.web.project import K, Project, hierarchy_files, read_json, required_in, write_json
+from discretion.web.project import K, Project, Projects, hierarchy_files, read_json, required_in, write_json
 
 if TYPE_CHECKING:
     from discretion.policy.policy import Policy
@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 ROWS = 25
 """Rows on a page of the data."""
+_LIVE = 0.3
+"""Seconds between two looks at the map of a search."""
 STEPS = ("data", "roles", "risk", "protect", "balance", "release")
 BESIDE = ("tables", "service", "plan", "history")
 _STATIC = {"look.css": "text/css", "page.js": "text/javascript"}
@@ -141,7 +143,7 @@ class Pages:
     def home(self, request: Request, error: str = "", status: int = 200) -> Response:
         """List the projects, and open a new one."""
         found = []
-        for project in self.projects:
+        for project in visible(request, self.projects):
             job = last_job(project)
             state = f"{counted(len(project.steps), 'step')}" + ("; published" if project.published() else "")
             found.append((project, f"working: {job['title']}" if job and job["state"] in RUNNING else state))
@@ -444,8 +446,6 @@ class Pages:
         """Choose candidates, see the map fill up, take a point, compare some."""
         project = self.projects.open(name)
         found = read_json(project.folder / "balance.json")
-        if request.headers.get("x-part"):
-            return self.show(request, "map.html", project, found=found)
         compared = []
         for one in read_json(project.folder / "compared.json") or []:
             figures = project.result("status", one["key"])
@@ -463,6 +463,29 @@ class Pages:
             request, "balance.html", project, found=found, candidates=candidates_of(project), given=typed or {},
             compared=compared, chosen=chosen, point=point, error=error, status=status,
         )  # fmt: skip
+
+    async def live(self, name: str) -> Response:
+        """Send the map whenever a candidate was tried, as server-sent events; `end` when the search is over."""
+        import asyncio
+
+        project = self.projects.open(name)
+        file, drawing = project.folder / "balance.json", self.jinja.get_template("map.html")
+
+        async def events() -> AsyncIterator[str]:
+            seen = -1
+            while True:
+                job = last_job(project)
+                changed = file.stat().st_mtime_ns if file.exists() else -1
+                if changed != seen and (found := read_json(file)):
+                    seen = changed
+                    lines = drawing.render(found=found).splitlines()
+                    yield "event: map\n" + "".join(f"data: {line}\n" for line in lines) + "\n"
+                if job is None or job["state"] not in RUNNING:
+                    yield "event: end\ndata:\n\n"
+                    return
+                await asyncio.sleep(_LIVE)
+
+        return StreamingResponse(events(), media_type="text/event-stream")
 
     async def weigh(self, request: Request, name: str) -> Response:
         """Start the search, take a point, or compare some."""
@@ -632,6 +655,7 @@ class Pages:
         do, text = typed.get("do", [""])[0], typed.get("declared", [""])[0]
         try:
             if do in ("save", "start"):
+                self.actions.require_inside(yaml_value(text), project)
                 await run_in_threadpool(services.save, project, text, user)
             if do == "start":
                 await run_in_threadpool(services.start, project, user)
@@ -684,6 +708,23 @@ def who(request: Request) -> WebUser:
     """Give who makes a request."""
     found: WebUser = request.scope[WHO]
     return found
+
+
+def visible(request: Request, projects: Projects) -> list[Project]:
+    """Give the projects that somebody may open: one's own; who looks at all is a reviewer, or alone on the server."""
+    user = who(request)
+    return [one for one in projects if user.alone or user.role == "reviewer" or one.owner == user.name]
+
+
+def require_visible(projects: Projects) -> Callable[[Request], None]:
+    """Make the check that stands before every route that has a project in its address."""
+
+    def check(request: Request) -> None:
+        name = request.path_params.get("name")
+        if name is not None and name not in {one.name for one in visible(request, projects)}:
+            raise LookupError(name)
+
+    return check
 
 
 def owner(request: Request) -> str:
@@ -1018,8 +1059,9 @@ def create_app(actions: Actions) -> FastAPI:
     from discretion.web.rest import add_rest
 
     app = FastAPI(
-        title="discretion", version=__version__, docs_url=None, redoc_url=None, openapi_url="/api/openapi.json"
-    )
+        title="discretion", version=__version__, docs_url=None, redoc_url=None, openapi_url="/api/openapi.json",
+        dependencies=[Depends(require_visible(actions.projects))],
+    )  # fmt: skip
     pages = Pages(actions)
     routes: tuple[tuple[str, str, Handler], ...] = (
         ("GET", "/", pages.home),
@@ -1041,6 +1083,7 @@ def create_app(actions: Actions) -> FastAPI:
         ("POST", "/p/{name}/cancel/{job}", pages.cancel),
         ("GET", "/p/{name}/balance", pages.balance),
         ("POST", "/p/{name}/balance", pages.weigh),
+        ("GET", "/p/{name}/balance/live", pages.live),
         ("GET", "/p/{name}/release", pages.release),
         ("POST", "/p/{name}/release", pages.publish),
         ("GET", "/p/{name}/require/{kind}", pages.requirement),

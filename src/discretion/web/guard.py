@@ -54,6 +54,8 @@ class WebUser:
 
     name: str
     role: UserRole = "owner"
+    alone: bool = False
+    """whether nobody else uses this server: who runs it on the loopback address sees every project"""
 
 
 def hashed_password(password: str, salt: bytes | None = None) -> str:
@@ -194,7 +196,7 @@ class WebGuard:
             place = "/" + quote(scope["path"].lstrip("/")) + (f"?{rest}" if rest else "")
             await _reply(send, 303, "", [("location", place), ("set-cookie", self._cookie(self.token))])
         elif _same(_cookie_in(headers), self.token) or _same(_bearer_in(headers), self.token):
-            await self._let_in(WebUser("owner"), scope, receive, send)
+            await self._let_in(WebUser("owner", alone=True), scope, receive, send)
         else:
             await _reply(send, 401, "Open the address that `discretion web` printed: it ends with a token.")
 

@@ -48,11 +48,16 @@ const job = document.querySelector("[data-poll]");
 if (job?.querySelector("[data-running]")) {
   const timer = setInterval(async () => {
     try { await fill(job, job.dataset.poll); } catch { return; } // the server is away: keep asking
-    const map = document.querySelector("[data-live]");
-    if (map) fill(map, map.dataset.live).catch(() => {});
     if (!job.querySelector("[data-running]")) {
       clearInterval(timer);
       if (!job.querySelector(".wrong")) location.reload();
     }
   }, 500);
+}
+
+const live = document.querySelector("[data-live]");
+if (live) {
+  const events = new EventSource(live.dataset.live);
+  events.addEventListener("map", (event) => { live.innerHTML = event.data; });
+  events.addEventListener("end", () => events.close()); // the job above reloads the page
 }

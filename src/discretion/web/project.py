@@ -71,6 +71,12 @@ class Project:
         """Where the project stands in the app."""
         return f"/p/{quote(self.name)}"
 
+    @property
+    def owner(self) -> str:
+        """Who opened it: where several people use a server, nobody else changes it or sees its rows."""
+        file = self.folder / "owner"
+        return file.read_text(encoding="utf-8").strip() if file.exists() else ""
+
     # --- the plan ------------------------------------------------------------------------------------------------
 
     @property
@@ -249,13 +255,14 @@ class Projects:
             raise PlanError("the name of a project has letters, digits, spaces, dots and dashes, at most 63 of them")
         if data is not None and not data.is_file():
             raise DataError(f"there is no file {str(data)!r} on this computer")
-        folder = self.root / name
+        name, folder = self._free(name, who)
         if folder.exists():
             raise PlanError(f"there is a project {name!r} already; choose another name")
         folder.mkdir(mode=0o700, parents=True)
         for part in ("jobs", "results", "hierarchies", "source"):
             (folder / part).mkdir(mode=0o700)
         SeedFile.new(folder / "seed")
+        write_text(folder / "owner", f"{who}\n", private=True)
         made = Project(folder)
         plan = {
             "title": title or name,
@@ -267,12 +274,21 @@ class Projects:
         made.save(plan, "opened" if data is None else f"opened {data.name}", who)
         return made
 
+    def _free(self, name: str, who: str) -> tuple[str, Path]:
+        """Give the name, with a number behind it where a project of somebody else has it: nobody learns of that one."""
+        number, tried = 1, name
+        while (folder := self.root / tried).exists() and Project(folder).owner != who:
+            number += 1
+            tried = f"{name} {number}"
+        return tried, folder
+
     def demo(self, who: str) -> Project:
         """Make the invented census with its hierarchies, whose roles are known, or give it where it is there."""
         from discretion.release.example import PEOPLE, write_example
 
-        if (self.root / "demo" / "plan.yaml").is_file():
-            return self.open("demo")
+        name, folder = self._free("demo", who)
+        if (folder / "plan.yaml").is_file():
+            return self.open(name)
         made = self.new("demo", who, title="Census of an invented country")
         example = made.folder / "source" / "example"
         write_example(example, PEOPLE)

@@ -49,7 +49,7 @@ class ProjectBody(BaseModel):
 
 def add_rest(app: FastAPI, actions: Actions) -> None:
     """Add the routes below /api."""
-    from discretion.web.app import owner
+    from discretion.web.app import owner, visible
 
     projects = actions.projects
 
@@ -62,8 +62,8 @@ def add_rest(app: FastAPI, actions: Actions) -> None:
         )
 
     @app.get("/api/projects", summary="The projects")
-    def list_projects() -> list[str]:
-        return [project.name for project in projects]
+    def list_projects(request: Request) -> list[str]:
+        return [project.name for project in visible(request, projects)]
 
     @app.post("/api/projects", status_code=201, summary="A new project of a file on this computer")
     def new_project(request: Request, wish: NewProject) -> ProjectBody:

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from discretion.cli.app import run
+from discretion.web.project import read_json
 from tests.web.conftest import App, csv, people
 
 SWAP = {"columns": ["income"], "percent": "8", "do": "run"}
@@ -249,6 +250,13 @@ def test_a_hierarchy_is_built_with_a_preview(app: App) -> None:
     assert "hierarchies" not in project.plan
     app.client.post(place, data={"rule": "width", "width": "10", "levels": "3", "do": "take"})
     assert project.plan["hierarchies"]["age"] == {"intervals": {"width": 10, "levels": 3}}
+    cuts = {"rule": "slide", "cut": ["40", "30", "60", "50"], "coarser": "2", "do": "take"}
+    app.client.post(place, data=cuts)
+    kept = [["-inf", 30, 40, 50, 60, "inf"], ["-inf", 30, 50, "inf"]]
+    assert project.plan["hierarchies"]["age"] == {"intervals": {"cuts": kept}}
+    page = app.client.get(place).text
+    assert page.count('name="cut"') == 5, "four cut points, and the one that is added next"
+    assert 'value="slide" selected' in page
     table = {"rule": "table", "value": ["north", "south", "west"], "level.1": ["out", "out", "in"], "do": "take"}
     app.client.post(f"{project.url}/hierarchy/region", data=table)
     assert (project.folder / project.plan["hierarchies"]["region"]).read_text().splitlines()[0] == "north;out;*"
@@ -447,11 +455,19 @@ def test_a_table_is_made_audited_and_published(app: App) -> None:
     assert app.client.get(f"{project.url}/tables/..%2Fseed").status_code == 404
     wrong = app.client.post(f"{project.url}/tables", data={"do": "make"})
     assert wrong.status_code == 422
+    table = {"rule": "table", "value": ["north", "south", "west"], "level.1": ["out", "out", "in"], "do": "take"}
+    app.client.post(f"{project.url}/hierarchy/region", data=table)
+    page = app.client.post(f"{project.url}/tables", data={**form, "tree": ["region"], "do": "make"}).text
+    assert app.job(project)["state"] == "done", app.job(project)["label"]
+    labels = [cell["by"]["region"] for cell in read_json(project.folder / "table.json")["cells"]]
+    assert {"out", "in", "north", "Total"} <= {*labels}
+    assert page.index(">out<") < page.index(">north<"), "a group stands before what is in it"
 
 
 def test_a_query_service_is_declared_started_asked_and_stopped(app: App) -> None:
     pytest.importorskip("opendp")
     import json
+    import urllib.error
     import urllib.request
 
     project = app.upload()
@@ -471,7 +487,15 @@ def test_a_query_service_is_declared_started_asked_and_stopped(app: App) -> None
         headers = {"X-API-Key": state["keys"]["analyst"], "content-type": "application/json"}
         with urllib.request.urlopen(urllib.request.Request(f"{state['address']}/query", body, headers)) as answer:
             assert answer.status == 200
-        assert "count" in app.client.get(f"{project.url}/service").text
+        body = json.dumps({"sql": "SELECT avg(income) FROM people WHERE age = 4711"}).encode()
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(urllib.request.Request(f"{state['address']}/query", body, headers))
+        refused.value.close()
+        page = app.client.get(f"{project.url}/service").text
+        assert "count of people" in page and "Refused questions" in page
+        assert "mean income of people where age = …" in page and "no declared bounds" in page
+        assert "4711" not in page
     finally:
         app.client.post(f"{project.url}/service", data={"do": "stop"})
     assert service.state_of(project) is None
+    assert "no declared bounds" in app.client.get(f"{project.url}/service").text, "also when it is over"

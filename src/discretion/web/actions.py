@@ -472,6 +472,17 @@ def values_of(project: Project, column: str) -> list[Any]:
     return [value for value in found[column].to_list() if str(value) not in codes]
 
 
+def span_of(project: Project, column: str) -> tuple[float, float] | None:
+    """Give the smallest and the largest number of a column, between which cut points may lie; None of other columns."""
+    import polars as pl
+
+    file = project.folder / "results" / "original.parquet"
+    if not file.exists() or not pl.read_parquet_schema(file)[column].is_numeric():
+        return None
+    values = pl.scan_parquet(file).select(low=pl.col(column).min(), high=pl.col(column).max()).collect().row(0)
+    return None if values[0] is None else (float(values[0]), float(values[1]))
+
+
 def levels_of(project: Project, column: str, spec: Any) -> HierarchyLevels:
     """Give what each value of a column becomes at each level."""
     if isinstance(spec, str):

@@ -279,7 +279,7 @@ class Pages:
             given = typed_hierarchy(spec, levels.table if levels else None)
         return self.show(
             request, "hierarchy.html", project, column=known[column], given=given, shown=shown, error=error,
-            status=status,
+            status=status, span=acts.span_of(project, column),
         )  # fmt: skip
 
     async def set_hierarchy(self, request: Request, name: str, column: str) -> Response:
@@ -611,7 +611,8 @@ class Pages:
         return self.show(
             request, "tables.html", project, given=given, found=found, grid=grid_of(found) if found else None,
             columns=[one["name"] for one in (project.read() or {"columns": []})["columns"]], rule_field=RULES,
-            protections=PROTECTIONS, files=files, error=error, status=status,
+            layered=list(project.plan.get("hierarchies", {})), protections=PROTECTIONS, files=files, error=error,
+            status=status,
         )  # fmt: skip
 
     async def make_table(self, request: Request, name: str) -> Response:
@@ -619,7 +620,7 @@ class Pages:
         user, project = owner(request), self.projects.open(name)
         typed = typed_in(await request.form(max_fields=2000))
         try:
-            section = table_in(typed)
+            section = table_in(project, typed)
             self.actions.make_table(project, section, user, publish=typed.get("do") == ["publish"])
         except DiscretionError as error:
             return self.tables(request, name, typed, str(error), 422)
@@ -638,12 +639,12 @@ class Pages:
         project = self.projects.open(name)
         running = services.state_of(project)
         is_owner = who(request).role == "owner"
-        ledger = services.told(running, "/history?limit=50") if running else None
+        asked = services.asked(running) if running else None
         budgets = services.told(running, "/budget?user=analyst") if running else None
         declared = text or (services.drafted(project) if is_owner and project.read() else "")
         return self.show(
-            request, "service.html", project, state=running, declared=declared, ledger=ledger, budgets=budgets,
-            saved=(project.folder / services.FILE).exists(), error=error, status=status,
+            request, "service.html", project, state=running, declared=declared, asked=asked, budgets=budgets,
+            refused=services.refused(project), error=error, status=status,
         )  # fmt: skip
 
     async def run_service(self, request: Request, name: str) -> Response:
@@ -945,7 +946,7 @@ PROTECTIONS = {
 RULES = FormField("parts", "rules", options=kinds_of("rule"))
 
 
-def table_in(typed: Typed) -> dict[str, Any]:
+def table_in(project: Project, typed: Typed) -> dict[str, Any]:
     """Read the `table` section of a plan that stands in the form."""
     by = [one for one in typed.get("by", ()) if one]
     if not by:
@@ -956,6 +957,9 @@ def table_in(typed: Typed) -> dict[str, Any]:
     section: dict[str, Any] = {"by": by, "rules": rules, "protect": {protect: options} if options else protect}
     if value := typed.get("value", [""])[0]:
         section["value"] = value
+    rules_of = project.plan.get("hierarchies", {})
+    if trees := {name: rules_of[name] for name in typed.get("tree", ()) if name in by and name in rules_of}:
+        section["hierarchies"] = trees
     return section
 
 
@@ -988,6 +992,12 @@ def hierarchy_in(project: Project, column: str, typed: Typed) -> Any:
     rule = one("rule")
     if rule == "width":
         return {"intervals": {"width": yaml_value(one("width", "5")), "levels": yaml_value(one("levels", "4"))}}
+    if rule == "slide":
+        first = sorted({yaml_value(text) for text in typed.get("cut", ())})
+        if not first:
+            raise PlanError("add a cut point")
+        kept = [first[:: 2**level] for level in range(int(one("coarser", "1")))]
+        return {"intervals": {"cuts": [["-inf", *cuts, "inf"] for cuts in kept]}}
     if rule == "cuts":
         lines = [line for line in one("cuts").splitlines() if line.strip()]
         return {"intervals": {"cuts": [[yaml_value(cut.strip()) for cut in line.split(",")] for line in lines]}}
@@ -1019,6 +1029,9 @@ def typed_hierarchy(spec: Any, table: Any) -> dict[str, list[str]]:
             cuts = fields["cuts"]
             listed = cuts if cuts and isinstance(cuts[0], list) else [cuts]
             found = {"rule": ["cuts"], "cuts": ["\n".join(", ".join(map(str, line)) for line in listed)]}
+            first = [str(cut) for cut in listed[0][1:-1]]
+            if [["-inf", *listed[0][1:-1][:: 2**level], "inf"] for level in range(len(listed))] == listed:
+                found = {"rule": ["slide"], "cut": first, "coarser": [str(len(listed))]}
         else:
             found = {
                 "rule": ["width"],

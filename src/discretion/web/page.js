@@ -44,6 +44,31 @@ for (const choice of document.querySelectorAll("[data-show]")) {
   show();
 }
 
+const groups = document.querySelector("[data-groups]"), bins = document.querySelector("[data-bins]");
+if (groups) {
+  const inputs = [...groups.querySelectorAll("[name='level.1']")];
+  const chip = (input) => {
+    const made = Object.assign(document.createElement("span"), { textContent: input.dataset.value, draggable: true });
+    made.addEventListener("dragstart", (event) => event.dataTransfer.setData("text/plain", inputs.indexOf(input)));
+    return made;
+  };
+  const bin = (label, inside) => {
+    const made = document.createElement("div");
+    made.append(Object.assign(document.createElement("strong"), { textContent: label || "a new group" }), ...inside.map(chip));
+    made.addEventListener("dragover", (event) => event.preventDefault());
+    made.addEventListener("drop", (event) => {
+      event.preventDefault();
+      const input = inputs[event.dataTransfer.getData("text/plain")];
+      if (input) input.value = label || `${input.dataset.value} …`;
+      draw();
+    });
+    return made;
+  };
+  const draw = () => bins.replaceChildren(...[...new Set(inputs.map((one) => one.value)), ""].map((label) => bin(label, inputs.filter((one) => label && one.value === label))));
+  groups.addEventListener("input", draw);
+  draw();
+}
+
 const job = document.querySelector("[data-poll]");
 if (job?.querySelector("[data-running]")) {
   const timer = setInterval(async () => {

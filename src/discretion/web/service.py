@@ -72,10 +72,10 @@ def start(project: Project, who: str) -> None:
     if not (project.folder / FILE).exists():
         raise PlanError("save the declaration of the service first")
     log = project.folder / LOG
-    log.unlink(missing_ok=True)
+    before = log.stat().st_size if log.exists() else 0  # what was refused earlier stays
     command = [sys.executable, "-m", "discretion", "serve", FILE, "--port", "0", "--host", "127.0.0.1"]
     command += ["--new-key", "analyst", "--new-key", "auditor"]
-    with os.fdopen(os.open(log, os.O_CREAT | os.O_WRONLY, 0o600), "w") as errors:
+    with os.fdopen(os.open(log, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600), "a") as errors:
         process = subprocess.Popen(
             command, cwd=project.folder, stdout=subprocess.PIPE, stderr=errors, text=True, start_new_session=True
         )
@@ -86,11 +86,11 @@ def start(project: Project, who: str) -> None:
         known = dict(line.split("\t", 1) for line in lines if "\t" in line)
     threading.Thread(target=process.wait, daemon=True).start()  # or it would stay as a zombie
     end = time.monotonic() + _SECONDS
-    while (address := _LISTENING.search(log.read_text())) is None:
+    while (address := _LISTENING.search(log.read_text()[before:])) is None:
         if process.poll() is not None or time.monotonic() > end:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
-            raise DataError(f"the service did not start: {log.read_text().strip()[-500:]}")
+            raise DataError(f"the service did not start: {log.read_text()[before:].strip()[-500:]}")
         time.sleep(0.1)
     state = {"pid": process.pid, "process": started(process.pid), "address": address[1], "keys": known}
     write_json(project.folder / STATE, state)
@@ -121,3 +121,57 @@ def told(state: dict[str, Any], what: str) -> Any:
             return json.load(answer)
     except (OSError, urllib.error.URLError, ValueError):
         return None
+
+
+_ASKED = ("exact", "dp", "perturbed", "refused")
+_SHOWN = 50
+
+
+def asked(state: dict[str, Any]) -> list[dict[str, Any]] | None:
+    """Give the last questions of the ledger, the last first; None where the service does not answer."""
+    found: list[dict[str, Any]] = []
+    after: int | None = 0
+    while after is not None:
+        page = told(state, f"/history?limit=1000&after={after}")
+        if page is None:
+            return None
+        found = [*found, *(one for one in page["entries"] if one["kind"] in _ASKED)][-_SHOWN:]
+        after = page["next"]
+    return [
+        {"time": one["time"], "user": one["user"], "kind": one["kind"], "words": _words(one["query"])}
+        for one in reversed(found)
+    ]
+
+
+def refused(project: Project) -> list[dict[str, str]]:
+    """Give the questions that were refused, with the reason, the last first; also those of earlier runs.
+
+    They come from the log of the service, which never holds a value that somebody compared a column with.
+    """
+    log = project.folder / LOG
+    found = []
+    for line in log.read_text().splitlines() if log.exists() else ():
+        if not line.startswith("{") or '"status": 403' not in line:
+            continue
+        one = json.loads(line)
+        question = one.get("question")
+        words = _shape(question) if question else "a question that cannot be asked here"
+        found.append({"time": one["time"], "user": one.get("user", ""), "words": words, "why": one.get("reason", "")})
+    return found[: -_SHOWN - 1 : -1]
+
+
+def _shape(one: dict[str, Any]) -> str:
+    """Write the shape of a question: figures, what was compared, groups."""
+    where = f" where {', '.join(one['where'])} …" if one["where"] else ""
+    by = f" by {', '.join(one['group_by'])}" if one["group_by"] else ""
+    return f"{', '.join(one['figures'])} of {one['table']}{where}{by}"
+
+
+def _words(query: dict[str, Any]) -> str:
+    """Write a question of the ledger; conditions as they were asked."""
+    if "aggregates" not in query:
+        return ""
+    figures = [" ".join(filter(None, (one["function"], one.get("column")))) for one in query["aggregates"]]
+    where = f" where {json.dumps(query['where'], ensure_ascii=False)}" if query.get("where") else ""
+    by = f" by {', '.join(query['group_by'])}" if query.get("group_by") else ""
+    return f"{', '.join(figures)} of {query.get('table', '')}{where}{by}"

@@ -172,6 +172,31 @@ def test_a_bad_file_is_said_and_the_project_can_be_read_again(app: App) -> None:
     assert "Read the file again" in page
 
 
+def test_a_labelled_spss_file_keeps_its_labels(app: App, tmp_path: Path) -> None:
+    pyreadstat = pytest.importorskip("pyreadstat")
+    rng = np.random.default_rng(4)
+    frame = pl.DataFrame({"sex": rng.integers(1, 3, 300).astype(float), "income": rng.lognormal(10, 1, 300).round()})
+    labels = {"sex": {1.0: "female", 2.0: "male"}}
+    file = tmp_path / "survey.sav"
+    pyreadstat.write_sav(
+        frame.to_pandas(), file, column_labels=["Sex of the person", "Income"], variable_value_labels=labels
+    )
+    project = app.upload("survey", "survey.sav", file.read_bytes())
+    page = app.client.get(f"{project.url}/data").text
+    assert "Sex of the person" in page and "2 labels" in page and "female" in page
+    app.confirmed(project, sex="quasi", income="sensitive")
+    app.client.post(f"{project.url}/protect/rank-swap", data=SWAP)
+    app.client.post(f"{project.url}/release", data={"do": "publish"})
+    assert app.job(project)["state"] == "done", app.job(project)["label"]
+    out = tmp_path / "out.sav"
+    out.write_bytes(app.client.get(f"{project.url}/release/data.sav").content)
+    read, meta = pyreadstat.read_sav(out)
+    assert meta.variable_value_labels == labels
+    assert meta.column_names_to_labels["sex"] == "Sex of the person"
+    assert sorted(read["sex"]) == sorted(frame["sex"])
+    assert "female" in app.client.get(f"{project.url}/release/codebook.html?look=1").text
+
+
 @pytest.mark.parametrize(
     "name", ["../../etc/passwd.csv", "..\\..\\evil.csv", "a\x00b.csv", "/etc/passwd", "ünï<b>.csv"]
 )

@@ -22,6 +22,7 @@ from discretion.web.project import (
     Projects,
     as_steps,
     hierarchy_files,
+    output_of,
     read_json,
     require_kind,
     required_in,
@@ -71,7 +72,8 @@ class Actions:
         except BaseException:
             shutil.rmtree(project.folder, ignore_errors=True)
             raise
-        project.save({**project.plan, "data": f"source/{plain}"}, f"uploaded {plain}", who)
+        output = output_of(project.folder / "source" / plain)
+        project.save({**project.plan, "data": f"source/{plain}", "output": output}, f"uploaded {plain}", who)
         self.read(project, who)
         return project
 

@@ -204,6 +204,22 @@ class Project:
                 shutil.rmtree(place, ignore_errors=True)
 
 
+def output_of(data: Path) -> dict[str, str]:
+    """Say where a release goes, and in which format: that of the data, where releases can be written in it."""
+    from discretion.data.formats import format_of
+    from discretion.release.plan import OUTPUT_FORMATS
+
+    try:
+        kind = format_of(data, None)
+    except PlanError:  # said when the file is read
+        kind = "csv"
+    return {
+        "folder": "release",
+        "journal": "private",
+        **({"format": kind} if kind in {*OUTPUT_FORMATS} - {"csv"} else {}),
+    }
+
+
 def as_steps(given: Any) -> list[dict[str, Any]]:
     """Give the steps of a plan in one form; `none` and a step that is only a kind are allowed in plans."""
     found = given if isinstance(given, list) else []
@@ -269,7 +285,7 @@ class Projects:
             "data": None if data is None else str(data.resolve()),
             "confirmed": False,
             "seed_file": "seed",
-            "output": {"folder": "release", "journal": "private"},
+            "output": output_of(Path("data.csv") if data is None else data),
         }
         made.save(plan, "opened" if data is None else f"opened {data.name}", who)
         return made

@@ -1,6 +1,6 @@
 # The service of `discretion serve`. Mount two volumes: /data with service.yaml and the data (its keys too; it may be read-only),
 # and /ledger for what the service remembers (in service.yaml: `ledger: sqlite:////ledger/ledger.db`). docs/online-service.md says more.
-# The web app in the same image: mount a folder with users.yaml at /data and run `discretion web --folder /data/projects --host 0.0.0.0 --users /data/users.yaml
+# The web app in the same image: mount a folder with users.yaml at /data and run `discretion web --folder /data/projects --host 0.0.0.0 --behind NAME:8080 --users /data/users.yaml
 # --tls-certificate /data/tls.crt --tls-key /data/tls.key` with port 8080 published; docs/web.md says more.
 FROM python:3.11-slim
 

@@ -35,6 +35,7 @@ from benchmarks import (
     tables_round,
     tables_suppress,
     tune,
+    web,
 )
 
 SOURCES = {
@@ -68,6 +69,7 @@ SOURCES = {
         online_service,
         outputs,
         parties,
+        web,
     )
 }
 

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import http.client
+import shutil
+import ssl
+import subprocess
+import sys
+import urllib.request
 from pathlib import Path
 
 import pytest
 
+from discretion.cli.app import run
+from discretion.web.guard import Users
 from tests.web.conftest import TOKEN, App, csv
 
 ADDRESSES = (
@@ -171,3 +179,46 @@ def test_passwords_are_stored_as_slow_hashes(shared: App) -> None:
     text = shared.guard.users.path.read_text() if shared.guard.users else ""
     assert "correct horse" not in text
     assert text.count("scrypt$") == 3
+
+
+def test_people_reach_it_over_tls(tmp_path: Path) -> None:
+    """As docs/web.md says: a certificate, a users file, and nothing without encryption."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("there is no openssl on this machine")
+    key, certificate, users = tmp_path / "tls.key", tmp_path / "tls.crt", tmp_path / "users.yaml"
+    made = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    made += ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run(made, check=True, capture_output=True)
+    Users.add(users, "ada", "correct horse battery", "owner")
+    command = [sys.executable, "-m", "discretion", "web", "--folder", str(tmp_path / "projects"), "--port", "0"]
+    command += ["--users", str(users), "--tls-certificate", str(certificate), "--tls-key", str(key), "--quiet"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            address = server.stdout.readline().strip()
+            assert address.startswith("https://127.0.0.1:") and "token" not in address
+            trusted = ssl.create_default_context(cafile=str(certificate))
+            with urllib.request.urlopen(address, context=trusted) as answer:
+                assert b"Log in" in answer.read()
+            port = int(address.rstrip("/").rpartition(":")[2])
+            asked = http.client.HTTPSConnection("127.0.0.1", port, context=trusted)
+            asked.request("POST", "/login", "name=ada&password=correct+horse+battery")
+            let_in = asked.getresponse()
+            assert let_in.status == 303 and "; Secure" in str(let_in.getheader("set-cookie"))
+            asked.close()
+            with pytest.raises((OSError, http.client.HTTPException)):
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10)
+        finally:
+            server.terminate()
+
+
+@pytest.mark.parametrize(
+    "options", [[], ["--users", "users.yaml"], ["--users", "users.yaml", "--tls-certificate", "x", "--tls-key", "y"]]
+)
+def test_nobody_is_served_in_the_open(options: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Users.add(tmp_path / "users.yaml", "ada", "correct horse battery", "owner")
+    assert run(["web", "--host", "0.0.0.0", *options]) == 2, (
+        "people need names, passwords encryption, and browsers an address"
+    )

@@ -29,7 +29,7 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 @click.option("--tls-certificate", metavar="FILE", help="certificate, for addresses that others can reach")
 @click.option("--tls-key", metavar="FILE", help="its key")
 @click.option(
-    "--behind", metavar="NAME", multiple=True, help="name under which a proxy offers the app, as in its address"
+    "--behind", metavar="NAME", multiple=True, help="name under which browsers reach the app, as in their address"
 )
 @click.option("--demo", is_flag=True, help="have the demo ready")
 @click.option("--open", "open_browser", is_flag=True, help="open a browser")
@@ -52,6 +52,11 @@ def web(**options: Any) -> None:
         raise PlanError(
             "passwords would travel without encryption: give --tls-certificate and --tls-key, or --behind NAME where a "
             "proxy does that"
+        )
+    if options["host"] in ("0.0.0.0", "::") and not options["behind"]:
+        raise PlanError(
+            f"browsers do not ask for {options['host']}: say by --behind NAME:PORT under which names they reach the app; "
+            "requests for other names are refused"
         )
     _serve(options, users)
 

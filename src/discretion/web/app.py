@@ -61,6 +61,10 @@ _LEADS = {
     "make up": "Draw values, or whole records, from a model.",
     "other": "Methods of other packages.",
 }
+_PLACES = {
+    "read": "data", "attacks": "risk", "release": "release", "tune": "balance", "compare": "balance", "table": "tables",
+}  # fmt: skip
+"""The pages of jobs: what became of one is said there. Steps concern every page."""
 _ROLE_WORDS = {
     "identifier": "names a person: never published",
     "quasi": "others may know it about a person",
@@ -122,6 +126,7 @@ class Pages:
             "plan": plan,
             "job": job,
             "running": bool(job and job["state"] in RUNNING),
+            "job_page": _PLACES.get(job["kind"], "") if job else "",
             "now": project.result("status", key),
             "before": project.result("status", project.key([], plan)),
             "steps": [acts.words_of(step) for step in project.steps],
@@ -434,8 +439,7 @@ class Pages:
         if found is None:
             raise LookupError(job)
         await run_in_threadpool(cancel, project, job, user)
-        place = {"read": "data", "attacks": "risk", "release": "release", "tune": "balance", "compare": "balance"}
-        return go(f"{project.url}/{place.get(found['kind'], 'protect')}")
+        return go(f"{project.url}/{_PLACES.get(found['kind'], 'protect')}")
 
     # --- 5 balance -----------------------------------------------------------------------------------------------
 

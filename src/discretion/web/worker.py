@@ -561,7 +561,7 @@ def map_of(project: Project, found: Any, *, done: bool) -> dict[str, Any]:
     points = [
         {
             "label": plain_label(point.label),
-            "words": mark.words,
+            "words": mark.words.replace(point.label, plain_label(point.label)),
             "risk": percent(point.risk) if shares[0] else f"{point.risk:.4g}",
             "utility": percent(point.utility) if shares[1] else f"{point.utility:.4g}",
             "by": title_of(point.leading),

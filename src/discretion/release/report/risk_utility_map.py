@@ -94,9 +94,9 @@ def map_of(result: TuneResult) -> Map:
 
 
 def _short(label: str) -> str:
-    """Take the settings out of a label, `rank-swap (percent=8)`; a label without settings stays."""
+    """Take the settings out of a label, `rank-swap (percent=8)`, without what they stand in; others stay."""
     found = re.fullmatch(r"[^()]*\(([^()]*)\)", label)
-    return found[1] if found else label
+    return re.sub(r"(?:[\w-]+\.)+(?=\w+=)", "", found[1]) if found else label
 
 
 def words_of(result: TuneResult, point: Point, best: bool, on_front: bool) -> str:

@@ -55,7 +55,7 @@ def web(**options: Any) -> None:
         )
     if options["host"] in ("0.0.0.0", "::") and not options["behind"]:
         raise PlanError(
-            f"browsers do not ask for {options['host']}: say by --behind NAME:PORT under which names they reach the app; "
+            f"browsers do not ask for {options['host']}: say by --behind NAME:PORT under which names they do; "
             "requests for other names are refused"
         )
     _serve(options, users)

@@ -198,11 +198,12 @@ def test_the_whole_job_in_at_most_forty_interactions(browser: Any, server: Serve
     person.click("checkbox", "Rank swap")
     person.click("button", "Draw the map")
     person.wait()
-    for name in ("Optimal generalization, k 5", "Optimal generalization, k 25", "Rank swap, percent 10"):
-        person.click("checkbox", f"Compare {name}")
+    for name, place in (("Optimal generalization", 0), ("Optimal generalization", 1), ("Rank swap", 0)):
+        person.done += 1
+        person.page.get_by_role("checkbox", name=re.compile(f"^Compare {name}, ")).nth(place).check()
     person.click("button", "Compare the chosen ones")
     person.wait()
-    swapped = person.page.get_by_role("figure").filter(has_text="Rank swap, percent 10")
+    swapped = person.page.get_by_role("figure").filter(has_text=re.compile("Rank swap, percent"))
     assert "not met: k-anonymity" in swapped.last.inner_text()
     person.step("Release")
     person.choose("Policy", "Public-use file")

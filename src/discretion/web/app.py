@@ -933,7 +933,7 @@ def section_in(project: Project, typed: Typed) -> dict[str, Any]:
         methods += given if isinstance(given, list) else [given]
     if not methods:
         raise PlanError("choose at least one candidate")
-    section: dict[str, Any] = {"methods": methods, "seconds": yaml_value(typed.get("seconds", ["60"])[0] or "60")}
+    section: dict[str, Any] = {"methods": methods, "seconds": yaml_value(typed.get("seconds", ["300"])[0] or "300")}
     if limit := typed.get("max_risk", [""])[0].strip():
         section["max_risk"] = yaml_value(limit) / 100
     return section

@@ -59,7 +59,10 @@ if (groups) {
     made.addEventListener("drop", (event) => {
       event.preventDefault();
       const input = inputs[event.dataTransfer.getData("text/plain")];
-      if (input) input.value = label || `${input.dataset.value} …`;
+      if (!input) return;
+      input.value = label || `${input.dataset.value} …`;
+      const above = (one) => one?.closest("tr").querySelector("[name='level.2']"); // levels nest
+      if (inside.length && above(input)) above(input).value = above(inside[0]).value;
       draw();
     });
     return made;

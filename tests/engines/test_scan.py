@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,10 @@ import polars as pl
 import pytest
 
 import discretion as dc
+from discretion.cli.app import run
 from discretion.context import BATCH_ROWS
 from discretion.data.dataset import Dataset
-from discretion.engines.duckdb import DuckdbRows, parquet_files
+from discretion.engines.duckdb import DuckdbRows, data_files
 from discretion.engines.scan import Scan
 from discretion.errors import DataError, PlanError
 from discretion.part import index
@@ -239,13 +241,57 @@ def test_parts_that_do_not_fit(spoil: Callable[[Path], None], said: str, tmp_pat
 
 
 def test_sources(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no Parquet file"):
-        parquet_files(tmp_path / "nothing-*.parquet")
-    (tmp_path / "a.csv").write_text("a\n1\n")
+    with pytest.raises(DataError, match="no Parquet or CSV file"):
+        data_files(tmp_path / "nothing-*.parquet")
+    (tmp_path / "a.xlsx").write_text("")
     with pytest.raises(PlanError, match="read from Parquet"):
-        parquet_files(tmp_path / "a.csv")
+        data_files(tmp_path / "a.xlsx")
+    (tmp_path / "a.csv").write_text("a\n1\n")
+    people(3).write_parquet(tmp_path / "a.parquet")
+    with pytest.raises(PlanError, match="all parts from the same"):
+        data_files(tmp_path / "a.[cp]*")
     with pytest.raises(PlanError, match="expected a size"):
         DuckdbRows([], memory="much")
+
+
+CSV = {
+    "plain": "age;income;born\n" + "".join(f"{i % 90};{i / 4};2001-01-{i % 28 + 1:02d}\n" for i in range(7000)),
+    "a late decimal": "age;income\n" + "".join(f"{i};{i}\n" for i in range(6000)) + "1;2,5\n",
+    "a late word, gaps": "age;income\n" + "".join(f"{i};\n" for i in range(6000)) + "x;1\n",
+    "blank lines": "age;income\n1;2\n\n3;4\n",
+    "leading zeros": "age;income\n01;2\n02;4\n",
+}
+
+
+@pytest.mark.parametrize("name", CSV)
+def test_text_is_read_as_in_memory(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "people.csv"
+    file.write_text(CSV[name])
+    scanned = dc.scan(file, spill=tmp_path)
+    assert scanned.to_native().equals(dc.read(file).frame)
+    assert scanned.store.files == (file,)
+    place = scanned.store.spill
+    del scanned
+    assert not place.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("a,b\n1,2\n3\n", "not of the same length"), ("a,b\n", "no rows"), ("", "empty"), ("a,a\n1,2\n", "more than one")],
+)
+def test_text_that_cannot_be_read(text: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "people.csv").write_text(text)
+    with pytest.raises(DataError, match=said):
+        dc.scan(tmp_path / "people.csv", spill=tmp_path)
+    assert not list(tmp_path.glob("discretion-spill-*"))
+
+
+def test_text_of_sets_and_of_numbers_that_are_none(tmp_path: Path) -> None:
+    (tmp_path / "people.csv").write_text("a,b\nx|y,2\nz,w\n")
+    with pytest.raises(PlanError, match="'a' holds sets"):
+        dc.scan(tmp_path / "people.csv", types={"a": "set"})
+    with pytest.raises(DataError, match="'b' has the type `continuous`"):
+        dc.scan(tmp_path / "people.csv", types={"b": "continuous"})
 
 
 def test_what_killed_processes_spilled_is_removed(tmp_path: Path) -> None:
@@ -257,3 +303,45 @@ def test_what_killed_processes_spilled_is_removed(tmp_path: Path) -> None:
     place = store.spill
     del store
     assert not place.exists()
+
+
+TABLE = """
+data: {{path: {data}}}
+roles: {{name: identifier}}
+confirmed: true
+table:
+  by: [region, sex]
+  value: income
+  contributor: name
+  rules:
+    - threshold: {{minimum: 2130}}
+  protect: {protect}
+"""
+
+
+def test_a_table_of_rows_in_files(folder: Path, frame: pl.DataFrame, tmp_path: Path) -> None:
+    frame.write_parquet(tmp_path / "all.parquet")
+    for name, data, more in (("one", tmp_path / "all.parquet", []), ("other", folder, ["--engine", "duckdb"])):
+        file = tmp_path / f"{name}.yaml"
+        file.write_text(TABLE.format(data=data, protect="{suppress: {engine: levels}}"))
+        assert run(["table", str(file), "--out", str(tmp_path / name), "--quiet", *more]) == 0
+    one, other = (tmp_path / name / "table.csv" for name in ("one", "other"))
+    assert one.read_bytes() == other.read_bytes()
+    journal = json.loads((tmp_path / "other-private" / "journal.json").read_text())
+    assert journal["input"]["engine"] == "duckdb" and len(journal["input"]["files"]) == 3
+
+
+def test_a_table_that_needs_all_rows_is_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "plan.yaml").write_text(TABLE.format(data=folder, protect="perturb") + "seed: 1\n")
+    assert run(["table", str(tmp_path / "plan.yaml"), "--out", str(tmp_path / "out"), "--engine", "duckdb"]) == 2
+    assert "keys of records are made in memory" in capsys.readouterr().err
+
+
+def test_classes_are_no_records_of_a_table() -> None:
+    classes = dc.Dataset(pl.DataFrame({"a": ["x", "y"], "n": [10, 20]}), counts="n")
+    with pytest.raises(DataError, match="needs every record"):
+        dc.tabulate(classes, ["a"])
+    with pytest.raises(DataError, match="needs every record"):
+        dc.tables.with_record_keys(classes, seed=1)

@@ -205,13 +205,13 @@ def test_the_audit_of_a_rounded_table_tries_again_where_the_solver_loses_its_way
 
     done = table(np.array([[1, 14], [16, 19]])).apply_rules([dc.Threshold(minimum=3)]).round_controlled(5)
     right = audit_rounded(done)
-    answers, calls = Block._solution, []
+    answers, calls = Block._extreme, []
 
     def lost(block: Block) -> tuple[np.ndarray, bool] | None:
         calls.append(0)
         return None if len(calls) % 2 else answers(block)
 
-    monkeypatch.setattr(Block, "_solution", lost)
+    monkeypatch.setattr(Block, "_extreme", lost)
     again = audit_rounded(done)
     assert len(calls) >= 2 and again.holds == right.holds
     assert again.low.tolist() == right.low.tolist() and again.high.tolist() == right.high.tolist()

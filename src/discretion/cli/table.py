@@ -11,6 +11,7 @@ from discretion.cli.console import common_options, print_json, print_table, prog
 from discretion.cli.plan_options import (
     data_option,
     dry_run_option,
+    engine_option,
     force_option,
     journal_option,
     out_option,
@@ -40,6 +41,7 @@ def table() -> None:
 @table.command(name="run")
 @click.argument("plan_file", metavar="PLAN")
 @data_option
+@engine_option
 @out_option
 @journal_option
 @seed_option
@@ -66,10 +68,10 @@ def run_table_command(plan_file: str, as_json: bool, quiet: bool, **options: Any
     journal = options["journal"] or (plan.resolve(plan.output.journal) if plan.output.journal else None)
     check_table_places(plan, folder, journal, overwrite=options["force"])
     if options["dry_run"]:
-        _dry_run(plan, options["source"], as_json, quiet)
+        _dry_run(plan, _source(plan, options), as_json, quiet)
         return
     with progress_bar(quiet) as progress:
-        release = plan.run(options["source"], progress=progress, report=lambda text: say(text, quiet))
+        release = plan.run(_source(plan, options), progress=progress, report=lambda text: say(text, quiet))
     if options["override"] is not None and not release.holds:
         release = release.overridden(options["override"])
         say("published by override; the reason is in the journal", quiet)
@@ -78,7 +80,17 @@ def run_table_command(plan_file: str, as_json: bool, quiet: bool, **options: Any
     say(f"published in {public}; private journal in {private}", quiet)
 
 
-def _dry_run(plan: TablePlan, source: str | None, as_json: bool, quiet: bool) -> None:
+def _source(plan: TablePlan, options: dict[str, Any]) -> Any:
+    """Give the file that was named, or the rows of it where they stay in their files."""
+    if options["engine"] == "memory":
+        return options["source"]
+    from discretion.release.large import scan_data
+
+    plan.refuse_scan()
+    return scan_data(plan.plan, options["source"], memory=options["memory"])
+
+
+def _dry_run(plan: TablePlan, source: Any, as_json: bool, quiet: bool) -> None:
     from discretion.release.table_run import read_records
 
     data = read_records(plan, source, lambda text: say(text, quiet))

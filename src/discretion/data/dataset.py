@@ -105,9 +105,16 @@ class Dataset:
         self.steps: tuple[Part, ...] = ()
 
     @classmethod
-    def of(cls, data: Any) -> Dataset:
-        """Take a Dataset as it is, or a frame without roles."""
-        return data if isinstance(data, Dataset) else cls(data)
+    def of(cls, data: Any, each: str = "") -> Dataset:
+        """Take a Dataset as it is, or a frame without roles; `each`: what needs every record, and no classes."""
+        found = data if isinstance(data, Dataset) else cls(data)
+        if each:
+            found.require_rows(each)
+        return found
+
+    def projected(self, columns: Sequence[str]) -> Dataset:  # noqa: ARG002 - for data that stays in its files
+        """Give data whose rows are in memory with at least some columns: itself."""
+        return self
 
     # --- looking ---------------------------------------------------------------------------------------------
 

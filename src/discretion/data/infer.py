@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+
+from discretion.context import BATCH_ROWS
 
 if TYPE_CHECKING:
     import polars as pl
@@ -175,6 +178,32 @@ def parse_columns(
                 done[name] = part[name]
         pending = again
     return pl.DataFrame([done[reading.name] for reading in readings]), gaps
+
+
+def sink_columns(
+    scan: pl.LazyFrame, readings: Sequence[Reading], target: Path, last: str | None = None
+) -> tuple[pl.DataFrame, bool]:
+    """Write the columns as `parse_columns` gives them to a Parquet file, never all in memory; the frame has no rows.
+
+    Time: one pass to find the kinds (more where a kind did not fit), one to write.
+    """
+    import polars as pl
+
+    sample = scan.select(r.name for r in readings).head(_SAMPLE).collect()
+    kinds = {r.name: kind_of(sample, r) for r in readings}
+    pending, gaps = list(readings), False
+    while pending:
+        flags = [r.parse(kinds[r.name])[1].any().alias(_BAD + r.name) for r in pending if kinds[r.name] != "text"]
+        if last is not None:
+            flags.append(pl.col(last).is_null().any().alias(_LAST))
+        found = scan.select(flags).collect(engine="streaming") if flags else pl.DataFrame()
+        gaps = gaps or (_LAST in found.columns and bool(found[_LAST].item()))
+        pending = [r for r in pending if _BAD + r.name in found.columns and found[_BAD + r.name].item()]
+        for reading in pending:
+            kinds[reading.name] = _wider(kinds[reading.name], _kind_of_rest(scan, reading, kinds[reading.name]))
+    values = scan.select(r.parse(kinds[r.name])[0] for r in readings)
+    values.sink_parquet(target, maintain_order=True, row_group_size=16 * BATCH_ROWS)
+    return pl.DataFrame(schema=pl.read_parquet_schema(target)), gaps
 
 
 def _kind_of_rest(scan: pl.LazyFrame, reading: Reading, kind: Kind | None) -> Kind | None:

@@ -212,6 +212,23 @@ class _Options:
         return frame.select(choose_columns(self.name, frame.columns, self.columns))
 
 
+def text_to_parquet(
+    path: Path, target: Path, schema: Schema, given: Given | None = None, columns: Sequence[str] | None = None
+) -> None:
+    """Write a text file as Parquet with the values that `read` finds in it, a few rows at a time."""
+    import polars as pl
+
+    source = TextSource(repr(str(path)), path)
+    known = Given() if given is None else given
+    known.check()
+    kinds = read_text(source, known, schema.only(columns) if columns else schema, columns, target)[0].schema
+    declared = [name for name, kind in kinds.items() if kind == pl.String and schema[name].type == "continuous"]
+    if sets := [name for name, kind in kinds.items() if kind == pl.String and schema[name].type == "set"]:
+        raise PlanError(f"column {sets[0]!r} holds sets: text of sets is read in memory; write it as lists in Parquet")
+    for name in declared:
+        check_numbers(pl.read_parquet(target, columns=[name], glob=False), schema)
+
+
 def check_numbers(frame: pl.DataFrame, schema: Schema) -> None:
     """Refuse text that is declared to be numbers, and is none."""
     import polars as pl

@@ -26,7 +26,7 @@ from discretion.data.dialect import (
     first_row,
     is_gzip,
 )
-from discretion.data.infer import Reading, parse_columns
+from discretion.data.infer import Reading, parse_columns, sink_columns
 from discretion.errors import DataError, unknown
 
 if TYPE_CHECKING:
@@ -183,11 +183,14 @@ _NUL_HINT = "the file is damaged, or in another encoding (give encoding=, such a
 
 
 def read_text(
-    source: TextSource, given: Given, schema: Schema, columns: Sequence[str] | None
+    source: TextSource, given: Given, schema: Schema, columns: Sequence[str] | None, target: Path | None = None
 ) -> tuple[pl.DataFrame, Dialect]:
-    """Read delimited text, its types found out over the whole file; also give the dialect found."""
+    """Read delimited text, its types found out over the whole file; also give the dialect found.
+
+    `target`: the rows go to this Parquet file, a few at a time, and the frame has none of them.
+    """
     try:
-        return _find_and_read(source, given, schema, columns)
+        return _find_and_read(source, given, schema, columns, target)
     except DAMAGED:
         if source.is_packed:
             raise damaged(source.name) from None
@@ -195,7 +198,7 @@ def read_text(
 
 
 def _find_and_read(
-    source: TextSource, given: Given, schema: Schema, columns: Sequence[str] | None
+    source: TextSource, given: Given, schema: Schema, columns: Sequence[str] | None, target: Path | None
 ) -> tuple[pl.DataFrame, Dialect]:
     sample = source.sample()
     if not sample.strip():
@@ -212,13 +215,13 @@ def _find_and_read(
     if nul:
         raise DataError(f"{source.name} has NUL bytes, first in line {text.count(chr(10)) + 1:,}; {_NUL_HINT}")
     try:
-        frame = _read(source, dialect, sample, schema, columns)
+        frame = _read(source, dialect, sample, schema, columns, target)
         return frame, _with_truth(dialect, frame, text)
     except _NotUtf8Error:
         if given.encoding is not None or dialect.encoding != "utf-8":
             raise wrong_encoding(source, dialect.encoding) from None
     dialect = replace(dialect, encoding="cp1252")
-    frame = _read(source, dialect, sample, schema, columns)
+    frame = _read(source, dialect, sample, schema, columns, target)
     return frame, _with_truth(dialect, frame, text)
 
 
@@ -235,7 +238,12 @@ class _NotUtf8Error(Exception):
 
 
 def _read(
-    source: TextSource, dialect: Dialect, sample: bytes, schema: Schema, columns: Sequence[str] | None
+    source: TextSource,
+    dialect: Dialect,
+    sample: bytes,
+    schema: Schema,
+    columns: Sequence[str] | None,
+    target: Path | None,
 ) -> pl.DataFrame:
     import polars as pl
 
@@ -243,27 +251,35 @@ def _read(
     chosen = choose_columns(source.name, names, columns)
     readable = source.in_utf8(dialect.encoding)
     readings = [_reading(name, dialect, schema) for name in chosen]
+    scan = _scan(readable, dialect, names, sample)
+
+    def parse(rows: pl.LazyFrame) -> tuple[pl.DataFrame, bool]:
+        if target is None:
+            return parse_columns(rows, readings, names[-1])
+        return sink_columns(rows, readings, target, names[-1])
+
     try:
-        frame, gaps = parse_columns(_scan(readable, dialect, names, sample), readings, names[-1])
+        frame, gaps = parse(scan)
     except pl.exceptions.NoDataError:
         raise DataError(f"{source.name} is empty") from None
     except pl.exceptions.PolarsError as error:
         if "utf-8" in str(error).lower() or "utf8" in str(error).lower():
             raise _NotUtf8Error from None
         raise _explain(source, readable, dialect, len(names)) from None
-    if gaps and len(names) > 1:
-        frame = _check_rows(source, readable, dialect, names, frame, sample)
-    if not frame.height:
+    if gaps and len(names) > 1 and _has_blank_lines(source, readable, dialect, len(names), scan):
+        frame = parse(scan.filter(~pl.all_horizontal(pl.all().is_null())))[0]
+    written = frame.lazy() if target is None else pl.scan_parquet(target, glob=False)
+    if not written.select(pl.len()).collect().item():
         raise DataError(f"{source.name} has a header but no rows")
-    _check_nul(source.name, frame)
+    _check_nul(source.name, written)
     return frame
 
 
-def _check_nul(source: str, frame: pl.DataFrame) -> None:
+def _check_nul(source: str, frame: pl.LazyFrame) -> None:
     """Refuse text with NUL bytes: it is damaged, or in another encoding."""
     import polars.selectors as cs
 
-    counts = frame.select(cs.string().str.contains("\0", literal=True).sum())
+    counts = frame.select(cs.string().str.contains("\0", literal=True).sum()).collect(engine="streaming")
     found = {name: counts[name].item() for name in counts.columns if counts[name].item()}
     if found:
         listed = ", ".join(f"{name!r} ({count:,})" for name, count in found.items())
@@ -336,28 +352,18 @@ def _explain(source: TextSource, readable: Path | bytes, dialect: Dialect, width
     )
 
 
-def _check_rows(
-    source: TextSource,
-    readable: Path | bytes,
-    dialect: Dialect,
-    names: Sequence[str],
-    frame: pl.DataFrame,
-    sample: bytes,
-) -> pl.DataFrame:
-    """Refuse rows that are too short; leave out blank lines."""
+def _has_blank_lines(
+    source: TextSource, readable: Path | bytes, dialect: Dialect, width: int, scan: pl.LazyFrame
+) -> bool:
+    """Refuse rows that are too short; tell whether there are blank lines, which are no rows."""
     import polars as pl
 
-    found = look_for_ragged(source, readable, dialect, len(names))
+    found = look_for_ragged(source, readable, dialect, width)
     if found.ragged:
         raise found.error(source.name)
     if not found.blank:
-        return frame
-    empty = (
-        _scan(readable, dialect, names, sample)
-        .select(pl.all_horizontal(pl.all().is_null()))
-        .collect(engine="streaming")
-        .to_series()
-    )
-    if empty.sum() != found.blank:
+        return False
+    empty = scan.select(pl.all_horizontal(pl.all().is_null()).sum()).collect(engine="streaming").item()
+    if empty != found.blank:
         raise DataError(f"{source.name} has {found.blank:,} blank lines beside rows of empty cells; remove them")
-    return frame.filter(~empty)
+    return True

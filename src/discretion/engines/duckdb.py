@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
 import tempfile
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discretion.context import BATCH_ROWS
+from discretion.data.dialect import Given
+from discretion.data.formats import format_of
+from discretion.data.read import text_to_parquet
 from discretion.data.schema import Schema
 from discretion.engines.scan import COUNT, FIRST, Scan
 from discretion.errors import DataError, PlanError, unknown
@@ -30,7 +35,8 @@ class DuckdbRows:
     """The rows of Parquet files in the order of their names; `memory` bounds what duckdb keeps before it spills.
 
     What is spilled lies in a folder of its own that only its owner can read, and is gone when the rows are no longer
-    needed; `spill` says below which folder.
+    needed; `spill` says below which folder. Text files are written there as Parquet first, with the values that
+    `dc.read` finds in them; `schema` and `given` say how they are read.
     """
 
     name = "duckdb"
@@ -41,20 +47,34 @@ class DuckdbRows:
         memory: str = "4GB",
         spill: str | Path | None = None,
         columns: Sequence[str] | None = None,
+        schema: Schema | None = None,
+        given: Given | None = None,
     ) -> None:
         if not _MEMORY.fullmatch(memory):
             raise PlanError(f"memory: expected a size such as 4GB or 500MB, got {memory!r}")
         self.files, self.memory, self._chosen = tuple(files), memory, columns
         self.spill = _private_folder(spill)
         weakref.finalize(self, shutil.rmtree, self.spill, ignore_errors=True)
-        self._heights = [_metadata(file).num_rows for file in self.files]
+        self._parquet = [
+            self._converted(file, schema or Schema.build(), given) if format_of(file, None) == "csv" else file
+            for file in self.files
+        ]
+        self._heights = [_metadata(file).num_rows for file in self._parquet]
+
+    def _converted(self, file: Path, schema: Schema, given: Given | None) -> Path:
+        """Write a text file as Parquet among the spilled files."""
+        number = self.files.index(file)
+        target = self.spill / f"input-{number:05}.parquet"
+        with _writing():
+            text_to_parquet(file, target, schema, given, self._chosen)
+        return target
 
     @cached_property
     def kinds(self) -> dict[str, pl.DataType]:
         """The polars type of each column, which must be the same in all files."""
         import polars as pl
 
-        first, *others = [dict(pl.read_parquet_schema(file)) for file in self.files]
+        first, *others = [dict(pl.read_parquet_schema(file)) for file in self._parquet]
         for file, found in zip(self.files[1:], others, strict=True):
             if found != first:
                 differing = sorted(name for name in first.keys() | found.keys() if first.get(name) != found.get(name))
@@ -78,7 +98,7 @@ class DuckdbRows:
         import polars as pl
 
         with _reading():
-            return pl.scan_parquet(list(self.files), glob=False).select(names).collect()
+            return pl.scan_parquet(self._parquet, glob=False).select(names).collect()
 
     def batches(self, names: Sequence[str]) -> Iterator[pl.DataFrame]:
         """Give some columns in their order, 65,536 rows at a time."""
@@ -92,7 +112,7 @@ class DuckdbRows:
         import pyarrow.parquet as pq
 
         with _reading():
-            for file in self.files:
+            for file in self._parquet:
                 with pq.ParquetFile(file) as opened:
                     for batch in opened.iter_batches(BATCH_ROWS, columns=list(names)):
                         yield pa.Table.from_batches([batch])
@@ -109,7 +129,7 @@ class DuckdbRows:
             f'FROM read_parquet($files, file_row_number = true) GROUP BY {listed} ORDER BY "{FIRST}"'
         )
         with self._connection() as connection, _reading():
-            given = {"starts": starts, "files": [str(file) for file in self.files]}
+            given = {"starts": starts, "files": [str(file) for file in self._parquet]}
             frame = pl.DataFrame(pl.from_arrow(connection.sql(query, params=given).to_arrow_table()))
         kinds: dict[str, pl.DataType] = {name: self.kinds[name] for name in names}
         return frame.cast(pl.Schema({**kinds, COUNT: pl.Int64(), FIRST: pl.Int64()}))
@@ -141,6 +161,17 @@ def _runs(process: int) -> bool:
     except PermissionError:
         return True
     return True
+
+
+@contextmanager
+def _writing() -> Iterator[None]:
+    """Say what to do where the private files do not fit on the disk."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise DataError("the disk is full: give a folder with more room as `spill`, or set TMPDIR") from None
 
 
 class _reading:  # noqa: N801 - used like a function
@@ -191,20 +222,24 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def parquet_files(source: str | Path) -> list[Path]:
-    """List the Parquet files of a file, a folder or a pattern, in the order of their names."""
+def data_files(source: str | Path) -> list[Path]:
+    """List the Parquet or text files of a file, a folder or a pattern, in the order of their names."""
     path = Path(source)
     if path.is_dir():
-        found = sorted(path.glob("*.parquet"))
+        found = sorted(path.glob("*.parquet")) or sorted(path.glob("*.csv"))
     elif path.is_file():
         found = [path]
     else:
         found = sorted(file for file in path.parent.glob(path.name) if file.is_file())
-    wrong = [file.name for file in found if file.suffix.lower() != ".parquet"]
-    if wrong:
-        raise PlanError(f"{wrong[0]!r}: rows that stay in their files are read from Parquet; convert the file first")
     if not found:
-        raise DataError(f"{str(source)!r}: no Parquet file there")
+        raise DataError(f"{str(source)!r}: no Parquet or CSV file there")
+    kinds = {format_of(file, None) for file in found}
+    if not kinds <= {"parquet", "csv"} or len(kinds) > 1:
+        wrong = next((file for file in found if format_of(file, None) not in ("parquet", "csv")), found[-1])
+        raise PlanError(
+            f"{wrong.name!r}: rows that stay in their files are read from Parquet or from delimited text, all parts "
+            "from the same; convert the file first"
+        )
     return found
 
 
@@ -222,6 +257,7 @@ def scan(
 ) -> Scan:
     """Open Parquet files whose rows stay where they are: a file, a folder, or a pattern such as `register/*.parquet`.
 
+    CSV and other delimited text is written as Parquet first, below `spill`, never all of it in memory.
     What comes back takes the place of a `Dataset` for steps that work row by row, for privacy models, the optimal
     search and measures of uniqueness; parts that need all rows refuse it by name. `memory` bounds what duckdb keeps
     while it counts, before it spills below the folder `spill` (a private one of the system by default).
@@ -233,4 +269,4 @@ def scan(
     >>> dc.KAnonymity(k=5)(people).holds  # doctest: +SKIP
     """
     schema = Schema.build(roles, types, hierarchies, missing_codes, orders)
-    return Scan(DuckdbRows(parquet_files(source), memory, spill, columns), schema)
+    return Scan(DuckdbRows(data_files(source), memory, spill, columns, schema), schema)

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discretion import __version__
+from discretion.engines.scan import Scan
 from discretion.errors import DataError, PlanError
 from discretion.method import Decision
 from discretion.release.part_paths import map_paths, resolve_path
@@ -217,6 +218,9 @@ def _with_full_paths(plan: Plan) -> dict[str, Any]:
 def input_facts(plan: Plan, original: Dataset) -> dict[str, Any]:
     """Say what was read: records, columns, the file and its hash, or a hash of the rows."""
     facts: dict[str, Any] = {"records": len(original), "columns": list(original.columns)}
+    if isinstance(original, Scan):
+        files = [{"file": str(file), "sha256": sha256_of(file)} for file in original.store.files]
+        return {**facts, "files": files, "engine": original.store.name}
     path = plan.data.get("path")
     if path and "://" not in path and (file := Path(plan.resolve(path))).is_file():
         return {**facts, "file": path, "sha256": sha256_of(file)}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from discretion.context import BATCH_ROWS, Context, Progress, ignore_progress
 from discretion.data.dataset import Dataset
-from discretion.engines.duckdb import DuckdbRows, parquet_files
+from discretion.data.dialect import Given
+from discretion.engines.duckdb import DuckdbRows, data_files
 from discretion.engines.scan import Scan
 from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Ints
@@ -51,12 +52,14 @@ def scan_data(plan: Plan, source: str | Path | None = None, *, memory: str = "4G
     path = source or plan.data.get("path")
     if path is None:
         raise PlanError("the plan names no data; give `data:` or a file")
-    others = sorted(set(plan.data) - {"path", "columns", "format"})
+    dialect = {one.name: plan.data.get(one.name) for one in fields(Given)}
+    others = sorted(set(plan.data) - {"path", "columns", "format"} - set(dialect))
     if others:
         raise PlanError(
-            f"data: {', '.join(others)}: rows that stay in their files are read from Parquet, without these"
+            f"data: {', '.join(others)}: rows that stay in their files are read from Parquet or text, without these"
         )
-    store = DuckdbRows(parquet_files(path if source else plan.resolve(path)), memory, columns=plan.data.get("columns"))
+    files = data_files(path if source else plan.resolve(path))
+    store = DuckdbRows(files, memory, columns=plan.data.get("columns"), schema=plan.schema, given=Given(**dialect))
     check_columns(plan, tuple(store.kinds))
     return Scan(store, plan.schema.only(list(store.kinds)))
 
@@ -319,12 +322,9 @@ class LargeRelease(Release):
 
     def input(self) -> dict[str, Any]:
         """Say what was read: records, columns, and the files with their hashes."""
-        from discretion.release.journal import sha256_of
+        from discretion.release.journal import input_facts
 
-        store = self.current.store
-        files = [{"file": str(file), "sha256": sha256_of(file)} for file in store.files]
-        columns = list(self.current.original.columns)
-        return {"records": self.records, "columns": columns, "files": files, "engine": store.name}
+        return input_facts(self.plan, self.current.original)
 
     @cached_property
     def notes(self) -> tuple[str, ...]:

@@ -470,6 +470,21 @@ class TablePlan:
         """Give a path of the plan relative to the plan's folder; URLs and absolute paths stay."""
         return self.plan.resolve(path)
 
+    def refuse_scan(self) -> None:
+        """Raise if the table needs more than single columns of its records in memory."""
+        drawn = self.protect.kind == "perturb" and "record_key" not in self.table
+        problems = [
+            words
+            for found, words in (
+                ("cells" in self.table, "cells that are ready are read in memory"),
+                (drawn, "perturb: keys of records are made in memory; give a column of them as `record_key`"),
+                (bool(self.plan.previous), "`previous` needs all rows in memory"),
+            )
+            if found
+        ]
+        if problems:
+            raise PlanError([*problems, "use the engine `memory`"])
+
     def run(
         self,
         data: Any = None,

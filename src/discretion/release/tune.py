@@ -213,7 +213,7 @@ def tune(
     >>> found.best.label
     'rank-swap (percent=10)'
     """
-    data = Dataset.of(dataset)
+    data = Dataset.of(dataset, "tuning")
     settings = settings_of(methods)
     first = _fixed_steps(before)
     check_numbers(max_risk=max_risk, min_utility=min_utility, seconds=seconds, runs=runs, sample=sample, draws=draws)

@@ -3,31 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from discretion.errors import DiscretionError, PlanError
+from discretion.errors import PlanError
 from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.tables.attacker_system import Matrix, Prior, System, system
+from discretion.tables.linear_program import RAY, LinearProgram
 
 if TYPE_CHECKING:
     from discretion.tables.cells import Cells
-
-FEASIBILITY = 1e-9
-"""How far the solver may miss a sum or a bound; what it misses is taken off the interval it finds."""
-
-AGAIN: tuple[dict[str, Any], ...] = (
-    {},
-    {"simplex_strategy": 1},
-    {"simplex_strategy": 1, "presolve": "on"},
-    {"solver": "ipm"},
-)
-"""Settings tried in turn where the solver loses its way."""
-
-
-RAY = 1e-7
-"""How much a sum must grow along an endless direction (whose largest entry is 1) to count as growing."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,135 +28,24 @@ class Found:
     """by how much the deviations miss the sums they must keep"""
 
 
-def solver(*, primal: bool) -> Any:
-    """Give a quiet HiGHS: one thread, no presolve, so that it goes on from the last vertex.
-
-    `primal` for programs whose objective changes (the last vertex stays possible), otherwise those whose bounds do.
-    """
-    import highspy
-
-    make: Any = highspy.Highs
-    highs = make()
-    highs.setOptionValue("output_flag", False)
-    highs.setOptionValue("threads", 1)
-    highs.setOptionValue("presolve", "off")
-    highs.setOptionValue("solver", "simplex")
-    highs.setOptionValue("simplex_strategy", 4 if primal else 1)
-    if primal:
-        highs.setOptionValue("primal_feasibility_tolerance", FEASIBILITY)
-        highs.setOptionValue("dual_feasibility_tolerance", FEASIBILITY)
-    return highs
-
-
-def settle(highs: Any) -> Any:
-    """Solve, from nothing if going on from the last vertex fails; give the status, which may be neither answer."""
-    import highspy
-
-    statuses: Any = highspy.HighsModelStatus
-    for _ in range(2):
-        highs.run()
-        status = highs.getModelStatus()
-        if status in (statuses.kOptimal, statuses.kInfeasible):
-            break
-        highs.clearSolver()
-    return status
-
-
-def settled(highs: Any) -> Any:
-    """Solve and give the status: optimal or infeasible; anything else is an error."""
-    import highspy
-
-    statuses: Any = highspy.HighsModelStatus
-    status = settle(highs)
-    if status not in (statuses.kOptimal, statuses.kInfeasible):
-        raise DiscretionError(f"a linear program could not be solved ({highs.modelStatusToString(status)})")
-    return status
-
-
-class Block:
+class Block(LinearProgram):
     """One connected part of the system as a linear program that stays in the solver: only its objective changes."""
 
     def __init__(self, whole: System, unknowns: Ints, rows: Ints) -> None:
-        import highspy
-
         self.unknowns = unknowns
-        self._low, self._high = whole.low[unknowns], whole.high[unknowns]
-        self._A = whole.A[rows][:, unknowns].tocsr()
-        self._row_low, self._row_high = whole.row_low[rows], whole.row_high[rows]
-        self._tied = np.zeros(len(rows), np.bool_)
-        self._numbers = np.arange(len(unknowns), dtype=np.int32)
-        self._statuses = highspy.HighsModelStatus
-        self._solver = solver(primal=True)
-        self._solver.passModel(self._model(highspy.HighsLp(), highspy.MatrixFormat.kRowwise))
-
-    def _model(self, lp: Any, rowwise: Any) -> Any:
-        lp.num_col_, lp.num_row_ = len(self.unknowns), self._A.shape[0]
-        lp.col_cost_ = np.zeros(len(self.unknowns))
-        lp.col_lower_, lp.col_upper_ = self._low, self._high
-        lp.row_lower_, lp.row_upper_ = self._row_low, self._row_high
-        lp.a_matrix_.format_ = rowwise
-        lp.a_matrix_.start_ = self._A.indptr.astype(np.int32)
-        lp.a_matrix_.index_ = self._A.indices.astype(np.int32)
-        lp.a_matrix_.value_ = self._A.data
-        return lp
-
-    def narrow(self, unknowns: Ints, low: Floats, high: Floats) -> None:
-        """Give unknowns (numbers inside the block) other bounds."""
-        self._low[unknowns], self._high[unknowns] = low, high
-        self._solver.changeColsBounds(len(unknowns), unknowns.astype(np.int32), low, high)
+        self._own = whole.row_low[rows], whole.row_high[rows]
+        super().__init__(
+            whole.A[rows][:, unknowns],
+            (whole.low[unknowns], whole.high[unknowns]),
+            self._own,
+            np.zeros(len(unknowns)),
+            primal=True,
+        )
 
     def tie(self, row: int, tied: bool) -> None:
         """Hold a sum (number inside the block) at its value, or let it go again."""
-        self._tied[row] = tied
-        low, high = (0.0, 0.0) if tied else (float(self._row_low[row]), float(self._row_high[row]))
-        self._solver.changeRowBounds(row, low, high)
-
-    def farthest(self, objective: Floats) -> tuple[Floats, bool]:
-        """Give the deviations that make the objective largest, and whether they are a direction without end.
-
-        Deviations are clipped to their bounds.
-        """
-        self._solver.changeColsCost(len(self._numbers), self._numbers, -objective)
-        self._solver.run()
-        found = self._solution()
-        if found is None:
-            found = self._again()
-        return found
-
-    def _solution(self) -> tuple[Floats, bool] | None:
-        """Read what the solver found; None where it did not come to an end."""
-        status = self._solver.getModelStatus()
-        if status == self._statuses.kOptimal:
-            z = np.asarray(self._solver.getSolution().col_value, np.float64)
-            return np.clip(z, self._low, self._high), False
-        if status == self._statuses.kUnbounded:
-            _, has, ray = self._solver.getPrimalRay()
-            if has:
-                return np.asarray(ray, np.float64), True
-        return None
-
-    def _again(self) -> tuple[Floats, bool]:
-        """Solve once more from nothing, by other ways: no deviation at all is possible, so there is a solution."""
-        for way in AGAIN:
-            kept = {name: self._solver.getOptionValue(name)[1] for name in way}
-            for name, value in way.items():
-                self._solver.setOptionValue(name, value)
-            self._solver.clearSolver()
-            self._solver.run()
-            found = self._solution()
-            for name, value in kept.items():
-                self._solver.setOptionValue(name, value)
-            if found is not None:
-                return found
-        text = self._solver.modelStatusToString(self._solver.getModelStatus())
-        raise DiscretionError(f"the audit's linear program could not be solved ({text}); nothing is claimed")
-
-    def missed(self, z: Floats) -> float:
-        """Give by how much deviations miss the sums they must keep."""
-        sums = self._A @ z
-        low, high = np.where(self._tied, 0.0, self._row_low), np.where(self._tied, 0.0, self._row_high)
-        over = np.maximum(sums - high, low - sums)
-        return float(over.max(initial=0.0))
+        low, high = self._own
+        self.bound_row(row, *((0.0, 0.0) if tied else (float(low[row]), float(high[row]))))
 
 
 class Attacker:
@@ -313,7 +188,7 @@ class Attacker:
             chosen = np.flatnonzero((block == number) & ~self._open[unknowns])
             if len(chosen):
                 part = self.part(number)
-                part.narrow(np.searchsorted(part.unknowns, unknowns[chosen]), low[chosen], high[chosen])
+                part.bound(np.searchsorted(part.unknowns, unknowns[chosen]), low[chosen], high[chosen])
 
     def part(self, number: int) -> Block:
         """Give one connected part of the system as a linear program."""

@@ -12,8 +12,9 @@ import numpy as np
 
 from discretion.context import Context
 from discretion.kernels.arrays import Bools, Floats, Ints
-from discretion.tables.attacker import RAY, Attacker, Found
+from discretion.tables.attacker import Attacker, Found
 from discretion.tables.attacker_system import Matrix
+from discretion.tables.linear_program import RAY
 
 SLACK = 1e-9
 """Share of a cell (at least of 1) by which floating-point sums may miss; nothing beyond it is overlooked."""

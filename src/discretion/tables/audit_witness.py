@@ -8,8 +8,8 @@ from functools import cached_property
 import numpy as np
 
 from discretion.kernels.arrays import Floats, Ints
-from discretion.tables.attacker import FEASIBILITY, settle, solver
 from discretion.tables.attacker_system import Matrix, System
+from discretion.tables.linear_program import LinearProgram
 
 SIZES = (200, 1000, 5000)
 """Unknowns that a program has at least, in turn, before it has all that are tied to the sum."""
@@ -112,33 +112,25 @@ class Nearby:
         self, whole: System, columns: Matrix, target: Matrix, region: Ints, weight: Floats, complete: bool
     ) -> None:
         """Take the columns (one row each) of the unknowns in a region, which are in ascending order."""
-        import highspy
+        from scipy.sparse import csr_array, hstack
 
         self.complete = complete
         """whether these are all unknowns that are tied to the sum"""
         self._region, self._n = region, len(region)
-        rows, self._row = np.unique(columns.indices, return_inverse=True)
-        self._column, self._data = np.repeat(np.arange(self._n), np.diff(columns.indptr)), columns.data
+        rows, row = np.unique(columns.indices, return_inverse=True)
+        column = np.repeat(np.arange(self._n), np.diff(columns.indptr))
+        self._sums: Matrix = csr_array((columns.data, (row, column)), shape=(len(rows), self._n))
         self._row_low, self._row_high = whole.row_low[rows], whole.row_high[rows]
         self._low, self._high = whole.low[region], whole.high[region]
-        self._statuses, self._infinite = highspy.HighsModelStatus, highspy.kHighsInf
-        lp = highspy.HighsLp()
-        lp.num_row_, lp.num_col_ = len(rows), 2 * self._n
-        lp.col_cost_ = np.tile(weight, 2)
-        lp.col_lower_ = np.zeros(2 * self._n)
-        lp.col_upper_ = np.r_[self._high, -self._low]
-        lp.row_lower_, lp.row_upper_ = self._row_low, self._row_high
-        lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-        lp.a_matrix_.start_ = np.r_[columns.indptr, columns.indptr[1:] + columns.nnz].astype(np.int32)
-        lp.a_matrix_.index_ = np.tile(self._row, 2).astype(np.int32)
-        lp.a_matrix_.value_ = np.r_[self._data, -self._data]
-        self._solver = solver(primal=False)
-        self._solver.setOptionValue("primal_feasibility_tolerance", FEASIBILITY)
-        self._solver.setOptionValue("dual_feasibility_tolerance", FEASIBILITY)
-        self._solver.passModel(lp)
+        self._program = LinearProgram(
+            hstack([self._sums, -self._sums]),
+            (np.zeros(2 * self._n), np.r_[self._high, -self._low]),
+            (self._row_low, self._row_high),
+            np.tile(weight, 2),
+            tight=True,
+        )
         at = np.searchsorted(region, target.indices)
-        both = np.r_[at, at + self._n].astype(np.int32)
-        self._solver.addRow(-self._infinite, self._infinite, len(both), both, np.r_[target.data, -target.data])
+        self._target = self._program.add_row(np.r_[at, at + self._n], np.r_[target.data, -target.data])
         self._touched = np.zeros(0, np.int64)
 
     def find(self, amount: float, known: Ints, partly: Ints, low: Floats) -> Witness | None:
@@ -150,9 +142,8 @@ class Nearby:
         still = still[still >= 0]
         self._bound(still, np.zeros(len(still)), np.zeros(len(still)))
         self._touched = np.r_[at, still]
-        low_end, high_end = (amount, self._infinite) if amount > 0 else (-self._infinite, amount)
-        self._solver.changeRowBounds(len(self._row_low), low_end, high_end)
-        return self._witness(amount) if settle(self._solver) == self._statuses.kOptimal else None
+        self._program.bound_row(self._target, *((amount, np.inf) if amount > 0 else (-np.inf, amount)))
+        return self._witness(amount) if self._program.settle() else None
 
     def _inside(self, unknowns: Ints) -> Ints:
         """Give the places of unknowns in the region, −1 for those outside."""
@@ -161,17 +152,17 @@ class Nearby:
 
     def _bound(self, place: Ints, low: Floats, high: Floats) -> None:
         if len(place):
-            both = np.r_[place, place + self._n].astype(np.int32)
-            self._solver.changeColsBounds(len(both), both, np.zeros(len(both)), np.r_[high, -low])
+            both = np.r_[place, place + self._n]
+            self._program.bound(both, np.zeros(len(both)), np.r_[high, -low])
 
     def _witness(self, amount: float) -> Witness:
-        values = np.asarray(self._solver.getSolution().col_value, np.float64)
+        values = np.clip(self._program.values, self._program.low, self._program.high)
         z = values[: self._n] - values[self._n :]
         z[np.abs(z) <= TINY * abs(amount)] = 0.0
-        sums = np.bincount(self._row, self._data * z[self._column], len(self._row_low))
+        sums = self._sums @ z
         missed = float(np.maximum(sums - self._row_high, self._row_low - sums).max(initial=0.0))
         some = np.flatnonzero(z)
-        return Witness(self._region[some], np.clip(z[some], self._low[some], self._high[some]), missed)
+        return Witness(self._region[some], z[some], missed)
 
 
 def _entries(matrix: Matrix, rows: Ints) -> Ints:

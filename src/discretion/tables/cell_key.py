@@ -504,7 +504,7 @@ def with_record_keys(
     """
     import polars as pl
 
-    data = Dataset.of(data)
+    data = Dataset.of(data, "record keys")
     if name in data.columns:
         raise PlanError(f"the data has a column {name!r} already; give another name for the keys")
     if (key_file is None) != (by is None) or (key_file is not None and seed is not None):

@@ -6,8 +6,8 @@ import numpy as np
 
 from discretion.errors import DiscretionError
 from discretion.kernels.arrays import Bools, Floats, Ints
-from discretion.tables.attacker import settled, solver
 from discretion.tables.levels_model import NONZERO, Frame
+from discretion.tables.linear_program import LinearProgram
 
 WIDE = 2.0
 """Entries that the sums of inner cells may have, as a multiple of those of the sums of cells, to be used instead."""
@@ -22,13 +22,12 @@ class InnerModel:
     """
 
     def __init__(self, frame: Frame, cost: Floats, usable: Bools, free: Bools) -> None:
-        import highspy
         from scipy.sparse import eye_array, hstack
 
         if frame.bounds is None:
             raise DiscretionError("levels: totals have bounds of their own")
         self._frame, self._usable = frame, usable[: frame.shown].copy()
-        self._bounds, self._held = frame.bounds, np.zeros(0, np.int32)
+        self._bounds, self._held = frame.bounds, np.zeros(0, np.int64)
         self._free = free
         self._rows = np.flatnonzero(~free)
         """the columns that cost something, or may not differ"""
@@ -36,23 +35,13 @@ class InnerModel:
         self._place[self._rows] = np.arange(len(self._rows))
         self._extra: dict[int, int] = {}
         """rows added for columns that are free"""
-        self._statuses, self._infinite = highspy.HighsModelStatus, highspy.kHighsInf
         self._n, k = frame.inside.shape[1], len(self._rows)
         one = eye_array(k)
         matrix = hstack([frame.inside[self._rows], -one, one]).tocsr()
         most = np.where(self._usable[self._rows], np.inf, 0.0)
-        lp = highspy.HighsLp()
-        lp.num_col_, lp.num_row_ = matrix.shape[1], k
-        lp.col_cost_ = np.r_[np.zeros(self._n), np.tile(cost[self._rows], 2)]
-        lp.col_lower_ = np.r_[-frame.bounds[0], np.zeros(2 * k)]
-        lp.col_upper_ = np.r_[frame.bounds[1], most, most]
-        lp.row_lower_ = lp.row_upper_ = np.zeros(k)
-        lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-        lp.a_matrix_.start_ = matrix.indptr.astype(np.int32)
-        lp.a_matrix_.index_ = matrix.indices.astype(np.int32)
-        lp.a_matrix_.value_ = matrix.data
-        self._solver = solver(primal=False)
-        self._solver.passModel(lp)
+        bounds = np.r_[-frame.bounds[0], np.zeros(2 * k)], np.r_[frame.bounds[1], most, most]
+        costs = np.r_[np.zeros(self._n), np.tile(cost[self._rows], 2)]
+        self._program = LinearProgram(matrix, bounds, (np.zeros(k), np.zeros(k)), costs)
 
     @staticmethod
     def suits(frame: Frame, free: Bools) -> bool:
@@ -67,7 +56,7 @@ class InnerModel:
         place = self._place[columns]
         cost, place = cost[place >= 0], place[place >= 0]
         both = self._n + np.r_[place, place + len(self._rows)]
-        self._solver.changeColsCost(len(both), both.astype(np.int32), np.tile(cost, 2).astype(np.float64))
+        self._program.price(both, np.tile(cost, 2).astype(np.float64))
 
     def close(self, column: int, closed: bool) -> None:
         """Forbid a column to differ, or allow it again."""
@@ -75,26 +64,24 @@ class InnerModel:
         if place < 0:
             raise DiscretionError("levels: a cell that stays suppressed cannot be closed")
         self._usable[column] = not closed
-        for variable in (self._n + place, self._n + place + k):
-            self._solver.changeColBounds(variable, 0.0, 0.0 if closed else self._infinite)
+        both = self._n + np.array([place, place + k])
+        self._program.bound(both, np.zeros(2), np.full(2, 0.0 if closed else np.inf))
 
     def hold(self, known: Ints, partly: Ints, low: Floats) -> None:
         """Let unknowns stand still, and others fall no farther than `low`, until `release`."""
         self.release()
         below, above = self._bounds
-        at = np.r_[known, partly].astype(np.int32)
+        at = np.r_[known, partly]
         still = np.zeros(len(known))
-        self._solver.changeColsBounds(
-            len(at), at, np.r_[still, np.maximum(low, -below[partly])], np.r_[still, above[partly]]
-        )
+        self._program.bound(at, np.r_[still, np.maximum(low, -below[partly])], np.r_[still, above[partly]])
         self._held = at
 
     def release(self) -> None:
         """Give unknowns that were held their own bounds back."""
         below, above = self._bounds
         at = self._held
-        self._solver.changeColsBounds(len(at), at, -below[at], above[at])
-        self._held = np.zeros(0, np.int32)
+        self._program.bound(at, -below[at], above[at])
+        self._held = np.zeros(0, np.int64)
 
     def room(self, column: int, amount: float, *, above: bool) -> tuple[Ints, Floats] | None:
         """Give the columns that differ, and by how much, in the cheapest table where one differs by at least an amount.
@@ -103,25 +90,20 @@ class InnerModel:
         """
         amount = min(amount, float((self._frame.up if above else self._frame.down)[column]))
         row = self._row(column)
-        low, high = (amount, self._infinite) if above else (-self._infinite, -amount)
-        self._solver.changeRowBounds(row, low, high)
-        status = settled(self._solver)
-        found = self._differing(amount) if status == self._statuses.kOptimal else None
-        self._solver.changeRowBounds(row, -self._infinite, self._infinite)
+        self._program.bound_row(row, *((amount, np.inf) if above else (-np.inf, -amount)))
+        found = self._differing(amount) if self._program.solve_checked() else None
+        self._program.bound_row(row, -np.inf, np.inf)
         return found
 
     def _row(self, column: int) -> int:
         """Give the row that holds how far a column differs; it binds nothing unless told so."""
         if column not in self._extra:
             inside = self._frame.inside[[column]]
-            self._solver.addRow(
-                -self._infinite, self._infinite, inside.nnz, inside.indices.astype(np.int32), inside.data
-            )
-            self._extra[column] = self._solver.getNumRow() - 1
+            self._extra[column] = self._program.add_row(inside.indices, inside.data)
         return self._extra[column]
 
     def _differing(self, amount: float) -> tuple[Ints, Floats]:
-        values = np.asarray(self._solver.getSolution().col_value, np.float64)
+        values = self._program.values
         k = len(self._rows)
         z: Floats = self._frame.inside @ values[: self._n]
         z[self._rows] = values[self._n : self._n + k] - values[self._n + k :]

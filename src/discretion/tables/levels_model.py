@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from discretion.kernels.arrays import Bools, Floats, Ints
-from discretion.tables.attacker import settled, solver
 from discretion.tables.attacker_system import Matrix, Prior, spread, without_repeats
+from discretion.tables.linear_program import LinearProgram
 
 if TYPE_CHECKING:
     from discretion.tables.cells import Cells
@@ -71,7 +71,6 @@ class RoomModel:
     """
 
     def __init__(self, frame: Frame, cost: Floats, usable: Bools) -> None:
-        import highspy
         from scipy.sparse import hstack
 
         self.columns = np.flatnonzero(usable)
@@ -85,19 +84,9 @@ class RoomModel:
         rows = sums[:, self.columns].tocsr()
         rows.eliminate_zeros()
         rows = rows[np.flatnonzero(np.diff(rows.indptr) > 0)]
-        self._statuses = highspy.HighsModelStatus
-        self._solver = solver(primal=False)
-        lp = highspy.HighsLp()
-        matrix = hstack([rows, -rows]).tocsr()
-        lp.num_col_, lp.num_row_ = 2 * len(self.columns), rows.shape[0]
-        lp.col_cost_ = np.tile(cost[self.columns], 2)
-        lp.col_lower_, lp.col_upper_ = np.zeros(2 * len(self.columns)), np.r_[self._up, self._down]
-        lp.row_lower_ = lp.row_upper_ = np.zeros(rows.shape[0])
-        lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-        lp.a_matrix_.start_ = matrix.indptr.astype(np.int32)
-        lp.a_matrix_.index_ = matrix.indices.astype(np.int32)
-        lp.a_matrix_.value_ = matrix.data
-        self._solver.passModel(lp)
+        still = np.zeros(rows.shape[0])
+        bounds = np.zeros(2 * len(self.columns)), np.r_[self._up, self._down]
+        self._program = LinearProgram(hstack([rows, -rows]), bounds, (still, still), np.tile(cost[self.columns], 2))
         self._held = np.zeros(0, np.int64)
         self.solved = 0
 
@@ -106,16 +95,15 @@ class RoomModel:
         place = self._place[columns]
         cost = cost[place >= 0]
         place = place[place >= 0]
-        both = np.r_[place, place + len(self.columns)].astype(np.int32)
-        self._solver.changeColsCost(len(both), both, np.tile(cost, 2).astype(np.float64))
+        self._program.price(np.r_[place, place + len(self.columns)], np.tile(cost, 2).astype(np.float64))
 
     def close(self, column: int, closed: bool) -> None:
         """Forbid a column to differ, or allow it again."""
         i, n = int(self._place[column]), len(self.columns)
         if i < 0:
             return
-        self._solver.changeColBounds(i, 0.0, 0.0 if closed else float(self._up[i]))
-        self._solver.changeColBounds(i + n, 0.0, 0.0 if closed else float(self._down[i]))
+        most = np.zeros(2) if closed else np.array([self._up[i], self._down[i]])
+        self._program.bound(np.array([i, i + n]), np.zeros(2), most)
 
     def hold(self, known: Ints, partly: Ints, low: Floats) -> None:
         """Let columns stand still, and others fall no farther than `low`, until `release`."""
@@ -135,8 +123,8 @@ class RoomModel:
 
     def _bound(self, place: Ints, up: Floats, down: Floats) -> None:
         self._up[place], self._down[place] = up, down
-        both = np.r_[place, place + len(self.columns)].astype(np.int32)
-        self._solver.changeColsBounds(len(both), both, np.zeros(len(both)), np.r_[up, down])
+        both = np.r_[place, place + len(self.columns)]
+        self._program.bound(both, np.zeros(len(both)), np.r_[up, down])
 
     def room(self, column: int, amount: float, *, above: bool) -> tuple[Ints, Floats] | None:
         """Give the columns that differ, and by how much, in the cheapest table where one differs by at least an amount.
@@ -144,24 +132,21 @@ class RoomModel:
         None when there is no such table.
         """
         i, n = int(self._place[column]), len(self.columns)
-        here, there = (i, i + n) if above else (i + n, i)
-        bound = {i: float(self._up[i]), i + n: float(self._down[i])}
+        here = np.array([i, i + n] if above else [i + n, i])
+        own = np.array([self._up[i], self._down[i]] if above else [self._down[i], self._up[i]])
         amount = min(amount, float(self._most[0 if above else 1][i]))
-        if amount > bound[here]:
+        if amount > own[0]:
             return None
-        self._solver.changeColBounds(here, amount, bound[here])
-        self._solver.changeColBounds(there, 0.0, 0.0)
+        self._program.bound(here, np.array([amount, 0.0]), np.array([own[0], 0.0]))
         self.solved += 1
-        status = settled(self._solver)
         found = None
-        if status == self._statuses.kOptimal:
-            columns = np.asarray(self._solver.getSolution().col_value, np.float64)
+        if self._program.solve_checked():
+            columns = self._program.values
             z = columns[:n] - columns[n:]
             used = np.flatnonzero(np.abs(z) > NONZERO * max(amount, 1e-3))
             used = used[self.columns[used] < self._shown]
             found = self.columns[used], z[used]
-        self._solver.changeColBounds(here, 0.0, bound[here])
-        self._solver.changeColBounds(there, 0.0, bound[there])
+        self._program.bound(here, np.zeros(2), own)
         return found
 
 

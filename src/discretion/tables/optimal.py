@@ -13,6 +13,7 @@ from discretion.context import Context
 from discretion.errors import DiscretionError, Infeasible, PlanError
 from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.tables.levels import costs, levels
+from discretion.tables.linear_program import power_above
 from discretion.tables.optimal_attack import VIOLATED, Attack, Cut
 from discretion.tables.respondents import audited, failing_pairs, protect_respondents
 
@@ -40,7 +41,8 @@ class Master:
         self._numbers = np.arange(self.size, dtype=np.int32)
         self._low, self._high = primary.astype(np.float64), usable.astype(np.float64)
         self._solver.addVars(self.size, self._low, self._high)
-        self._solver.changeColsCost(self.size, self._numbers, cost)
+        self._unit = power_above(cost)
+        self._solver.changeColsCost(self.size, self._numbers, cost / self._unit)
 
     def whole(self) -> None:
         """Ask for whole numbers from now on."""
@@ -53,7 +55,7 @@ class Master:
 
     def exclude(self, room: float) -> int:
         """Exclude cells that cost more than `room` beyond the program just solved (no whole numbers); count them."""
-        reduced = np.asarray(self._solver.getSolution().col_dual, np.float64)
+        reduced = np.asarray(self._solver.getSolution().col_dual, np.float64) * self._unit
         out = (reduced > room) & (self._low == 0) & (self._high == 1)
         self._high[out] = 0.0
         self._solver.changeColsBounds(self.size, self._numbers, self._low, self._high)
@@ -73,7 +75,7 @@ class Master:
         status = self._solver.getModelStatus()
         statuses = self._highspy.HighsModelStatus
         if status == statuses.kTimeLimit:
-            dual = float(self._solver.getInfo().mip_dual_bound)
+            dual = float(self._solver.getInfo().mip_dual_bound) * self._unit
             return None, max(bound, dual) if np.isfinite(dual) else bound
         if status == statuses.kInfeasible:
             return None, np.inf
@@ -83,7 +85,7 @@ class Master:
             )
         value = np.clip(np.asarray(self._solver.getSolution().col_value, np.float64), 0.0, 1.0)
         value[value < 1e-9] = 0.0
-        return value, max(bound, float(self._solver.getInfo().objective_function_value))
+        return value, max(bound, float(self._solver.getInfo().objective_function_value) * self._unit)
 
 
 # Conditions on a pattern that follow from one sum of the table at a time.

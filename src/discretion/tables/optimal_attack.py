@@ -11,12 +11,12 @@ import numpy as np
 from discretion.context import Context
 from discretion.errors import DiscretionError
 from discretion.kernels.arrays import Bools, Floats, Ints
-from discretion.tables.attacker import solver
 from discretion.tables.attacker_system import Prior
 from discretion.tables.audit import whole_numbers
 from discretion.tables.audit_certify import EXACT
 from discretion.tables.audit_contributors import Group, Knowledge
 from discretion.tables.levels import empty
+from discretion.tables.linear_program import LARGEST, quiet_solver
 
 if TYPE_CHECKING:
     from discretion.tables.cells import Cells
@@ -54,8 +54,8 @@ class Attack:
     A cell j chosen to the extent s_j deviates by −s_j·low_j to s_j·high_j. Prices of the sums give weights with
     reach ≤ Σ weights · s for every pattern; sensitive cells are always chosen, so their weights are taken off what
     is needed, and no cell needs a weight above the rest of it. Conditions that are strong in this sense are looked for
-    with deviations of all cells cut at what is needed; a whole pattern is accepted only by the uncut program, of which
-    the cut one is a part.
+    with deviations of all cells cut at what is needed; a whole pattern is accepted only by the program that is cut at a
+    million times as much, of which the other is a part.
     """
 
     def __init__(self, cells: Cells) -> None:
@@ -80,7 +80,7 @@ class Attack:
         """(unknowns,) how far below its value each may lie when it is chosen; who knows more knows less room"""
         self._most_above = np.full(len(self._cell), reach)
         self._cells, self._amounts, self._floors = cells, cells.inner_value, not negative
-        self._solver: Any = solver(primal=True)
+        self._solver: Any = quiet_solver(primal=True)
         self._solver.passModel(self._model(cells, highspy))
         self._numbers = np.arange(len(self._cell), dtype=np.int32)
         self.goals = _goals(cells, negative)
@@ -152,7 +152,7 @@ class Attack:
 
     def _look(self, chosen: Floats, unit: float, *, cut: bool) -> None:
         """Set the bounds of a pattern, in units."""
-        most = 1.0 if cut else np.inf
+        most = 1.0 if cut else LARGEST
         shown = self._cell >= 0
         extent = np.where(shown, chosen[self._cell], 1.0)
         below = np.minimum(self._most_below / unit, most) * extent

@@ -74,7 +74,7 @@ def tabulate(
     >>> cells.index({"sector": "x"}), float(cells.value[cells.index({"sector": "x"})])
     (1, 15.0)
     """
-    data = Dataset.of(data)
+    data = Dataset.of(data, "a table")
     tables = table_lists(by)
     _check_options(top, missing, empty, weights)
     if weights == "respondents" and contributor is not None:
@@ -86,6 +86,8 @@ def tabulate(
     if not len(data):
         raise DataError("the data has no rows; there is nothing to tabulate")
     check_hierarchies(hierarchies, names)
+    more = (value, weight, contributor, waivers, requests, record_key, list((hierarchies or {}).values()))
+    data = data.projected([*names, *data.having("weight"), *_names_in(more, data)])
     coded = [_coded(data, name, (hierarchies or {}).get(name), missing) for name in names]
     placed = _classified(coded)
     rows = placed[_weights(data, weight)[placed] > 0]
@@ -105,6 +107,14 @@ def tabulate(
         if previous
         else cells
     )
+
+
+def _names_in(given: Any, data: Dataset) -> list[str]:
+    """List the columns that options name, however deep."""
+    if isinstance(given, str):
+        return [given] if given in data.columns else []
+    inner = given.values() if isinstance(given, Mapping) else given if isinstance(given, list | tuple) else ()
+    return [name for one in inner for name in _names_in(one, data)]
 
 
 def _check_options(top: int, missing: str, empty: str, weights: str) -> None:

@@ -169,7 +169,7 @@ def _source(connection: Any, spec: TableSpec, data: Any) -> tuple[str, list[str]
         from discretion.data.read import read
 
         data = read(path)
-    connection.register("given", Dataset.of(data).frame.to_arrow())
+    connection.register("given", Dataset.of(data, "a statistical database").frame.to_arrow())
     return "given", []
 
 

@@ -175,7 +175,7 @@ def write_argus_microdata(
     Missing codes are written as `missing` (default: as many blanks as the column is wide). Gives the files written.
     They are internal: they hold the records.
     """
-    data = Dataset.of(data)
+    data = Dataset.of(data, "microdata for τ-ARGUS")
     stem = Path(path).with_suffix("")
     names = [*by, *values, *([weight] if weight else []), *([contributor] if contributor else [])]
     data.require(names)

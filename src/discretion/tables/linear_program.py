@@ -1,0 +1,198 @@
+"""Linear programs that stay in the solver: only bounds and costs change, and it goes on from its last vertex.
+
+Tables may be in cents or in billions. Programs are solved in units in which no bound is above a million, so that the
+solver's tolerances mean the same everywhere: without that, sums of 10⁹ cannot be kept to 10⁻⁹ in double precision, and
+the solver gives up, or calls programs endless that are not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from discretion.errors import DiscretionError
+from discretion.kernels.arrays import Floats, Ints
+from discretion.tables.attacker_system import Matrix
+
+FEASIBILITY = 1e-9
+"""How far a tight program may miss a sum or a bound, in its units; what is missed is taken off the interval found."""
+LARGEST = 2.0**20
+"""The largest bound, in units of the program; units are powers of 2, so that no digit is lost."""
+AGAIN: tuple[dict[str, Any], ...] = (
+    {},
+    {"simplex_strategy": 1},
+    {"simplex_strategy": 1, "presolve": "on"},
+    {"solver": "ipm"},
+)
+"""Settings tried in turn where the solver loses its way."""
+RAY = 1e-7
+"""How much a sum must grow along an endless direction (whose largest entry is 1) to count as growing."""
+
+
+def power_above(values: Floats, largest: float = LARGEST) -> float:
+    """Give the least power of 2, not below 1, in units of which no finite value is above the largest."""
+    most = float(np.abs(values, where=np.isfinite(values), out=np.zeros(len(values))).max(initial=0.0))
+    return float(2.0 ** max(np.ceil(np.log2(most / largest)), 0.0)) if most > 0 else 1.0
+
+
+class LinearProgram:
+    """Minimize cost · x where low ≤ x ≤ high and row_low ≤ A·x ≤ row_high; all amounts in the table's own units.
+
+    `primal` for programs whose cost changes (the last vertex stays possible), otherwise those whose bounds do; `tight`
+    keeps sums and bounds to `FEASIBILITY`.
+    """
+
+    def __init__(
+        self,
+        rows: Matrix,
+        bounds: tuple[Floats, Floats],
+        row_bounds: tuple[Floats, Floats],
+        cost: Floats,
+        *,
+        primal: bool = False,
+        tight: bool = False,
+    ) -> None:
+        import highspy
+
+        self.A = rows.tocsr()
+        self.low, self.high = (np.array(ends, np.float64) for ends in bounds)
+        self.row_low, self.row_high = (np.array(ends, np.float64) for ends in row_bounds)
+        self.unit = power_above(np.concatenate([self.low, self.high, self.row_low, self.row_high]))
+        self._price = power_above(cost)
+        self._statuses: Any = highspy.HighsModelStatus
+        lp = highspy.HighsLp()
+        lp.num_row_, lp.num_col_ = self.A.shape
+        lp.col_cost_ = cost / self._price
+        lp.col_lower_, lp.col_upper_ = self.low / self.unit, self.high / self.unit
+        lp.row_lower_, lp.row_upper_ = self.row_low / self.unit, self.row_high / self.unit
+        lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+        lp.a_matrix_.start_ = self.A.indptr.astype(np.int32)
+        lp.a_matrix_.index_ = self.A.indices.astype(np.int32)
+        lp.a_matrix_.value_ = self.A.data
+        self._solver = quiet_solver(primal=primal)
+        if tight:
+            self._solver.setOptionValue("primal_feasibility_tolerance", FEASIBILITY)
+            self._solver.setOptionValue("dual_feasibility_tolerance", FEASIBILITY)
+        self._solver.passModel(lp)
+
+    def bound(self, columns: Ints, low: Floats, high: Floats) -> None:
+        """Give variables other bounds."""
+        self.low[columns], self.high[columns] = low, high
+        self._solver.changeColsBounds(len(columns), columns.astype(np.int32), low / self.unit, high / self.unit)
+
+    def bound_row(self, row: int, low: float, high: float) -> None:
+        """Give a sum other bounds."""
+        if row < len(self.row_low):
+            self.row_low[row], self.row_high[row] = low, high
+        self._solver.changeRowBounds(row, low / self.unit, high / self.unit)
+
+    def add_row(self, columns: Ints, weights: Floats) -> int:
+        """Add a sum that binds nothing unless `bound_row` says so, and give its number."""
+        self._solver.addRow(-np.inf, np.inf, len(columns), columns.astype(np.int32), weights)
+        return int(self._solver.getNumRow()) - 1
+
+    def price(self, columns: Ints, cost: Floats) -> None:
+        """Give variables other costs."""
+        self._solver.changeColsCost(len(columns), columns.astype(np.int32), cost / self._price)
+
+    def settle(self) -> bool | None:
+        """Solve, from nothing if going on from the last vertex fails; tell whether there is a solution, None: unknown.
+
+        A program without end counts as unknown.
+        """
+        known = {self._statuses.kOptimal: True, self._statuses.kInfeasible: False}
+        for _ in range(2):
+            self._solver.run()
+            status = self._solver.getModelStatus()
+            if status in known:
+                return known[status]
+            self._solver.clearSolver()
+        return None
+
+    def solve_checked(self) -> bool:
+        """Solve, and tell whether there is a solution; anything else is an error."""
+        found = self.settle()
+        if found is None:
+            raise DiscretionError(f"a linear program could not be solved ({self._said})")
+        return found
+
+    @property
+    def values(self) -> Floats:
+        """The variables of the last solution."""
+        return np.asarray(self._solver.getSolution().col_value, np.float64) * self.unit
+
+    def farthest(self, objective: Floats) -> tuple[Floats, bool]:
+        """Give the variables that make an objective largest, and whether they are a direction without end.
+
+        There must be a solution. Variables are clipped to their bounds.
+        """
+        every = np.arange(len(self.low), dtype=np.int32)
+        most = float(np.abs(objective).max(initial=0.0))
+        self._solver.changeColsCost(len(every), every, -objective / (most if most > 0 else 1.0))
+        self._solver.run()
+        found = self._extreme()
+        return self._again() if found is None else found
+
+    def _extreme(self) -> tuple[Floats, bool] | None:
+        """Read what the solver found; None where it did not come to an end, or to a direction that is none."""
+        status = self._solver.getModelStatus()
+        if status == self._statuses.kOptimal:
+            return np.clip(self.values, self.low, self.high), False
+        if status == self._statuses.kUnbounded:
+            _, has, ray = self._solver.getPrimalRay()
+            if has and self._is_endless(found := np.asarray(ray, np.float64)):
+                return found, True
+        return None
+
+    def _is_endless(self, ray: Floats) -> bool:
+        """Tell whether a direction keeps all sums and bounds, however far one goes."""
+        most = float(np.abs(ray).max(initial=0.0))
+        if not np.isfinite(most) or most == 0:
+            return False
+        both = ((ray / most, self.low, self.high), (self.A @ (ray / most), self.row_low, self.row_high))
+        return all(
+            bool((along[np.isfinite(low)] >= -RAY).all() and (along[np.isfinite(high)] <= RAY).all())
+            for along, low, high in both
+        )
+
+    def _again(self) -> tuple[Floats, bool]:
+        """Solve once more from nothing, by other ways."""
+        for way in AGAIN:
+            kept = {name: self._solver.getOptionValue(name)[1] for name in way}
+            for name, value in way.items():
+                self._solver.setOptionValue(name, value)
+            self._solver.clearSolver()
+            self._solver.run()
+            found = self._extreme()
+            for name, value in kept.items():
+                self._solver.setOptionValue(name, value)
+            if found is not None:
+                return found
+        raise DiscretionError(f"the audit's linear program could not be solved ({self._said}); nothing is claimed")
+
+    @property
+    def _said(self) -> str:
+        return str(self._solver.modelStatusToString(self._solver.getModelStatus()))
+
+    def missed(self, x: Floats) -> float:
+        """Give by how much variables miss the sums they must keep."""
+        sums = self.A @ x
+        return float(np.maximum(sums - self.row_high, self.row_low - sums).max(initial=0.0))
+
+
+def quiet_solver(*, primal: bool) -> Any:
+    """Give HiGHS with one thread and no presolve, so that it goes on from the last vertex."""
+    import highspy
+
+    make: Any = highspy.Highs
+    highs = make()
+    highs.setOptionValue("output_flag", False)
+    highs.setOptionValue("threads", 1)
+    highs.setOptionValue("presolve", "off")
+    highs.setOptionValue("solver", "simplex")
+    highs.setOptionValue("simplex_strategy", 4 if primal else 1)
+    if primal:
+        highs.setOptionValue("primal_feasibility_tolerance", FEASIBILITY)
+        highs.setOptionValue("dual_feasibility_tolerance", FEASIBILITY)
+    return highs

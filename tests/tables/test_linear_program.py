@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import polars as pl
 import pytest
@@ -101,3 +103,13 @@ def test_what_cannot_be_solved_is_an_error(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(LinearProgram, "settle", lambda _: None)
     with pytest.raises(DiscretionError, match="could not be solved"):
         program.solve_checked()
+
+
+@pytest.mark.parametrize("weight", ["relative", "equal"])
+def test_adjustment_does_not_depend_on_the_unit(weight: Any) -> None:
+    plain = table(0, 1.0).adjust(seed=1, spread_percent=0, weight=weight)
+    for unit in (2.0**17, 2.0**30):
+        found = table(0, unit).adjust(seed=1, spread_percent=0, weight=weight)
+        assert found.cost == pytest.approx(
+            plain.cost * (1 if weight == "relative" else unit), rel=0.06
+        )  # the gap allowed

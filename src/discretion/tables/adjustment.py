@@ -12,6 +12,7 @@ from discretion.context import Context, Progress, ignore_progress, new_seed
 from discretion.errors import DataError, Infeasible, PlanError
 from discretion.kernels.arrays import Bools, Floats
 from discretion.tables.integer_program import Program, ProgramSolution, solve
+from discretion.tables.linear_program import power_above
 
 if TYPE_CHECKING:
     from discretion.tables.cells import Cells
@@ -118,8 +119,12 @@ def adjust(
 
 @dataclass(frozen=True, eq=False)
 class _Problem:
-    """Changes z = up − down of m cells: sums·z = 0, bounds, and the least change of sensitive cells on each side."""
+    """Changes z = up − down of m cells: sums·z = 0, bounds, and the least change of sensitive cells on each side.
 
+    Amounts are in units in which the solver's tolerances mean something.
+    """
+
+    unit: float
     sums: Any
     value: Floats
     cost: Floats
@@ -160,15 +165,17 @@ def _problem(cells: Cells, weight: Weight, least: float, limit: float | None, wh
     cost = status.cost if status.cost is not None else np.ones(len(value))
     if status.cost is None and weight == "relative":
         cost = 1.0 / np.maximum(typical, max(size.max(initial=0.0) * SMALLEST, 1e-300))
+    unit = 1.0 if whole else power_above(value)
     return _Problem(
+        unit=unit,
         sums=cells.relations().to_scipy(),
-        value=value,
-        cost=cost,
-        most_up=np.where(value < 0, np.minimum(limited, size), limited),
-        most_down=np.where(value >= 0, np.minimum(limited, size), limited),
+        value=value / unit,
+        cost=cost * unit,
+        most_up=np.where(value < 0, np.minimum(limited, size), limited) / unit,
+        most_down=np.where(value >= 0, np.minimum(limited, size), limited) / unit,
         sensitive=cells.primary & filled,
-        need_up=need_up,
-        need_down=need_down,
+        need_up=need_up / unit,
+        need_down=need_down / unit,
         whole=whole,
     )
 
@@ -334,11 +341,11 @@ def _result(cells: Cells, problem: _Problem, best: ProgramSolution, bound: float
     change = best.x[:m] - best.x[m : 2 * m]
     if problem.whole:
         change = np.round(change)
-    released = problem.value + change
+    released = (problem.value + change) * problem.unit
     published = cells.inner_cell
     if (published >= 0).all():  # totals as sums of the inner cells: exact, whatever the solver's accuracy
         released = np.where(cells.status.must_publish, released, cells.x.transposed.dot(released[published]))
-    low = np.where(problem.value >= 0, 0.0, -np.inf)
-    released = np.clip(released, low, np.where(problem.value < 0, 0.0, np.inf))
-    changed = int((np.abs(released - problem.value) > 1e-9 * np.maximum(np.abs(problem.value), 1.0)).sum())
+    value = problem.value * problem.unit
+    released = np.clip(released, np.where(value >= 0, 0.0, -np.inf), np.where(value < 0, 0.0, np.inf))
+    changed = int((np.abs(released - value) > 1e-9 * np.maximum(np.abs(value), problem.unit)).sum())
     return Adjusted(cells.with_released(released), best.objective, _gap(best, bound), changed)

@@ -9,6 +9,7 @@ import numpy as np
 
 from discretion.context import Progress, ignore_progress
 from discretion.kernels.arrays import Bools, Floats
+from discretion.tables.linear_program import power_above
 
 WHOLE = 1e-6
 """How far from a whole number the solver's answer may be to count as one."""
@@ -73,7 +74,8 @@ def solve(
     solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
     for option, value in (("output_flag", False), ("threads", 1), ("time_limit", float(seconds)), ("mip_rel_gap", gap)):
         solver.setOptionValue(option, value)
-    solver.passModel(_model(program, highspy))
+    price = power_above(program.cost)
+    solver.passModel(_model(program, price, highspy))
     if start is not None:
         given = highspy.HighsSolution()
         given.col_value = start.tolist()
@@ -85,7 +87,7 @@ def solve(
     solver.run()
     if stop.error is not None:
         raise stop.error
-    return _read(solver, highspy, program)
+    return _read(solver, highspy, program, price)
 
 
 class _Stop:
@@ -104,11 +106,11 @@ class _Stop:
             event.data_in.user_interrupt = True
 
 
-def _model(program: Program, highspy: Any) -> Any:
+def _model(program: Program, price: float, highspy: Any) -> Any:
     matrix = program.A.tocsr()
     lp = highspy.HighsLp()
     lp.num_col_, lp.num_row_ = matrix.shape[1], matrix.shape[0]
-    lp.col_cost_, lp.col_lower_, lp.col_upper_ = program.cost, program.low, program.high
+    lp.col_cost_, lp.col_lower_, lp.col_upper_ = program.cost / price, program.low, program.high
     lp.row_lower_, lp.row_upper_ = program.row_low, program.row_high
     lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
     lp.a_matrix_.start_ = matrix.indptr.astype(np.int32)
@@ -120,7 +122,7 @@ def _model(program: Program, highspy: Any) -> Any:
     return lp
 
 
-def _read(solver: Any, highspy: Any, program: Program) -> ProgramSolution:
+def _read(solver: Any, highspy: Any, program: Program, price: float) -> ProgramSolution:
     status, info = solver.getModelStatus(), solver.getInfo()
     kinds = highspy.HighsModelStatus
     nothing = np.zeros(0)
@@ -134,5 +136,5 @@ def _read(solver: Any, highspy: Any, program: Program) -> ProgramSolution:
     if mixed and program.whole is not None:
         x = np.where(program.whole, np.round(x), x)
     objective = float(program.cost @ x)
-    bound = float(info.mip_dual_bound) if mixed else objective if status == kinds.kOptimal else -float("inf")
+    bound = price * float(info.mip_dual_bound) if mixed else objective if status == kinds.kOptimal else -float("inf")
     return ProgramSolution("optimal" if status == kinds.kOptimal else "feasible", x, objective, bound)

@@ -244,6 +244,10 @@ def help_with(finding: Finding, plan: Plan, study: Study, steps: list[Any]) -> d
         return {"words": f"{fail} are not as it asks.", "do": what, "steps": after}
     if part.kind == "detail-limits" and isinstance(result, Verdict):
         return _coarser(part, result, study, steps)
+    if part.kind == "household-k-anonymity" and (homes := list(study.current.having("household"))):
+        words = "Neighbors know whole households. Where household numbers are not published, it is not asked."
+        left = {"drop-identifiers": {"columns": homes}}
+        return {"words": words, "do": f"Leave out {', '.join(homes)}", "steps": [*steps, left]}
     if part.kind == "edit-rules":
         words = "Clip, set and add up anew what the rules say; only protected values are looked at."
         return {"words": words, "do": "Restore the edit rules", "steps": [*steps, {"restore-edit-rules": {}}]}

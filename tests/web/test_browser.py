@@ -261,9 +261,17 @@ def test_pages_are_accessible_and_ask_nobody_else(browser: Any, server: Server, 
         person.step("Roles")
         person.click("link", "Build the hierarchy of age")
         found |= {"hierarchy": wrong} if (wrong := serious(person, axe)) else {}
+        person.step("Roles")
+        person.click("link", "Build the hierarchy of region")
+        found |= {"groups": wrong} if (wrong := serious(person, axe)) else {}
         person.step("Protect")
         person.click("link", re.compile("^Rank swap"))
         found |= {"form": wrong} if (wrong := serious(person, axe)) else {}
+        person.step("Release")
+        person.choose("Policy", "Scientific-use file")
+        person.click("button", "Use this policy")
+        person.wait()
+        found |= {f"policy {look}": wrong} if (wrong := serious(person, axe)) else {}
     assert not found
     assert not light.elsewhere + dark.elsewhere
     assert not light.complaints + dark.complaints
@@ -293,6 +301,34 @@ def test_a_form_with_parts_inside_and_an_undo(browser: Any, server: Server, tmp_
     person.click("button", "Undo the last step")
     person.wait()
     assert "None yet" in side.inner_text()
+    assert not person.complaints
+
+
+def test_groups_by_dragging_and_cut_points_by_keys(browser: Any, server: Server, tmp_path: Path) -> None:
+    person = Person(browser, server)
+    opened(person, tmp_path)
+    person.step("Roles")
+    person.click("link", "Build the hierarchy of region")
+    person.choose("How values are put together", "a table of values")
+    bins = person.page.locator(".bins > div")
+    assert bins.count() == 4, "three regions, and room for a new group"
+    bins.filter(has_text="south").locator("span").drag_to(bins.filter(has_text="north"))
+    assert person.page.get_by_label("Level 1 of south").input_value() == "north"
+    person.page.get_by_label("Level 1 of west").fill("north")  # without a mouse
+    assert bins.count() == 2
+    person.click("button", "Preview")
+    assert person.page.get_by_text("It covers all 3 values, and its levels nest.").count()
+    person.step("Roles")
+    person.click("link", "Build the hierarchy of age")
+    person.choose("How values are put together", "bands of numbers, cut where you drag")
+    person.page.get_by_role("button", name="Add a cut point").click()
+    slider = person.page.get_by_label("Cut point").last
+    slider.focus()
+    before = int(slider.input_value())
+    slider.press("ArrowRight")
+    assert int(slider.input_value()) == before + 1
+    person.click("button", "Preview")
+    assert person.page.get_by_text(f">= {before + 1}").count()
     assert not person.complaints
 
 

@@ -48,6 +48,18 @@ def test_the_audit_does_not_depend_on_the_unit(seed: int) -> None:
     assert found[0] == found[1] == found[2]
 
 
+def test_a_published_table_of_billions_is_audited() -> None:
+    """The values that are missing are found as those of some possible table."""
+    for unit in (1.0, 2.0**30):
+        cells = table(2, unit).suppress("optimal").cells
+        shown = cells.frame().with_columns(
+            pl.when(cells.suppressed).then(None).otherwise("turnover").alias("turnover"),
+            pl.Series("status", np.where(cells.primary, "u", np.where(cells.suppressed, "x", ""))),
+        )
+        read = dc.tables.from_cells(shown, ["area", "branch"], "turnover", status="status")
+        assert read.audit().counts["disclosed"] == 0
+
+
 def test_units() -> None:
     assert power_above(np.array([3.0, -7.0, np.inf])) == 1
     assert power_above(np.array([])) == 1

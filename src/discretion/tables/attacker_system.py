@@ -192,15 +192,18 @@ def _possible(y: Floats, hidden: Bools, rows: Matrix, right: Floats, low: Floats
         return np.nan_to_num(y)
     from scipy import optimize
 
-    places = np.flatnonzero(hidden)
+    from discretion.tables.linear_program import power_above
+
+    places, unit = np.flatnonzero(hidden), power_above(right)
     solve: Any = optimize.linprog
-    found = solve(np.zeros(len(places)), A_eq=rows[:, places], b_eq=right, bounds=np.column_stack((low, high))[places])
+    bounds = np.column_stack((low, high))[places] / unit
+    found = solve(np.zeros(len(places)), A_eq=rows[:, places], b_eq=right / unit, bounds=bounds)
     if found.status != 0:
         raise DataError(
             "no table agrees with the published cells: their sums, or the bounds given, contradict each other"
         )
     filled: Floats = np.nan_to_num(y)
-    filled[places] = found.x
+    filled[places] = found.x * unit
     return filled
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discretion.kernels.arrays import Bools, Ints, Ints32, Keys
-from discretion.kernels.jit import helper, kernel
+from discretion.kernels.jit import lean_helper, lean_kernel
 
 # Targets that are multiples of each other, found by the ratio of two random vectors in their rows.
 #
@@ -38,27 +38,27 @@ _LOW30 = (1 << 30) - 1
 _LOW31 = (1 << 31) - 1
 
 
-@helper
+@lean_helper
 def plus(a: int, b: int) -> int:
     """Add two remainders."""
     total = a + b - PRIME
     return total + (PRIME & (total >> 63))
 
 
-@helper
+@lean_helper
 def minus(a: int, b: int) -> int:
     """Subtract two remainders."""
     difference = a - b
     return difference + (PRIME & (difference >> 63))
 
 
-@helper
+@lean_helper
 def _folded(x: int) -> int:
     low = (x & PRIME) + (x >> 61)
     return low - PRIME if low >= PRIME else low
 
 
-@helper
+@lean_helper
 def times(a: int, b: int) -> int:
     """Multiply two remainders; table structures have ±1 nearly everywhere, so those come first."""
     if a == 1:
@@ -75,7 +75,7 @@ def times(a: int, b: int) -> int:
     return _folded(upper + a_low * b_low)
 
 
-@helper
+@lean_helper
 def inverse(a: int) -> int:
     """Give the remainder whose product with `a` is 1 (Fermat: the power PRIME − 2)."""
     if a == 1 or a == PRIME - 1:
@@ -89,7 +89,7 @@ def inverse(a: int) -> int:
     return result
 
 
-@helper
+@lean_helper
 def invert_all(values: Ints, n: int, scratch: Ints) -> None:
     """Replace the first n remainders (none 0) by their inverses, with one inversion for all."""
     if n == 0:
@@ -105,8 +105,9 @@ def invert_all(values: Ints, n: int, scratch: Ints) -> None:
         back = times(back, value)
 
 
-PIVOTS, USED, SLOTS = 0, 1, 2
-"""Places in `Work.counts`: pivots so far, entries in their columns, slots of the table of ratios in use."""
+PIVOTS, USED, SLOTS, RUN = 0, 1, 2, 3
+"""Places in `counts`: pivots so far, entries in their columns, slots of the table of ratios in use, and how many
+candidates were accepted between two refusals lately."""
 
 _BITS = 32
 
@@ -144,8 +145,9 @@ class EliminationArrays(NamedTuple):
     """(n) how many there are in all"""
     settled_start: Ints
     settled_row: Ints32
+    settled_sign: NDArray[np.int8]
     settled_value: Ints
-    """the entries of relations by row: the pivot row of the column, and the value"""
+    """the entries of relations by row: the pivot row of the column, 1 or −1 (0 for anything else), and the value"""
     value: Ints
     """(n) scratch: a column being reduced; zero between calls"""
     marked: Bools
@@ -154,6 +156,8 @@ class EliminationArrays(NamedTuple):
     """(n) scratch: rows touched"""
     bits: Ints
     """scratch: pivots still to be visited"""
+    filled: Ints
+    """scratch: words of `bits` that are not 0"""
     du: Ints
     """(n, v) scratch: change of u"""
     moved: Ints32
@@ -177,29 +181,54 @@ class EliminationArrays(NamedTuple):
     counts: Ints
 
 
-@helper
+@lean_helper
+def _put(bits: Ints, filled: Ints, k: int) -> None:
+    """Note a number as to be visited."""
+    word = k // _BITS
+    bits[word] |= 1 << (k % _BITS)
+    filled[word // _BITS] |= 1 << (word % _BITS)
+
+
+@lean_helper
+def _lowest(word: int) -> int:
+    """Give the place of the lowest bit that is set, of 32: the number of bits below it."""
+    x = (word & -word) - 1
+    x -= (x >> 1) & 0x55555555
+    x = (x & 0x33333333) + ((x >> 2) & 0x33333333)
+    x = (x + (x >> 4)) & 0x0F0F0F0F
+    return ((x * 0x01010101) >> 24) & 63
+
+
+@lean_helper
+def _taken(bits: Ints, filled: Ints, at: int) -> int:
+    """Take the lowest number to be visited; `at` is a word of `filled` below which there is none. −1 for no number."""
+    while at < len(filled) and filled[at] == 0:
+        at += 1
+    if at == len(filled):
+        return -1
+    word = at * _BITS + _lowest(filled[at])
+    left = bits[word]
+    bits[word] = left & (left - 1)
+    if bits[word] == 0:
+        filled[at] &= filled[at] - 1
+    return word * _BITS + _lowest(left)
+
+
+@lean_helper
 def reduce(w: EliminationArrays, n: int) -> int:
     """Free the column in `value` (rows in `listed`) of pivot rows; give how many rows of `listed` it touched."""
-    first, last = w.counts[PIVOTS], -1
+    first = w.counts[PIVOTS]
     for i in range(n):
         k = w.pivot_of[w.listed[i]]
         if k >= 0:
-            w.bits[k // _BITS] |= 1 << (k % _BITS)
-            first, last = min(first, k), max(last, k)
-    word = first // _BITS
-    while word <= last // _BITS:
-        if w.bits[word] == 0:
-            word += 1
-            continue
-        for bit in range(_BITS):
-            if (w.bits[word] >> bit) & 1 == 0:
-                continue
-            k = word * _BITS + bit
-            pivot = w.pivot_row[k]
-            factor = w.value[pivot]
-            w.value[pivot] = 0
-            if factor == 0:
-                continue
+            _put(w.bits, w.filled, k)
+            first = min(first, k)
+    k = _taken(w.bits, w.filled, first // _BITS**2)
+    while k >= 0:
+        pivot = w.pivot_row[k]
+        factor = w.value[pivot]
+        w.value[pivot] = 0
+        if factor != 0:
             for e in range(w.pivot_start[k], w.pivot_start[k + 1]):
                 row = w.entry_row[e]
                 w.value[row] = minus(w.value[row], times(factor, w.entry_value[e]))
@@ -207,16 +236,13 @@ def reduce(w: EliminationArrays, n: int) -> int:
                     w.marked[row] = True
                     w.listed[n] = row
                     n += 1
-                later = w.pivot_of[row]
-                if later >= 0:
-                    w.bits[later // _BITS] |= 1 << (later % _BITS)
-                    last = max(last, later)
-        w.bits[word] = 0
-        word += 1
+                    if w.pivot_of[row] >= 0:
+                        _put(w.bits, w.filled, w.pivot_of[row])
+        k = _taken(w.bits, w.filled, k // _BITS**2)
     return n
 
 
-@helper
+@lean_helper
 def clear(w: EliminationArrays, n: int) -> None:
     """Forget the column in `value`."""
     for i in range(n):
@@ -225,25 +251,42 @@ def clear(w: EliminationArrays, n: int) -> None:
         w.marked[row] = False
 
 
-@helper
-def spread(w: EliminationArrays, row: int, vectors: int) -> int:
-    """Carry a change of u in a row without pivot (in `du`) on to the pivots; give how many rows change."""
-    du, moved, in_moved, bits, pivot_of, pivot_row = w.du, w.moved, w.in_moved, w.bits, w.pivot_of, w.pivot_row
-    moved[0] = row
-    in_moved[row] = True
-    n, k = 1, w.counts[PIVOTS]
-    word = -1
-    while row >= 0:
-        for e in range(w.settled_start[row], w.settled_start[row + 1]):
-            pivot = w.settled_row[e]
+@lean_helper
+def spread(w: EliminationArrays, n: int, vectors: int) -> int:  # noqa: PLR0912 - one loop over starts and pivots
+    """Carry changes of u in n rows without pivot (in `du` and `moved`) on to the pivots; give how many rows change."""
+    du, moved, in_moved, pivot_of, pivot_row = w.du, w.moved, w.in_moved, w.pivot_of, w.pivot_row
+    top = w.counts[PIVOTS]
+    starts, at, low = n, 0, 0
+    while True:
+        if at < starts:
+            row = moved[at]
+            in_moved[row] = True
+            at += 1
+        else:
+            k = _taken(w.bits, w.filled, low)
+            if k < 0:
+                break
+            low = k // _BITS**2
+            row = pivot_row[top - k]
+            still = True
             for v in range(vectors):
-                du[pivot, v] = minus(du[pivot, v], times(w.settled_value[e], du[row, v]))
+                still = still and du[row, v] == 0
+            if still:
+                continue
+        for e in range(w.settled_start[row], w.settled_start[row + 1]):
+            pivot, sign = w.settled_row[e], w.settled_sign[e]
+            for v in range(vectors):
+                if sign > 0:
+                    du[pivot, v] = minus(du[pivot, v], du[row, v])
+                elif sign < 0:
+                    du[pivot, v] = plus(du[pivot, v], du[row, v])
+                else:
+                    du[pivot, v] = minus(du[pivot, v], times(w.settled_value[e], du[row, v]))
             if not in_moved[pivot]:
                 in_moved[pivot] = True
                 moved[n] = pivot
                 n += 1
-                bits[pivot_of[pivot] // _BITS] |= 1 << (pivot_of[pivot] % _BITS)
-                word = max(word, pivot_of[pivot] // _BITS)
+                _put(w.bits, w.filled, top - pivot_of[pivot])
         e = w.row_head[row]
         while e >= 0:
             k = w.entry_pivot[e]
@@ -254,26 +297,12 @@ def spread(w: EliminationArrays, row: int, vectors: int) -> int:
                 in_moved[pivot] = True
                 moved[n] = pivot
                 n += 1
-                bits[k // _BITS] |= 1 << (k % _BITS)
-                word = max(word, k // _BITS)
+                _put(w.bits, w.filled, top - k)
             e = w.entry_next[e]
-        row = -1
-        while row < 0 and word >= 0:
-            if bits[word] == 0:
-                word -= 1
-                continue
-            k = _BITS - 1
-            while (bits[word] >> k) & 1 == 0:
-                k -= 1
-            bits[word] ^= 1 << k
-            pivot = pivot_row[word * _BITS + k]
-            for v in range(vectors):
-                if du[pivot, v] != 0:
-                    row = pivot
     return n
 
 
-@helper
+@lean_helper
 def _changes(w: EliminationArrays, row: int, vectors: int) -> bool:
     """Tell whether u changes in a row: in most rows that were reached the changes cancel out."""
     changed = False
@@ -282,7 +311,7 @@ def _changes(w: EliminationArrays, row: int, vectors: int) -> bool:
     return changed
 
 
-@helper
+@lean_helper
 def targets_hit(w: EliminationArrays, moved: int, vectors: int) -> int:
     """List the targets in whose row u changes; give how many do."""
     n = 0
@@ -294,7 +323,7 @@ def targets_hit(w: EliminationArrays, moved: int, vectors: int) -> int:
     return n
 
 
-@helper
+@lean_helper
 def settle(w: EliminationArrays, moved: int, vectors: int, keep: bool) -> None:
     """Make the changes of u count, or forget them."""
     for i in range(moved):
@@ -312,7 +341,7 @@ _ENDLESS = PRIME
 """The ratio of a target whose second number is 0 and first is not."""
 
 
-@helper
+@lean_helper
 def _slot(w: EliminationArrays, key: int) -> int:
     mask = len(w.slot_key) - 1
     place = ((key * _MIX) >> 20) & mask
@@ -321,7 +350,7 @@ def _slot(w: EliminationArrays, key: int) -> int:
     return place
 
 
-@helper
+@lean_helper
 def _count(w: EliminationArrays, key: int, target: int, kin: int, step: int) -> bool:
     """Add a target to a ratio (step 1) or take it away (−1); tell whether somebody then knows another's cell."""
     place = _slot(w, key)
@@ -337,7 +366,7 @@ def _count(w: EliminationArrays, key: int, target: int, kin: int, step: int) -> 
     return clash
 
 
-@helper
+@lean_helper
 def shares_ratio(w: EliminationArrays, first: int, second: int) -> bool:
     """Tell whether a primary target has the ratio of two numbers: what has them, once published, gives it away."""
     key = times(first, inverse(second)) if second != 0 else _ENDLESS
@@ -346,7 +375,7 @@ def shares_ratio(w: EliminationArrays, first: int, second: int) -> bool:
     return found
 
 
-@helper
+@lean_helper
 def new_ratios(w: EliminationArrays, hit: int) -> None:
     """Compute the ratios that the targets in `hit` are about to have."""
     n = 0
@@ -372,7 +401,7 @@ def new_ratios(w: EliminationArrays, hit: int) -> None:
             w.new_kin[i] += plus(w.u[row, 0], w.du[row, 0]) == first
 
 
-@helper
+@lean_helper
 def exchange(w: EliminationArrays, hit: int) -> bool:
     """Put the new ratios in the place of the old ones; tell whether somebody would know another's cell.
 
@@ -403,7 +432,7 @@ def exchange(w: EliminationArrays, hit: int) -> bool:
     return True
 
 
-@helper
+@lean_helper
 def rebuild(w: EliminationArrays) -> None:
     """Fill the table of ratios anew, without the ratios nobody has any more."""
     w.slot_key[:] = EMPTY
@@ -415,6 +444,10 @@ def rebuild(w: EliminationArrays) -> None:
 
 STEP = 256
 """Candidates between two reports of progress."""
+TOGETHER = 16
+"""How many times as many candidates are taken then, where several are offered together."""
+FEWEST = 8
+"""But groups of fewer than these are offered one by one."""
 
 _ENTRY_WEIGHT = 4
 """What a pivot that depends on a row counts, beside a target that does, when pivot rows are chosen."""
@@ -459,7 +492,7 @@ def publishable(
     place[order] = np.arange(len(order))
     work = _related(work, relations, place)
     accepted = np.zeros(len(order), np.bool_)
-    done, step = 0, STEP if hopeful is None else STEP // 2
+    done, step = 0, STEP * TOGETHER if vectors == 1 else STEP if hopeful is None else STEP // 2
     while done < len(order) and (hopeful is None or hopeful(done, accepted)):
         stop = min(done + step, len(order))
         if len(work.entry_row) - work.counts[USED] < len(primary):
@@ -483,6 +516,9 @@ def _new_work(
     n: int, entries: int, primary: Bools, single: Bools, inside: Columns, own_kin: Ints32, vectors: int
 ) -> EliminationArrays:
     room = 4 * entries + 2 * n
+    lines = _lines(n)
+    lines[:n, :vectors] = _random((n, vectors))
+    lines[:, 5:7] = -1
     compared = int((primary | single).sum()) if vectors > 1 else 0
     slots = 1 << max(int(8 * compared).bit_length(), 4)
     return EliminationArrays(
@@ -492,24 +528,26 @@ def _new_work(
         inside_start=inside[0],
         inside=inside[1],
         own_kin=own_kin,
-        u=_random((n, vectors)),
-        pivot_of=np.full(n, -1, np.int64),
+        u=lines[:n, :vectors],
+        pivot_of=lines[:n, 5],
         pivot_row=np.zeros(n, np.int32),
         pivot_start=np.zeros(n + 1, np.int64),
         entry_row=np.zeros(room, np.int32),
         entry_value=np.zeros(room, np.int64),
         entry_pivot=np.zeros(room, np.int32),
         entry_next=np.full(room, -1, np.int64),
-        row_head=np.full(n, -1, np.int64),
+        row_head=lines[:n, 6],
         row_entries=np.zeros(n, np.int32),
-        settled_start=np.zeros(n + 1, np.int64),
+        settled_start=lines[:, 4],
         settled_row=np.zeros(0, np.int32),
+        settled_sign=np.zeros(0, np.int8),
         settled_value=np.zeros(0, np.int64),
         value=np.zeros(n, np.int64),
         marked=np.zeros(n, np.bool_),
         listed=np.zeros(n, np.int32),
         bits=np.zeros(n // _BITS + 1, np.int64),
-        du=np.zeros((n, vectors), np.int64),
+        filled=np.zeros(n // _BITS**2 + 1, np.int64),
+        du=lines[:n, 2 : 2 + vectors],
         moved=np.zeros(n, np.int32),
         in_moved=np.zeros(n, np.bool_),
         hit=np.zeros(n, np.int32),
@@ -520,8 +558,15 @@ def _new_work(
         scratch=np.zeros(n, np.int64),
         slot_key=np.full(slots, EMPTY, np.int64),
         slot_counts=np.zeros((slots, 3), np.int32),
-        counts=np.zeros(3, np.int64),
+        counts=np.zeros(4, np.int64),
     )
+
+
+def _lines(n: int) -> Ints:
+    """Give n + 1 lines of eight numbers, each in one line of the processor's cache: what is needed of a row at once."""
+    spare = np.zeros(8 * n + 16, np.int64)
+    first = -(spare.ctypes.data // 8) % 8
+    return spare[first : first + 8 * (n + 1)].reshape(n + 1, 8)
 
 
 def _grown(work: EliminationArrays) -> EliminationArrays:
@@ -536,27 +581,31 @@ def _grown(work: EliminationArrays) -> EliminationArrays:
 
 
 def _related(work: EliminationArrays, relations: Relations, place: Ints) -> EliminationArrays:
-    """Make pivots of the relations, those between the first cells of the order first; then u and the ratios."""
-    count = len(relations.start) - 1
-    last = np.maximum.reduceat(place[relations.rows], relations.start[:-1]) if count else place[:0]
-    by_last = np.argsort(last, kind="stable")
-    done = 0
-    while (done := int(_relation_pivots(work, by_last, done, *relations, place))) < count:
+    """Make pivots of the relations, the shortest first; then u and the ratios.
+
+    Their rows are as late as can be, so that what is offered first needs no reduction, and of rows that are never
+    offered those that are seldom a total: this fills in least.
+    """
+    count, done = len(relations.start) - 1, 0
+    totals = np.bincount(relations.rows[relations.sign > 0], minlength=len(place))
+    late = place * (int(totals.max(initial=0)) + 1) - totals
+    by_length = np.argsort(np.diff(relations.start), kind="stable")
+    while (done := int(_relation_pivots(work, by_length, done, *relations, late))) < count:
         work = _grown(work)
     used = int(work.counts[USED])
     by_row = np.argsort(work.entry_row[:used], kind="stable")
-    start = np.zeros(len(place) + 1, np.int64)
-    np.cumsum(work.row_entries, out=start[1:])
+    work.settled_start[1:] = np.cumsum(work.row_entries)
+    value = work.entry_value[:used][by_row]
     work = work._replace(
-        settled_start=start,
         settled_row=work.pivot_row[work.entry_pivot[:used][by_row]],
-        settled_value=work.entry_value[:used][by_row],
+        settled_sign=(value == 1).astype(np.int8) - (value == PRIME - 1),
+        settled_value=value,
     )
     _begin(work, work.u.shape[1])
     return work
 
 
-@kernel
+@lean_kernel
 def _relation_pivots(
     w: EliminationArrays, order: Ints, done: int, start: Ints, rows: Ints32, sign: NDArray[np.int8], late: Ints
 ) -> int:
@@ -582,7 +631,7 @@ def _relation_pivots(
     return len(order)
 
 
-@kernel
+@lean_kernel
 def _begin(w: EliminationArrays, vectors: int) -> None:
     """Make the random vectors orthogonal to the pivots, and compute the ratios of the targets."""
     for k in range(w.counts[PIVOTS] - 1, -1, -1):
@@ -601,18 +650,59 @@ def _begin(w: EliminationArrays, vectors: int) -> None:
         exchange(w, n)
 
 
-@kernel
+@lean_kernel
 def _offer_all(w: EliminationArrays, order: Ints, start: int, stop: int, accepted: Bools, vectors: int) -> int:
-    """Offer candidates one after the other, as long as there is room; give how far it came."""
+    """Offer candidates, as long as there is room; give how far it came.
+
+    Where nobody knows a single cell, what one candidate makes computable the same candidate with more does too: so
+    several that together make nothing computable are all accepted at once, and a group that does is halved.
+    """
     n = len(w.u)
-    for place in range(start, stop):
+    place, failing, run = start, 0, 0
+    while place < stop:
         if len(w.entry_row) - w.counts[USED] < n:
             return place
+        size = min(max(w.counts[RUN], run) // 2, stop - place) if place >= failing else (failing - place) // 2
+        if vectors == 1 and size >= FEWEST:
+            if _offer_together(w, order, place, place + size):
+                accepted[place : place + size] = True
+                place += size
+                run += size
+            else:
+                failing = place + size
+            continue
         accepted[place] = _offer(w, order[place], vectors)
+        run += 1
+        if not accepted[place]:
+            w.counts[RUN] = (w.counts[RUN] + run) // 2
+            run = 0
+        place += 1
     return stop
 
 
-@helper
+@lean_helper
+def _offer_together(w: EliminationArrays, order: Ints, start: int, stop: int) -> bool:
+    """Publish candidates in one step unless something becomes computable, or one would need a pivot of its own."""
+    n = 0
+    for i in range(start, stop):
+        cell = order[i]
+        if w.pivot_of[cell] < 0:
+            w.du[cell, 0] = minus(0, w.u[cell, 0])
+            w.moved[n] = cell
+            n += 1
+    moved = spread(w, n, 1)
+    allowed = _none_computable(w, targets_hit(w, moved, 1), 1)
+    for i in range(start, stop):
+        allowed = allowed and plus(w.u[order[i], 0], w.du[order[i], 0]) == 0
+    settle(w, moved, 1, allowed)
+    if allowed:
+        for i in range(start, stop):
+            if w.pivot_of[order[i]] < 0:
+                _add_pivot(w, order[i], 1, 0, True)
+    return allowed
+
+
+@lean_helper
 def _offer(w: EliminationArrays, cell: int, vectors: int) -> bool:
     known = True
     for v in range(vectors):
@@ -629,7 +719,8 @@ def _offer(w: EliminationArrays, cell: int, vectors: int) -> bool:
     scale = inverse(w.value[row])
     for v in range(vectors):
         w.du[row, v] = minus(0, times(w.u[cell, v], scale))
-    moved = spread(w, row, vectors)
+    w.moved[0] = row
+    moved = spread(w, 1, vectors)
     hit = targets_hit(w, moved, vectors)
     allowed = _none_computable(w, hit, vectors)
     if allowed and vectors > 1:
@@ -642,7 +733,7 @@ def _offer(w: EliminationArrays, cell: int, vectors: int) -> bool:
     return allowed
 
 
-@helper
+@lean_helper
 def _best_row(w: EliminationArrays, listed: int) -> int:
     """Choose the pivot row of a reduced column: the one on which fewest targets and pivots depend."""
     best, least = -1, -1
@@ -656,7 +747,7 @@ def _best_row(w: EliminationArrays, listed: int) -> int:
     return best
 
 
-@helper
+@lean_helper
 def _none_computable(w: EliminationArrays, hit: int, vectors: int) -> bool:
     for i in range(hit):
         target = w.hit[i]
@@ -670,7 +761,7 @@ def _none_computable(w: EliminationArrays, hit: int, vectors: int) -> bool:
     return True
 
 
-@helper
+@lean_helper
 def _add_pivot(w: EliminationArrays, row: int, scale: int, listed: int, linked: bool) -> None:
     k, used = w.counts[PIVOTS], w.counts[USED]
     w.pivot_of[row] = k

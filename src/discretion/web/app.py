@@ -59,7 +59,7 @@ _LEADS = {
     "hide exact numbers": "Move numbers a little, or replace them by those of a group.",
     "swap": "Exchange values between people.",
     "make up": "Draw values, or whole records, from a model.",
-    "other": "Methods of other packages.",
+    "other": "Mend what other steps broke, and methods of other packages.",
 }
 _PLACES = {
     "read": "data", "attacks": "risk", "release": "release", "tune": "balance", "compare": "balance", "table": "tables",
@@ -280,11 +280,14 @@ class Pages:
         except (DiscretionError, OSError) as fault:
             levels, error, status = None, error or str(fault), 422
         shown = [] if levels is None else shown_levels(levels.table)
+        span = acts.span_of(project, column)
         if typed is None:
             given = typed_hierarchy(spec, levels.table if levels else None)
+            if given["rule"] == ["table"] and span and not known[column]["values"]:
+                given = {"rule": ["slide"]}  # too many numbers for a table
         return self.show(
             request, "hierarchy.html", project, column=known[column], given=given, shown=shown, error=error,
-            status=status, span=acts.span_of(project, column),
+            status=status, span=span,
         )  # fmt: skip
 
     async def set_hierarchy(self, request: Request, name: str, column: str) -> Response:

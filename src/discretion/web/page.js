@@ -38,6 +38,9 @@ document.addEventListener("input", (event) => {
   if ("echo" in event.target.dataset) event.target.nextElementSibling.value = event.target.value;
 });
 
+const here = document.querySelector(".rail [aria-current]"), rail = here?.closest(".rail"); // it scrolls sideways where it is narrow
+if (rail) rail.scrollLeft = here.offsetLeft - rail.clientWidth / 2 + here.clientWidth / 2;
+
 for (const choice of document.querySelectorAll("[data-show]")) {
   const show = () => document.querySelectorAll("[data-when]").forEach((one) => { one.hidden = one.dataset.when !== choice.value; });
   choice.addEventListener("change", show);

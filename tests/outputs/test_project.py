@@ -13,9 +13,11 @@ import pytest
 
 import discretion as dc
 from discretion.cli.app import run
+from discretion.data.read import read
 from discretion.errors import DataError, PlanError, RequirementNotMet
 from discretion.outputs import OutputLimits, Request, ResearchProject
-from discretion.outputs.judge import trained_model
+from discretion.outputs.judge import PrintedCells, given_back, printed_counts, trained_model, worst
+from discretion.policy.policy import Policy
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("statsmodels")
@@ -504,3 +506,61 @@ def test_every_combination_of_small_tables_is_hidden_or_large() -> None:
         hidden = complementary(people, 3, (people > 0) & (people < 3))
         shown = people[~hidden]
         assert all(one == 0 or one >= 3 for one in shown)
+
+
+PRINTED = {
+    "one hidden cell": ("town,f,m,Total\nA,x,40,43\nB,30,50,80\n", "fail", "A / f"),
+    "two hidden cells of few people": ("town,f,m,d,All\nA,,,40,47\nB,30,50,20,100\n", "fail", "A / f; A / m"),
+    "protected": ("town,f,m,Total\nA,x,x,90\nB,x,x,80\nTotal,70,100,170\n", "review", ""),
+    "told by two lines": ("town,f,m,d,Total\nA,x,x,20,60\nB,x,30,25,x\nTotal,21,65,45,131\n", "fail", ""),
+    "a total without a name": ("town,f,m,both\nA,*,40,44\nB,30,50,80\nC,20,21,41\n", "fail", "A / f"),
+    "in one column": ("town,sex,people\nA,f,\nA,m,40\nA,total,43\nB,f,20\nB,m,30\nB,total,50\n", "fail", "A / f"),
+    "a large one": ("town,f,m,Total\nA,x,40,90\nB,30,50,80\n", "review", ""),
+    "below ten as text": ("town,f,m,Total\nA,<10,40,43\nB,30,50,80\n", "fail", "A / f"),
+    "no totals": ("town,f,m\nA,x,40\nB,30,50\n", "review", ""),
+}
+
+
+@pytest.mark.parametrize("case", PRINTED)
+def test_hidden_counts_that_a_printed_table_gives_back(case: str, tmp_path: Path) -> None:
+    text, outcome, named = PRINTED[case]
+    file = tmp_path / "table.csv"
+    file.write_text(text)
+    found = printed_counts(read(str(file)).frame, OutputLimits.of(Policy.load("research-output")))
+    assert worst(found) == outcome, found
+    told = [one.text for one in found if one.rule == "differencing"]
+    assert len(told) == (outcome == "fail") and all(named in one for one in told), told
+    assert run(["check-output", str(file), "--quiet"]) == 4
+
+
+def test_what_margins_give_back_agrees_with_an_enumeration() -> None:
+    limits = OutputLimits(3, 1, 50, 10, 10, 90)
+    rng = np.random.default_rng(8)
+    seen = set()
+    for _ in range(60):
+        counts = rng.integers(0, 5, (2, 3))
+        hidden = rng.random((2, 3)) < 0.5
+        shown = {
+            f"c{j}": [None if hidden[i, j] else int(counts[i, j]) for i in (0, 1)] + [int(counts[:, j].sum())]
+            for j in range(3)
+        }
+        totals = [*counts.sum(axis=1).tolist(), int(counts.sum())]
+        frame = pl.DataFrame({"town": ["A", "B", "Total"], **shown, "Total": totals})
+        possible = []
+        for values in itertools.product(range(9), repeat=int(hidden.sum())):
+            tried = counts.copy()
+            tried[hidden] = values
+            if (tried.sum(axis=0) == counts.sum(axis=0)).all() and (tried.sum(axis=1) == counts.sum(axis=1)).all():
+                possible.append(values)
+            if hidden.sum() > 5:
+                break
+        if hidden.sum() > 5:
+            continue
+        table = np.array(possible)
+        alone = any(0 < column[0] < 3 and (column == column[0]).all() for column in table.T) if hidden.any() else False
+        lines = [(counts * hidden).sum(axis=axis) for axis in (0, 1)]
+        together = any(0 < total < 3 for line in lines for total in line)
+        told = bool(given_back(PrintedCells.of(frame), limits))
+        assert told == (alone or together)
+        seen.add(told)
+    assert seen == {True, False}

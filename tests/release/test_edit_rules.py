@@ -85,6 +85,8 @@ FAULTS = {
     "arrows": (["age < 1 -> age < 2 -> age < 3"], "several arrows"),
     "empty": ([""], "edit_rules.1"),
     "number": ([5], "a rule is a text"),
+    "text with a number": (["age < 3 -> job == 3"], "compares the column 'job', which holds texts, with numbers"),
+    "number with a text": (["age == 'old'"], "is compared with a constant of another type"),
 }
 
 

@@ -229,3 +229,73 @@ def test_a_policy_of_the_wrong_kind_is_refused() -> None:
         TablePlan.from_dict({"table": {"by": ["town"]}, "policy": "public-use"})
     with pytest.raises(PlanError, match="requires nothing of files; it is for research-output"):
         Plan.from_dict({"roles": ROLES, "policy": "research-output"})
+
+
+def two_sensitive(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    roles = {**ROLES, "income": "sensitive"}
+    made = Plan.from_dict({"roles": roles, "steps": STEPS, "policy": "public-use", "requirements": lines})
+    return [{**one.to_plan(), "by": one.by_policy} for one in made.requirements if "l-diversity" in one.part.kind]
+
+
+def test_lines_for_single_columns_cover_a_demand_together() -> None:
+    of = [{"distinct-l-diversity": {"l": l_, "sensitive": [name]}} for name, l_ in (("illness", 2), ("income", 3))]
+    assert two_sensitive(of) == [{**one, "by": ""} for one in of]
+    (own, added) = two_sensitive(of[1:])  # stricter on one column, and the policy on both
+    assert own["by"] == "" and added == {"distinct-l-diversity": {"l": 2}, "by": "public-use"}
+    with pytest.raises(PlanError, match=r"`l` is 1, 2 is demanded"):
+        two_sensitive([{"distinct-l-diversity": {"l": 1, "sensitive": ["illness"]}}, of[1]])
+
+
+def released(tmp_path: Path) -> Path:
+    people().write_csv(tmp_path / "people.csv")
+    steps = [{"drop-identifiers": {"columns": ["town", "weight"]}}, *STEPS]
+    made = plan(data=str(tmp_path / "people.csv"), steps=steps, requirements=[{"distance-linkage": {"at_most": 0.04}}])
+    made.run(out=tmp_path / "first", journal=tmp_path / "first-journal", seed=2**70)
+    return tmp_path / "first-journal"
+
+
+def test_a_coarser_copy_of_a_release_stands_under_the_policy_too(tmp_path: Path) -> None:
+    journal = released(tmp_path)
+    group = {"group-categories": {"column": "illness", "groups": {"ill": ["flu", "measles"]}}}
+    further = {"from": str(journal), "steps": [group], "policy": "scientific-use"}
+    release = Plan.from_dict(further).run(out=tmp_path / "coarse", journal=tmp_path / "coarse-journal", seed=2**70)
+    kinds = [one.kind for one in release.findings]
+    assert kinds == ["k-anonymity", "distance-linkage", "detail-limits"]  # places and weights went before
+    assert "Released under the policy scientific-use" in release.notes[0]
+    weak = {**further, "requirements": [{"k-anonymity": {"k": 2}}]}
+    with pytest.raises(PlanError, match="k-anonymity is weaker than the policy"):
+        Plan.from_dict(weak).run(out=tmp_path / "weak", seed=2**70)
+    with pytest.raises(PlanError, match="row-order"):
+        Plan.from_dict({**further, "order": "keep"}).run(out=tmp_path / "kept", seed=2**70)
+
+
+def test_tuning_keeps_the_policy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from discretion.cli.app import run
+
+    people().write_csv(tmp_path / "people.csv")
+    text = f"""
+data: {tmp_path / "people.csv"}
+policy: scientific-use
+roles: {{age: quasi, sex: quasi, town: [quasi, geography], illness: sensitive, weight: weight}}
+tune:
+  methods:
+    - shuffle: {{columns: [age], predictors: [sex]}}
+    - rank-swap: {{columns: [age], percent: {{grid: [1, 50]}}}}
+  max_risk: 0.05
+  risk: {{distance-linkage: {{}}}}
+  utility: {{il1s: {{columns: [age]}}}}
+"""
+    (tmp_path / "tune.yaml").write_text(text)
+    best = tmp_path / "best.yaml"
+    assert run(["tune", str(tmp_path / "tune.yaml"), "--out", str(best), "--quiet"]) == 0, capsys.readouterr().err
+    found = Plan.load(best)
+    assert found.policy is not None and found.policy.name == "scientific-use"
+    assert {one.part.kind for one in found.requirements if one.by_policy} == {
+        "k-anonymity", "distance-linkage", "detail-limits",
+    }  # fmt: skip
+    assert [one.at_most for one in found.requirements if one.part.kind == "distance-linkage"] == [0.05]
+    weak = text.replace("max_risk: 0.05", "max_risk: 0.5")
+    (tmp_path / "weak.yaml").write_text(weak)
+    assert run(["tune", str(tmp_path / "weak.yaml"), "--out", str(tmp_path / "far.yaml"), "--quiet"]) == 0
+    kept = Plan.load(tmp_path / "far.yaml").requirements  # the limit of the search does not weaken the policy
+    assert [one.at_most for one in kept if one.part.kind == "distance-linkage"] == [0.05]

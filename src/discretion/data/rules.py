@@ -331,6 +331,27 @@ def judge_rule(rule: LevelRule, data: Dataset) -> RuleJudgement | None:
     return None if coarse and undecided.sum() == len(data) else RuleJudgement(broken, undecided)
 
 
+def check_edit_rules(data: Dataset) -> None:
+    """Refuse edit rules that compare columns of the original with something of another type; all at once."""
+    problems = []
+    for rule in read_edit_rules(data.schema.edit_rules):
+        if not rule.columns <= {*data.columns}:
+            continue
+        coarse = {name: found for name in sorted(rule.columns) if (found := _coarse(rule, data, name)) is not None}
+        problems += [
+            f"edit_rules: the rule {rule.text!r} compares the column {name!r}, which holds texts, with numbers"
+            for name, found in coarse.items()
+            if all(one is None or one == _ANY for one in found.stands) and data.count_missing(name) < len(data)
+        ]
+        try:
+            if not coarse:
+                rule.broken(data.frame.select(sorted(rule.columns)))
+        except PlanError as error:
+            problems += [f"edit_rules: {text}" for text in error.problems]
+    if problems:
+        raise PlanError(problems)
+
+
 _ANY = (-np.inf, np.inf, ())
 """A label that may stand for every value."""
 _Stands = tuple[float, float, tuple[str, ...]]

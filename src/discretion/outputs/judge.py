@@ -299,13 +299,130 @@ def trained_model(model: Any, records: int, limits: OutputLimits) -> list[Output
     return findings
 
 
+_TOTALS = ("total", "totals", "all", "sum", "overall", "margin", "grand total")
+_MOST_HIDDEN = 300
+"""Hidden cells up to which everything that follows from margins is computed."""
+
+
+@dataclass(frozen=True)
+class PrintedCells:
+    """The cells of a printed table: where each stands in every direction, and its number (NaN: hidden)."""
+
+    places: tuple[tuple[str, ...], ...]
+    counts: Floats
+
+    @classmethod
+    def of(cls, table: Any) -> PrintedCells:
+        """Read a frame: columns that hold numbers are counts, the first and all others tell where they stand."""
+        columns = {name: [_number(value) for value in table[name].to_list()] for name in table.columns}
+        counted = [
+            name
+            for place, (name, numbers) in enumerate(columns.items())
+            if (place or len(columns) == 1) and any(number is not None and not np.isnan(number) for number in numbers)
+            and all(number is not None for number in numbers)
+        ]  # fmt: skip
+        labels = [name for name in table.columns if name not in counted]
+        places, counts = [], []
+        for row in range(table.height):
+            stands = tuple(str(table[name][row]).strip() for name in labels)
+            for name in counted:
+                places.append((*stands, name) if len(counted) > 1 else stands)
+                counts.append(columns[name][row])
+        return cls(tuple(places), np.array(counts, dtype=np.float64))
+
+    def equations(self) -> list[tuple[list[int], int]]:
+        """Give the cells that add up to another one, which is a total by its name or by its numbers."""
+        found: list[tuple[list[int], int]] = []
+        for direction in range(len(self.places[0]) if self.places else 0):
+            lines: dict[tuple[str, ...], dict[str, int]] = {}
+            for cell, place in enumerate(self.places):
+                others = place[:direction] + place[direction + 1 :]
+                lines.setdefault(others, {})[place[direction]] = cell
+            labels = list(dict.fromkeys(place[direction] for place in self.places))
+            total = next((one for one in labels if one.lower() in _TOTALS), None) or self._adding_up(labels, lines)
+            found += [
+                ([cell for label, cell in line.items() if label != total], line[total])
+                for line in lines.values()
+                if total is not None and total in line and len(line) > 1
+            ]
+        return found
+
+    def _adding_up(self, labels: Sequence[str], lines: dict[tuple[str, ...], dict[str, int]]) -> str | None:
+        """Find a label that is the sum of all others wherever everything is shown, in two lines at least."""
+        for label in (labels[-1], labels[0]) if len(labels) > 2 else ():
+            sums = [
+                (self.counts[line[label]], self.counts[[cell for own, cell in line.items() if own != label]].sum())
+                for line in lines.values()
+                if label in line
+            ]
+            shown = [one == other for one, other in sums if not np.isnan(one + other)]
+            if len(shown) > 1 and all(shown):
+                return label
+        return None
+
+
+def _number(value: Any) -> float | None:
+    """Read a printed count: NaN for what stands in the place of a hidden one, None for a text that is neither."""
+    if value is None or (isinstance(value, float) and np.isnan(value)):
+        return float("nan")
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    text = str(value).strip().replace("\u2009", "").replace(" ", "")
+    if text.lower() in ("", "x", "c", "s", "*", "**", "-", "–", ".", "..", ":", "na", "n/a", "nan", "suppressed") or (
+        text[:1] in "<≤" and text[1:].strip("=").isdigit()
+    ):
+        return float("nan")
+    try:
+        return float(text.replace(",", "") if text.count(",") and "." not in text.partition(",")[0] else text)
+    except ValueError:
+        return None
+
+
+def given_back(cells: PrintedCells, limits: OutputLimits) -> list[OutputFinding]:
+    """Find hidden counts that the margins of the table give back: too few people in all that a line hides, or one cell.
+
+    What each line hides in all is the difference of its total and what it shows. What follows from several lines
+    together is bounded by linear programming.
+    """
+    from scipy.optimize import linprog
+
+    equations = [(parts, total) for parts, total in cells.equations() if np.isnan(cells.counts[[*parts, total]]).any()]
+    hidden = np.flatnonzero(np.isnan(cells.counts))
+    place = {int(cell): number for number, cell in enumerate(hidden)}
+    few: set[tuple[int, ...]] = set()
+    matrix, right = np.zeros((len(equations), len(hidden))), np.zeros(len(equations))
+    for row, (parts, total) in enumerate(equations):
+        for cell, sign in (*((part, 1.0) for part in parts), (total, -1.0)):
+            if cell in place:
+                matrix[row, place[cell]] += sign
+            else:
+                right[row] -= sign * cells.counts[cell]
+        if total not in place and 0 < right[row] < limits.min_count:
+            few.add(tuple(int(cell) for cell in parts if cell in place))
+    for cell, number in place.items() if 0 < len(hidden) <= _MOST_HIDDEN and equations else ():
+        aim = np.zeros(len(hidden))
+        aim[number] = 1.0
+        ends = [linprog(sign * aim, A_eq=matrix, b_eq=right, bounds=(0, None)) for sign in (1, -1)]
+        low, high = (np.nan if one.fun is None else sign * one.fun for one, sign in zip(ends, (1, -1), strict=True))
+        if high - low < 1e-6 and 0.5 < low < limits.min_count - 0.5:
+            few.add((cell,))
+    if not few:
+        return []
+    names = ["; ".join(" / ".join(cells.places[cell]) for cell in group) for group in sorted(few)]
+    listed = _named(names, np.ones(len(names), dtype=bool))
+    text = f"{len(few)} hidden counts below {limits.min_count} follow from the margins: {listed}"
+    return [OutputFinding("differencing", "fail", text)]
+
+
 def printed_counts(table: Any, limits: OutputLimits) -> list[OutputFinding]:
     """Judge a table of counts that was made elsewhere (a polars frame), as far as that can be done without records."""
     small = zeros = 0
     for column in table.columns:
-        if not table.schema[column].is_numeric():
+        found = [_number(value) for value in table[column].to_list()]
+        if any(number is None for number in found):
             continue
-        values = table[column].drop_nulls().to_numpy().astype(float)
+        values = np.array(found, dtype=np.float64)
+        values = values[~np.isnan(values)]
         whole = values == np.floor(values)
         small += int((whole & (values > 0) & (values < limits.min_count)).sum())
         zeros += int((values == 0).sum())
@@ -313,6 +430,7 @@ def printed_counts(table: Any, limits: OutputLimits) -> list[OutputFinding]:
     if small:
         text = f"{small} whole numbers below {limits.min_count}: if they are counts of people, they are too small"
         findings.append(OutputFinding("threshold", "fail", text))
+    findings += given_back(PrintedCells.of(table), limits)
     findings += empty_cells(np.zeros(zeros, dtype=np.int64))
     text = "the records behind it are not known: dominance and differences to other results were not judged"
     return [*findings, OutputFinding("made elsewhere", "review", text)]

@@ -126,6 +126,19 @@ def shortfall(own: Demanded, demanded: Demanded, schema: Schema | None = None) -
     return found
 
 
+def narrower(own: Demanded, demanded: Demanded, schema: Schema | None = None) -> tuple[str, ...]:
+    """Give the sensitive columns of a demand that is strict enough but names some only; empty where it is not.
+
+    Sensitive columns must satisfy a model one by one, so that lines for single columns add up, and such a line beside
+    the demand for all of them asks for more.
+    """
+    if own.part.kind != demanded.part.kind or "sensitive" not in type(own.part).model_fields:
+        return ()
+    theirs: tuple[str, ...] = getattr(demanded.part, "sensitive")  # noqa: B009 - a field of some parts
+    widened = Demand(own.part.model_copy(update={"sensitive": theirs}), own.at_most, own.at_least)
+    return () if shortfall(widened, demanded, schema) else _named(own.part, "sensitive", schema) or ()
+
+
 def _field(own: Part, demanded: Part, name: str, schema: Schema | None) -> str:
     mine, theirs = getattr(own, name), getattr(demanded, name)
     order = _NUMBERS.get(own.kind, {}).get(name)

@@ -12,6 +12,7 @@ import numpy as np
 from discretion.context import Context, Progress, ignore_progress, new_seed
 from discretion.data.conditions import bounding_numbers
 from discretion.data.dataset import Dataset
+from discretion.data.rules import check_edit_rules
 from discretion.errors import DataError, PlanError
 from discretion.measure import Measure, Score
 from discretion.method import Decision
@@ -104,6 +105,7 @@ def check_data(data: Dataset) -> None:
     """Refuse data that does not fit its roles and hierarchies, before any work is done."""
     check_roles(data)
     check_hierarchies(data)
+    check_edit_rules(data)
 
 
 def require_decisions(plan: Plan, reuse: Mapping[str, Decision] | None) -> None:

@@ -352,6 +352,7 @@ class TuneResult:
 
         `like`: take everything but the steps from this plan, its measures and requirements included.
         """
+        from discretion.policy.strictness import same_subject, shortfall
         from discretion.release.plan import Plan, Requirement, Shown, Step
 
         methods = self.steps(point)
@@ -364,7 +365,9 @@ class TuneResult:
         if self.min_utility is not None and len(self.utility.measures) == 1:
             bound = "at_most" if self.utility.better == "lower" else "at_least"
             required.append(Requirement(self.utility.measures[0], **{bound: self.min_utility}))  # type: ignore[arg-type]
-        kept = (*plan.requirements, *(one for one in required if one not in plan.requirements))
+        asked = plan.requirements  # a limit that these keep anyway would only weaken what a policy demands
+        new = (one for one in required if not any(same_subject(own, one) and not shortfall(own, one) for own in asked))
+        kept = (*asked, *new)
         return replace(plan, steps=steps, measures=measures, requirements=kept, tune={})
 
     def table(self) -> pl.DataFrame:

@@ -12,7 +12,7 @@ from discretion.measure import Measure
 from discretion.model import PrivacyModel
 from discretion.part import Part
 from discretion.policy.policy import SAFEGUARDS, Policy, Rows, Waiver
-from discretion.policy.strictness import Demand, same_subject, shortfall
+from discretion.policy.strictness import Demand, narrower, same_subject, shortfall
 
 if TYPE_CHECKING:
     from discretion.data.dataset import Dataset
@@ -83,13 +83,20 @@ def require_waivers(policy: Policy | None, waivers: Iterable[Waiver]) -> None:
 
 def published_schema(plan: Plan) -> Schema:
     """Give the roles of the columns that no step takes out."""
-    gone = {name for step in plan.steps for name in step.method.removes(plan.schema)}
+    gone = {name for step in _every_step(plan) for name in step.method.removes(plan.schema)}
     return plan.schema.only(name for name in plan.schema.columns if name not in gone)
+
+
+def _every_step(plan: Plan) -> tuple[Step, ...]:
+    """Give the steps of a plan, after those of the release that it starts from."""
+    from discretion.release.earlier import Earlier
+
+    return (*Earlier.open(plan.made_from).steps, *plan.steps) if plan.made_from else plan.steps
 
 
 def rows_of(plan: Plan) -> Rows:
     """Tell whether a plan publishes records of people or synthetic ones."""
-    return "synthetic" if any(step.method.makes_rows for step in plan.steps) else "records"
+    return "synthetic" if any(step.method.makes_rows for step in _every_step(plan)) else "records"
 
 
 def demanded(plan: Plan) -> tuple[Requirement, ...]:
@@ -108,6 +115,10 @@ def demanded(plan: Plan) -> tuple[Requirement, ...]:
                 used += [one for one in kept if one.by_policy]
             elif any(one.requirement == name for one in plan.waivers):
                 continue
+            elif own and (named := _sensitive_of(own, demand, schema)) is not None:
+                part = cast("Measure | PrivacyModel", demand.part)
+                if not {*schema.having("sensitive")} <= named:  # what the plan asks of some columns stands beside it
+                    used.append(Requirement(part, demand.at_most, demand.at_least, by_policy=plan.policy.name))
             elif stated := [one for one in own if not one.by_policy]:
                 faults += [_weaker(plan.policy, name, one, demand, schema) for one in stated]
             else:
@@ -118,6 +129,12 @@ def demanded(plan: Plan) -> tuple[Requirement, ...]:
     if faults:
         raise PlanError(faults)
     return (*(one for one in plan.requirements if not one.by_policy), *used)
+
+
+def _sensitive_of(own: Sequence[Requirement], demand: Demand, schema: Schema) -> set[str] | None:
+    """Give the sensitive columns of which lines of a plan ask as much as a demand; None where a line is weaker."""
+    named = [narrower(one, demand, schema) for one in own if not one.by_policy]
+    return {name for names in named for name in names} if named and all(named) else None
 
 
 def _demands(plan: Plan, schema: Schema) -> dict[str, list[Demand]]:

@@ -361,17 +361,24 @@ def _docstrings(part: type[Part]) -> Mapping[str, str]:
 
     (pydantic can do so when a class is made; with the parts of a plan this takes longer than reading the plan.)
     """
+    found: dict[str, str] = {}
+    for one in reversed(part.__mro__):
+        if issubclass(one, Part) and one is not Part:
+            found |= _own_docstrings(one)
+    return found
+
+
+@cache
+def _own_docstrings(part: type[Part]) -> Mapping[str, str]:
     import ast
     import inspect
 
     found: dict[str, str] = {}
-    for one in reversed(part.__mro__):
-        body = _class_statement(one).body if issubclass(one, Part) and one is not Part else []
-        for field, text in pairwise(body):
-            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(text, ast.Expr):
-                said = text.value.value if isinstance(text.value, ast.Constant) else None
-                if isinstance(said, str):
-                    found[field.target.id] = inspect.cleandoc(said)
+    for field, text in pairwise(_class_statement(part).body):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(text, ast.Expr):
+            said = text.value.value if isinstance(text.value, ast.Constant) else None
+            if isinstance(said, str):
+                found[field.target.id] = inspect.cleandoc(said)
     return found
 
 

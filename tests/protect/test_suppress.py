@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import discretion as dc
-from discretion.protect.suppress_search import Reading
+from discretion.protect.suppress_search import Reading, _ModelSearch
 from tests.shared import reference
 
 NONE = -1
@@ -335,6 +335,39 @@ def test_the_strict_reading_needs_few_more() -> None:
     result = dc.LocalSuppression(columns=KEYS, k=3)(households())
     assert result.class_sizes(KEYS).min() >= 3
     assert sum(result.suppressed_cells.values()) <= 440
+
+
+MODELS: tuple[dict[str, object], ...] = (
+    {"k-anonymity": {"k": 3}},
+    {"distinct-l-diversity": {"l": 2, "sensitive": "s"}},
+    {"entropy-l-diversity": {"l": 1.5, "sensitive": "s"}},
+    {"t-closeness": {"t": 0.5, "sensitive": "s"}},
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(tables(most_rows=30), st.integers(0, 2**32), st.sampled_from(MODELS))
+def test_judging_the_classes_that_change_finds_what_judging_all_finds(
+    values: np.ndarray, seed: int, model: dict[str, object]
+) -> None:
+    rng = np.random.default_rng(seed)
+    frame = table(values).with_columns(s=rng.integers(0, 3, len(values)), home=rng.integers(0, 12, len(values)))
+    quasi = [f"c{j}" for j in range(values.shape[1])]
+    data = dc.Dataset(frame, roles={**dict.fromkeys(quasi, "quasi"), "s": "sensitive", "home": "household"})
+    method = dc.LocalSuppression(models=[model])
+
+    def outcome() -> list[int] | str:
+        try:
+            found = method(data)
+        except dc.DiscretionError as error:
+            return str(error)
+        return found.frame.select(quasi).fill_null(NONE).to_numpy().ravel().tolist()
+
+    quick = outcome()
+    with pytest.MonkeyPatch.context() as patch:
+        whole = _ModelSearch._failing
+        patch.setattr(_ModelSearch, "_failing", lambda self, cells, among=None: whole(self, cells))
+        assert outcome() == quick
 
 
 @pytest.mark.slow

@@ -75,9 +75,7 @@ class _Checked(ModelMetaclass):
 class Declared(BaseModel, metaclass=_Checked):
     """Something that people declare in a document."""
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False, protected_namespaces=()
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, protected_namespaces=())
 
 
 class Faults(ValueError):

@@ -143,7 +143,7 @@ def code_together(tables: Sequence[Dataset], name: str, *, by_text: bool = True)
     −1 is missing.
     """
     columns = [table.codes(name) for table in tables]
-    texts = [[None if value is None else text_of(value) for value in column.values] for column in columns]
+    texts = [_texts(table, name) for table in tables]
     values = list(dict.fromkeys(text for each in texts for text in each if text is not None))
     values = sorted(values) if by_text else values
     index: dict[str | None, int] = {text: code for code, text in enumerate(values)}
@@ -156,6 +156,15 @@ def text_of(value: object) -> str:
     if isinstance(value, list):
         return "".join(sorted({f"{len(item.encode())}:{item}" for item in map(canonical, value)}))
     return canonical(value)
+
+
+def _texts(data: Dataset, name: str) -> list[str | None]:
+    """Write the value of each code of a column, None for missing; kept with the data."""
+
+    def make() -> list[str | None]:
+        return [None if value is None else text_of(value) for value in data.codes(name).values]
+
+    return data.cached(("texts", name), make)
 
 
 def sd_of(x: Floats) -> float:
@@ -252,12 +261,12 @@ def _has_ranges(released: Dataset, name: str) -> bool:
 
     if released.frame.schema[name] not in (pl.String, pl.Categorical, pl.Enum):
         return False
-    return any(value is not None and is_range(text_of(value)) for value in released.codes(name).values)
+    return any(text is not None and is_range(text) for text in _texts(released, name))
 
 
 def _is_text_of(known: Dataset, released: Dataset, name: str) -> bool:
     """Tell whether a release shows the intruder's values, and no others, as text: groups of one value each."""
-    mine, shown = ({text_of(v) for v in data.codes(name).values if v is not None} for data in (known, released))
+    mine, shown = (set(_texts(data, name)) - {None} for data in (known, released))
     return bool(shown) and shown <= mine
 
 
@@ -322,13 +331,15 @@ def _codebook(original: Dataset, known: Dataset, released: Dataset, name: str) -
         return {}
     mine = known.codes(name)
     codes, rows = np.unique(mine.codes[mine.codes != mine.missing], return_index=True)
-    texts = [text_of(mine.values[code]) for code in codes]
+    own, shown = _texts(known, name), _texts(released, name)
+    texts = [str(own[code]) for code in codes]
     places = on_a_line([source, known], name, "distance")
     if places is None:
-        told = {text_of(before.values[value]): (text_of(after.values[label]),) for value, label in pairs.tolist()}
+        was = _texts(source, name)
+        told = {str(was[value]): (str(shown[label]),) for value, label in pairs.tolist()}
         return {text: told[text] for text in texts if text in told} if there.sum() >= 2 * values else {}
     held = _intervals(places[0][there], after.codes[there], places[1][mine.codes != mine.missing][rows])
-    return {text: [text_of(after.values[label]) for label in found] for text, found in zip(texts, held, strict=False)}
+    return {text: [str(shown[label]) for label in found] for text, found in zip(texts, held, strict=False)}
 
 
 def _intervals(places: Floats, labels: Ints, wanted: Floats) -> list[list[int]]:

@@ -281,8 +281,18 @@ class ClassModel(PrivacyModel):
         sensitive: tuple[str, ...],
     ) -> ClassTable:
         """Build the table of a data set; models with a population add it here."""
-        counts = {name: sensitive_counts(data, name, classes) for name in sensitive}
-        units = count_units(unit_codes(data), classes.ids, len(classes)) if self.counts_units else None
+        return self.table_of_rows(data, None, classes, sensitive)
+
+    def table_of_rows(
+        self, data: Dataset, rows: Ints | None, classes: Classes, sensitive: tuple[str, ...]
+    ) -> ClassTable:
+        """Build the table of classes of some rows, or of all; the values of sensitive columns are those of all rows."""
+        counts = {name: sensitive_counts(data, name, classes, rows) for name in sensitive}
+        units = None
+        if self.counts_units:
+            of = unit_codes(data)
+            of = of if rows is None else tuple(unit[rows] for unit in of)
+            units = count_units(of, classes.ids, len(classes))
         return ClassTable(classes.counts, MappingProxyType(counts), units=units)
 
     def details(self, table: ClassTable) -> dict[str, Any]:  # noqa: ARG002
@@ -450,18 +460,21 @@ def _parents(data: Dataset, column: str, codes: ColumnCodes, used: Ints) -> tupl
     return tuple(found)
 
 
-def sensitive_counts(data: Dataset, column: str, classes: Classes) -> SensitiveCounts:
-    """Count the values of a sensitive column in each class. Time O(n), or O(n log n) with many classes and values."""
+def sensitive_counts(data: Dataset, column: str, classes: Classes, rows: Ints | None = None) -> SensitiveCounts:
+    """Count the values of a sensitive column in each class of some rows. Time O(n), or O(n log n) with many values."""
     domain, records = sensitive_domain(data, column)
+    weights = data.counts
+    if rows is not None:
+        records, weights = records[rows], None if weights is None else weights[rows]
     keys = classes.ids * domain.size + records
     possible = len(classes) * domain.size
     if possible <= max(4 * len(keys), 1 << 16):
-        everything = add_counts(keys, data.counts, possible)
+        everything = add_counts(keys, weights, possible)
         found = np.flatnonzero(everything)
         counts = everything[found]
     else:
         found, places = np.unique(keys, return_inverse=True)
-        counts = add_counts(places, data.counts, len(found))
+        counts = add_counts(places, weights, len(found))
     owner, value = np.divmod(found, domain.size)
     starts = np.searchsorted(owner, np.arange(len(classes) + 1)).astype(np.int64)
     return SensitiveCounts(domain, starts, value, counts)

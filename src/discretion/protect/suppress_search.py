@@ -15,10 +15,19 @@ from discretion.data.dataset import Dataset
 from discretion.data.households import unit_codes
 from discretion.errors import DataError, DiscretionError, Infeasible
 from discretion.kernels.arrays import Bools, Codes, Floats, Ints
+from discretion.kernels.classes import class_ids
+from discretion.kernels.suppress import (
+    column_sets,
+    hidden,
+    missing_bits,
+    suppress_category,
+    suppress_discounted,
+    suppress_wildcard,
+)
 from discretion.method import Method
 from discretion.model import PrivacyModel
 from discretion.part import HOLDS_PARTS, Columns, confidential, parse
-from discretion.privacy.class_table import ClassModel
+from discretion.privacy.class_table import ClassModel, SensitiveModel
 from discretion.privacy.k_anonymity import KAnonymity
 
 # What methods share that make privacy models hold: which columns, which class size, which models.
@@ -156,8 +165,6 @@ class SuppressionSearch:
 
     def _apply(self, rule: SuppressionRule, cells: Ints) -> Ints:
         """Find the further cells that one rule needs."""
-        from discretion.kernels.suppress import hidden, suppress_category, suppress_discounted, suppress_wildcard
-
         places = self._places(rule)
         sizes = [self.sizes[j] for j in places]
         codes = [hidden([self.codes[j]], [self.sizes[j]], cells >> j & 1)[0] for j in places]
@@ -213,15 +220,17 @@ class _ModelSearch:
     ) -> None:
         self.data, self.rule, self.codes, self.sizes, self.costs, self.tick = data, rule, codes, sizes, costs, tick
         self.sensitive = rule.model.sensitive_columns(data)
+        by_class = isinstance(rule.model, KAnonymity | SensitiveModel)
+        self.by_class = by_class and type(rule.model).table is ClassModel.table
+        """whether each class is judged by itself, so that the others need not be counted"""
 
     def run(self) -> Ints:
         """Try the sets of columns from the cheapest on: first on failing records alone, then with their neighbors."""
-        from discretion.kernels.suppress import column_sets, missing_bits
-
         n = len(self.data)
         everyone = np.arange(n)
         allowed = np.flatnonzero(np.isfinite(self.costs))
         spread = np.array([len(np.unique(column)) for column in self.codes])
+        missing = missing_bits(self.codes, self.sizes, everyone)
         cells, failing = np.zeros(n, np.int64), self._failing(np.zeros(n, np.int64))
         sets = column_sets(self.costs, allowed, spread)[0] if len(allowed) else np.zeros(0, np.int64)
         for number, (neighbors, columns) in enumerate((wide, chosen) for wide in (False, True) for chosen in sets):
@@ -230,7 +239,8 @@ class _ModelSearch:
             self.tick(number, 2 * len(sets))
             joined = self._near(cells, failing, int(columns)) if neighbors else failing
             trial = np.where(joined, cells | columns, cells)
-            good = joined & ~self._failing(trial)
+            # only a record that lacks all these columns can share a class with one that loses them
+            good = joined & ~self._failing(trial, (trial | missing) & columns == columns)
             cells = np.where(good, trial, cells)
             failing = self._failing(cells) if neighbors else failing & ~good
         if failing.any():
@@ -238,20 +248,26 @@ class _ModelSearch:
                 f"local-suppression: {int(failing.sum())} records cannot be brought to satisfy {self.rule.model.kind} "
                 "by suppressing cells of the columns that may be suppressed"
             )
-        return cells & ~missing_bits(self.codes, self.sizes, everyone)
+        return cells & ~missing
 
     def _classes(self, cells: Ints, left_out: int = 0) -> Classes:
-        from discretion.kernels.classes import class_ids
-        from discretion.kernels.suppress import hidden
-
         found = class_ids(hidden(self.codes, self.sizes, cells | left_out), self.sizes)
         return Classes(found.ids.astype(np.int64), found.counts, found.first_row)
 
-    def _failing(self, cells: Ints) -> Bools:
-        classes = self._classes(cells)
-        table = self.rule.model.table(self.data, self.rule.columns, classes, self.sensitive)
-        self.rule.model.refuse_impossible(table)
-        return np.asarray(self.rule.model.failing(table)[classes.ids])
+    def _failing(self, cells: Ints, among: Bools | None = None) -> Bools:
+        """Tell which records fail; with `among`, which hold whole classes, of these alone (the others: False)."""
+        model = self.rule.model
+        if among is None or not self.by_class:
+            classes = self._classes(cells)
+            table = model.table(self.data, self.rule.columns, classes, self.sensitive)
+            model.refuse_impossible(table)
+            return np.asarray(model.failing(table)[classes.ids])
+        rows = np.flatnonzero(among)
+        found = class_ids(hidden([column[rows] for column in self.codes], self.sizes, cells[rows]), self.sizes)
+        classes = Classes(found.ids.astype(np.int64), found.counts, found.first_row)
+        fails = np.zeros(len(cells), np.bool_)
+        fails[rows] = model.failing(model.table_of_rows(self.data, rows, classes, self.sensitive))[found.ids]
+        return fails
 
     def _near(self, cells: Ints, failing: Bools, columns: int) -> Bools:
         """Tell which records agree with a failing one outside some columns."""

@@ -13,7 +13,7 @@ from discretion.data.dataset import Dataset
 from discretion.kernels.arrays import Floats
 from discretion.measure import Better, Measure, Score, as_percent
 from discretion.part import Columns, Family
-from discretion.risk.attribute.row_order import OrderGuess, guess_from, values_of
+from discretion.risk.attribute.row_order import OrderGuess, Secret, guess_from, values_of
 
 _KNOWN_AT_LEAST = 40
 _MOST_ROWS = 2_000
@@ -99,16 +99,17 @@ class ColumnDependence(Measure, kind="column-dependence"):
         for number, name in enumerate(protected):
             ctx.progress(number, len(protected), f"{self.kind}: {name}")
             values, tolerance = truth[name]
+            secret = Secret(values[rows], tolerance, known)
             guesses = {
                 source: guess
                 for source, place in places.items()
-                if (guess := guess_from(values[rows], tolerance, place[rows], known, source)) is not None
+                if (guess := guess_from(secret, place[rows], source)) is not None
             }
             own = guesses.pop(name, None)
             derived += [
                 [source, name]
                 for source, place in before.items()
-                if source != name and _is_function(guess_from(values[rows], tolerance, place[rows], known, source))
+                if source != name and _is_function(guess_from(secret, place[rows], source))
             ]
             if not guesses:
                 continue

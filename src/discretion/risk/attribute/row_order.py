@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -86,11 +88,11 @@ class RowOrder(Measure, kind="row-order"):
         found: dict[str, OrderGuess] = {}
         for number, name in enumerate(columns):
             ctx.progress(number, len(columns), f"{self.kind}: {name}")
+            secret = Secret(*values_of(original, name, self.sd_share), known)
             guesses = [
                 guess
                 for source, places in orders.items()
-                if source != name
-                and (guess := guess_from(*values_of(original, name, self.sd_share), places, known, source)) is not None
+                if source != name and (guess := guess_from(secret, places, source)) is not None
             ]
             if guesses:
                 found[name] = max(guesses, key=lambda guess: guess.gain)
@@ -129,32 +131,62 @@ class OrderGuess(NamedTuple):
         return 0.0 if self.chance >= 1 else (self.success - self.chance) / (1 - self.chance)
 
 
-def guess_from(
-    values: Floats, tolerance: float | None, places: Floats | Ints, known: Bools, source: str
-) -> OrderGuess | None:
+@dataclass(frozen=True)
+class Secret:
+    """A column to guess: its values, the error allowed (None: categories) and who is known."""
+
+    values: Floats
+    tolerance: float | None
+    known: Bools
+
+    @cached_property
+    def is_open(self) -> bool:
+        """Tell whether there is anything to guess, and somebody to learn from."""
+        there = self.values[~np.isnan(self.values)]
+        if self.tolerance is None and len(np.unique(there)) == len(there):
+            return False  # each value once: nobody's neighbor has it
+        return len(self.teachers) >= 4 and len(self.tested) > 0 and bool(np.ptp(there) > 0)
+
+    @cached_property
+    def teachers(self) -> Ints:
+        """The rows that are known."""
+        return np.flatnonzero(self.known & ~np.isnan(self.values))
+
+    @cached_property
+    def tested(self) -> Ints:
+        """The rows that are guessed."""
+        return np.flatnonzero(~self.known & ~np.isnan(self.values))
+
+    @cached_property
+    def chance(self) -> float:
+        """The success of the best single guess for all who are tested."""
+        truth = self.values[self.tested]
+        return float(self.right(_for_everybody(self.tolerance)(truth, truth, truth), self.tested).mean())
+
+    def right(self, told: Floats, of: Ints) -> Bools:
+        """Tell which guesses are right."""
+        truth = self.values[of]
+        return told == truth if self.tolerance is None else np.abs(told - truth) <= self.tolerance
+
+
+def guess_from(secret: Secret, places: Floats | Ints, source: str) -> OrderGuess | None:
     """Guess the values of rows from those of known rows at places nearby; None where nothing is there to guess."""
-    there = ~np.isnan(values)
-    if tolerance is None and len(np.unique(values[there])) == there.sum():
-        return None  # each value once: nobody's neighbor has it
-    teachers, tested = np.flatnonzero(known & there), np.flatnonzero(~known & there)
-    if len(teachers) < 4 or not len(tested) or np.ptp(values[there]) == 0:
+    if not secret.is_open:
         return None
-    teachers = teachers[np.argsort(places[teachers], kind="stable")]
-    guessers = [_by_neighbors(width, tolerance) for width in _WIDTHS] + [_for_everybody(tolerance)]
+    values, tested = secret.values, secret.tested
+    teachers = secret.teachers[np.argsort(places[secret.teachers], kind="stable")]
+    guessers = [_by_neighbors(width, secret.tolerance) for width in _WIDTHS] + [_for_everybody(secret.tolerance)]
 
     def right(guess: _Guesser, rows: Ints, of: Ints) -> Bools:
-        told = guess(places[rows], values[rows], places[of])
-        return told == values[of] if tolerance is None else np.abs(told - values[of]) <= tolerance
+        return secret.right(guess(places[rows], values[rows], places[of]), of)
 
     tried = [right(guess, teachers[::2], teachers[1::2]).mean() for guess in guessers]
     tried[-1] = max(tried[-1], 1e-12)  # where nothing helps, one guess for all
     best = guessers[len(tried) - 1 - int(np.argmax(tried[::-1]))]
     hit = right(best, teachers, tested)
-    in_order = tested[np.argsort(places[tested], kind="stable")]
-    chance = float(right(guessers[-1], in_order, tested).mean())
     per_record = np.full(len(values), np.nan)
     per_record[tested] = hit
-    return OrderGuess(float(hit.mean()), chance, source, per_record)
+    return OrderGuess(float(hit.mean()), secret.chance, source, per_record)
 
 
 _Guesser = Callable[[Any, Floats, Any], Floats]
@@ -173,7 +205,10 @@ def _by_neighbors(width: int, tolerance: float | None) -> _Guesser:
         at = np.clip(nearest - wide // 2, 0, len(values) - wide)
         if tolerance is None:
             return np.asarray(_most_frequent(values, wide)[at])
-        return np.asarray(np.median(np.lib.stride_tricks.sliding_window_view(values, wide), axis=1)[at])
+        windows = np.lib.stride_tricks.sliding_window_view(values, wide)
+        if wide % 2:
+            return np.asarray(np.partition(windows, wide // 2, axis=1)[at, wide // 2])
+        return np.asarray(np.median(windows, axis=1)[at])
 
     return guess
 

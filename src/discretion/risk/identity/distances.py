@@ -96,12 +96,24 @@ def _compared(view: View, named: bool) -> tuple[list[ComparedColumn], tuple[str,
     compared, failed = [], []
     for name in view.columns:
         try:
-            compared.append(compare_column(view.known, view.released, name, view.original))
+            compared.append(_column(view, name))
         except DataError:
             if named or len(view.columns) == 1:
                 raise
             failed.append(name)
     return compared, tuple(failed)
+
+
+def _column(view: View, name: str) -> ComparedColumn:
+    """Compare a column; for who has the original itself it is kept with the release, so that all linkages share it."""
+    original = view.original
+    if view.known is not original:
+        return compare_column(view.known, view.released, name, original)
+    kept = view.released.cached(
+        (f"compared with {id(original)}", name),  # the original is kept too: its id stays its own
+        lambda: (original, compare_column(original, view.released, name, original)),
+    )
+    return kept[1]
 
 
 def _assemble(compared: list[ComparedColumn], scale: Floats, distance: Distance, gaps: Gaps) -> Space:

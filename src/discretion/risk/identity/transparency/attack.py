@@ -33,6 +33,8 @@ from discretion.risk.identity.transparency.steps import (
 from discretion.risk.identity.transparency.swaps import Window, center_window, exchange_of, swap_window, with_swaps
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from discretion.kernels.linkage_mixed import Tree
 
 # Categories that were moved at random by known probabilities: how much an agreement tells (PRAM).
@@ -107,18 +109,25 @@ def with_items_coded(view: View, step: Any, name: str) -> Dataset | None:
     source = step.item_hierarchy or view.original.schema[name].hierarchy
     if source is None or name not in view.original.columns:
         return None
-    before, after, mine = (_sets(data, name) for data in (view.original, view.released, view.known))
-    items = sorted({item for sets, _ in (before, mine) for found in sets if found for item in found})
-    try:
-        labels = _labels(source.bind(items, name), items, before, after)
-    except DiscretionError:
-        return None
-    import polars as pl
+    own = view.original.codes(name), view.known.codes(name)
 
-    sets, codes = mine
-    made = pl.Series(name, [_coded_items(found, labels) for found in sets], pl.List(pl.String)).gather(codes)
-    is_text = view.known.frame.schema[name] == pl.String
-    return view.known.with_columns({name: made.list.join("|") if is_text else made})
+    def make() -> tuple[Any, pl.Series | None]:
+        before, after, mine = (_sets(data, name) for data in (view.original, view.released, view.known))
+        items = sorted({item for sets, _ in (before, mine) for found in sets if found for item in found})
+        try:
+            labels = _labels(source.bind(items, name), items, before, after)
+        except DiscretionError:
+            return (step, own), None
+        import polars as pl
+
+        sets, codes = mine
+        made = pl.Series(name, [_coded_items(found, labels) for found in sets], pl.List(pl.String)).gather(codes)
+        return (step, own), made.list.join("|") if view.known.frame.schema[name] == pl.String else made
+
+    # kept with the release, so that several linkages share it; what it was made of is kept too: the ids stay its own
+    key = f"items coded by {id(step)} of {', '.join(str(id(codes)) for codes in own)}"
+    made = view.released.cached((key, name), make)[1]
+    return None if made is None else view.known.with_columns({name: made})
 
 
 def _coded_items(found: frozenset[str] | None, labels: dict[str, str | None]) -> list[str] | None:
@@ -235,7 +244,9 @@ def _coded(view: View, history: History, ctx: Context) -> tuple[View, History, d
             continue
         try:
             rule = coding.fit(full if history.keeps_records_before(step) else part, inner)
-            full, part, known = (coding.rewrite(data, rule, inner) for data in (full, part, known))
+            different = {id(data): data for data in (full, part, known)}
+            made = {key: coding.rewrite(data, rule, inner) for key, data in different.items()}
+            full, part, known = made[id(full)], made[id(part)], made[id(known)]
         except DataError:
             failed.add(name)
             continue

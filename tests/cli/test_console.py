@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import discretion
+from discretion.cli import few_threads
 from discretion.cli.app import app, run
 from discretion.cli.console import print_table
 from tests.cli.conftest import Cli, spawn
@@ -118,3 +119,20 @@ def test_an_unexpected_error_is_one_line_that_quotes_nothing(
     told = "".join(capsys.readouterr())
     assert "ValueError" in told and "line" in told
     assert "4711" not in told and "Traceback" not in told
+
+
+def test_short_commands_use_one_thread(tmp_path: Path) -> None:
+    small, large = tmp_path / "small.csv", tmp_path / "large.csv"
+    small.write_text("x\n1\n")
+    with large.open("wb") as stream:
+        stream.truncate(40_000_000)
+
+    def threads(*arguments: object, **given: str) -> str | None:
+        environment = dict(given)
+        few_threads([str(one) for one in arguments], environment)
+        return environment.get("POLARS_MAX_THREADS")
+
+    assert threads("demo", "--force") == threads("apply", "mdav", small, "out.csv") == "1"
+    assert threads("apply", "mdav", small, "out.csv", POLARS_MAX_THREADS="4") == "4"
+    others = [("demo", "--rows", 10**6), ("apply", "mdav", large, "o"), ("apply", "mdav", "-", "-"), ("run", small), ()]
+    assert all(threads(*arguments) is None for arguments in others)

@@ -255,8 +255,9 @@ def pattern_of(cells: pl.Series, share: float = 0.5) -> tuple[Pattern, float] | 
     texts = cells.drop_nulls()
     if not len(texts):
         return None
+    different = texts.alias("text").value_counts(name="cells")
     for pattern in PATTERNS:
-        found = float(texts.str.contains(pattern.regex).mean() or 0)  # type: ignore[arg-type]
+        found = int(different["cells"].filter(different["text"].str.contains(pattern.regex)).sum()) / len(texts)
         if found > share:
             return pattern, found
     return None
@@ -571,7 +572,11 @@ def looks_like_identifier(data: Any, column: str) -> str | None:
 
 def looks_like_person_number(data: Dataset, column: str) -> str | None:
     """Give the reason why a column surely holds numbers of people, whatever role it was given, or None."""
-    found = _person_number(_facts(data, spread_sample(data.frame.select(column)), column))
+
+    def look() -> tuple[str, Confidence] | None:
+        return _person_number(_facts(data, spread_sample(data.frame.select(column)), column))
+
+    found = data.cached(("looks like numbers of people", column), look)
     return found[0] if found is not None and found[1] == "high" else None
 
 

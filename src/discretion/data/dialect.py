@@ -247,7 +247,7 @@ def _delimiter(text: str, quote: str) -> str:
 
 def _decimal(rows: Sequence[Sequence[str]], delimiter: str) -> str:
     """Decide by the numbers: a comma before three digits may also part thousands."""
-    cells = [cell.strip() for row in rows for cell in row]
+    cells = [cell.strip() for row in rows for cell in row if "," in cell or "." in cell]
     commas = [cell for cell in cells if _COMMA.fullmatch(cell)]
     points = sum(1 for cell in cells if _POINT.fullmatch(cell))
     if delimiter != ";":

@@ -34,6 +34,8 @@ _MOST_POOLED = 0.1
 _CATEGORIES = 20
 _RECORDS_A_TERM = 20
 """A model with fewer records for each of its terms would repeat the data."""
+_INTERVALS = 5
+"""Terms that a number takes which is generalized before it predicts others."""
 _TAIL = 0.01
 _SWAPPED = 15
 """Percent of the ranks that a number may move by where no model can be fitted."""
@@ -226,7 +228,8 @@ class ProposedProtection:
             if p.column in self._moved or p.column in self.left_out or p.distinct < 2:
                 continue
             number = self.data.is_numeric(p.column) and p.type in ("continuous", "ordinal")
-            terms = 1 if number else p.distinct + (p.missing > 0)
+            known = "quasi" in p.roles  # put into intervals first, each a term
+            terms = min(p.distinct, _INTERVALS if known else 1) if number else p.distinct + (p.missing > 0)
             if (number or (p.type == "nominal" and p.distinct <= _CATEGORIES)) and terms <= room:
                 chosen.append(p.column)
                 room -= terms
@@ -264,8 +267,9 @@ class ProposedProtection:
         if self._predictors:
             return [
                 note,
-                "  # Dealing them out anew keeps their distribution, and relations with the predictors; relations with",
-                "  # other columns are lost. Leave the step out only if nobody outside can know such a number.",
+                "  # Dealing them out anew keeps their distribution, and relations with the predictors as published;",
+                "  # others are lost. It comes after these lost detail, which dealt values would tell otherwise.",
+                "  # Leave the step out only if nobody outside can know such a number.",
                 f"  - shuffle: {{columns: [{columns}], predictors: [{listed(self._predictors)}]}}",
             ]
         return [
@@ -323,7 +327,9 @@ class ProposedProtection:
         models = [f"distinct-l-diversity: {{l: 2, sensitive: {quoted(name)}}}" for name in mixed]
         models = [f"k-anonymity: {{k: {K}}}", *models] if self.quasi else []
         steps = [*self._drops(), *self._groups(), *self._set_steps()]
-        steps += [*self._tails(), *self._moves()] if self.quasi else []
+        steps += self._tails() if self.quasi else []
+        dealt = bool(self._moved and self._predictors)
+        steps += self._moves() if self.quasi and not dealt else []
         worth = propose_importance(self.proposals)
         if models:
             steps += [
@@ -335,7 +341,9 @@ class ProposedProtection:
                 "      importance:",
                 *(f"        {quoted(name)}: {weight:g}" for name, weight in worth.items()),
                 *self._bounds(),
-                *self._guard(models),
+                *self._guard(),
+                *(self._moves() if dealt else []),
+                *(self._last(models, dealt) if self.guards or dealt else []),
             ]
         if worth and any("weight" in p.roles for p in self.proposals):
             by = [name for name, weight in worth.items() if weight == max(worth.values())]
@@ -374,7 +382,20 @@ class ProposedProtection:
             ),
         ]
 
-    def _guard(self, models: Sequence[str]) -> list[str]:
+    def _last(self, models: Sequence[str], dealt: bool) -> list[str]:
+        """Write the step that makes the models hold again after cells were suppressed or values dealt out."""
+        return [
+            *(
+                ["  # Values that were dealt out may be alike in a class: what must hold is made to hold."]
+                if dealt
+                else []
+            ),
+            "  - local-suppression:",
+            "      models:",
+            *(f"        - {model}" for model in models),
+        ]
+
+    def _guard(self) -> list[str]:
         """Write the steps without which quasi-identifiers and sensitive categories together would find most people."""
         if not self.guards:
             return []
@@ -386,9 +407,6 @@ class ProposedProtection:
             f"  # {_GUARDED} records agree in all of them, and what the classes then need. To lose less, leave",
             "  # the column out (drop-identifiers), put more values together (group-categories) or change some (pram).",
             f"  - local-suppression: {{columns: [{columns}], k: {_GUARDED}, importance: {{{worth}}}}}",
-            "  - local-suppression:",
-            "      models:",
-            *(f"        - {model}" for model in models),
         ]
 
     @property

@@ -27,14 +27,16 @@ class Shuffle(StratifiedMethod, kind="shuffle"):
     """Deal the values of columns out anew: who gets which is drawn from a model on other columns.
 
     The ranks of the columns, as normal scores, are modeled as linear in the predictors (normal scores of numeric,
-    ordinal and date columns, one indicator per category of nominal ones). New scores are drawn from the model, given
-    the predictors alone, and the record with the r-th largest drawn score gets the r-th largest true value.
+    ordinal and date columns, one indicator per category of nominal and of generalized ones). New scores are drawn from
+    the model, given the predictors alone, and the record with the r-th largest drawn score gets the r-th largest true
+    value.
 
     Guarantees that every column keeps exactly its values (mean, quantiles, frequencies), and that given the predictors
     a published value says nothing about the record's own: whoever knows the model learns no more than the predictors
     tell. Rank correlations among the columns and with the predictors are kept approximately, as far as they are
-    monotone; relations with columns that are no predictors are lost. Does not protect what the predictors predict, and
-    the extreme values are published (in other records). Missing values stay where they are; a missing predictor counts
+    monotone; relations with columns that are no predictors are lost. Does not protect what the predictors predict: a
+    predictor that is generalized or dropped afterwards is still told by the dealt values, so give it less detail first
+    (distance-linkage and column-dependence measure it). The extreme values are published (in other records). Missing values stay where they are; a missing predictor counts
     as average, or as a category. Time O(n log n + n·p²) for p predictors and indicators, memory linear.
 
     References
@@ -71,28 +73,46 @@ class Shuffle(StratifiedMethod, kind="shuffle"):
     def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:  # noqa: ARG002
         """Fit the model, draw new scores, deal the values out by their ranks."""
         columns = data.choose(self.columns, "perturb")
-        predictors = self._predictors(data, columns)
-        values = [_ordered(data, name) for name in columns]
-        scores = np.column_stack([normal_scores(x) for x in values])
-        for name, x in zip(columns, values, strict=True):
+        expected, factor = self.model(data, ctx)
+        drawn = np.empty_like(expected)
+        for batch in ctx.batches(len(expected), f"{ctx.step}: drawing"):
+            rows = slice(batch.start, batch.stop)
+            noise = batch.rng.standard_normal((batch.stop - batch.start, expected.shape[1]))
+            drawn[rows] = expected[rows] + noise @ factor.T
+        new = {
+            name: data.frame[name].gather(_dealt(_ordered(data, name), drawn[:, number]))
+            for number, name in enumerate(columns)
+        }
+        return data.with_columns(new)
+
+    def model(self, data: Dataset, ctx: Context) -> tuple[Floats, Floats]:
+        """Fit the model: the scores that it expects of each record, and a factor of the covariance of its errors.
+
+        An intruder who knows the method and the predictors computes the same.
+        """
+        columns = data.choose(self.columns, "perturb")
+        scores = self.scores(data, columns)
+        for name, x in zip(columns, scores.T, strict=True):
             present = x[~np.isnan(x)]
             if not len(present):
                 raise DataError(f"column {name!r} has no values")
             if present.min() == present.max():
                 raise DataError(f"column {name!r} is constant: all {len(x)} values are equal or missing")
-        # draw scores from the linear model, given the predictors alone
-        design = _design(data, predictors)
+        design = _design(data, self._predictors(data, columns))
         coefficients, factor = _model(scores, design, ctx)
-        drawn = np.empty_like(scores)
-        for batch in ctx.batches(len(scores), f"{ctx.step}: drawing"):
-            rows = slice(batch.start, batch.stop)
-            noise = batch.rng.standard_normal((batch.stop - batch.start, scores.shape[1]))
-            drawn[rows] = design(rows) @ coefficients + noise @ factor.T
-        new = {
-            name: data.frame[name].gather(_dealt(x, drawn[:, number]))
-            for number, (name, x) in enumerate(zip(columns, values, strict=True))
-        }
-        return data.with_columns(new)
+        expected = np.empty_like(scores)
+        for start in range(0, len(scores), BATCH_ROWS):
+            rows = slice(start, min(start + BATCH_ROWS, len(scores)))
+            expected[rows] = design(rows) @ coefficients
+        return expected, factor
+
+    def scores(self, data: Dataset, columns: Sequence[str]) -> Floats:
+        """Give the normal scores of ordered columns side by side, missing as NaN."""
+        return np.column_stack([normal_scores(_ordered(data, name)) for name in columns])
+
+    def terms(self, data: Dataset, column: str) -> Floats:
+        """Give what a column adds to the design of the model: its scores, or an indicator for each category."""
+        return _design(data, [column])(slice(0, len(data)))[:, 1:]
 
     def _predictors(self, data: Dataset, columns: Sequence[str]) -> tuple[str, ...]:
         if both := set(columns) & set(self.predictors):
@@ -149,7 +169,8 @@ def _design(data: Dataset, predictors: Sequence[str]) -> Block:
     scored: list[Floats] = []
     coded: list[tuple[NDArray[Any], int]] = []
     for name in predictors:
-        if data.type_of(name) in ("nominal", "set"):
+        coarser = bool(np.any(data.levels.get(name, 0))) and not data.is_numeric(name)
+        if coarser or data.type_of(name) in ("nominal", "set"):
             if data.type_of(name) == "set" or len(data.classes([name])) > MOST_CATEGORIES:
                 raise DataError(f"predictor {name!r} holds sets or more than {MOST_CATEGORIES} categories: recode it")
             coded.append((data.classes([name]).ids, len(data.classes([name]))))

@@ -87,8 +87,14 @@ def unsaid(
     return problems + unkept(plan, original, columns)
 
 
+def telling_pairs(score: Score) -> list[list[str]]:
+    """Give the published columns that tell another one, with what they tell; dealt ones also with the correlation."""
+    carried = [[by, one["column"], f"{one['correlation']:.2f}"] for one in score.detail["carried"] for by in one["by"]]
+    return [*score.detail["told"], *carried]
+
+
 def told_by_others(original: Dataset, released: Dataset) -> list[list[str]]:
-    """Give the published columns that tell another one, with what they tell; nothing where rows cannot be matched.
+    """Give the published columns that tell another one, see `telling_pairs`; nothing where rows cannot be matched.
 
     Identifiers do not count: they are not published. What was found is kept with the data.
     """
@@ -98,7 +104,7 @@ def told_by_others(original: Dataset, released: Dataset) -> list[list[str]]:
         try:
             hidden = released.having("identifier")
             left = released.drop(hidden) if hidden else released
-            return list(ColumnDependence().run(original, left, Context(0, "telling")).detail["told"])
+            return telling_pairs(ColumnDependence().run(original, left, Context(0, "telling")))
         except DataError:
             return []
 
@@ -122,15 +128,26 @@ def _person_numbers(plan: Plan, original: Dataset, columns: Iterable[str]) -> li
 
 
 def _unconfirmed(plan: Plan, told: Iterable[Sequence[str]], columns: list[str]) -> list[str]:
-    """Word which published columns tell what was protected in another one that goes out too."""
-    found = [(by, name) for by, name in told if name in columns and by not in plan.confirmed_telling]
-    if not found:
+    """Word which published columns tell what was protected in another one that goes out too, or was hidden."""
+    pairs = [list(one) for one in told if one[0] not in plan.confirmed_telling]
+    found = [one for one in pairs if len(one) == 2 and one[1] in columns]
+    carried = [one for one in pairs if len(one) == 3 and one[:2] not in found]
+    if not found and not carried:
         return []
-    listed = _written([*plan.confirmed_telling, *dict.fromkeys(by for by, _ in found)])
+    listed = _written([*plan.confirmed_telling, *dict.fromkeys(one[0] for one in (*found, *carried))])
     return [
-        f"column {by!r} tells {name!r}, which was protected, of at least 90% of the people; protect or drop it too"
-        for by, name in found
-    ] + [f"columns that may go out although they tell another: confirm them by `confirmed_telling: {listed}`"]
+        *(
+            f"column {by!r} tells {name!r}, which was protected, of at least 90% of the people; protect or drop it too"
+            for by, name in found
+        ),
+        *(
+            f"column {by!r} was dealt out by a model and still tells {name!r}, which was hidden or given less detail "
+            f"(correlation {correlation}); shuffle after `{name}` got less detail, take it off the predictors, or "
+            f"drop {by!r} too"
+            for by, name, correlation in carried
+        ),
+        f"columns that may go out although they tell another: confirm them by `confirmed_telling: {listed}`",
+    ]
 
 
 def _advice(data: Dataset) -> str:

@@ -199,6 +199,11 @@ def _found_about(name: str, roles: tuple[str, ...], found: Mapping[str, Mapping[
         notes.append(f"{alone} of {every} households have a composition of their own")
     told_by = found.get("column-dependence", {}).get("told", ())
     notes += [f"tells {other}, which was protected, of nearly everybody" for by, other in told_by if by == name]
+    carried = [one for one in found.get("column-dependence", {}).get("carried", ()) if name in one["by"]]
+    notes += [
+        f"dealt out by a model, still tells {one['column']}, which was hidden: correlation {one['correlation']:.2f}"
+        for one in carried
+    ]
     same = [other for by, other in found.get("column-dependence", {}).get("derived", ()) if by == name]
     notes += [
         f"told {other} in the original: protected one by one, they are one secret published twice" for other in same

@@ -17,7 +17,7 @@ from discretion.measure import Measure, Score, Scores, as_percent
 from discretion.release.combined import public_words as compared_words
 from discretion.release.combined import unmet as together_unmet
 from discretion.release.facts import one_digit, public_figures
-from discretion.release.gate import Finding, check_publishable, remedies, told_by_others, unsaid
+from discretion.release.gate import Finding, check_publishable, remedies, telling_pairs, told_by_others, unsaid
 from discretion.release.plan import OUTPUT_FORMATS
 from discretion.release.staging import publishing, release_places
 from discretion.release.under_policy import policy_words
@@ -249,7 +249,7 @@ class Release:
         """The published columns that tell another one, with what they tell: as measured, or looked for now."""
         every = [one for one in self.measured if one.measure.kind == "column-dependence" and not one.measure.settings()]
         # in the order of the original: rows put in another one would be copied, coded and compared again
-        return list(every[0].after.detail["told"]) if every else told_by_others(self.study.original, self.study.current)
+        return telling_pairs(every[0].after) if every else told_by_others(self.study.original, self.study.current)
 
     def attacks(self) -> Scores:
         """Give the figures of all attacks that were run, as measures or as requirements."""

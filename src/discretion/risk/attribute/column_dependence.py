@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,7 @@ from pydantic import Field
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
+from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Floats
 from discretion.measure import Better, Measure, Score, as_percent
 from discretion.part import Columns, Family
@@ -22,6 +24,9 @@ _FEWEST = 20
 """People on whom it can be seen that a column tells another."""
 _TELLS, _GAINS = 0.9, 0.8
 """A column tells another if so many values are right, and so much of the way to certainty is gained."""
+_CARRIES, _NOTHING_LEFT = 0.5, 0.01
+"""Columns dealt out by a model tell a hidden one if they explain so much of what is left of its variance; a column of
+which less than a hundredth is left is published."""
 
 
 class ColumnDependence(Measure, kind="column-dependence"):
@@ -43,6 +48,11 @@ class ColumnDependence(Measure, kind="column-dependence"):
 
     `derived` has the pairs whose *original* columns told each other so, whatever was done to the published one: two
     columns that are one secret, each swapped or perturbed for itself, let an intruder who knows both compare it twice.
+
+    `carried` has what columns that a model dealt out (shuffle) still tell of a column that was a predictor, or goes
+    with one, and is published with less detail, changed, or not at all: the share of its variance (of ranks; of categories)
+    that the dealt columns explain beyond its own published values, with the correlation. From one half on (a
+    correlation of about .7) it stops a publication as `told` does: near guesses fail, but what was hidden is told.
 
     Sees dependence on one published column, not on several together (a sum of two, see model-disclosure), and none
     that only few records show. Columns that merely go together have small gains. Of more than 2,000 people, as many are
@@ -122,19 +132,22 @@ class ColumnDependence(Measure, kind="column-dependence"):
                 for one in guesses.values()
                 if enough and one.success >= _TELLS and gain(one, without) >= _GAINS
             ]
-        return self._scored(found, told, [pair for pair in derived if pair not in told], rows, len(released))
+        carried = _carried(original, released, protected, ctx)
+        return self._scored(found, told, [pair for pair in derived if pair not in told], carried, rows, len(released))
 
     def _scored(
         self,
         found: dict[str, tuple[OrderGuess, float]],
         told: list[list[str]],
         derived: list[list[str]],
+        carried: list[dict[str, Any]],
         rows: NDArray[np.int64],
         n: int,
     ) -> Score:
         if not found:
             nothing = "No protected column was found that others could tell."
-            return self.score(0.0, nothing, chance=0.0, told=told, derived=derived)
+            said = _said_carried(carried).strip() or nothing
+            return self.score(0.0, said, chance=0.0, told=told, derived=derived, carried=carried)
         worst = max(found, key=lambda name: gain(*found[name]))
         best, without = found[worst]
         hit = np.full(n, np.nan)
@@ -143,17 +156,20 @@ class ColumnDependence(Measure, kind="column-dependence"):
             f"The published column {best.source!r} tells {worst!r} of {as_percent(best.success)} of the people "
             f"({as_percent(without)} without it)."
             if best.success > without
+            else ""
+            if carried
             else "No published column tells a protected one better than guessing does."
         )
         return self.score(
             best.success,
-            meaning + _said(derived),
+            (meaning + _said(derived) + _said_carried(carried)).strip(),
             per_record=hit,
             chance=without,
             column=worst,
             source=best.source,
             told=told,
             derived=derived,
+            carried=carried,
             people_tested=int((~np.isnan(best.hit)).sum()),
             per_column={
                 name: {"success": one.success, "chance": other, "gain": gain(one, other), "from": one.source}
@@ -178,6 +194,80 @@ def _said(derived: list[list[str]]) -> str:
     """Name the columns that were one thing before each was protected for itself."""
     pairs = ", ".join(f"{source!r} told {name!r}" for source, name in derived)
     return f" In the original {pairs}: who knows both compares the same secret twice." if derived else ""
+
+
+def _said_carried(carried: list[dict[str, Any]]) -> str:
+    """Name the columns that were dealt out by a model and tell what was hidden."""
+    return "".join(
+        f" Dealt out by a model, {' and '.join(map(repr, one['by']))} still "
+        f"{'tell' if len(one['by']) > 1 else 'tells'} the hidden {one['column']!r}: correlation "
+        f"{one['correlation']:.2f}."
+        for one in carried
+    )
+
+
+def _carried(original: Dataset, released: Dataset, protected: Sequence[str], ctx: Context) -> list[dict[str, Any]]:
+    """Give what columns dealt out by a model tell of hidden ones, beyond what is published of these."""
+    found: list[dict[str, Any]] = []
+    if released.has_new_rows:
+        return found
+    for step in released.steps[len(original.steps) :]:
+        if step.kind != "shuffle":
+            continue
+        shuffle: Any = step
+        names = shuffle.columns or original.choose((), "perturb")
+        dealt = [name for name in names if name in released.columns]
+        predictors = [name for name in shuffle.predictors if name in original.columns]
+        hidden = [name for name in predictors if _is_protected(original, released, name)]
+        asked = [name for name in dict.fromkeys([*hidden, *protected]) if name not in names]
+        try:
+            scores = np.nan_to_num(shuffle.scores(released, dealt)) if dealt and len(released) >= _FEWEST else None
+        except DataError:
+            scores = None
+        for name in asked if scores is not None else ():
+            ctx.progress(0, 1, f"column-dependence: {name}")
+            if (one := _explained(shuffle, original, released, name, scores)) is not None:
+                shares, all_of = one
+                strong = [source for source, share in zip(dealt, shares, strict=True) if share >= _CARRIES]
+                if all_of >= _CARRIES:
+                    by = strong or dealt
+                    found.append({"by": by, "column": name, "share": all_of, "correlation": float(np.sqrt(all_of))})
+    return found
+
+
+def _explained(
+    shuffle: Any, original: Dataset, released: Dataset, name: str, scores: Floats
+) -> tuple[list[float], float] | None:
+    """Give the share of a hidden column's variance that each dealt column explains, and all together.
+
+    Both beyond the column's own published values (the means of its published classes); adjusted for the number of
+    columns, so that chance explains nothing. None where the column has no scores, or nothing of it is left to tell.
+    """
+    try:
+        truth = np.nan_to_num(shuffle.terms(original, name))
+    except (DataError, PlanError):
+        return None
+    n, p = scores.shape
+    classes = released.classes([name]).ids if name in released.columns else np.zeros(n, np.int64)
+    if int(classes.max(initial=0)) + 1 > max(1, n // _FEWEST):  # nearly every record has a class: by nearness instead
+        ranks = np.argsort(np.argsort(_places(released, name), kind="stable"), kind="stable")
+        classes = ranks * max(1, n // _FEWEST) // n
+    rest, told = (_without_means(x, classes) for x in (truth, scores))
+    total = float((rest**2).sum())
+    if total <= _NOTHING_LEFT * float(((truth - truth.mean(axis=0)) ** 2).sum()) or n <= p + 2:
+        return None
+
+    def share(x: Floats) -> float:
+        left = rest - x @ np.linalg.lstsq(x, rest, rcond=None)[0]
+        return max(0.0, 1.0 - float((left**2).sum()) / total * (n - 1) / (n - x.shape[1] - 1))
+
+    return [share(told[:, [j]]) for j in range(p)], share(told)
+
+
+def _without_means(x: Floats, classes: NDArray[Any]) -> Floats:
+    counts = np.maximum(np.bincount(classes), 1)
+    means = np.column_stack([np.bincount(classes, column) / counts for column in x.T])
+    return np.asarray(x - means[classes])
 
 
 def _is_changed(original: Dataset, released: Dataset, name: str) -> bool:

@@ -108,7 +108,9 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
     (`scanned`) and takes the best; `intruder: {method: […]}` names them. `knows_method: false` leaves all this out.
     Above 2,000 records the informed attack is run on 1,000 drawn at random, on 10,000 where the 95 % `interval` of its
     figure is wider than 0.02 (on fewer where more than 2.5 million pairs would be followed); with `knows_method: true`
-    on up to 20,000. Shuffling, and a column that several steps changed, are attacked as if the method were unknown.
+    on up to 20,000. Values dealt out by a model (shuffle) count by how likely the model deals them to somebody with the
+    known predictors, also where only these are known: a published shuffled column tells a predictor that was
+    generalized afterwards. A column that several steps changed is attacked as if the method were unknown.
 
     Does not see other attacks: weighted or learned distances, agreement patterns (see probabilistic-linkage), groups
     of records, attributes inferred without a link. Exact; time about O(n log n) for up to ten columns of numbers,
@@ -176,8 +178,8 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
         by_method = known is not None and value > detail["plain"]
         who = (self.intruder.model_copy(update={"knows_method": True}) if by_method else self.intruder).describe(used)
         who = with_who_lacks(who, gaps)
-        if dealt := [step.kind for step in released.steps if step.kind == "shuffle"]:
-            who = f"{who.removesuffix(' (worst case)')} (how values were dealt out by {dealt[0]} is not used)"
+        if _ignores_shuffle(detail, released, used):
+            who = f"{who.removesuffix(' (worst case)')} (how values were dealt out by shuffle is not used)"
         if detail.get("eliminated") == value > max(detail["plain"], detail["informed"]):
             who += ", and crosses out the records that must be other people's"
         return self.score(
@@ -412,6 +414,13 @@ def _alone(space: Space, rows: NDArray[np.int64], tree: Tree) -> NDArray[np.bool
 
     possible = pair_costs(space.known, space.published[np.maximum(rows, 0)], space.terms) < np.inf
     return np.asarray((rows >= 0) & possible & (count_allowed(space.known, tree, space.terms, enough=2) == 1))
+
+
+def _ignores_shuffle(detail: dict[str, Any], released: Dataset, used: Sequence[str]) -> bool:
+    """Tell whether a column that was compared was dealt out by a model that the attack did not know."""
+    dealt = {name for step in released.steps if step.kind == "shuffle" for name in getattr(step, "columns", ()) or used}
+    told = {name for name, text in detail.get("known_of", {}).items() if text.startswith("shuffle")}
+    return bool((dealt & set(used)) - told)
 
 
 def _compared(detail: dict[str, Any]) -> str:

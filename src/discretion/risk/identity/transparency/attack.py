@@ -20,6 +20,7 @@ from discretion.learning.columns import sd_of
 from discretion.part import Part
 from discretion.risk.identity.distances import Space, average_term, make_space, whitening, with_gaps
 from discretion.risk.identity.intruder import Intruder, Mistakes, View
+from discretion.risk.identity.transparency.shuffles import SHUFFLE, with_shuffles
 from discretion.risk.identity.transparency.steps import (
     CODING_ITEMS,
     GROUPING,
@@ -200,10 +201,12 @@ def inform(
     right one stays; among those left, the one counts whose move is the likeliest. Of the columns `unknown` it is not
     known how they were changed; `made`: these are the steps that made the release, not guessed ones.
     """
-    history = History(view.original, steps, unknown)
-    if all(history.is_generalized(name) and not view.released.count_missing(name) for name in view.columns):
-        return None  # true values without gaps: who agrees is found without this knowledge
+    whole = history = History(view.original, steps, unknown)
     exact = intruder.data is None and intruder.error == Mistakes()
+    shuffled = exact and any(step.kind == SHUFFLE for step in steps)
+    true = all(history.is_generalized(name) and not view.released.count_missing(name) for name in view.columns)
+    if true and not shuffled:
+        return None  # true values without gaps: who agrees is found without this knowledge
     seen = view
     view, history, coded = _coded(view, history, ctx)
     used: dict[str, str] = {}
@@ -213,6 +216,11 @@ def inform(
     space = with_moved_categories(view, space, history, used, ctx)
     if exact:
         space = _with_windows(view, space, history, used, ctx)
+    if shuffled:
+        space, dealt = with_shuffles(seen, space, whole, ctx)
+        if true and not dealt:
+            return None
+        used |= dealt
     used |= {name: told for name, told in coded.items() if used.get(name, "not changed") == "not changed"}
     space, gaps = with_gaps(seen, intruder, space)
     used |= {name: "gaps stay gaps" for name in gaps if name not in used}

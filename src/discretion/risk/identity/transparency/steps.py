@@ -30,7 +30,7 @@ _SEARCHING = frozenset({"optimal-generalization", "local-recoding", "mondrian"})
 """Without columns they work on the quasi-identifiers."""
 _DROPS_RECORDS = frozenset({"sample", "suppress-records"})
 _NAMES_COLUMNS = frozenset(
-    CODING | {"pram", "randomized-response", "winsorize-outliers", "shuffle", "km-generalization", "blank-and-impute"}
+    CODING | {"pram", "randomized-response", "winsorize-outliers", "km-generalization", "blank-and-impute"}
 )
 
 
@@ -83,6 +83,15 @@ class History:
         """Tell whether a step saw all the records of the original."""
         return not any(other.kind in _DROPS_RECORDS for other in self.steps[: self._place(step)])
 
+    def before(self, step: Part) -> tuple[tuple[Part, tuple[str, ...] | None], ...]:
+        """Give the steps before one with the columns they changed, None where that may be any."""
+        return tuple(zip(self.steps, self._touched, strict=True))[: self._place(step)]
+
+    def stays_after(self, step: Part, column: str, *, itself: bool = False) -> bool:
+        """Tell whether no later step (nor the step `itself`) changed the values of a column; some may be suppressed."""
+        later = self._touched[self._place(step) + (not itself) :]
+        return column not in self._unknown and all(names is not None and column not in names for names in later)
+
     def _place(self, step: Part) -> int:
         return next(place for place, other in enumerate(self.steps) if other is step)
 
@@ -105,7 +114,7 @@ def _touched(original: Dataset, step: Any) -> tuple[str, ...] | None:
         return ()
     if step.kind == "generalize":
         return tuple(step.levels)
-    if step.kind in SWAPPING | GROUPING | NOISE | MIXING | {"round"}:
+    if step.kind in SWAPPING | GROUPING | NOISE | MIXING | {"round", "shuffle"}:
         blocks = [name for block in getattr(step, "blocks", None) or () for name in block]
         try:
             return original.choose(tuple(step.columns) or tuple(blocks), "perturb")

@@ -36,8 +36,9 @@ class Shuffle(StratifiedMethod, kind="shuffle"):
     tell. Rank correlations among the columns and with the predictors are kept approximately, as far as they are
     monotone; relations with columns that are no predictors are lost. Does not protect what the predictors predict: a
     predictor that is generalized or dropped afterwards is still told by the dealt values, so give it less detail first
-    (distance-linkage and column-dependence measure it). The extreme values are published (in other records). Missing values stay where they are; a missing predictor counts
-    as average, or as a category. Time O(n log n + n·p²) for p predictors and indicators, memory linear.
+    (distance-linkage and column-dependence measure it). The extreme values are published (in other records). Missing
+    values stay where they are; a missing predictor counts as average, or as a category. Time O(n log n + n·p²) for p
+    predictors and indicators, memory linear.
 
     References
     ----------

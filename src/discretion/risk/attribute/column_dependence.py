@@ -50,9 +50,9 @@ class ColumnDependence(Measure, kind="column-dependence"):
     columns that are one secret, each swapped or perturbed for itself, let an intruder who knows both compare it twice.
 
     `carried` has what columns that a model dealt out (shuffle) still tell of a column that was a predictor, or goes
-    with one, and is published with less detail, changed, or not at all: the share of its variance (of ranks; of categories)
-    that the dealt columns explain beyond its own published values, with the correlation. From one half on (a
-    correlation of about .7) it stops a publication as `told` does: near guesses fail, but what was hidden is told.
+    with one, and is published with less detail, changed, or not at all: the share of its variance (of ranks; of
+    categories) that the dealt columns explain beyond its own published values, with the correlation. From one half on
+    (a correlation of about .7) it stops a publication as `told` does: near guesses fail, but what was hidden is told.
 
     Sees dependence on one published column, not on several together (a sum of two, see model-disclosure), and none
     that only few records show. Columns that merely go together have small gains. Of more than 2,000 people, as many are
@@ -220,11 +220,13 @@ def _carried(original: Dataset, released: Dataset, protected: Sequence[str], ctx
         predictors = [name for name in shuffle.predictors if name in original.columns]
         hidden = [name for name in predictors if _is_protected(original, released, name)]
         asked = [name for name in dict.fromkeys([*hidden, *protected]) if name not in names]
+        if not dealt or len(released) < _FEWEST:
+            continue
         try:
-            scores = np.nan_to_num(shuffle.scores(released, dealt)) if dealt and len(released) >= _FEWEST else None
+            scores = np.nan_to_num(shuffle.scores(released, dealt))
         except DataError:
-            scores = None
-        for name in asked if scores is not None else ():
+            continue
+        for name in asked:
             ctx.progress(0, 1, f"column-dependence: {name}")
             if (one := _explained(shuffle, original, released, name, scores)) is not None:
                 shares, all_of = one
@@ -258,8 +260,9 @@ def _explained(
         return None
 
     def share(x: Floats) -> float:
-        left = rest - x @ np.linalg.lstsq(x, rest, rcond=None)[0]
-        return max(0.0, 1.0 - float((left**2).sum()) / total * (n - 1) / (n - x.shape[1] - 1))
+        left: Floats = rest - x @ np.linalg.lstsq(x, rest, rcond=None)[0]
+        unexplained = float((left**2).sum()) / total * (n - 1) / (n - int(x.shape[1]) - 1)
+        return max(0.0, 1.0 - unexplained)
 
     return [share(told[:, [j]]) for j in range(p)], share(told)
 

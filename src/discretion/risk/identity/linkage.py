@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
-from discretion.kernels.arrays import Floats
+from discretion.kernels.arrays import Floats, Ints
 from discretion.measure import Better, Measure, Score, as_percent
 from discretion.part import Columns, Family, Part
 from discretion.risk.identity.distances import Distance, Gaps, Space, make_space, with_gaps, with_who_lacks
@@ -29,6 +29,8 @@ _PAIRS, _PAIRS_THOROUGH, _FEWEST = 2_500_000, 200_000_000, 200
 """Pairs of records that are followed, and the fewest records."""
 _OPEN = 0.02
 """Width of an interval that asks for more targets."""
+_PAIRS_OF_UNITS = 30_000_000
+"""Pairs of records up to which people with joined records are looked for; units are drawn until they are so many."""
 _SCANNED = 500
 """Records on which guesses at the method are tried, and on which certainty is judged."""
 
@@ -72,6 +74,91 @@ def _over(values: Floats, targets: NDArray[np.int64] | None, n: int) -> Floats:
     return whole
 
 
+@dataclass(frozen=True)
+class Joined:
+    """What an intruder finds who puts the records together that a published number joins."""
+
+    column: str
+    shares: Floats
+    """for each record of the intruder, how likely its unit (and in a household, the record in it) is picked; NaN for
+    units that were not drawn"""
+    units: Ints
+    """the unit of each record of the intruder"""
+    certain: Floats
+    """which records have one unit at no distance, the right one"""
+    of_people: bool
+    """whether a unit is a person"""
+
+    def found(self, values: Floats) -> float:
+        """Give the share of the people who are found: of the units where these are people, else of the records."""
+        if not self.of_people:
+            return float(np.nanmean(values))
+        _, first = np.unique(self.units, return_index=True)
+        return float(np.nanmean(values[first]))
+
+
+def _joining(seen: View) -> list[tuple[str, bool]]:
+    """Name the published columns that join records, and whether these are then of one person."""
+    released = seen.released
+    people, homes = released.having("unit", "identifier"), released.having("household")
+    names = [(name, True) for name in people] + [(name, False) for name in homes if name not in people]
+    return [one for one in names if 1 < len(released.classes([one[0]])) < len(released)]
+
+
+def _joined(space: Space, seen: View, ctx: Context) -> tuple[Joined, ...]:
+    """Attack units as wholes, for each published number that joins records; a missing number joins nothing."""
+    from discretion.kernels.linkage_units import nearest_units
+
+    made = []
+    there = np.flatnonzero(seen.rows >= 0)
+    whole = seen.worst_case
+    kept = whole and not seen.released.lost_records and len(seen.original.origin) == len(seen.original)
+    for column, of_people in _joining(seen) if len(there) else ():
+        coded = seen.released.codes(column)
+        alone = coded.size + np.arange(len(coded.codes))
+        units = np.unique(np.where(coded.codes == coded.missing, alone, coded.codes), return_inverse=True)[1]
+        units = units.astype(np.int64)
+        part, mine = _part_of(space, there), units[seen.rows[there]]
+        asked = np.unique(mine)
+        most = max(_FEWEST, _PAIRS_OF_UNITS * len(asked) // (len(there) * len(units)))
+        targets = asked[np.sort(ctx.within(f"units/{column}").rng.permutation(len(asked))[:most])]
+        near = nearest_units(
+            part.known, mine, part.published, units, part.terms, targets, ctx.progress, both=whole, equal=kept
+        )
+        inside = np.ones(len(there)) if of_people else _inside(part, units, mine, seen.rows[there])
+        figures = np.full((2, int(units.max()) + 1), np.nan)
+        figures[0, targets] = np.where(near.has_own, 1.0 / np.maximum(near.size, 1), 0.0)
+        figures[1, targets] = near.has_own & (near.size == 1) & (near.distance == 0)
+        shares, certain = np.zeros((2, len(seen.rows)))
+        shares[there], certain[there] = figures[0, mine] * inside, figures[1, mine] * (inside == 1)
+        of = len(units) + np.arange(len(seen.rows))
+        of[there] = mine
+        made.append(Joined(column, shares, of, certain, of_people))
+    return tuple(made)
+
+
+def _inside(space: Space, units: Ints, of_known: Ints, rows: Ints) -> Floats:
+    """Give how likely each known record is linked right among the records of its own unit."""
+    from discretion.kernels.linkage import TIE
+    from discretion.kernels.linkage_mixed import pair_costs
+
+    order = np.argsort(units, kind="stable")
+    sizes = np.bincount(units)
+    starts = np.cumsum(sizes) - sizes
+    many = sizes[of_known]
+    who = np.repeat(np.arange(len(of_known)), many)
+    place = np.arange(len(who)) - np.repeat(np.cumsum(many) - many, many)
+    record = order[starts[of_known][who] + place]
+    asked = _part_of(space, who)
+    costs = pair_costs(asked.known, space.published[record], asked.terms)
+    least = np.full(len(of_known), np.inf)
+    np.minimum.at(least, who, costs)
+    near = costs <= least[who] * (1 + TIE)
+    size = np.bincount(who, near, minlength=len(of_known))
+    right = np.bincount(who, near & (record == rows[who]), minlength=len(of_known))
+    return np.asarray(right / np.maximum(size, 1))
+
+
 class DistanceLinkage(Measure, kind="distance-linkage"):
     """Share of people an intruder finds by looking for the nearest published record.
 
@@ -82,6 +169,12 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
     right), and the chance level 1/n. Where a column with the role `unit` tells that people have several records,
     people are counted: a person is found if any of the records is linked to its own row (`by_record` has the figure
     of the records; links to another record of the same person do not count).
+
+    Where the release shows which records belong together (a published column of the role `unit` or `household`, or an
+    identifier whose values recur), the records of a unit are also attacked together: known records and published ones
+    are compared unit by unit, by the sum of the distances of each record to the nearest of the other unit, among units
+    with as many records where none were dropped. `joined` of the detail has the figure of each such column (people who
+    are found; in households, members whose record in it is the nearest too), and the highest figure counts.
 
     Numbers, dates and ordered categories (as positions in their order) are compared by a Euclidean distance, each
     divided by its standard deviation; as soon as a column has categories without an order, by Gower's distance:
@@ -153,7 +246,7 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
     def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:
         """Link every record of the intruder to the release."""
         columns = columns_to_link(self.intruder, self.columns, original, released)
-        seen, links, used, left_out, gaps = self._links(original, released, columns, ctx)
+        seen, links, used, left_out, gaps, joined = self._links(original, released, columns, ctx)
         figures, shares = links.figures(seen), links.shares
         detail: dict[str, Any] = {"plain": figures["reid_k"]}
         known, told = self._known(original, released, columns, seen, links, ctx)
@@ -174,22 +267,34 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
                 if detail["eliminated"] > figures["reid_k"]:
                     figures, shares = {**figures, "reid_k": detail["eliminated"]}, left.shares
                     detail |= _tried(seen, left.shares)
+        every = [*joined, *(known.joined if known is not None else ())]
+        together = _best_joined(every, figures["reid_k"])
+        if every:
+            detail["joined"] = {
+                one.column: max(j.found(j.shares) for j in every if j.column == one.column) for one in every
+            }
+            sure = max(one.found(one.certain) for one in every)
+            figures = {**figures, "known_reid": max(figures["known_reid"], sure)}
+        if together is not None:
+            figures, shares = {**figures, "reid_k": together.found(together.shares)}, together.shares
         value, chance = figures["reid_k"], seen.chance
         by_method = known is not None and value > detail["plain"]
         who = (self.intruder.model_copy(update={"knows_method": True}) if by_method else self.intruder).describe(used)
         who = with_who_lacks(who, gaps)
         if _ignores_shuffle(detail, released, used):
             who = f"{who.removesuffix(' (worst case)')} (how values were dealt out by shuffle is not used)"
-        if detail.get("eliminated") == value > max(detail["plain"], detail["informed"]):
+        if together is not None:
+            who += f", and puts the records together that {together.column} joins,"
+        elif detail.get("eliminated") == value > max(detail["plain"], detail["informed"]):
             who += ", and crosses out the records that must be other people's"
         return self.score(
             value,
-            f"An intruder who {who} finds {as_percent(value)} of {seen.them(shares)} "
+            f"An intruder who {who} finds {as_percent(value)} of {_whom(seen, shares, together)} "
             f"(guessing finds {as_percent(chance)}).{_compared(detail)}{unused(left_out)}",
             per_record=seen.spread(shares),
             **figures,
             **detail,
-            **seen.counted(shares),
+            **_counted(seen, shares, together),
             chance=chance,
             records=len(seen.rows),
             columns=list(used),
@@ -201,15 +306,15 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
 
     def _links(
         self, original: Dataset, released: Dataset, columns: tuple[str, ...], ctx: Context
-    ) -> tuple[View, Links, tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    ) -> tuple[View, Links, tuple[str, ...], tuple[str, ...], tuple[str, ...], tuple[Joined, ...]]:
         """Find the nearest records; kept with the release, so that a measure and a requirement share the search."""
 
-        def search() -> tuple[View, Links, tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+        def search() -> tuple[View, Links, tuple[str, ...], tuple[str, ...], tuple[str, ...], tuple[Joined, ...]]:
             seen = view(self.intruder, original, released, columns, ctx)
             space = make_space(seen, self.distance, self.missing, self.standardize, ctx, named=bool(self.columns))
             used = tuple(name for name in seen.columns if name not in space.incomparable)
             space, gaps = with_gaps(seen, self.intruder, space)
-            return seen, link(space, seen.rows, ctx), used, space.incomparable, gaps
+            return seen, link(space, seen.rows, ctx), used, space.incomparable, gaps, _joined(space, seen, ctx)
 
         if not self._is_shared:
             return search()
@@ -258,6 +363,7 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
         if informed is None:
             return None, {"known_of": {}, **told}
         known = _attacked(informed, seen.rows, plain, ctx, thorough=bool(self.intruder.knows_method))
+        known = replace(known, joined=_joined(informed.space, seen, ctx))
         if len(informed.space.terms.low):
             register = Register(informed.space, ctx)
             told["candidates"] = register.candidates
@@ -301,6 +407,8 @@ class _Known:
     """whether the method leaves one candidate, the right one; NaN for records that were not judged"""
     eliminated: Eliminated | None = None
     """what is left where everybody is known, and each record belongs to one person"""
+    joined: tuple[Joined, ...] = ()
+    """what is found by records that a published number joins"""
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -414,6 +522,27 @@ def _alone(space: Space, rows: NDArray[np.int64], tree: Tree) -> NDArray[np.bool
 
     possible = pair_costs(space.known, space.published[np.maximum(rows, 0)], space.terms) < np.inf
     return np.asarray((rows >= 0) & possible & (count_allowed(space.known, tree, space.terms, enough=2) == 1))
+
+
+def _best_joined(every: Sequence[Joined], value: float) -> Joined | None:
+    """Give the attack on joined records that finds most people, if it finds more than record by record."""
+    best = max(every, key=lambda one: one.found(one.shares), default=None)
+    return best if best is not None and best.found(best.shares) > value else None
+
+
+def _whom(seen: View, shares: Floats, together: Joined | None) -> str:
+    """Say whom a figure counts."""
+    if together is None:
+        return seen.them(shares)
+    return "the people behind them" if together.of_people else "them"
+
+
+def _counted(seen: View, shares: Floats, together: Joined | None) -> dict[str, Any]:
+    """Give what a score keeps where people have several records; of joined ones the units that were tried."""
+    if together is None or not together.of_people:
+        return seen.counted(shares)
+    tried = len(np.unique(together.units[~np.isnan(shares)]))
+    return {**seen.counted(shares), "people": len(np.unique(together.units)), "people_tested": tried}
 
 
 def _ignores_shuffle(detail: dict[str, Any], released: Dataset, used: Sequence[str]) -> bool:

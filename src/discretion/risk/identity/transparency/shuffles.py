@@ -93,7 +93,7 @@ def dealt_out(view: View, history: History, step: Any, ctx: Context) -> Dealt | 
     columns = tuple(
         name for name in history.columns_of(step) if name in view.released.columns and history.stays_after(step, name)
     )
-    if not columns or getattr(step, "by", ()):
+    if not columns or step.by:
         return None
     before, computable = _as_seen(view, history, step, ctx)
     try:
@@ -205,7 +205,8 @@ def _as_seen(view: View, history: History, step: Part, ctx: Context) -> tuple[Da
     }
     wanted = {name: level for name, level in levels.items() if level and name in computable}
     try:
-        data = find("generalize")(levels=wanted).apply(data, ctx.within("seen")) if wanted else data
+        coarser: Any = find("generalize")
+        data = coarser(levels=wanted).apply(data, ctx.within("seen")) if wanted else data
     except (DataError, PlanError):
         computable -= set(wanted)
     return data.with_columns(moved) if moved else data, frozenset(computable)

@@ -456,6 +456,8 @@ def test_codes_for_missing_values_are_found(name: str, values: list[float], code
     [
         ("alter", [*AGES, 97.0, 98.0, 99.0, 99.0]),  # some people are that old
         ("alter", [*AGES, *[90.0] * 60]),  # top-coded
+        ("alter", [*AGES, *[94.0, 95.0, 96.0, 97.0, 98.0], *[99.0] * 60]),  # and at the usual codes
+        ("alter", [*AGES, *[94.0, 95.0, 96.0], *[97.0] * 60]),
         ("members", [1.0, 2.0, 3.0, 4.0, 5.0, 8.0] * 50),
         ("children", [0.0, 1.0, 2.0, 3.0] * 99 + [7.0]),
         ("scale", [-2.0, -1.0, 0.0, 1.0, 2.0] * 50),

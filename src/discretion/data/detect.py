@@ -56,8 +56,9 @@ def find_missing_codes(data: Dataset) -> dict[str, tuple[int | float, ...]]:
     common as anything else that is, and nines, eights and the like above everything else (9, 98, 99, 9999, 99999998),
     if they stand apart from the other values: by more than the range of these where there are few of them, by three
     times the range where there are many (half of it for two or more codes in a row). Ages of 97 to 99 count if they are
-    far commoner than the ages before. Where values have labels, the label of a code must say so. A code in the middle
-    of the other values cannot be found.
+    far commoner than the ages before, and the two ages right before do not both occur (as they do where all who are
+    older were put there). Where values have labels, the label of a code must say so. A code in the middle of the other
+    values cannot be found.
     """
     found = {name: _codes(data, name) for name in data.columns if not data.schema[name].missing_codes}
     return {name: codes for name, codes in found.items() if codes}
@@ -124,7 +125,12 @@ def _large(values: Floats, counts: Ints, age: bool) -> list[float]:
 
 
 def _is_spike(values: Floats, counts: Ints, size: int) -> bool:
-    """Tell whether each of the last values is far commoner than the five whole numbers before them."""
+    """Tell whether each of the last values is far commoner than the five whole numbers before them.
+
+    Where the two numbers right before occur, people are that old, and the last value stands for all who are older.
+    """
+    if np.isin(values[-size] - np.array([1.0, 2.0]), values).all():
+        return False
     before = counts[:-size][values[:-size] >= values[-size] - 5].sum() / 5
     return bool(counts[-size:].min() >= 5 * max(float(before), 1.0))
 

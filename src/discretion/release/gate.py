@@ -89,24 +89,33 @@ def unsaid(
 
 def telling_pairs(score: Score) -> list[list[str]]:
     """Give the published columns that tell another one, with what they tell; dealt ones also with the correlation."""
-    carried = [[by, one["column"], f"{one['correlation']:.2f}"] for one in score.detail["carried"] for by in one["by"]]
-    return [*score.detail["told"], *carried]
+    strong = [one for one in score.detail["carried"] if one["stops"]]
+    return [
+        *score.detail["told"],
+        *([by, one["column"], f"{one['correlation']:.2f}"] for one in strong for by in one["by"]),
+    ]
 
 
 def told_by_others(original: Dataset, released: Dataset) -> list[list[str]]:
-    """Give the published columns that tell another one, see `telling_pairs`; nothing where rows cannot be matched.
+    """Give the published columns that tell another one, see `telling_pairs`; nothing where rows cannot be matched."""
+    found = dependence(original, released)
+    return [] if found is None else telling_pairs(found)
+
+
+def dependence(original: Dataset, released: Dataset) -> Score | None:
+    """Measure what published columns tell of others; None where rows cannot be matched.
 
     Identifiers do not count: they are not published. What was found is kept with the data.
     """
     from discretion.risk.attribute.column_dependence import ColumnDependence
 
-    def look() -> list[list[str]]:
+    def look() -> Score | None:
         try:
             hidden = released.having("identifier")
             left = released.drop(hidden) if hidden else released
-            return telling_pairs(ColumnDependence().run(original, left, Context(0, "telling")))
+            return ColumnDependence().run(original, left, Context(0, "telling"))
         except DataError:
-            return []
+            return None
 
     return released.cached((f"told of {id(original)}", released.columns), lambda: (original, look()))[1]
 

@@ -17,7 +17,7 @@ from discretion.measure import Measure, Score, Scores, as_percent
 from discretion.release.combined import public_words as compared_words
 from discretion.release.combined import unmet as together_unmet
 from discretion.release.facts import one_digit, public_figures
-from discretion.release.gate import Finding, check_publishable, remedies, telling_pairs, told_by_others, unsaid
+from discretion.release.gate import Finding, check_publishable, dependence, remedies, telling_pairs, unsaid
 from discretion.release.plan import OUTPUT_FORMATS
 from discretion.release.staging import publishing, release_places
 from discretion.release.under_policy import policy_words
@@ -244,12 +244,17 @@ class Release:
             "told": self._told,
         }
 
-    @cached_property
+    @property
     def _told(self) -> list[list[str]]:
-        """The published columns that tell another one, with what they tell: as measured, or looked for now."""
+        """The published columns that tell another one, with what they tell."""
+        return [] if self.dependence is None else telling_pairs(self.dependence)
+
+    @cached_property
+    def dependence(self) -> Score | None:
+        """What published columns tell of others: as measured, or looked for now; None where rows cannot be matched."""
         every = [one for one in self.measured if one.measure.kind == "column-dependence" and not one.measure.settings()]
         # in the order of the original: rows put in another one would be copied, coded and compared again
-        return telling_pairs(every[0].after) if every else told_by_others(self.study.original, self.study.current)
+        return every[0].after if every else dependence(self.study.original, self.study.current)
 
     def attacks(self) -> Scores:
         """Give the figures of all attacks that were run, as measures or as requirements."""

@@ -6,10 +6,12 @@ import datetime as dt
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from discretion.errors import DataError
+from discretion.measure import align
 from discretion.part import find
 from discretion.release.facts import (
     households_alone,
@@ -168,7 +170,7 @@ def _goes_out(release: Release) -> PlainAnswer:
         ("With less detail, or values taken out: ", coarser, ""),
         ("With changed values, which may be true for one person and wrong for another: ", changed, ""),
         ("Nothing is left of: ", empty, _still_told(release, empty)),
-        ("Left out: ", inside, ""),
+        ("Left out: ", inside, _still_told(release, inside)),
     )
     return PlainAnswer(
         "What goes out?",
@@ -176,6 +178,7 @@ def _goes_out(release: Release) -> PlainAnswer:
         + (f"{len(published)} of {len(original.columns)} columns." if inside else f"all {len(published)} columns."),
         (
             *(f"{words}{listed(names)}{more}." for words, names, more in lists if names),
+            *_gaps_stay(release, [name for name in published if name not in empty]),
             order_words(release.plan.order, data),
         ),
     )
@@ -185,7 +188,40 @@ def _still_told(release: Release, names: Sequence[str]) -> str:
     """Name the columns that were emptied, and whose gaps still tell who had a value: those that had gaps before."""
     original, data = release.study.original, release.data
     partly = [name for name in names if original.count_missing(name) and 0 < data.count_missing(name) < len(data)]
-    return f" (but of {listed(partly)} it is still told who had a value)" if partly else ""
+    said = [f"of {listed(partly)} it is still told who had a value"] if partly else []
+    for name in names if any(done.step.method.kind == "shuffle" for done in release.study.done) else ():
+        carried = [one for one in _carried(release) if one["column"] == name]
+        by = dict.fromkeys(source for one in carried for source in one["by"])
+        much = "much" if any(one["stops"] for one in carried) else "something"
+        said += [f"{listed(list(by))} still {'tells' if len(by) == 1 else 'tell'} {much} of {name}"] if by else []
+    return f" (but {'; '.join(said)})" if said else ""
+
+
+def _carried(release: Release) -> list[dict[str, Any]]:
+    """Give what columns that were dealt out by a model tell of hidden ones."""
+    if release.is_private or release.data.has_new_rows or release.dependence is None:
+        return []
+    return list(release.dependence.detail["carried"])
+
+
+def _gaps_stay(release: Release, names: Sequence[str]) -> list[str]:
+    """Name the columns whose gaps are published as they were: who did not answer stays visible."""
+    if release.is_private or release.data.has_new_rows:
+        return []
+    try:
+        original, data = align(release.study.original, release.data)
+    except DataError:
+        return []
+    kept = []
+    for name in names:
+        if name in original.columns and original.count_missing(name):
+            before, after = (one.frame[name].is_null().to_numpy() for one in (original, data))
+            hidden = int((after & ~before).sum())
+            kept += [name] if before.any() and not (before & ~after).any() and hidden < before.sum() else []
+    named = listed(kept)
+    return (
+        [f"Who had no value of {named} (did not answer) has none here either, and can be told by it."] if kept else []
+    )
 
 
 def emptied(release: Release) -> list[str]:
@@ -220,9 +256,10 @@ def _found(release: Release, rows: tuple[ScoreRow, ...]) -> PlainAnswer:
     people, values = _attacks(rows)
     found, homes = smallest_class(release), households_alone(release) or 0.0
     most = _strongest(rows)
-    worse = most > (0.0 if found is None else found.share or 1 / max(found.size, 1))
+    sure = max((row.certain or 0.0 for row in _people_rows(rows)), default=0.0)
+    worse = sure > 0 or most > (0.0 if found is None else found.share or 1 / max(found.size, 1))
     candidates = _candidates(release, " and nothing else" if worse or homes else "")
-    if worse:
+    if worse and most > 0:
         short = f"{'Yes' if most > MANY_FOUND else 'A few'}: an attack that was tried finds {_most_found(rows)}."
         said = [*people, *candidates[1:]]
     elif homes and found is not None and found.size > 1:
@@ -250,7 +287,9 @@ def _found(release: Release, rows: tuple[ScoreRow, ...]) -> PlainAnswer:
 
 
 def _most_found(rows: Sequence[ScoreRow]) -> str:
-    return _right_for(max((row for row in _people_rows(rows) if _gain(row) > 0), key=_after))
+    better = [row for row in _people_rows(rows) if _gain(row) > 0]
+    best, surest = max(better, key=_after), max(better, key=lambda row: row.certain or 0.0)
+    return _right_for(best) + _surely(surest)
 
 
 def _households(alone: float) -> list[str]:
@@ -322,6 +361,12 @@ def _candidates(release: Release, only: str) -> list[str]:
     if found is None:
         return []
     known = listed(found.columns)
+    if (more := _told_besides(release, found.columns)) and found.size > 1:
+        return [
+            f"By what others may know of a person alone, at least {found.size:,} records fit.",
+            f"Whoever compares {known} of one record with nothing else is left with these; but {more}, so that more "
+            "people are found than one in so many.",
+        ]
     if found.people is not None and found.share is not None and found.people > 1:
         return [
             "Nobody stands alone by what others may know of a person: records of at least "
@@ -349,6 +394,26 @@ def _candidates(release: Release, only: str) -> list[str]:
         f"Some could: {of_people(alone, 'records')} look like no other, by what others may know.",
         f"Whoever knows {known} of such a person has the record{doubt}: anybody can count it in the file.",
     ]
+
+
+def _told_besides(release: Release, columns: Sequence[str]) -> str:
+    """Say why who knows these columns alone finds more than by counting: dealt values, or records that are joined."""
+    linked = [one for one in release.attacks() if one.measure == "distance-linkage"]
+    own = [one for one in linked if set(one.detail.get("columns", ())) <= set(columns)]
+    said = []
+    for one in own:
+        plain, informed = one.detail.get("plain", 0.0), one.detail.get("informed", 0.0)
+        told = [
+            n for n, text in one.detail.get("known_of", {}).items() if text.startswith("shuffle") and n not in columns
+        ]
+        if told and informed > plain:
+            said.append(
+                f"{listed(told)}, dealt out by a model of such columns, {'tells' if len(told) == 1 else 'tell'} more"
+            )
+        joined = {name: share for name, share in one.detail.get("joined", {}).items() if share > max(plain, informed)}
+        if joined:
+            said.append(f"{listed(list(joined))} joins records that tell more together")
+    return " and ".join(dict.fromkeys(said))
 
 
 def _one_in(share: float) -> str:
@@ -421,7 +486,7 @@ def _by_group(row: ScoreRow) -> list[str]:
         f"know have the same value of {one.name}{nearly}, so that it is learnt for certain (naming the most frequent "
         f"value for everybody is right for {about}{percent(one.chance)}, and never certain)."
         for one in row.each
-        if one.after > _TRIFLE and one.chance != 1
+        if one.after > _TRIFLE and (one.chance is None or one_digit(one.chance) < 1)
     ]
 
 

@@ -24,9 +24,9 @@ _FEWEST = 20
 """People on whom it can be seen that a column tells another."""
 _TELLS, _GAINS = 0.9, 0.8
 """A column tells another if so many values are right, and so much of the way to certainty is gained."""
-_CARRIES, _NOTHING_LEFT = 0.5, 0.01
-"""Columns dealt out by a model tell a hidden one if they explain so much of what is left of its variance; a column of
-which less than a hundredth is left is published."""
+_CARRIES, _CARRIES_SOME, _NOTHING_LEFT = 0.5, 0.1, 0.01
+"""Columns dealt out by a model tell a hidden one if they explain so much of what is left of its variance, and tell
+something of it from the second on; a column of which less than a hundredth is left is published."""
 
 
 class ColumnDependence(Measure, kind="column-dependence"):
@@ -51,8 +51,9 @@ class ColumnDependence(Measure, kind="column-dependence"):
 
     `carried` has what columns that a model dealt out (shuffle) still tell of a column that was a predictor, or goes
     with one, and is published with less detail, changed, or not at all: the share of its variance (of ranks; of
-    categories) that the dealt columns explain beyond its own published values, with the correlation. From one half on
-    (a correlation of about .7) it stops a publication as `told` does: near guesses fail, but what was hidden is told.
+    categories) that the dealt columns explain beyond its own published values, with the correlation. A tenth is
+    reported; from one half on (a correlation of about .7) it `stops` a publication as `told` does: near guesses fail,
+    but what was hidden is told.
 
     Sees dependence on one published column, not on several together (a sum of two, see model-disclosure), and none
     that only few records show. Columns that merely go together have small gains. Of more than 2,000 people, as many are
@@ -157,7 +158,7 @@ class ColumnDependence(Measure, kind="column-dependence"):
             f"({as_percent(without)} without it)."
             if best.success > without
             else ""
-            if carried
+            if any(one["stops"] for one in carried)
             else "No published column tells a protected one better than guessing does."
         )
         return self.score(
@@ -203,6 +204,7 @@ def _said_carried(carried: list[dict[str, Any]]) -> str:
         f"{'tell' if len(one['by']) > 1 else 'tells'} the hidden {one['column']!r}: correlation "
         f"{one['correlation']:.2f}."
         for one in carried
+        if one["stops"]
     )
 
 
@@ -228,12 +230,12 @@ def _carried(original: Dataset, released: Dataset, protected: Sequence[str], ctx
             continue
         for name in asked:
             ctx.progress(0, 1, f"column-dependence: {name}")
-            if (one := _explained(shuffle, original, released, name, scores)) is not None:
-                shares, all_of = one
-                strong = [source for source, share in zip(dealt, shares, strict=True) if share >= _CARRIES]
-                if all_of >= _CARRIES:
-                    by = strong or dealt
-                    found.append({"by": by, "column": name, "share": all_of, "correlation": float(np.sqrt(all_of))})
+            if (explained := _explained(shuffle, original, released, name, scores)) is not None:
+                shares, all_of = explained
+                least = min(_CARRIES, all_of)
+                by = [source for source, share in zip(dealt, shares, strict=True) if share >= least] or dealt
+                one = {"by": by, "column": name, "share": all_of, "correlation": float(np.sqrt(all_of))}
+                found += [{**one, "stops": all_of >= _CARRIES}] if all_of >= _CARRIES_SOME else []
     return found
 
 
@@ -260,9 +262,8 @@ def _explained(
         return None
 
     def share(x: Floats) -> float:
-        left: Floats = rest - x @ np.linalg.lstsq(x, rest, rcond=None)[0]
-        unexplained = float((left**2).sum()) / total * (n - 1) / (n - int(x.shape[1]) - 1)
-        return max(0.0, 1.0 - unexplained)
+        left = rest - x @ np.linalg.lstsq(x, rest, rcond=None)[0]
+        return float(max(0.0, 1.0 - float((left**2).sum()) / total * (n - 1) / (n - x.shape[1] - 1)))
 
     return [share(told[:, [j]]) for j in range(p)], share(told)
 

@@ -257,7 +257,8 @@ def _found(release: Release, rows: tuple[ScoreRow, ...]) -> PlainAnswer:
     found, homes = smallest_class(release), households_alone(release) or 0.0
     most = _strongest(rows)
     sure = max((row.certain or 0.0 for row in _people_rows(rows)), default=0.0)
-    worse = sure > 0 or most > (0.0 if found is None else found.share or 1 / max(found.size, 1))
+    worse = most > (0.0 if found is None else found.share or 1 / max(found.size, 1))
+    worse |= sure > 0 and (found is None or found.size > 1)
     candidates = _candidates(release, " and nothing else" if worse or homes else "")
     if worse and most > 0:
         short = f"{'Yes' if most > MANY_FOUND else 'A few'}: an attack that was tried finds {_most_found(rows)}."

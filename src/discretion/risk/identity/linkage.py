@@ -31,6 +31,7 @@ _OPEN = 0.02
 """Width of an interval that asks for more targets."""
 _PAIRS_OF_UNITS = 30_000_000
 """Pairs of records up to which people with joined records are looked for; units are drawn until they are so many."""
+_NEARLY_ALL = 0.98
 _SCANNED = 500
 """Records on which guesses at the method are tried, and on which certainty is judged."""
 
@@ -105,10 +106,16 @@ def _joining(seen: View) -> list[tuple[str, bool]]:
     return [one for one in names if 1 < len(released.classes([one[0]])) < len(released)]
 
 
-def _joined(space: Space, seen: View, ctx: Context) -> tuple[Joined, ...]:
-    """Attack units as wholes, for each published number that joins records; a missing number joins nothing."""
+def _joined(space: Space, seen: View, links: Links, ctx: Context) -> tuple[Joined, ...]:
+    """Attack units as wholes, for each published number that joins records; a missing number joins nothing.
+
+    Nothing where the links of single records find nearly everybody; of the unprotected data fewer units are drawn.
+    """
     from discretion.kernels.linkage_units import nearest_units
 
+    if float(links.shares.mean()) > _NEARLY_ALL:
+        return ()
+    pairs = _PAIRS_OF_UNITS if seen.released is not seen.original else _PAIRS_OF_UNITS // 10
     made = []
     there = np.flatnonzero(seen.rows >= 0)
     whole = seen.worst_case
@@ -120,7 +127,7 @@ def _joined(space: Space, seen: View, ctx: Context) -> tuple[Joined, ...]:
         units = units.astype(np.int64)
         part, mine = _part_of(space, there), units[seen.rows[there]]
         asked = np.unique(mine)
-        most = max(_FEWEST, _PAIRS_OF_UNITS * len(asked) // (len(there) * len(units)))
+        most = max(_FEWEST, pairs * len(asked) // (len(there) * len(units)))
         targets = asked[np.sort(ctx.within(f"units/{column}").rng.permutation(len(asked))[:most])]
         near = nearest_units(
             part.known, mine, part.published, units, part.terms, targets, ctx.progress, both=whole, equal=kept
@@ -314,7 +321,8 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
             space = make_space(seen, self.distance, self.missing, self.standardize, ctx, named=bool(self.columns))
             used = tuple(name for name in seen.columns if name not in space.incomparable)
             space, gaps = with_gaps(seen, self.intruder, space)
-            return seen, link(space, seen.rows, ctx), used, space.incomparable, gaps, _joined(space, seen, ctx)
+            links = link(space, seen.rows, ctx)
+            return seen, links, used, space.incomparable, gaps, _joined(space, seen, links, ctx)
 
         if not self._is_shared:
             return search()
@@ -363,7 +371,7 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
         if informed is None:
             return None, {"known_of": {}, **told}
         known = _attacked(informed, seen.rows, plain, ctx, thorough=bool(self.intruder.knows_method))
-        known = replace(known, joined=_joined(informed.space, seen, ctx))
+        known = replace(known, joined=_joined(informed.space, seen, plain, ctx))
         if len(informed.space.terms.low):
             register = Register(informed.space, ctx)
             told["candidates"] = register.candidates

@@ -20,7 +20,7 @@ from discretion.risk.identity.transparency.steps import CODING, GENERALIZING, Hi
 SHUFFLE = "shuffle"
 _RECORDS_A_TERM, _MOST_TERMS = 20, 100
 """A prediction of unknown predictors has at most so many terms: more would repeat the records it is made from."""
-_MOST_PEOPLE, _BLOCK = 300, 4096
+_MOST_PEOPLE, _BLOCK = 100, 4096
 """People of a class on whom it is seen how likely a dealt value is for anybody, and records looked at together."""
 _NOTHING = 1e-6
 """Variance of the expected scores, within what agrees anyway, below which they tell nothing."""
@@ -95,15 +95,19 @@ def dealt_out(view: View, history: History, step: Any, ctx: Context) -> Dealt | 
     )
     if not columns or step.by:
         return None
-    before, computable = _as_seen(view, history, step, ctx)
+    place = f"model of shuffle {len(history.before(step))} of {id(view.original)}"
+    model = view.released.cached(
+        (place, view.released.columns), lambda: (view.original, _model(view, history, step, ctx))
+    )[1]  # linkages by other columns share it
+    if model is None:
+        return None
+    before, computable, all_of, expected, again = model
     try:
-        all_of = before.choose(step.columns, "perturb")
-        expected, factor = step.model(before, ctx)
-        scores, shown = step.scores(before, all_of), step.scores(view.released, columns)
-    except (DataError, PlanError):
+        shown = step.scores(view.released, columns)
+    except DataError:
         return None
     at = [all_of.index(name) for name in columns]
-    drawn = _dealt_again(expected, factor, scores, ctx)[:, at]
+    drawn = again[:, at]
     told = _expected_by(view, before, step, expected, computable, all_of)[:, at]
     classes = _agreeing(view, history)
     center = _centers(told, classes)
@@ -138,6 +142,20 @@ def _log_densities(known: Floats, published: Floats, classes: Ints, ctx: Context
             least = gaps.min(axis=1, initial=np.inf)
             found[part] = np.log(np.exp(-0.5 * (gaps - least[:, None])).mean(axis=1)) - 0.5 * least
     return found
+
+
+def _model(
+    view: View, history: History, step: Any, ctx: Context
+) -> tuple[Dataset, frozenset[str], tuple[str, ...], Floats, Floats] | None:
+    """Fit the model of a step again: the records it saw, what can be computed of them, expected and dealt scores."""
+    before, computable = _as_seen(view, history, step, ctx)
+    try:
+        columns = before.choose(step.columns, "perturb")
+        expected, factor = step.model(before, ctx)
+        scores = step.scores(before, columns)
+    except (DataError, PlanError):
+        return None
+    return before, computable, columns, expected, _dealt_again(expected, factor, scores, ctx)
 
 
 def _dealt_again(expected: Floats, factor: Floats, scores: Floats, ctx: Context) -> Floats:

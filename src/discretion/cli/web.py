@@ -118,5 +118,7 @@ def _serve(options: dict[str, Any], users: Path | None) -> None:
     )  # fmt: skip
     try:
         uvicorn.Server(config).run(sockets=[taken])
+    except KeyboardInterrupt:
+        say("stopped; jobs that run go on, and the projects are as they were", options["quiet"])
     finally:
         actions.workers.close()

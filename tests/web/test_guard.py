@@ -163,6 +163,14 @@ def test_paths_of_a_shared_server_stay_below_what_was_opened(shared: App, tmp_pa
         answer = shared.client.put("/api/projects/free/plan", json={"roles": mine.plan["roles"], **plan})
         assert answer.status_code == 422 and "outside" in answer.text, plan
     assert mine.text == before
+    theirs = project.folder / "policies"
+    theirs.mkdir()
+    (theirs / "theirs.yaml").write_text("scenario: public-file\nextends: public-use\n")
+    for parent in ("../../people/policies/theirs.yaml", str(theirs / "theirs.yaml")):
+        policy = f"scenario: public-file\nextends: {parent}\n".encode()
+        given = {"policy_file": ("ours.yaml", policy)}
+        answer = shared.client.post(f"{mine.url}/release", data={"do": "policy"}, files=given)
+        assert answer.status_code == 422 and "outside" in answer.text, parent
     text = "tables: {people: {path: ../people/source/people.csv}}"
     answer = shared.client.post(f"{mine.url}/service", data={"do": "save", "declared": text})
     assert answer.status_code == 422 and "outside" in answer.text

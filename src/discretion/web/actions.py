@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from discretion.data.documents import write_document
+from discretion.data.documents import read_document, write_document
 from discretion.data.hierarchy import Hierarchy, HierarchyLevels, canonical
 from discretion.data.schema import ROLES, TYPES
 from discretion.errors import DataError, DiscretionError, PlanError
@@ -280,6 +280,7 @@ class Actions:
         trial = place / f".{file.name}"
         _store(content, trial)
         try:
+            self.require_inside({"extends": read_document(trial).content.get("extends")}, project)
             Policy.load(trial.name, place)
             trial.replace(file)
         finally:
@@ -442,12 +443,12 @@ def _store(content: IO[bytes], path: Path) -> None:
 
 
 def _texts(content: Any) -> Iterator[str]:
-    """Give every text in a document."""
+    """Give every text in a document that could name a file: not titles, and not who waived what why."""
     if isinstance(content, str):
         yield content
     elif isinstance(content, Mapping):
-        for value in content.values():
-            yield from _texts(value)
+        for key, value in content.items():
+            yield from _texts(value) if key not in ("title", "by", "why") else ()
     elif isinstance(content, list | tuple):
         for value in content:
             yield from _texts(value)

@@ -86,6 +86,8 @@ FAULTS = {
     "empty": ([""], "edit_rules.1"),
     "number": ([5], "a rule is a text"),
     "text with a number": (["age < 3 -> job == 3"], "compares the column 'job', which holds texts, with numbers"),
+    "empty range": (["age BETWEEN 50 AND 20"], "no value of 'age' fulfils the ranges"),
+    "contradiction": (["wage >= 0", "wage < 0"], "no value of 'wage' fulfils the ranges"),
     "number with a text": (["age == 'old'"], "is compared with a constant of another type"),
 }
 
@@ -237,3 +239,16 @@ def test_private_synthetic_rows_keep_the_edit_rules() -> None:
     release = run_plan(made, frame)
     assert [one.released for one in release.edit_checks] == [0, 0, 0] and release.records > 1500
     assert release.data.frame["job"].n_unique() == 4 and (release.data.frame["age"] < 15).sum() > 100
+
+
+def test_a_sum_that_tells_what_a_requirement_protects_is_refused() -> None:
+    noise = {"additive-noise": {"columns": ["wage"], "sd_share": 0.5}}
+    limit = {"interval-protection": {"columns": ["wage"], "percent": 10, "share": 0.3}}
+    made = plan(steps=[noise], requirements=[limit], edit_rules=["income == wage + rent"])
+    with pytest.raises(RequirementNotMet, match="with the sums that the edit rules declare, interval-protection"):
+        run_plan(made, people(), seed=2**70).require()
+    alone = run_plan(plan(steps=[noise], requirements=[limit], edit_rules=["wage <= 10000000"]), people(), seed=2**70)
+    alone.require()
+    parts = {"additive-noise": {"columns": ["wage", "rent"], "sd_share": 0.5}}
+    kept = plan(steps=[parts, "restore-edit-rules"], requirements=[limit], edit_rules=["income == wage + rent"])
+    run_plan(kept, people(), seed=2**70).require()

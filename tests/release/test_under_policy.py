@@ -299,3 +299,17 @@ tune:
     assert run(["tune", str(tmp_path / "weak.yaml"), "--out", str(tmp_path / "far.yaml"), "--quiet"]) == 0
     kept = Plan.load(tmp_path / "far.yaml").requirements  # the limit of the search does not weaken the policy
     assert [one.at_most for one in kept if one.part.kind == "distance-linkage"] == [0.05]
+
+
+def test_accepting_what_two_releases_tell_needs_a_waiver(tmp_path: Path) -> None:
+    journal = released(tmp_path)
+    steps = [{"drop-identifiers": {"columns": ["town", "weight"]}}, *STEPS]
+    again = {"data": str(tmp_path / "people.csv"), "steps": steps}
+    for place in ({"journal": str(journal), "accepted": "ok"}, {"folder": str(tmp_path / "first")}):
+        asked = plan(**{**again, "previous": [place]})
+        problems = unkept(asked, dc.Dataset(people(), schema=asked.schema), ["age", "sex", "illness"])
+        assert any("requirement: previous" in one for one in problems)
+        allowed = plan(**{**again, "previous": [place], "waivers": [waiver("previous")]})
+        assert not unkept(allowed, dc.Dataset(people(), schema=asked.schema), ["age", "sex", "illness"])
+    with pytest.raises(PlanError, match="nobody may waive previous"):
+        plan(**{**again, "policy": "public-use", "previous": [], "waivers": [waiver("previous")]})

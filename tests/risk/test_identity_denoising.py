@@ -7,6 +7,8 @@ import polars as pl
 import pytest
 
 import discretion as dc
+from discretion.data.dataset import Dataset
+from discretion.data.schema import Schema
 from discretion.release.attack_set import attack_set
 
 SUM = ["income", "wage", "rent"]
@@ -76,3 +78,21 @@ def test_records_with_missing_parts_are_left_out() -> None:
     frame = people(300).with_columns(rent=pl.when(pl.int_range(pl.len()) < 50).then(None).otherwise("rent"))
     noisy = dc.AdditiveNoise(columns=SUM, sd_share=0.4)(frame, seed=1)
     assert dc.IdentityDenoising(rules="income == wage + rent")(frame, noisy).detail["records"] == 250
+
+
+def test_declared_ranges_are_used_as_well() -> None:
+    rng = np.random.default_rng(9)
+    frame = pl.DataFrame({"wage": rng.lognormal(8, 0.6, 2000), "rent": rng.lognormal(5, 1.0, 2000)})
+    frame = frame.with_columns(income=pl.col("wage") + pl.col("rent"))
+    noise = rng.normal(0, 0.5, (2000, 3)) * frame.to_numpy().std(axis=0)
+    noisy = frame + pl.DataFrame(noise, schema=frame.columns)
+    true, seen = frame.to_numpy(), noisy.to_numpy()
+    a = np.array([[1.0, 1.0, -1.0]])
+    sigma = noise.T @ noise / len(noise)
+    guess = seen - (seen @ a.T) @ np.linalg.inv(a @ sigma @ a.T) @ a @ sigma
+    rules = ("income == wage + rent", "rent >= 0", "wage BETWEEN 0 AND 100000")
+    original = Dataset(frame, schema=Schema(edit_rules=rules))
+    found = dc.IdentityDenoising()(original, noisy).detail["per_column"]
+    clipped = np.sqrt(((np.maximum(guess, [0, 0, -np.inf]) - true) ** 2).mean(axis=0))
+    assert [found[name]["rmse_after"] for name in ("wage", "rent")] == pytest.approx(clipped[:2].tolist())
+    assert clipped[1] < 0.95 * np.sqrt(((guess - true) ** 2).mean(axis=0))[1]

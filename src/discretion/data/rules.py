@@ -80,11 +80,32 @@ def read_edit_rules(texts: Sequence[str]) -> tuple[LevelRule, ...]:
             rules.append(read_rules([text], None, "edit_rules", judges_missing=False)[0])
         except PlanError as error:
             problems += error.problems
+    problems += [f"edit_rules: no value of {name!r} fulfils the ranges of the rules" for name in _empty(rules)]
     if circle := _circle(rules):
         problems.append(f"edit_rules: the sums define each other in a circle: {' <- '.join(circle)}")
     if problems:
         raise PlanError(problems)
     return tuple(rules)
+
+
+def _empty(rules: Sequence[LevelRule]) -> list[str]:
+    """Name the columns whose ranges have nothing in common."""
+    ends: dict[str, list[tuple[float, bool]]] = {}
+    for where in (rule.where for rule in rules):
+        numbers = [float(one) for one in getattr(where, "values", ()) if isinstance(one, int | float)]
+        if not isinstance(where, Condition) or not numbers:
+            continue
+        low, high = ends.setdefault(where.column, [(-np.inf, False), (np.inf, False)])
+        if where.op in (">", ">=", "between", "="):
+            low = max(low, (numbers[0], where.op == ">"))
+        if where.op in ("<", "<=", "between", "="):
+            high = min(high, (numbers[-1], where.op != "<"))
+        ends[where.column] = [low, high]
+    return [
+        name
+        for name, ((low, above), (high, within)) in ends.items()
+        if low > high or (low == high and (above or not within))
+    ]
 
 
 def _circle(rules: Sequence[LevelRule]) -> list[str]:

@@ -31,6 +31,7 @@ SAFEGUARDS: Mapping[str, str] = {
     "confirmed-telling": "`confirmed_telling` lets columns out that tell what was protected in another",
     "roles": "columns that look like something others know, and were given a role that no model counts",
     "edit-rules": "edit rules that the plan declares hold in the release as well as in the original",
+    "previous": "earlier releases of the same people are attacked with their journals, and nothing is `accepted`",
     "withheld-parameters": "`publish: true` tells the public parameters that help an attacker",
     "small-seed": "a demonstration (`demo: true`) may draw from a small seed, which anybody can try",
     "marks": "cells of a table that are marked `safe` or `must-publish` escape its rules",

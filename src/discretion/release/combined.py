@@ -16,7 +16,7 @@ import numpy as np
 
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError, PlanError
-from discretion.kernels.arrays import Bools, Ints
+from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.measure import Measure, as_percent
 
 if TYPE_CHECKING:
@@ -121,7 +121,8 @@ def _beside(release: Release, place: Mapping[str, Any]) -> Together:
     here[now] = np.arange(len(now))
     people = np.flatnonzero((there >= 0) & (here >= 0))
     mine, theirs = here[people], there[people]
-    own, other = (_classes(data, _quasi(release, data)) for data in (release.data, before))
+    told = earlier.plan.schema.having("quasi")  # what others know may stand in the earlier file alone
+    own, other = _classes(release.data, _quasi(release, release.data)), _classes(before, _quasi(release, before, told))
     _, pair, sizes = np.unique(np.stack([own[mine], other[theirs]]), axis=1, return_inverse=True, return_counts=True)
     pair = pair.reshape(-1)
     alone = np.bincount(own)[own[mine]] if len(people) else np.zeros(0, np.int64)
@@ -159,19 +160,59 @@ def joint_findings(release: Release) -> tuple[Finding, ...]:
     Each person's perturbed numbers are averaged over the releases as who knows which records belong together would do;
     earlier ones that the plan accepts are left out. Only requirements that the averages break are given.
     """
-    from discretion.context import Context
     from discretion.release.earlier import averaged_columns
+
+    places = [one for one in release.plan.previous if not one.get("accepted")]
+    columns = averaged_columns(release, places) if places and _asked(release) else {}
+    rows = release.data.row_ids
+    return _broken_by(release, {name: values[rows] for name, (values, _) in columns.items()})
+
+
+def sum_findings(release: Release) -> tuple[Finding, ...]:
+    """Judge the requirements on attacks by the numbers that follow from sums that the edit rules declare.
+
+    Each record is moved to the sums as `IdentityDenoising` does. Only requirements that this breaks are given.
+    """
+    from discretion.data.rules import read_edit_rules
+    from discretion.measure import align
+    from discretion.risk.attribute.identity_denoising import declared_ranges, projected
+
+    original, data = release.study.original, release.data
+    rules = read_edit_rules(original.schema.edit_rules) if _asked(release) else ()
+    numbers = {name for name in data.columns if name in original.columns and data.is_numeric(name)}
+    sums = [rule.identity for rule in rules if rule.identity is not None and rule.columns <= numbers]
+    if not sums or data.has_new_rows or data.copy_column is not None:
+        return ()
+    columns = list(dict.fromkeys(name for one in sums for name, _ in one.terms))
+    true, seen = (one.numbers(columns) for one in align(original, data, "edit rules"))
+    whole = ~(np.isnan(true).any(axis=1) | np.isnan(seen).any(axis=1))
+    guessed = seen.copy()
+    if whole.any():
+        guessed[whole] = np.clip(
+            projected(seen[whole], true[whole], sums, columns), *declared_ranges(original, columns)
+        )
+    better = {name: guessed[:, place] for place, name in enumerate(columns)}
+    moved = (
+        name for place, name in enumerate(columns) if not np.allclose(better[name], seen[:, place], equal_nan=True)
+    )
+    return _broken_by(release, {name: better[name] for name in moved})
+
+
+def _asked(release: Release) -> list[Requirement]:
+    return [one for one in release.plan.requirements if _on_attacks(one)]
+
+
+def _broken_by(release: Release, columns: Mapping[str, Floats]) -> tuple[Finding, ...]:
+    """Give the requirements on attacks that do not hold of the release with some columns guessed better."""
+    from discretion.context import Context
     from discretion.release.gate import judge
 
-    asked = [one for one in release.plan.requirements if _on_attacks(one)]
-    places = [one for one in release.plan.previous if not one.get("accepted")]
-    columns = averaged_columns(release, places) if asked else {}
     if not columns:
         return ()
-    rows = release.data.row_ids
-    joined = release.data.with_columns({name: values[rows] for name, (values, _) in columns.items()})
+    joined = release.data.with_columns(dict(columns))
     ctx = Context(release.study.seed, "together")
-    found = (judge(one, release.study.original, joined, ctx, knows_method=release.plan.knows_method) for one in asked)
+    knows = release.plan.knows_method
+    found = (judge(one, release.study.original, joined, ctx, knows_method=knows) for one in _asked(release))
     return tuple(one for one in found if not one.holds)
 
 
@@ -196,8 +237,8 @@ def _diversity(release: Release) -> int:
     return max([int(number) for number in asked], default=2)
 
 
-def _quasi(release: Release, data: Dataset) -> tuple[str, ...]:
-    names = release.study.original.having("quasi")
+def _quasi(release: Release, data: Dataset, more: tuple[str, ...] = ()) -> tuple[str, ...]:
+    names = dict.fromkeys((*release.study.original.having("quasi"), *more))
     return tuple(name for name in names if name in data.columns and not data.frame.schema[name].is_nested())
 
 
@@ -274,11 +315,12 @@ def _nearest(release: Release, before: Dataset, mine: Ints, theirs: Ints) -> Boo
     By all columns that both show (Gower's distance); by the numbers alone, among those who agree in everything that
     nobody changed.
     """
-    columns = _shared(release.data, before)
-    if not columns or len(mine) < 2:
+    if len(mine) < 2:
         return np.zeros(len(mine), np.bool_)
+    columns = _shared(release.data, before)
     known, seen = before.take(theirs), release.data.take(mine)
-    ways = [_nearest_by_all(known, seen, columns, release.study.seed), _nearest_by_numbers(known, seen, columns)]
+    ways = [_nearest_by_numbers(known, seen, columns)]
+    ways += [_nearest_by_all(known, seen, columns, release.study.seed)] if columns else []
     return max(ways, key=lambda right: int(right.sum()))
 
 
@@ -301,15 +343,13 @@ def _nearest_by_numbers(known: Dataset, seen: Dataset, columns: list[str]) -> Bo
     import polars as pl
     from scipy.spatial import cKDTree
 
-    numbers = [name for name in columns if known.is_numeric(name) and seen.is_numeric(name)]
-    spread = {name: float(np.nanstd(known.number(name))) for name in numbers}
-    numbers = [name for name in numbers if spread[name] > 0]
-    if not numbers:
+    lines = _lines(known, seen)
+    if not lines:
         return np.zeros(len(known), np.bool_)
     kept = [name for name in columns if _texts(known, name).eq_missing(_texts(seen, name)).all()]
     points = []
-    for data in (known, seen):
-        x = np.column_stack([data.number(name) / spread[name] for name in numbers])
+    for side in (0, 1):
+        x = np.column_stack([line[side] / np.nanstd(line[0]) for line in lines])
         points.append(np.where(np.isnan(x), np.nanmean(x, axis=0), x))
     if kept:
         both = pl.concat([pl.DataFrame([_texts(data, name) for name in kept]) for data in (known, seen)])
@@ -320,6 +360,57 @@ def _nearest_by_numbers(known: Dataset, seen: Dataset, columns: list[str]) -> Bo
     distance, place = np.asarray(found_there[0]), np.asarray(found_there[1])
     found: Bools = (place[:, 0] == np.arange(len(known))) & (distance[:, 0] < distance[:, 1])
     return found
+
+
+_ALIKE = 0.9
+"""Correlation from which two columns are one under two names, in two units, or once in ranges."""
+
+
+def _lines(known: Dataset, seen: Dataset) -> list[tuple[Floats, Floats]]:
+    """Pair the numbers of two files: by name, or by what they have in common, in the unit of the second."""
+    mine, theirs = (
+        {name: x for name in data.columns if (x := _places(data, name)) is not None and np.nanstd(x) > 0}
+        for data in (seen, known)
+    )
+    pairs = []
+    for name, x in mine.items():
+        found = [(abs(_correlation(theirs[other], x)), other) for other in ([name] if name in theirs else theirs)]
+        strength, other = max(found, default=(0.0, ""))
+        if strength >= _ALIKE:
+            both = ~np.isnan(theirs[other] + x)
+            slope, level = np.polyfit(theirs[other][both], x[both], 1)
+            pairs.append((slope * theirs[other] + level, x))
+        elif name in theirs:
+            pairs.append((theirs[name], x))
+    return pairs
+
+
+def _places(data: Dataset, name: str) -> Floats | None:
+    """Give a column as numbers, ranges by their middle; None where it has neither."""
+    from discretion.data.hierarchy import interval_bounds
+
+    if data.is_numeric(name):
+        return data.number(name)
+    if data.frame.schema[name].is_nested() or data.frame.schema[name].is_temporal():
+        return None
+    codes = data.codes(name)
+    found = [None if value is None else interval_bounds(str(value)) for value in codes.values]
+    middle = [np.nan if one is None else np.clip(one[1:3], *_finite(one)).mean() for one in found]
+    known = np.array([*middle, np.nan])
+    return known[codes.codes] if any(one is not None for one in found) else None
+
+
+def _finite(bounds: Any) -> tuple[float, float]:
+    """Give the ends of a range, an open one as wide as nothing."""
+    ends = [end for end in bounds[1:3] if np.isfinite(end)]
+    return min(ends), max(ends)
+
+
+def _correlation(one: Floats, other: Floats) -> float:
+    both = ~np.isnan(one + other)
+    if both.sum() < 3 or np.std(one[both]) == 0 or np.std(other[both]) == 0:
+        return 0.0
+    return float(np.corrcoef(one[both], other[both])[0, 1])
 
 
 def _by_difference(release: Release, before: Dataset, alone: Ints, k: int, *, went: bool = False) -> Bools:
@@ -429,13 +520,18 @@ def _publicly(release: Release, name: str, before: Dataset, k: int) -> Together:
     )  # fmt: skip
 
 
-def unmet(found: tuple[Together, ...], joint: tuple[Finding, ...]) -> list[str]:
+def unmet(found: tuple[Together, ...], joint: tuple[Finding, ...], sums: tuple[Finding, ...]) -> list[str]:
     """Say which requirement the releases break together though each meets it."""
     helps = (
         "make this one from the earlier one (`from:`), use its decisions (`--reuse`), or say why it may go out: "
         "`previous: [{journal: …, accepted: REASON}]`"
     )
     said = [f"together with the earlier releases, numbers averaged, {one.explain()}; {helps}" for one in joint]
+    said += [
+        f"with the sums that the edit rules declare, {one.explain()}; perturb the parts and add them up "
+        "(`restore-edit-rules`), or leave one of the columns out"
+        for one in sums
+    ]
     for one in found:
         if one.exposed and not one.holds:
             said.append(
@@ -461,5 +557,6 @@ def public_words(found: tuple[Together, ...]) -> list[str]:
     return [
         f"This release was attacked together with the earlier release {one.earlier}, "
         + ("knowing whose records they are." if one.knowledge == "private" else "by its published file alone.")
+        + (" What both tell together was accepted by the owner." if one.accepted else "")
         for one in found
     ]

@@ -206,6 +206,13 @@ class Release:
         return joint_findings(self) if self.plan.previous else ()
 
     @cached_property
+    def by_sums(self) -> tuple[Finding, ...]:
+        """The requirements that do not hold for who uses the sums that the edit rules declare."""
+        from discretion.release.combined import sum_findings
+
+        return sum_findings(self) if self.study.original.schema.edit_rules else ()
+
+    @cached_property
     def edit_checks(self) -> tuple[EditCheck, ...]:
         """How many records break each edit rule before, after every step and in the release; never for the public."""
         from discretion.release.edit_checks import edit_checks
@@ -231,8 +238,8 @@ class Release:
     @cached_property
     def may_publish(self) -> bool:
         """Tell whether every requirement holds and the plan says all that publishing needs."""
-        held = all(one.holds for one in self.findings) and all(one.holds for one in self.combined) and not self.joint
-        return held and not unsaid(**self._published)
+        held = all(one.holds for one in self.findings) and all(one.holds for one in self.combined)
+        return held and not self.joint and not self.by_sums and not unsaid(**self._published)
 
     @property
     def _published(self) -> dict[str, Any]:
@@ -274,7 +281,7 @@ class Release:
     def require(self) -> None:
         """Raise if a requirement does not hold, saying which and by how much."""
         unmet = [text for finding in self.findings if not finding.holds for text in self._explained(finding)]
-        if unmet := unmet or together_unmet(self.combined, self.joint):
+        if unmet := unmet or together_unmet(self.combined, self.joint, self.by_sums):
             raise RequirementNotMet("nothing was published; not met:\n  " + "\n  ".join(unmet))
 
     def _explained(self, finding: Finding) -> list[str]:

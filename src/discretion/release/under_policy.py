@@ -174,6 +174,7 @@ def unkept(plan: Plan, original: Dataset, columns: Collection[str]) -> list[str]
         "steps": plan.no_steps and not plan.steps and not plan.made_from,
         "row-order": plan.order == "keep",
         "known-method": not plan.knows_method,
+        "previous": any(place.get("accepted") or "journal" not in place for place in plan.previous),
         "withheld-parameters": any(item.publish for item in published),
         "small-seed": plan.demo,
     }

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import BeforeValidator, Field
 
 from discretion.context import Context
-from discretion.data.conditions import Linear
+from discretion.data.conditions import Condition, Linear
 from discretion.data.dataset import Dataset
 from discretion.data.rules import read_edit_rules
 from discretion.errors import DataError, PlanError, unknown
@@ -31,6 +31,7 @@ class IdentityDenoising(Measure, kind="identity-denoising"):
     each record on the sums (generalized least squares): y − ΣAᵀ(AΣAᵀ)⁺(Ay − c), with A and c the sums, y the published
     numbers and Σ the covariance of the noise, which he is assumed to know. Of independent noise of equal variance σ² in
     m columns of one sum, σ²/m is taken away from each. Sums that the release keeps (added up anew) give nothing more.
+    What then lies outside a range that the schema's edit rules declare (`rent >= 0`) is taken to be its end.
 
     A value is near within `sd_share` standard deviations of its column. The value is that of the column with the
     largest gain, `chance` what is as near in the published numbers as they are; `per_column` of the detail has both,
@@ -79,7 +80,8 @@ class IdentityDenoising(Measure, kind="identity-denoising"):
         if whole.sum() < 2:
             raise DataError(f"{self.kind}: fewer than two records have all the numbers of the sums")
         true, seen = true[whole], seen[whole]
-        guessed = projected(seen, true, sums, columns)
+        low, high = declared_ranges(original, columns)
+        guessed = np.clip(projected(seen, true, sums, columns), low, high)
         per_column = {}
         for place, name in enumerate(columns):
             spread = float(true[:, place].std(ddof=1))
@@ -117,6 +119,22 @@ class IdentityDenoising(Measure, kind="identity-denoising"):
                 raise PlanError(f"{self.kind}: {rule.text!r}: {unknown('column', name, original.columns)}")
             found.append(rule.identity)
         return found
+
+
+def declared_ranges(data: Dataset, columns: Sequence[str]) -> tuple[Floats, Floats]:
+    """Give the smallest and the largest number that the edit rules of the schema allow in each column."""
+    low, high = np.full(len(columns), -np.inf), np.full(len(columns), np.inf)
+    for rule in read_edit_rules(data.schema.edit_rules):
+        where = rule.where
+        if not isinstance(where, Condition) or where.column not in columns:
+            continue
+        ends = [float(value) for value in where.values if isinstance(value, int | float)]
+        place = columns.index(where.column)
+        if where.op in (">", ">=", "between") and ends:
+            low[place] = max(low[place], ends[0])
+        if where.op in ("<", "<=", "between") and ends:
+            high[place] = min(high[place], ends[-1])
+    return low, np.maximum(low, high)
 
 
 def projected(seen: Floats, true: Floats, sums: Sequence[Linear], columns: Sequence[str]) -> Floats:

@@ -474,3 +474,33 @@ def test_records_are_no_people_where_every_identifier_recurs() -> None:
     assert "the values of patient and name recur in the original" in recurring
     for once in (words(list(range(40))), words([number // 2 for number in range(40)], "unit")):
         assert "finds everybody, everybody for certain" in once and "recur in the original" not in once
+
+
+def test_the_first_screen_says_what_dealt_and_joined_columns_tell() -> None:
+    rng = np.random.default_rng(1)
+    age, n = rng.integers(18, 70, 400), 400
+    frame = pl.DataFrame({"age": age, "since": 2020 - np.maximum(age - 18 - rng.gamma(2, 3, n), 0).round(1)})
+    cuts = {"age": {"intervals": {"cuts": [[0, 30, 50, 100]]}}}
+    data = Dataset(frame, roles={"age": "quasi", "since": "sensitive"}, hierarchies=cuts)
+    shuffle, linkage = dc.Shuffle(columns=["since"], predictors=["age"]), dc.DistanceLinkage(columns=["age"])
+    words = asked(release([shuffle, dc.Generalize(levels={"age": 1})], data, measures=[linkage]))
+    assert "but since, dealt out by a model of such columns, tells more" in told(words, 1)
+    assert "at best" not in told(words, 1)
+    before = asked(release([dc.Generalize(levels={"age": 1}), shuffle], data, measures=[linkage]))
+    assert "at best" in told(before, 1) and "dealt out" not in told(before, 1)
+    emptied = asked(
+        release([shuffle, dc.Generalize(levels={"age": 2})], data, measures=[dc.DistanceLinkage(columns=["since"])])
+    )
+    assert "Nothing is left of: age (but since still tells much of age)." in told(emptied, 0)
+
+
+def test_the_short_answer_says_who_is_found_for_certain() -> None:
+    frame = pl.DataFrame({"x": ["a", "b"] * 50, "y": [*range(40), *[7] * 60]})
+    data = Dataset(frame, roles={"x": "quasi", "y": "sensitive"})
+    words = asked(release([], data, measures=[dc.DistanceLinkage(columns=["x", "y"])])).answers[1]
+    assert "for certain" in words.short and not words.short.startswith("Nobody")
+
+
+def test_who_did_not_answer_is_said_to_stay_visible() -> None:
+    words = told(asked(release()), 0)
+    assert "Who had no value of income and savings (did not answer) has none here either" in words

@@ -366,7 +366,7 @@ def _candidates(release: Release, only: str) -> list[str]:
         return [
             f"By what others may know of a person alone, at least {found.size:,} records fit.",
             f"Whoever compares {known} of one record with nothing else is left with these; but {more}, so that more "
-            "people are found than one in so many.",
+            "people can be found than one in so many.",
         ]
     if found.people is not None and found.share is not None and found.people > 1:
         return [
@@ -407,7 +407,7 @@ def _told_besides(release: Release, columns: Sequence[str]) -> str:
         told = [
             n for n, text in one.detail.get("known_of", {}).items() if text.startswith("shuffle") and n not in columns
         ]
-        if told and informed > plain:
+        if told:
             said.append(
                 f"{listed(told)}, dealt out by a model of such columns, {'tells' if len(told) == 1 else 'tell'} more"
             )

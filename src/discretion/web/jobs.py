@@ -27,7 +27,7 @@ RUNNING = ("waiting", "running")
 _JOB = re.compile(r"\d{8}-\d{6}-\d{6}-[0-9a-f]{6}")
 _PATIENCE = 60.0
 """Seconds within which a worker must have taken up its job."""
-_SOFT, _STEP = 0.2, 0.01
+_SOFT, _STEP = 0.12, 0.01
 """Seconds that a cancelled worker has to clean up before it is killed."""
 _KEPT = 50
 """Jobs of a project that are remembered."""

@@ -33,6 +33,8 @@ _EVERY = 0.2
 _SAMPLE = 2000
 """Rows on which a step is tried."""
 _SHOWN_ROWS = 6
+_MOST_DRAWN = 1_000_000
+"""Rows of which the columns of a file are drawn; of more, evenly taken ones."""
 _MOST_PICTURES = 6
 Job = dict[str, Any]
 Work = Callable[[Project, Job, Progress], dict[str, Any] | None]
@@ -101,6 +103,8 @@ def read(project: Project, _: Job, progress: Progress) -> None:
     proposals = propose(data)
     codes = {one.column: one.missing_codes for one in proposals if one.missing_codes}
     clean = with_missing(data, codes)
+    every = -(-len(clean) // _MOST_DRAWN)  # a picture needs no more rows
+    drawn = clean if every <= 1 else clean.take(np.arange(0, len(clean), every))
     columns = []
     for place, one in enumerate(proposals):
         progress(place, len(proposals), f"looking at {one.column}")
@@ -120,18 +124,18 @@ def read(project: Project, _: Job, progress: Progress) -> None:
                 "labels": len(known.value_labels),
                 "dtype": str(data.frame.schema[one.column]).lower(),
                 "hierarchy": rule,
-                "values": _domain(clean, one.column),
-                "picture": "" if one.names_records or one.role == "identifier" else charts.column(one.column, clean),
+                "values": _domain(clean, one.column) if one.distinct <= _MOST_DOMAIN + 1 else [],
+                "picture": "" if one.names_records or one.role == "identifier" else charts.column(one.column, drawn),
             }
         )
     progress(3, 4, "keeping the rows")
     results = project.folder / "results"
     temporary = results / ".original.parquet"
-    data.frame.write_parquet(temporary, row_group_size=20_000)
+    data.frame.write_parquet(temporary, row_group_size=20_000, compression="lz4")
     temporary.chmod(0o600)
     temporary.replace(results / "original.parquet")
     found = {"rows": len(data), "columns": columns, "said": said, "dialect": str(data.dialect or "")}
-    write_json(results / "columns.json", found)
+    write_json(results / "columns.json", {**found, "drawn": len(drawn)})
     if any("quasi" in roles or roles == "quasi" for roles in project.plan.get("roles", {}).values()):
         measured(project, project.plan, progress)
 

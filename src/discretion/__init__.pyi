@@ -514,6 +514,7 @@ class DistanceLinkage(_DistanceLinkage):
         standardize: bool = True,
         missing: Literal['average', 'match', 'exclude'] = 'average',
         intruder: Any = ...,
+        sample: int = 0,
     ) -> None: ...
 
 from discretion.privacy.l_diversity import DistinctLDiversity as _DistinctLDiversity

@@ -87,6 +87,8 @@ class Measure(Part):
     """Says something of the original itself, so that a figure before and one after can stand side by side."""
     limits: ClassVar[tuple[float | None, float | None]] = (0.0, None)
     """The smallest and the largest possible value."""
+    screens_with: ClassVar[int | None] = None
+    """`sample` with which tuning tries settings on all rows; 0: as it is, in about linear time; None: on fewer rows."""
 
     @abstractmethod
     def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:

@@ -367,6 +367,26 @@ def test_a_sample_loses_nothing_of_the_front(seed: int) -> None:
     assert [p.label for p in found.front] == [p.label for p in whole.front]
 
 
+def test_linkage_screens_by_people_drawn_and_the_choice_is_attacked_in_full() -> None:
+    """Every setting on all rows, some people looked for; the best stands with the figures of everybody."""
+    people, columns = dc.datasets.census(6000, seed=1).drop(["household"]), ["age", "income", "savings"]
+    noises = dc.Vary(dc.AdditiveNoise, columns=columns, sd_share=dc.Grid([0.02, 0.1, 0.3, 0.8]))
+    risk = dc.DistanceLinkage(columns=columns, intruder={"knows_method": False})
+    loss = dc.VariableChange(columns=columns)
+    found = dc.tune(people, [noises], risk=risk, utility=loss, max_risk=0.1, seed=1, draws=2, runs=2)
+    whole = dc.tune(people, [noises], risk=risk, utility=loss, max_risk=0.1, seed=1, draws=2, runs=2, sample=None)
+    assert found.best == whole.best and found.best.risk_interval is None
+    full = {point.label: point for point in whole.points}
+    drawn = [point for point in found.points if point.risk_interval is not None]
+    assert drawn and all(point.rows == 6000 and point.confirmed for point in found.points)
+    for point in drawn:
+        low, high = point.risk_interval or (0.0, 0.0)
+        assert low - 0.02 <= full[point.label].risk <= high + 0.02 and low <= point.risk <= high
+        assert found.kept(point) is (None if low <= 0.1 else False)
+    assert [p.label for p in found.front] == [p.label for p in whole.front]
+    assert "by people drawn at random" in found.page() and "by people drawn at random" not in whole.page()
+
+
 def _figures(entry: int, risk: float, loss: float) -> Point:
     swap = Setting((dc.RankSwap(columns=["income"], percent=5),), entry)
     return Point(swap, risk, loss, 0.0, 0.0, risk, loss, 1, 100, False, "x")

@@ -7,6 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import discretion as dc
+from discretion.context import Context
+from discretion.release.gate import judge
+from discretion.release.plan import Requirement
 
 
 def naive(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
@@ -78,3 +81,23 @@ def test_more_than_ten_columns() -> None:
     names = [f"v{j}" for j in range(12)]
     score = dc.DistanceLinkage(columns=names)(pl.DataFrame(x, schema=names), pl.DataFrame(y, schema=names))
     assert score.value == pytest.approx(naive(x, y)[0])
+
+
+def test_a_sample_of_people_is_linked_as_all_are_and_judged_by_the_upper_end() -> None:
+    """Each of the people drawn is found as often as when everybody is looked for, by the plain and the informed."""
+    people, columns = dc.datasets.census(900, seed=1).drop(["household"]), ["age", "income", "savings"]
+    for method in (dc.AdditiveNoise(columns=columns, sd_share=0.1), dc.RankSwap(columns=columns, percent=4)):
+        released = method(people, seed=3)
+        whole, drawn = (dc.DistanceLinkage(columns=columns, sample=size)(people, released) for size in (0, 300))
+        every, some = np.asarray(whole.per_record), np.asarray(drawn.per_record)
+        chosen = ~np.isnan(some)
+        assert 50 <= chosen.sum() <= 300 and chosen.sum() == drawn.detail["targets"]
+        if whole.value == whole.detail["informed"]:  # elimination, which needs everybody, is left out of a sample
+            assert some[chosen] == pytest.approx(every[chosen])
+        low, high = drawn.detail["interval"]
+        assert low <= drawn.value <= high and low - 0.05 <= whole.detail["informed"] <= high + 0.05
+        assert f"Looked for {chosen.sum():,} people drawn at random" in drawn.meaning
+    between = (drawn.value + high) / 2
+    required = Requirement(dc.DistanceLinkage(columns=columns, sample=300), at_most=between)
+    found = judge(required, people, released, Context(0))
+    assert not found.holds and found.value == pytest.approx(high, abs=0.05) and "by a sample" in found.explain()

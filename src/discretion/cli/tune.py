@@ -109,7 +109,7 @@ def _print(result: TuneResult) -> None:
     rows = [
         (
             shown(row["risk"]),
-            f"± {shown(row['risk_spread'])}",
+            f"± {shown(row['risk_spread'])}" + ("†" if row["risk_low"] is not None else ""),
             shown(row["utility"]),
             f"± {shown(row['utility_spread'])}",
             "front" if row["on_front"] else "",
@@ -121,6 +121,8 @@ def _print(result: TuneResult) -> None:
     heads = ("risk ↓", "", f"utility {ARROWS[result.utility.better]}", "", "", "limit", "setting")
     title = f"risk: {result.risk.title}; utility: {result.utility.title} ({DIRECTIONS})"
     print_table(title, heads, rows, numeric=(0, 2))
+    if any(point.risk_interval is not None for point in result.points):
+        say("† found by looking for some people drawn at random (--json has the intervals); the best: for everybody")
     if result.failed:
         print_table(
             "not carried out", ("setting", "reason"), [(one.setting.label, one.reason) for one in result.failed]

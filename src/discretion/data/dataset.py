@@ -207,7 +207,7 @@ class Dataset:
             return self._frame.with_columns(pl.Series(*self._counts))
         if self._source is None:
             return self._frame
-        return give_back(self._source, self._frame, self._rows, self._changed)
+        return give_back(self._source, self._frame, self._rows, self._changed, self.origin._frame)
 
     @property
     def changed(self) -> frozenset[str]:

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -334,16 +335,30 @@ class _Facts:
     column: str
     kind: Any
     rows: int
-    distinct: int
+    present_values: pl.Series
     missing: int
     sample: pl.Series
     whole: bool
     """numbers without a fraction, also where they are stored with a decimal point"""
     labelled: bool
     """its values have names, as in files of SPSS and Stata"""
-    most: int
-    """records that have the commonest value"""
     label: str = ""
+
+    @cached_property
+    def _counts(self) -> tuple[int, int]:
+        """How many values differ, and the records of the commonest: counted when somebody asks."""
+        counts = self.present_values.value_counts(name="number of records")["number of records"]
+        return len(counts), int(counts.max() or 0)  # type: ignore[arg-type]
+
+    @property
+    def distinct(self) -> int:
+        """How many values differ."""
+        return self._counts[0]
+
+    @property
+    def most(self) -> int:
+        """Records that have the commonest value."""
+        return self._counts[1]
 
     @property
     def named(self) -> tuple[Role, str] | None:
@@ -597,9 +612,7 @@ def _facts(dataset: Dataset, sample: pl.DataFrame, name: str) -> _Facts:
     present = column.fill_nan(None).drop_nulls() if kind.is_float() else column.drop_nulls()
     whole = kind.is_integer() or bool(kind.is_float() and len(present) and (present == present.floor()).all())
     labelled = dataset.is_labelled(name)
-    counts = present.value_counts(name="number of records")["number of records"]
-    most, label = int(counts.max() or 0), dataset.schema[name].label  # type: ignore[arg-type]
-    return _Facts(name, kind, len(column), len(counts), missing, sample[name], whole, labelled, most, label)
+    return _Facts(name, kind, len(column), present, missing, sample[name], whole, labelled, dataset.schema[name].label)
 
 
 def _propose(facts: _Facts) -> Proposal:

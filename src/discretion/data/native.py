@@ -69,16 +69,31 @@ def _from_pandas(frame: Any) -> pl.DataFrame:
     return pl.DataFrame(columns)
 
 
-def give_back(source: Source, frame: pl.DataFrame, rows: NDArray[np.int64] | None, changed: frozenset[str]) -> Any:
-    """Convert back to the library of the source: index, column order and untouched columns kept; new rows have none."""
+def give_back(
+    source: Source, frame: pl.DataFrame, rows: NDArray[np.int64] | None, changed: frozenset[str], read: pl.DataFrame
+) -> Any:
+    """Convert back to the library of the source: index, column order and untouched columns kept; new rows have none.
+
+    `read`: the source as it was read. What was read as it is need not be taken from the source again.
+    """
     if rows is not None and len(rows) and rows.min() < 0:
         return _new_rows(source, frame)
     if source.library == "pandas":
         return _to_pandas(source.frame, frame, rows, changed)
     if source.library == "pyarrow":
         return _to_pyarrow(source.frame, frame, rows, changed)
-    kept = source.frame.select(name for name in frame.columns if name not in changed)
-    return frame.with_columns((kept if rows is None or not kept.width else kept[rows]).get_columns())
+    untouched = [name for name in frame.columns if name not in changed]
+    if rows is None:
+        return frame.with_columns(source.frame.select(untouched).get_columns())
+    other = [name for name in untouched if not _is_as_read(source.frame, read, frame, name)]
+    return frame.with_columns(source.frame.select(other)[rows].get_columns()) if other else frame
+
+
+def _is_as_read(source: pl.DataFrame, read: pl.DataFrame, frame: pl.DataFrame, name: str) -> bool:
+    """Tell whether a column was read without a change, so that what was made of it has the values of the source."""
+    if not source.schema[name] == read.schema.get(name) == frame.schema[name]:
+        return False
+    return source[name].equals(read[name], null_equal=True)
 
 
 def _to_pandas(source: Any, frame: pl.DataFrame, rows: NDArray[np.int64] | None, changed: frozenset[str]) -> Any:

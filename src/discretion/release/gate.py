@@ -342,6 +342,9 @@ def judge(
         value, worst = score.value, score.detail.get("worst")
         if isinstance(worst, float) and worst > value and not getattr(part, "columns", ()):
             value, by = worst, f"in the worst column, {score.detail['worst_column']}; {score.value:.6g} over all"
+        drawn = score.detail.get("interval") if getattr(part, "sample", 0) else None
+        if drawn and requirement.at_most is not None and drawn[1] > value:
+            value, by = float(drawn[1]), f"at most, by a sample; {score.value:.6g} in it"
         low = requirement.at_least is None or value >= requirement.at_least
         high = requirement.at_most is None or value <= requirement.at_most
         return Finding(requirement, low and high, value, score, by)

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 Order = Literal["permute", "keep"]
 
+_PIECE = 1 << 18
+
 ORDERS: dict[str, str] = {
     "permute": "The rows stand in a random order: the place of a row tells nothing about it.",
     "keep": "The rows stand in the order of the original file: where that file was sorted, the place of a row and the "
@@ -73,7 +75,13 @@ def secret_order(data: Dataset, seed: int) -> Ints:
     order of their own. Time O(n), with households O(n·log n); sorting bucket by bucket gives the same.
     """
     positions = np.arange(len(data))
-    mixed = keyed_mix(positions, order_key(seed, len(data), data.frame.schema, lambda name: iter([data.series(name)])))
+
+    def column(name: str) -> Iterator[pl.Series]:
+        """Give a column in pieces: texts are joined, not all at once."""
+        whole = data.series(name)
+        return (whole.slice(start, _PIECE) for start in range(0, len(whole), _PIECE))
+
+    mixed = keyed_mix(positions, order_key(seed, len(data), data.frame.schema, column))
     units = data.having("household")
     if not units:
         from discretion.kernels.order import key_order

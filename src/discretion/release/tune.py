@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +23,17 @@ from discretion.release.holdout import run_with_holdout
 from discretion.release.plan import Requirement
 from discretion.release.study import Study
 from discretion.release.tune_cache import Figure, FigureCache, data_digest, release_key, rows_digest
-from discretion.release.tune_limits import DRAWS, RUNS, SAMPLE, check_numbers, tolerance_bound
+from discretion.release.tune_limits import ALL_ROWS, DRAWS, RUNS, SAMPLE, check_numbers, tolerance_bound
 from discretion.release.tune_result import Failed, Point, TuneResult, possible_front
-from discretion.release.tune_scales import Scale, default_risk, default_utility, figure_of, take_measures, touched
+from discretion.release.tune_scales import (
+    Scale,
+    default_risk,
+    default_utility,
+    figure_of,
+    screened,
+    take_measures,
+    touched,
+)
 from discretion.release.tune_space import Setting, settings_of
 from discretion.risk.identity.intruder import knowing_method
 
@@ -37,12 +45,12 @@ _ERRORS = 2.0
 
 @dataclass(frozen=True)
 class Screening:
-    """The figures of a sample, and which settings they make worth repeating on all rows.
+    """The figures of a first trial (one run each, some people or rows), and which settings are worth repeating.
 
-    A sample misjudges: figures vary from run to run, and a risk depends on the number of rows, more for some methods
-    than for others. So the first round takes what may lie on the front given the errors, and of every method at least
-    the setting nearest to it; each further round takes what the figures on all rows do not rule out, if the settings
-    that were not repeated gained as much as those that were.
+    A sample of rows misjudges: figures vary from run to run, and a risk depends on the number of rows, more for some
+    methods than for others. So the first round takes what may lie on the front given the errors, and of every method
+    at least the setting nearest to it; each further round takes what the figures on all rows do not rule out, if the
+    settings that were not repeated gained as much as those that were.
     """
 
     points: Mapping[int, Point]
@@ -58,9 +66,37 @@ class Screening:
         errors = [[_error(point, name) for point in found] for name in ("risk", "utility")]
         on_front = possible_front([point.risk for point in found], costs, errors[0], errors[1])
         chosen = [numbers[place] for place in on_front]
+        return self._with_probes(chosen)
+
+    def near(self, repeated: Collection[int]) -> list[int]:
+        """Name the settings to run again: what may lie on the front if it varies as others of its method do.
+
+        At first nothing is known of that: those on the front, and of every method at least the nearest to it.
+        """
+        numbers = list(self.points)
+        found = [self.points[number] for number in numbers]
+        costs = [self.utility.cost(point.utility) for point in found]
+        errors = [[self._spread(number, name, repeated) for number in numbers] for name in ("risk", "utility")]
+        on_front = [numbers[place] for place in possible_front([p.risk for p in found], costs, errors[0], errors[1])]
+        return [number for number in (on_front if repeated else self._with_probes(on_front)) if number not in repeated]
+
+    def _spread(self, number: int, name: str, repeated: Collection[int]) -> float:
+        """Give the error of a figure; of one run, with the largest spread of its method's settings that were repeated.
+
+        The people drawn are the same for all settings: which of two is riskier does not hang on who they are.
+        """
+        point = self.points[number]
+        if number in repeated:
+            return float(getattr(point, f"{name}_spread")) / math.sqrt(point.runs)
+        known = [self.points[one] for one in repeated]
+        alike = [one for one in known if one.setting.entry == point.setting.entry] or known
+        return max((float(getattr(one, f"{name}_spread")) for one in alike), default=0.0)
+
+    def _with_probes(self, chosen: list[int]) -> list[int]:
+        """Add of every method without any the setting nearest to the front; those nearest to the limit first."""
+        found = self.points.values()
         missed = {point.setting.entry for point in found} - {self.points[number].setting.entry for number in chosen}
-        probes = [self._nearest(entry) for entry in sorted(missed)]
-        return [*sorted(chosen, key=self._distance), *probes]
+        return [*sorted(chosen, key=self._distance), *(self._nearest(entry) for entry in sorted(missed))]
 
     def further(self, sure: Mapping[int, Point], left: Collection[int]) -> list[int]:
         """Name the settings of `left` that the confirmed ones do not rule out, if they gained as much by all rows."""
@@ -120,8 +156,10 @@ class Screening:
 
 
 def _error(point: Point, name: str) -> float:
-    """Give the standard error of a mean over the runs."""
-    return float(getattr(point, f"{name}_spread")) / math.sqrt(point.runs)
+    """Give the standard error of a mean over the runs, of a risk with that of the people drawn."""
+    of_runs = float(getattr(point, f"{name}_spread")) / math.sqrt(point.runs)
+    ends = point.risk_interval if name == "risk" else None
+    return of_runs if ends is None else math.hypot(of_runs, (ends[1] - ends[0]) / 4)
 
 
 def _ratio(on_all: float, on_sample: float) -> float:
@@ -171,7 +209,7 @@ def tune(
     min_utility: float | None = None,
     before: Sequence[Any] = (),
     runs: int = RUNS,
-    sample: int | None = SAMPLE,
+    sample: int | Literal["auto"] | None = "auto",
     seconds: float | None = None,
     seed: int | None = None,
     cache: str | Path | None = None,
@@ -195,10 +233,14 @@ def tune(
     with 95 % confidence at least 95 % of fresh draws must keep the limit (normal tolerance bound) and the plan's
     `requirements` (a bound in the same way, a model in every draw); if not, it is marked and the next best is tried.
 
-    Each setting runs `runs` times (fewer where it draws nothing), on `sample` rows if there are many more (whole
-    households where the data has them); what may lie on the front is repeated on all rows, then what those figures do
-    not rule out, and only that counts as `front` and `best`. A sample makes people easier to find, by some methods more
-    than by others: its risks are no estimates. `seconds` bounds the time: settings are then tried coarsely first, and
+    Each setting runs `runs` times (fewer where it draws nothing). Data of 5,000 rows or more is screened: every setting
+    runs once, linkage looks for 1,000 people drawn at random (among all rows), and what may lie on the front runs
+    `runs` times; `risk_interval` says how far such a risk is known. What would be best is attacked in full, by looking
+    for everybody, and only that counts as `best`. Where methods or measures take long, or beyond 50,000 rows, settings
+    are tried on `sample` rows first (5,000 by themselves; whole households where the data has them): what may lie on
+    the front is repeated on all rows, then what those figures do not rule out, and only that counts as `front`. Fewer
+    rows make people easier to find, by some methods more than by others: such risks are no estimates. `sample=None`
+    does everything in full. `seconds` bounds the time: settings are then tried coarsely first, and
     the result names those left out. The same `seed` gives the same result if no `seconds` are given. Figures are kept
     with the data, and in the folder `cache` (private): a repeated or cancelled call goes on where the last one stopped.
     `watch` is called with the map so far whenever a setting was tried.
@@ -222,7 +264,17 @@ def tune(
     work.requirements, work.draws, work.knows_method = tuple(requirements), draws, knows_method
     work.watch, work.limits = watch, (max_risk, min_utility)
     work.cache = FigureCache(data.cached(("tune",), dict), cache)
-    return _explore(work, settings, sample, seconds, max_risk, min_utility)
+    work.in_full = sample is None
+    rows = _rows_to_try(work, settings) if sample == "auto" else sample
+    return _explore(work, settings, rows, seconds, max_risk, min_utility)
+
+
+def _rows_to_try(work: _Work, settings: Sequence[Setting]) -> int | None:
+    """Give on how many rows to try settings: all where the data is not large, and nothing done with it takes long."""
+    methods = (*work.before, *(method for setting in settings for method in setting.methods))
+    quick = all(method.scale != "memory" for method in methods)
+    quick &= all(measure.screens_with is not None for measure in work.measures)
+    return None if quick and len(work.data) <= ALL_ROWS else SAMPLE
 
 
 def _figures(data: Dataset, settings: Sequence[Setting], risk: Any, utility: Any, known: bool) -> tuple[Scale, Scale]:
@@ -269,6 +321,8 @@ class _Work:
     knows_method: bool = True
     watch: Callable[[TuneResult], None] | None = None
     limits: tuple[float | None, float | None] = (None, None)
+    in_full: bool = False
+    """whether nothing is tried on some of the people first"""
 
     def __post_init__(self) -> None:
         self.measures = (*self.risk.measures, *self.utility.measures)
@@ -299,14 +353,24 @@ class _Work:
         """Pass on the progress of the whole; a cancelled run stops inside a step."""
         self.progress(self.done, self.total, self.label)
 
-    def evaluate(self, setting: Setting, rows: _Rows) -> Point | Failed:
-        """Run a setting several times; where two runs give the same figures (nothing is drawn), that is enough."""
+    def tried_with(self, rows: _Rows) -> tuple[Measure, ...]:
+        """Give the measures as settings are tried with them: some look for a sample of the people."""
+        return tuple(one if self.in_full else screened(one, len(rows.data)) for one in self.measures)
+
+    def evaluate(
+        self, setting: Setting, rows: _Rows, runs: int | None = None, *, in_full: bool = False
+    ) -> Point | Failed:
+        """Run a setting several times; where two runs give the same figures (nothing is drawn), that is enough.
+
+        `in_full`: everybody is looked for.
+        """
         steps, self.label = (*self.before, *setting.methods), setting.label
         found: list[list[Figure]] = []
+        measures = self.measures if in_full else self.tried_with(rows)
         try:
-            for seed in self.seeds:
+            for seed in self.seeds[:runs]:
                 self.tick()
-                figures = self._run(steps, rows, seed, self.measures)
+                figures = self._run(steps, rows, seed, measures)
                 if found and figures == found[-1]:
                     break
                 found.append(figures)
@@ -378,7 +442,8 @@ class _Work:
 
     def _measure(self, measure: Measure, original: Dataset, released: Dataset) -> Figure:
         ctx = Context(self.seed, f"measure/{measure.kind}", self.tick)
-        return figure_of(run_with_holdout(measure, original, released, ctx))
+        score = run_with_holdout(measure, original, released, ctx)
+        return figure_of(score, sampled=measure not in self.measures)
 
     def _point(self, setting: Setting, found: list[list[Figure]], rows: _Rows) -> Point:
         cut = len(self.risk.measures)
@@ -386,6 +451,8 @@ class _Work:
         gains = [self.utility.value(figures[cut:]) for figures in found]
         means = [fmean(figures[place].value for figures in found) for place in range(len(self.measures))]
         names = _names([measure.kind for measure in self.measures])
+        ends = [[self.risk.value([one.at(end) for one in figures[:cut]]) for figures in found] for end in (0, 1)]
+        drawn = any(one.interval is not None for figures in found for one in figures[:cut])
         return Point(
             setting=setting,
             risk=fmean(risks),
@@ -399,6 +466,7 @@ class _Work:
             confirmed=rows.data is self.data,
             leading=self.risk.leading(found[0][:cut]),
             measured=dict(zip(names, means, strict=True)),
+            risk_interval=(fmean(ends[0]), fmean(ends[1])) if drawn else None,
         )
 
     def original_risk(self) -> float | None:
@@ -445,7 +513,10 @@ def _explore(
     failed: list[Failed] = []
     end = math.inf if seconds is None else start + seconds * (_SCREENING if sampled else 1.0)
     order = list(range(len(settings))) if seconds is None else coarse_first(settings)
-    left = _each(work, settings, order, rows, end, points, failed)
+    screens = sampled or work.tried_with(rows) != work.measures
+    left = _each(work, settings, order, rows, end, points, failed, runs=1 if screens else None)
+    if screens:
+        left += _repeat(work, settings, rows, end, points, failed)
     unsure: list[int] = []
     if sampled and points:
         end = math.inf if seconds is None else start + seconds
@@ -465,7 +536,7 @@ def _explore(
         max_risk=max_risk,
         min_utility=min_utility,
         failed=tuple(failed),
-        not_tried=tuple(settings[number] for number in sorted(left)),
+        not_tried=tuple(settings[number] for number in sorted(set(left)) if number not in points),
         not_confirmed=tuple(settings[number] for number in sorted(unsure)),
         original_risk=original,
         seeds=work.seeds,
@@ -482,14 +553,37 @@ def _choose(work: _Work, result: TuneResult, end: float) -> TuneResult:
     if not limited and not work.requirements:
         return result
     points = {id(point): point for point in result.points}
-    for place, point in enumerate(result.ranked if limited else result.front):
-        if place and clock() >= end:
+    best: Point | None = None
+    for place, point in enumerate(_candidates(result) if limited else result.front):
+        if (place and clock() >= end) or (best is not None and not _may_be_better(result, point, best)):
             break
-        drawn = work.draw_anew(point, result.allows)
-        points[id(point)] = drawn
+        found = point if point.risk_interval is None else work.evaluate(point.setting, work.all_rows(), in_full=True)
+        if isinstance(found, Failed):
+            continue
+        points[id(point)] = found
+        if limited and not result.holds(found):
+            continue
+        points[id(point)] = drawn = work.draw_anew(found, result.allows)
         if limited and result.holds(drawn) and not drawn.unmet:
-            break
+            best = drawn if best is None or drawn.risk < best.risk else best
     return replace(result, points=tuple(points.values()), judged=True)
+
+
+def _candidates(result: TuneResult) -> list[Point]:
+    """Give what may keep the limit on all rows, what may be best first."""
+    able = [point for point in result.points if point.confirmed and result.may_hold(point)]
+    if result.max_risk is not None:
+        return sorted(able, key=lambda one: (result.utility.cost(one.utility), one.risk))
+    return sorted(able, key=lambda one: (_least_risk(one), result.utility.cost(one.utility)))
+
+
+def _may_be_better(result: TuneResult, point: Point, best: Point) -> bool:
+    """Tell whether a candidate that comes later can be better than a chosen one: only by a risk less well known."""
+    return result.max_risk is None and point.risk_interval is not None and _least_risk(point) < best.risk
+
+
+def _least_risk(point: Point) -> float:
+    return point.risk if point.risk_interval is None else point.risk_interval[0]
 
 
 def _untouched(work: _Work, settings: Sequence[Setting]) -> tuple[str, ...]:
@@ -563,15 +657,28 @@ def _confirm(
     return []
 
 
+def _repeat(
+    work: _Work, settings: tuple[Setting, ...], rows: _Rows, end: float, points: dict[int, Point], failed: list[Failed]
+) -> list[int]:
+    """Run what may lie on the front as often as asked for; give what is left when the time is up."""
+    repeated: set[int] = set()
+    while points and work.runs > 1 and (near := Screening(points, work.utility, *work.limits).near(repeated)):
+        work.total += len(near)
+        if left := _each(work, settings, near, rows, end, points, failed):
+            return left
+        repeated |= set(near)
+    return []
+
+
 def _each(
     work: _Work, settings: tuple[Setting, ...], order: list[int], rows: _Rows, end: float,
-    points: dict[int, Point], failed: list[Failed],
+    points: dict[int, Point], failed: list[Failed], *, runs: int | None = None,
 ) -> list[int]:  # fmt: skip
     """Evaluate settings until the time is up (one at least); give those left over."""
     for place, number in enumerate(order):
         if place and clock() >= end:
             return order[place:]
-        found = work.evaluate(settings[number], rows)
+        found = work.evaluate(settings[number], rows, runs)
         if isinstance(found, Point):
             points[number] = found
             if work.watch is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from discretion.measure import Measure
     from discretion.method import Method
 
-FORMAT = 2
+FORMAT = 3
 """Goes into every key; raised when the same key would stand for another figure."""
 
 
@@ -34,6 +34,12 @@ class Figure:
     chance: float | None = None
     doubtful: bool = False
     """the attack takes perturbed values as true"""
+    interval: tuple[float, float] | None = None
+    """what the value may be for everybody, where the attack looked for a sample of the people"""
+
+    def at(self, end: int) -> Figure:
+        """Give the figure at the lower (0) or upper (1) end of its interval."""
+        return self if self.interval is None else replace(self, value=self.interval[end])
 
 
 class FigureCache:
@@ -81,9 +87,14 @@ class FigureCache:
             return {}
         try:
             content = json.loads(file.read_text(encoding="utf-8"))
-            return {str(name): Figure(**fields) for name, fields in content["figures"].items()}
+            return {str(name): _figure(fields) for name, fields in content["figures"].items()}
         except (ValueError, TypeError, KeyError, AttributeError):
             return {}
+
+
+def _figure(fields: dict[str, Any]) -> Figure:
+    ends = fields.get("interval")
+    return Figure(**{**fields, "interval": None if ends is None else (float(ends[0]), float(ends[1]))})
 
 
 def release_key(data: str, rows: str, steps: tuple[Method, ...], seed: int) -> str | None:

@@ -9,6 +9,8 @@ from statistics import fmean, stdev
 from discretion.errors import PlanError
 
 RUNS, SAMPLE, DRAWS = 3, 5_000, 10
+ALL_ROWS = 50_000
+"""Data up to which settings are tried on all rows, if methods and measures are quick."""
 CONFIDENCE, KEPT_SHARE = 0.95, 0.95
 """A chosen setting keeps the limit in this share of fresh draws, with this confidence."""
 
@@ -34,7 +36,7 @@ def check_numbers(
     min_utility: float | None = None,
     seconds: float | None = None,
     runs: int = RUNS,
-    sample: int | None = SAMPLE,
+    sample: int | str | None = "auto",
     draws: int = DRAWS,
 ) -> None:
     """Refuse limits, budgets and counts that make no sense, all at once."""
@@ -50,8 +52,8 @@ def check_numbers(
         problems.append("runs: expected a whole number of at least 1")
     if not isinstance(draws, int) or isinstance(draws, bool) or draws < 2:
         problems.append("draws: expected a whole number of at least 2")
-    if sample is not None and (not isinstance(sample, int) or isinstance(sample, bool) or sample < 2):
-        problems.append("sample: expected a whole number of rows, at least 2, or nothing for all rows")
+    if sample not in (None, "auto") and (not isinstance(sample, int) or isinstance(sample, bool) or sample < 2):
+        problems.append("sample: expected auto, a whole number of rows, at least 2, or nothing for all rows")
     if problems:
         raise PlanError(problems)
 

@@ -98,6 +98,7 @@ def tune_page(result: TuneResult, title: str) -> str:
         utilities=[measure.kind for measure in result.utility.measures],
         limited=result.max_risk is not None or result.min_utility is not None,
         sampled=any(not point.confirmed for point in result.points),
+        some_people=any(point.risk_interval is not None for point in result.points),
         rows=[_row(result, point, front) for point in ordered],
         failed=result.failed,
         not_tried=result.not_tried,
@@ -140,7 +141,9 @@ def _steps(result: TuneResult, best: Point) -> list[dict[str, Any]]:
 def _limit(result: TuneResult, point: Point) -> str:
     if not point.confirmed:
         return "on all rows unknown"
-    kept = "kept" if result.holds(point) else "broken"
+    if (keeps := result.kept(point)) is None:
+        return "for everybody unknown"
+    kept = "kept" if keeps else "broken"
     return f"{kept}; requirements not met: {', '.join(point.unmet)}" if point.unmet else kept
 
 
@@ -154,6 +157,7 @@ def _row(result: TuneResult, point: Point, front: set[int]) -> dict[str, Any]:
         "label": point.label,
         "risk": shown(point.risk, shares[0]),
         "risk_spread": shown(point.risk_spread, shares[0]),
+        "between": "–".join(shown(end, shares[0]) for end in point.risk_interval or ()),
         "by": point.leading,
         "utility": shown(point.utility, shares[1]),
         "utility_spread": shown(point.utility_spread, shares[1]),
@@ -192,6 +196,8 @@ class Point:
     """the same for the utility, on the side of the worse"""
     unmet: tuple[str, ...] = ()
     """requirements of the plan that it does not meet"""
+    risk_interval: tuple[float, float] | None = None
+    """what the risk may be, where the attacks looked for a sample of the people; None: for everybody"""
 
     @property
     def label(self) -> str:
@@ -216,8 +222,9 @@ class Failed:
 class TuneResult:
     """The risk–utility map of the settings that were tried.
 
-    `points` are all that gave figures, `front` those that nothing dominates (on all rows), `best` the one to take
-    under the limit. `failed` could not be carried out, `not_tried` is what the time budget did not allow, and
+    `points` are all that gave figures, `front` those that nothing dominates (on all rows; where linkage looked for some
+    people only, `risk_interval` says how far the risk is known), `best` the one to take under the limit, attacked by
+    looking for everybody. `failed` could not be carried out, `not_tried` is what the time budget did not allow, and
     `not_confirmed` what lay on the front of the sample and was not repeated on all rows for lack of time.
     """
 
@@ -260,9 +267,17 @@ class TuneResult:
             return risk <= self.max_risk
         return self.min_utility is None or self.utility.cost(utility) <= self.utility.cost(self.min_utility)
 
-    def _kept(self, point: Point) -> bool | None:
-        """Tell whether a point keeps the limit on all rows; None where that is not known."""
-        return self.holds(point) if point.confirmed else None
+    def may_hold(self, point: Point) -> bool:
+        """Tell whether a point can keep the limit, given the interval of a risk that was found on a sample."""
+        if self.max_risk is None or point.risk_interval is None:
+            return self.holds(point)
+        return point.risk_interval[0] <= self.max_risk
+
+    def kept(self, point: Point) -> bool | None:
+        """Tell whether a point keeps the limit on all rows, for everybody; None where that is not known."""
+        if not point.confirmed or (point.risk_interval is not None and self.may_hold(point)):
+            return None
+        return self.holds(point)
 
     def _excess(self, point: Point) -> float:
         """Give by how much the worst run, or the bound of fresh draws, misses the limit."""
@@ -306,8 +321,8 @@ class TuneResult:
 
     @property
     def ranked(self) -> tuple[Point, ...]:
-        """The points that keep the limit on all rows, the best first."""
-        allowed = [point for point in self.points if point.confirmed and self.holds(point)]
+        """The points that keep the limit on all rows, for everybody, the best first."""
+        allowed = [point for point in self.points if self.kept(point) and point.risk_interval is None]
         if self.max_risk is not None:
             return tuple(sorted(allowed, key=lambda one: (self.utility.cost(one.utility), one.risk)))
         return tuple(sorted(allowed, key=lambda one: (one.risk, self.utility.cost(one.utility))))
@@ -386,7 +401,9 @@ class TuneResult:
                 "runs": [one.runs for one in ordered],
                 "rows": [one.rows for one in ordered],
                 "on_front": [id(one) in front for one in ordered],
-                "keeps_limit": [self._kept(one) for one in ordered],
+                "keeps_limit": [self.kept(one) for one in ordered],
+                "risk_low": [None if one.risk_interval is None else one.risk_interval[0] for one in ordered],
+                "risk_high": [None if one.risk_interval is None else one.risk_interval[1] for one in ordered],
                 "draws": [one.draws for one in ordered],
                 "unmet": [", ".join(one.unmet) for one in ordered],
             }
@@ -401,7 +418,7 @@ class TuneResult:
             "utility": {"figure": self.utility.title, "measures": [one.to_plan() for one in self.utility.measures],
                         "better": self.utility.better, "min": self.min_utility},
             "points": [
-                {**one.to_dict(), "on_front": id(one) in front, "keeps_limit": self._kept(one)} for one in self.points
+                {**one.to_dict(), "on_front": id(one) in front, "keeps_limit": self.kept(one)} for one in self.points
             ],
             "best": self._best_or_none(),
             "failed": [{"label": one.setting.label, "reason": one.reason} for one in self.failed],

@@ -18,13 +18,28 @@ if TYPE_CHECKING:
 
 NEVER = ("average-divergence",)
 """Measures that say nothing about loss and cannot guide anything (catalogue U3)."""
+_WORTH_DRAWING = 5
+"""People are drawn from data that has so many times as many rows."""
 _ON_NUMBERS = ("interval-risk", "rank-interval")
 
 
-def figure_of(score: Score) -> Figure:
-    """Take from a score what tuning needs."""
-    chance = score.detail.get("chance")
-    return Figure(score.value, float(chance) if isinstance(chance, int | float) else None, "warning" in score.detail)
+def figure_of(score: Score, *, sampled: bool = False) -> Figure:
+    """Take from a score what tuning needs; `sampled`: it is that of some people drawn at random."""
+    chance, ends = score.detail.get("chance"), score.detail.get("interval") if sampled else None
+    return Figure(
+        score.value,
+        float(chance) if isinstance(chance, int | float) else None,
+        "warning" in score.detail,
+        None if ends is None else (float(ends[0]), float(ends[1])),
+    )
+
+
+def screened(measure: Measure, rows: int) -> Measure:
+    """Give a measure as settings are tried with it: where that takes less time, on some of the people."""
+    few: Any = measure.screens_with
+    if not few or getattr(measure, "sample", few) or rows < _WORTH_DRAWING * few:
+        return measure
+    return measure.model_copy(update={"sample": few})
 
 
 def gain_of(figure: Figure) -> float:

@@ -26,6 +26,7 @@ class _CellByCell(Measure):
 
     better: ClassVar[Better] = "lower"
     limits: ClassVar[tuple[float | None, float | None]] = (0.0, 1.0)
+    screens_with: ClassVar[int | None] = 0
 
 
 class ChangedShare(_CellByCell, kind="changed-share"):
@@ -155,6 +156,7 @@ class _Comparison(Measure):
     """numeric columns to compare; without it, all but identifiers and weights (one generalized is an error)"""
 
     better: ClassVar[Better] = "lower"
+    screens_with: ClassVar[int | None] = 0
 
     def _pairs(self, original: Dataset, released: Dataset) -> tuple[Floats, Floats, tuple[str, ...]]:
         columns = numeric_columns(original, released, self.columns, self.kind)

@@ -101,6 +101,7 @@ class _LevelLoss(Measure):
 
     better: ClassVar[Better] = "lower"
     needs: ClassVar[Literal["both", "released"]] = "released"
+    screens_with: ClassVar[int | None] = 0
 
     def _columns(self, data: Dataset) -> tuple[str, ...]:
         known = data.origin.schema.columns

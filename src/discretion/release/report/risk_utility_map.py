@@ -81,7 +81,7 @@ def map_of(result: TuneResult) -> Map:
             family=families.index(point.setting.family),
             on_front=id(point) in front,
             best=best is point,
-            allowed=result.holds(point) and not point.unmet,
+            allowed=result.may_hold(point) and not point.unmet,
             confirmed=point.confirmed,
             short=_short(point.label),
         )
@@ -104,7 +104,8 @@ def words_of(result: TuneResult, point: Point, best: bool, on_front: bool) -> st
     shares = result.risk.is_share, result.utility.is_share
     said = [
         point.label,
-        f"risk {_figure(point.risk, shares[0])} ± {_figure(point.risk_spread, shares[0])} (by {point.leading})",
+        f"risk {_figure(point.risk, shares[0])} ± {_figure(point.risk_spread, shares[0])} (by {point.leading})"
+        + _between(point, shares[0]),
         f"utility {_figure(point.utility, shares[1])} ± {_figure(point.utility_spread, shares[1])}",
         f"{point.runs} run{'s' if point.runs > 1 else ''} on {point.rows:,} rows"
         + ("" if point.confirmed else " (sample)"),
@@ -113,11 +114,19 @@ def words_of(result: TuneResult, point: Point, best: bool, on_front: bool) -> st
         said.append("best under the limit")
     elif on_front:
         said.append("on the front")
-    if point.confirmed and (result.max_risk is not None or result.min_utility is not None):
-        said.append("keeps the limit" if result.holds(point) else "breaks the limit")
+    kept = result.kept(point) if result.max_risk is not None or result.min_utility is not None else None
+    if kept is not None:
+        said.append("keeps the limit" if kept else "breaks the limit")
     if point.unmet:
         said.append(f"does not meet the plan's requirements ({', '.join(point.unmet)})")
     return "; ".join(said)
+
+
+def _between(point: Point, share: bool) -> str:
+    """Say how far a risk is known where the attacks looked for some people drawn at random."""
+    if point.risk_interval is None:
+        return ""
+    return f", by people drawn at random: {' to '.join(_figure(end, share) for end in point.risk_interval)}"
 
 
 def _figure(value: float, share: bool) -> str:

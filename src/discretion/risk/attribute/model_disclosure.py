@@ -183,6 +183,7 @@ class ModelDisclosure(Measure, kind="model-disclosure"):
     family: ClassVar[Family] = "risk"
     better: ClassVar[Better] = "lower"
     limits: ClassVar[tuple[float | None, float | None]] = (0.0, 1.0)
+    screens_with: ClassVar[int | None] = 5_000
 
     def run(self, original: Dataset, released: Dataset, ctx: Context) -> Score:
         """Attack the release; with `truth: released` it needs nothing else."""

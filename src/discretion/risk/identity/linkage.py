@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
@@ -34,6 +35,8 @@ _PAIRS_OF_UNITS = 30_000_000
 _NEARLY_ALL = 0.98
 _SCANNED = 500
 """Records on which guesses at the method are tried, and on which certainty is judged."""
+_PAIRS_SAMPLED, _FEWEST_SAMPLED = 300_000, 50
+"""The same with a `sample`, which is to take little time."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,10 @@ class Links:
     exact: NDArray[np.bool_]
     lost: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
     """who had no candidate by the method and was linked without it"""
+
+    def of(self, places: NDArray[np.int64]) -> Links:
+        """Give the links of some of these records."""
+        return Links(*(values[places] for values in _arrays(self)))
 
     @property
     def shares(self) -> Floats:
@@ -106,16 +113,17 @@ def _joining(seen: View) -> list[tuple[str, bool]]:
     return [one for one in names if 1 < len(released.classes([one[0]])) < len(released)]
 
 
-def _joined(space: Space, seen: View, links: Links, ctx: Context) -> tuple[Joined, ...]:
+def _joined(space: Space, seen: View, links: Links, ctx: Context, *, few: bool = False) -> tuple[Joined, ...]:
     """Attack units as wholes, for each published number that joins records; a missing number joins nothing.
 
-    Nothing where the links of single records find nearly everybody; of the unprotected data fewer units are drawn.
+    Nothing where the links of single records find nearly everybody; of the unprotected data, and with `few`, fewer
+    units are drawn.
     """
     from discretion.kernels.linkage_units import nearest_units
 
     if float(links.shares.mean()) > _NEARLY_ALL:
         return ()
-    pairs = _PAIRS_OF_UNITS if seen.released is not seen.original else _PAIRS_OF_UNITS // 10
+    pairs = _PAIRS_OF_UNITS // 10 if few or seen.released is seen.original else _PAIRS_OF_UNITS
     made = []
     there = np.flatnonzero(seen.rows >= 0)
     whole = seen.worst_case
@@ -208,9 +216,13 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
     (`scanned`) and takes the best; `intruder: {method: […]}` names them. `knows_method: false` leaves all this out.
     Above 2,000 records the informed attack is run on 1,000 drawn at random, on 10,000 where the 95 % `interval` of its
     figure is wider than 0.02 (on fewer where more than 2.5 million pairs would be followed); with `knows_method: true`
-    on up to 20,000. Values dealt out by a model (shuffle) count by how likely the model deals them to somebody with the
-    known predictors, also where only these are known: a published shuffled column tells a predictor that was
-    generalized afterwards. A column that several steps changed is attacked as if the method were unknown.
+    on up to 20,000. With `sample` so many people, drawn at random, are looked for among all the published records, by
+    all attacks but elimination (where partners are followed, as many as 300,000 pairs allow, at least 50; of units with
+    joined records at least 200; everybody where people have several records); the `interval` of the figure of all is
+    stated, and a requirement is judged by its upper end. Values dealt out by a model (shuffle) count by how likely the
+    model deals them to somebody with the known predictors, also where only these are known: a published shuffled column
+    tells a predictor that was generalized afterwards. A column that several steps changed is attacked as if the method
+    were unknown.
 
     Does not see other attacks: weighted or learned distances, agreement patterns (see probabilistic-linkage), groups
     of records, attributes inferred without a link. Exact; time about O(n log n) for up to ten columns of numbers,
@@ -245,17 +257,21 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
     """what a missing cell of the release counts as: the average difference, a match, or the record is passed over"""
     intruder: Intruder = intruder_field()
     """whose records and which columns the intruder knows, with what error, and whether the method is known"""
+    sample: int = Field(0, ge=0)
+    """people drawn at random whom the intruder looks for, with a stated interval; 0: everybody"""
 
     family: ClassVar[Family] = "risk"
     better: ClassVar[Better] = "lower"
     limits: ClassVar[tuple[float | None, float | None]] = (0.0, 1.0)
+    screens_with: ClassVar[int | None] = 1_000
 
     def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:
         """Link every record of the intruder to the release."""
         columns = columns_to_link(self.intruder, self.columns, original, released)
         seen, links, used, left_out, gaps, joined = self._links(original, released, columns, ctx)
-        figures, shares = links.figures(seen), links.shares
-        detail: dict[str, Any] = {"plain": figures["reid_k"]}
+        drawn = self._drawn(seen, ctx)
+        figures, shares = links.figures(seen, drawn), _over(links.shares, drawn, len(seen.rows))
+        detail: dict[str, Any] = {"plain": figures["reid_k"]} | ({} if drawn is None else _tried(seen, links.shares))
         known, told = self._known(original, released, columns, seen, links, ctx)
         detail |= told
         if "known_of" in told:
@@ -264,6 +280,7 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
             informed = known.links.figures(seen, known.targets)
             certain = max(min(seen.found(known.certain), informed["reid_k"]), figures["known_reid"])
             detail |= {"informed": informed["reid_k"], **known.to_detail(seen)}
+            detail |= {} if drawn is None else _better_of(seen, known.links.shares, links.shares)
             if informed["reid_k"] >= figures["reid_k"]:
                 figures, shares = informed, _over(known.links.shares, known.targets, len(seen.rows))
             figures = {**figures, "known_reid": certain}
@@ -282,6 +299,9 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
             }
             sure = max(one.found(one.certain) for one in every)
             figures = {**figures, "known_reid": max(figures["known_reid"], sure)}
+            most = max(detail["joined"].values())
+            ends = [_between(most, _FEWEST), detail.get("interval", (0.0, 0.0))]
+            detail |= {} if drawn is None else {"interval": list(map(max, *ends))}
         if together is not None:
             figures, shares = {**figures, "reid_k": together.found(together.shares)}, together.shares
         value, chance = figures["reid_k"], seen.chance
@@ -294,10 +314,12 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
             who += f", and puts the records together that {together.column} joins,"
         elif detail.get("eliminated") == value > max(detail["plain"], detail["informed"]):
             who += ", and crosses out the records that must be other people's"
+        if drawn is not None:
+            del figures["known_reid"]  # the method may make more of them certain, which nobody looked at
         return self.score(
             value,
             f"An intruder who {who} finds {as_percent(value)} of {_whom(seen, shares, together)} "
-            f"(guessing finds {as_percent(chance)}).{_compared(detail)}{unused(left_out)}",
+            f"(guessing finds {as_percent(chance)}).{_compared(detail)}{_told_of(detail, drawn)}{unused(left_out)}",
             per_record=seen.spread(shares),
             **figures,
             **detail,
@@ -321,16 +343,24 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
             space = make_space(seen, self.distance, self.missing, self.standardize, ctx, named=bool(self.columns))
             used = tuple(name for name in seen.columns if name not in space.incomparable)
             space, gaps = with_gaps(seen, self.intruder, space)
-            links = link(space, seen.rows, ctx)
-            return seen, links, used, space.incomparable, gaps, _joined(space, seen, links, ctx)
+            drawn = self._drawn(seen, ctx)
+            known, rows = (space, seen.rows) if drawn is None else (_part_of(space, drawn), seen.rows[drawn])
+            links = link(known, rows, ctx)
+            joined = _joined(space, seen, links, ctx, few=drawn is not None)
+            return seen, links, used, space.incomparable, gaps, joined
 
         if not self._is_shared:
             return search()
         how = f"{self.distance}, {self.missing}, standardized {self.standardize}, original {id(original)}"
-        how += f", named {bool(self.columns)}"
+        how += f", named {bool(self.columns)}" + (f", sample {self.sample}, seed {ctx.seed}" if self.sample else "")
         if self.distance == "robust-mahalanobis":
             how += f", seed {ctx.seed}"  # the estimate starts at random
         return released.cached((f"nearest, {how}", columns), search)
+
+    def _drawn(self, seen: View, ctx: Context) -> NDArray[np.int64] | None:
+        """Draw the records to look for; None for all. Those of the informed attack are the first of the same draw."""
+        n = len(seen.rows)
+        return np.sort(_draw(n, ctx)[: self.sample]) if 0 < self.sample < n and seen.people is None else None
 
     @property
     def _is_shared(self) -> bool:
@@ -350,6 +380,7 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
         if not self._is_shared or self.intruder.method:
             return search()
         how = f"{self.intruder.knows_method}, named {bool(self.columns)}, original {id(original)}, {self.distance}"
+        how += f", sample {self.sample}, seed {ctx.seed}" if self.sample else ""
         return released.cached((f"informed, {how}, {self.missing}, {self.standardize}", columns), search)
 
     def _informed(self, seen: View, plain: Links, ctx: Context) -> tuple[_Known | None, dict[str, Any]]:
@@ -370,9 +401,10 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
             return None, {}
         if informed is None:
             return None, {"known_of": {}, **told}
-        known = _attacked(informed, seen.rows, plain, ctx, thorough=bool(self.intruder.knows_method))
-        known = replace(known, joined=_joined(informed.space, seen, plain, ctx))
-        if len(informed.space.terms.low):
+        drawn = self._drawn(seen, ctx)
+        known = _attacked(informed, seen.rows, plain, ctx, thorough=bool(self.intruder.knows_method), drawn=drawn)
+        known = replace(known, joined=_joined(informed.space, seen, plain, ctx, few=drawn is not None))
+        if len(informed.space.terms.low) and drawn is None:
             register = Register(informed.space, ctx)
             told["candidates"] = register.candidates
             if seen.worst_case:  # partners that are followed tell more than an assignment
@@ -390,14 +422,16 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
         found = guesses(seen)
         best: tuple[float, Informed, str] | None = None
         scanned: dict[str, float] = {}
-        drawn = ctx.within("scan").rng.choice(len(seen.rows), min(len(seen.rows), _SCANNED), replace=False)
-        targets = np.sort(drawn).astype(np.int64)
+        drawn = self._drawn(seen, ctx)
+        among = np.arange(len(seen.rows)) if drawn is None else drawn
+        targets = np.sort(ctx.within("scan").rng.choice(among, min(len(among), _SCANNED), replace=False))
         for guess in found:
             informed = inform(seen, self.intruder, guess.steps, ctx, named=bool(self.columns), unknown=guess.unknown)
             if informed is None:
                 continue
             few = targets[: _few(informed, len(targets), _PAIRS)]
-            scanned[guess.label] = float(_linked(informed, seen.rows, few, plain, ctx).shares.mean())
+            before = plain.of(few if drawn is None else np.searchsorted(drawn, few))
+            scanned[guess.label] = float(_linked(informed, seen.rows, few, before, ctx).shares.mean())
             if best is None or scanned[guess.label] > best[0]:
                 best = (scanned[guess.label], informed, guess.label)
         if best is None:
@@ -430,7 +464,12 @@ class _Known:
 
 def _interval(shares: Floats) -> tuple[float, float]:
     """Give the 95 % interval of a mean share (Wilson's, by the variance of a yes or no, which is the largest)."""
-    m, p, z = len(shares), float(shares.mean()), 1.959964
+    return _between(float(shares.mean()), len(shares))
+
+
+def _between(p: float, m: int) -> tuple[float, float]:
+    """Give the 95 % interval of a share p of m."""
+    z = 1.959964
     center, half = p + z * z / (2 * m), z * np.sqrt(p * (1 - p) / m + z * z / (4 * m * m))
     low, high = ((center + sign * half) / (1 + z * z / m) for sign in (-1, 1))
     return float(low), float(high)
@@ -442,40 +481,59 @@ def _tried(seen: View, shares: Floats) -> dict[str, Any]:
     return {"targets": len(there), **({"interval": list(_interval(there))} if seen.people is None else {})}
 
 
-def _few(informed: Informed, n: int, pairs: int) -> int:
+def _better_of(seen: View, informed: Floats, plain: Floats) -> dict[str, Any]:
+    """Give how many were drawn, and the interval of the better of two attacks: what either may find of all."""
+    tried = [_tried(seen, shares) for shares in (informed, plain)]
+    ends = [one["interval"] for one in tried]
+    return tried[float(np.mean(informed)) < float(np.mean(plain))] | {"interval": list(map(max, *ends))}
+
+
+def _few(informed: Informed, n: int, pairs: int, *, sampled: bool = False) -> int:
     """Give how many of n targets can be followed with so many pairs: all where no partners are followed."""
     if informed.exchange is None:
         return n
-    return min(n, max(_FEWEST, int(pairs / max(informed.exchange[2], 1.0))))
+    return min(n, max(_FEWEST_SAMPLED if sampled else _FEWEST, int(pairs / max(informed.exchange[2], 1.0))))
 
 
-def _attacked(informed: Informed, rows: NDArray[np.int64], plain: Links, ctx: Context, *, thorough: bool) -> _Known:
-    """Attack everybody, or as many drawn at random as the time allows; more where the first leave the figure open."""
-    n = len(rows)
-    most = _few(informed, n, _PAIRS_THOROUGH if thorough else _PAIRS)
-    sizes = (_THOROUGH,) if thorough else (n,) if n <= _ALL else _TARGETS
-    drawn = ctx.within("targets").rng.permutation(n)[: min(most, n)]
+def _draw(n: int, ctx: Context) -> NDArray[np.int64]:
+    """Put the records into the order in which they are drawn."""
+    return np.asarray(ctx.within("targets").rng.permutation(n), dtype=np.int64)
+
+
+def _attacked(
+    informed: Informed, rows: NDArray[np.int64], plain: Links, ctx: Context, *, thorough: bool,
+    drawn: NDArray[np.int64] | None = None,
+) -> _Known:  # fmt: skip
+    """Attack everybody, or as many drawn at random as the time allows; more where the first leave the figure open.
+
+    `drawn`: the records that `plain` has links of, among which these are; without them, all.
+    """
+    n, some = len(rows), drawn is not None
+    most = _few(informed, n, _PAIRS_SAMPLED if some else _PAIRS_THOROUGH if thorough else _PAIRS, sampled=some)
+    sizes = (len(drawn),) if drawn is not None else (_THOROUGH,) if thorough else (n,) if n <= _ALL else _TARGETS
+    order = _draw(n, ctx)[: min(most, n if drawn is None else len(drawn))]
 
     def attack(size: int) -> _Known:
-        targets = np.sort(drawn[:size]).astype(np.int64)
-        return _Known(_linked(informed, rows, targets, plain, ctx), targets, np.zeros(n))
+        targets = np.sort(order[:size])
+        there = targets if drawn is None else np.searchsorted(drawn, targets)
+        return _Known(_linked(informed, rows, targets, plain.of(there), ctx), targets, np.zeros(n))
 
     found = attack(sizes[0])
     for size in sizes[1:]:
         low, high = found.interval
-        if len(found.targets) < len(drawn) and high - low > _OPEN:
+        if len(found.targets) < len(order) and high - low > _OPEN:
             found = attack(size)
-    return replace(found, certain=_certain(informed, rows, found.targets, ctx))
+    return found if some else replace(found, certain=_certain(informed, rows, found.targets, ctx))
 
 
 def _linked(
     informed: Informed, rows: NDArray[np.int64], targets: NDArray[np.int64], plain: Links, ctx: Context
 ) -> Links:
-    """Link the targets with what the method tells, one without any candidate as before."""
+    """Link the targets with what the method tells, one without any candidate as before (`plain`: of the targets)."""
     found = _informed_search(informed, rows, targets, ctx)
     lost = found.size == 0
     size, right, first, exact = (
-        np.where(lost, old[targets], new) for old, new in zip(_arrays(plain), _arrays(found), strict=True)
+        np.where(lost, old, new) for old, new in zip(_arrays(plain), _arrays(found), strict=True)
     )
     return Links(size, right, first, exact, lost)
 
@@ -569,6 +627,15 @@ def _compared(detail: dict[str, Any]) -> str:
     if detail.get("partners_followed") and detail["informed"] > detail["plain"]:
         text += "; the partners of swapped values gave people away"
     return f"{text}."
+
+
+def _told_of(detail: dict[str, Any], drawn: NDArray[np.int64] | None) -> str:
+    """Say how many people were looked for where these were a sample, and what the figure of all may be."""
+    if drawn is None:
+        return ""
+    between = [as_percent(end) for end in detail.get("interval", ())]
+    of_all = f"; of all it may be between {between[0]} and {between[1]}" if between else ""
+    return f" Looked for {detail['targets']:,} people drawn at random{of_all}."
 
 
 def _arrays(links: Links) -> tuple[NDArray[Any], ...]:

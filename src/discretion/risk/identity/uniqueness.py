@@ -278,6 +278,7 @@ class SampleUniqueness(Measure, kind="sample-uniqueness"):
     better: ClassVar[Better] = "lower"
     needs: ClassVar[Literal["both", "released"]] = "released"
     limits: ClassVar[tuple[float | None, float | None]] = (0.0, 1.0)
+    screens_with: ClassVar[int | None] = 0
 
     def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:  # noqa: ARG002
         """Count classes of one and two records."""

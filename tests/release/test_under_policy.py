@@ -313,3 +313,11 @@ def test_accepting_what_two_releases_tell_needs_a_waiver(tmp_path: Path) -> None
         assert not unkept(allowed, dc.Dataset(people(), schema=asked.schema), ["age", "sex", "illness"])
     with pytest.raises(PlanError, match="nobody may waive previous"):
         plan(**{**again, "policy": "public-use", "previous": [], "waivers": [waiver("previous")]})
+
+
+def test_a_place_without_the_role_of_a_place_needs_a_waiver() -> None:
+    frame = people().rename({"town": "region"})
+    roles = {"age": "quasi", "sex": "quasi", "region": "quasi", "illness": "sensitive"}
+    asked = Plan.from_dict({"roles": roles, "steps": STEPS, "policy": "scientific-use"})
+    problems = unkept(asked, dc.Dataset(frame, schema=asked.schema), ["age", "sex", "region", "illness"])
+    assert any("(region)" in one and "requirement: roles" in one for one in problems)

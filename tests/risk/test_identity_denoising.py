@@ -96,3 +96,10 @@ def test_declared_ranges_are_used_as_well() -> None:
     clipped = np.sqrt(((np.maximum(guess, [0, 0, -np.inf]) - true) ** 2).mean(axis=0))
     assert [found[name]["rmse_after"] for name in ("wage", "rent")] == pytest.approx(clipped[:2].tolist())
     assert clipped[1] < 0.95 * np.sqrt(((guess - true) ** 2).mean(axis=0))[1]
+
+
+def test_a_declared_sum_that_is_not_true_hides_no_true_one() -> None:
+    frame = people(2000)
+    noisy = frame.with_columns(wage=pl.col("wage") + pl.Series(np.random.default_rng(3).normal(0, 9, 2000)))
+    original = Dataset(frame, schema=Schema(edit_rules=("income == 2 * wage + rent",)))
+    assert dc.IdentityDenoising()(original, noisy).detail["per_column"]["wage"]["rmse_after"] < 1e-6

@@ -185,6 +185,8 @@ def _others(values: Floats, unit: Ints) -> int:
     if not len(values):
         return 0
     found, counts = np.unique(values, return_counts=True)
+    if counts.max() == 1 and len(values) > 2:
+        return 0  # all differ: nobody has a value that the others share
     return len(np.unique(unit[values != found[np.argmax(counts)]]))
 
 

@@ -182,7 +182,7 @@ def unkept(plan: Plan, original: Dataset, columns: Collection[str]) -> list[str]
     open_ = {
         "confirmed-other": [name for name in plan.confirmed_other if name in columns],
         "confirmed-telling": [name for name in plan.confirmed_telling if name in columns],
-        "roles": _uncounted(original, columns),
+        "roles": [*_uncounted(original, columns), *(_unplaced(original, columns) if plan.policy.geography else [])],
     }
     for safeguard, names in open_.items():
         if left := [name for name in names if not _is_waived(plan, safeguard, name)]:
@@ -219,6 +219,16 @@ def _uncounted(original: Dataset, columns: Collection[str]) -> list[str]:
         for one in proposed
         if one.role in _TELLING and (one.role == "geography" or one.role not in original.schema[one.column].roles)
     ]
+
+
+def _unplaced(original: Dataset, columns: Collection[str]) -> list[str]:
+    """Name the published quasi-identifiers that look like places and do not have the role that limits them."""
+    from discretion.data.detect import propose
+
+    roles = {name: original.schema[name].roles for name in columns if name in original.columns}
+    asked = [name for name, given in roles.items() if "quasi" in given and "geography" not in given]
+    found = propose(original.drop(name for name in original.columns if name not in asked)) if asked else ()
+    return [one.column for one in found if one.role == "geography"]
 
 
 def table_rules(plan: TablePlan) -> tuple[Any, ...]:

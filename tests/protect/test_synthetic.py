@@ -650,7 +650,7 @@ def test_numbers_of_fewer_than_ten_people_are_not_drawn(kind: str, count: int, r
 
 
 @pytest.mark.parametrize("kind", ["sequential-trees", "independent-margins", "gaussian-copula"])
-def test_extremes_stop_at_the_mean_of_the_largest_unless_they_are_kept(kind: str) -> None:
+def test_extremes_stop_at_the_median_of_the_largest_unless_they_are_kept(kind: str) -> None:
     pay = np.round(np.random.default_rng(2).lognormal(10, 1, 1000), 2)
     pay[0] = 9e7
     frame = pl.DataFrame({"pay": pay})
@@ -708,3 +708,148 @@ def test_rules_that_only_a_few_people_fulfil_are_refused(columns: tuple[str, ...
     method = dc.SequentialTrees(rules=["age >= 98"], columns=columns)  # six people
     with pytest.raises(dc.DataError, match="fewer than 10 rows"):
         method(frame, seed=1)
+
+
+# --- what a stranger found ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", list(MODELS))
+def test_an_amount_far_above_all_others_leaves_no_trace(kind: str) -> None:
+    """From the mean of the ten largest, the largest drawn value and the tenth, it could be computed."""
+    amounts = np.random.default_rng(1).lognormal(10, 0.5, 2000).round(2)
+    usual = np.sort(amounts)[-5]
+    amounts[7] = 61_234_567.89
+    made = MODELS[kind](copies=5)(pl.DataFrame({"income": amounts}), seed=3)
+    assert made["income"].max() <= usual
+    days = [dt.date(1940, 1, 1) + dt.timedelta(days=int(d)) for d in np.random.default_rng(2).integers(0, 20_000, 1000)]
+    born = pl.DataFrame({"born": [dt.date(1903, 5, 5), *days]})
+    assert MODELS[kind](copies=5)(born, seed=3)["born"].min() >= dt.date(1940, 1, 1)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("kind", list(MODELS))
+@pytest.mark.parametrize("odd", [1234.56, 1234.56789, 1001.0])
+def test_the_decimals_of_one_person_do_not_show(kind: str, odd: float) -> None:
+    incomes = np.random.default_rng(1).integers(10, 900, 1000) * 100.0
+    for values in (incomes, np.append(incomes, odd)):
+        made = MODELS[kind]()(pl.DataFrame({"income": values}), seed=1)["income"]
+        assert (made % 100 == 0).all()
+
+
+def test_the_step_is_that_of_all_but_a_few_people() -> None:
+    def step(values: np.ndarray) -> float:
+        return NumberMargin.of(np.asarray(values, float)).step
+
+    rng = np.random.default_rng(3)
+    cents = np.round(rng.uniform(1, 100, 500), 2)
+    assert step(np.append(cents, 1.23456)) == 0.01
+    assert step(rng.integers(1, 500, 800) * 25) == 25
+    assert step(np.append(rng.integers(1, 500, 800) * 25, [3, 7, 11])) == 25
+    assert step(np.append(rng.integers(1, 500, 800) * 25, np.arange(20) * 25 + 3)) == 1  # twenty people are not few
+    assert step(rng.normal(size=200)) == 0
+    assert step(-100 * rng.integers(1, 90, 300)) == 100
+
+
+def panel(visits: int) -> pl.DataFrame:
+    """Give 120 people with several rows each and a number that nobody declared."""
+    rng = np.random.default_rng(4)
+    who = np.repeat(np.arange(120), visits)
+    born, sex, ill = rng.integers(1930, 2005, 120), rng.choice(["f", "m"], 120), rng.choice(list("ABCDE"), 120)
+    numbers = [f"K{number}" for number in rng.permutation(90_000)[:120]]
+    return pl.DataFrame(
+        {
+            "ref": np.array(numbers)[who], "born": born[who], "sex": sex[who], "diagnosis": ill[who],
+            "cost": rng.lognormal(6, 0.5, len(who)).round(2),
+        }
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("visits", [4, 25])
+@pytest.mark.parametrize("generator", [dc.SequentialTrees, dc.IndependentMargins])
+def test_numbers_of_people_that_nobody_declared_are_refused(visits: int, generator: type[dc.SequentialTrees]) -> None:
+    with pytest.raises(dc.DataError, match=r"column 'ref' looks like numbers of people.*born, sex, diagnosis"):
+        generator()(panel(visits), seed=1)
+    made = generator()(dc.Dataset(panel(visits), roles={"ref": "unit"}), seed=1)
+    assert "ref" not in made.columns
+
+
+def test_many_values_of_a_few_rows_each_are_not_drawn_where_nobody_tells_the_people() -> None:
+    with pytest.raises(dc.DataError, match="column 'ref': no value is that of 10 people"):
+        dc.SequentialTrees()(panel(5).select("ref", "sex", "cost"), seed=1)
+
+
+def test_places_and_codes_with_coarser_levels_are_no_numbers_of_people() -> None:
+    rng = np.random.default_rng(1)
+    town = rng.integers(0, 60, 1500)
+    frame = pl.DataFrame(
+        {"town": [f"t{t}" for t in town], "county": [f"c{t // 6}" for t in town], "urban": (town % 6 == 0).tolist()}
+    )
+    assert set(dc.SequentialTrees()(frame, seed=1)["town"]) == set(frame["town"])
+
+
+def test_covariances_with_a_column_of_few_people_are_refused() -> None:
+    """Σ z·x is published exactly: of a z that one person has it is that person's x."""
+    rng = np.random.default_rng(1)
+    frame = pl.DataFrame({"age": rng.integers(18, 90, 500), "income": rng.lognormal(10, 0.5, 500)})
+    for count in (1, 2, 9):
+        few = frame.with_columns(pl.Series("transplant", (np.arange(500) < count).astype(int)))
+        with pytest.raises(dc.DataError, match="'transplant' is the same for all but fewer than 10"):
+            dc.MomentPreserving(columns=["income"])(few, seed=1)
+    many = frame.with_columns(pl.Series("transplant", (np.arange(500) < 50).astype(int)))
+    made = dc.MomentPreserving(columns=["income"])(many, seed=1)
+    assert np.cov(made["income"], many["transplant"]) == pytest.approx(np.cov(many["income"], many["transplant"]))
+    nights = rng.normal(0, 1e-3, 500)
+    nights[[3, 9]] = 12, 9
+    with pytest.raises(dc.DataError, match="decided by two records or fewer"):
+        dc.MomentPreserving()(frame.with_columns(pl.Series("nights", nights)), seed=1)
+
+
+# --- names and types that a model must not trip over ----------------------------------------------------------------
+
+
+def test_strata_that_tear_households_apart_are_refused() -> None:
+    frame = people(600).with_columns(pl.Series("home", np.arange(600) // 3))
+    data = dc.Dataset(frame, roles={"home": "household"})
+    with pytest.raises(dc.DataError, match="by: column 'sex' differs within households"):
+        dc.SequentialTrees(by=["sex"])(data, seed=1)
+
+
+def test_rules_that_only_a_few_people_fulfil_are_refused_in_households_too() -> None:
+    frame = people(600).with_columns(pl.Series("home", np.arange(600) // 3))
+    data = dc.Dataset(frame, roles={"home": "household"})
+    with pytest.raises(dc.DataError, match="fewer than 10 rows of the data fulfil the rules"):
+        dc.SequentialTrees(rules=[f"income >= {frame['income'].sort(descending=True, nulls_last=True)[2]}"])(
+            data, seed=1
+        )
+    known = dc.SequentialTrees(rules=["age >= 20 OR job = 'pupil'"]).fit(data, dc.Context(1))
+    assert known["rules"]["broken_in_original"] == {"age >= 20 OR job = 'pupil'": 0}
+
+
+def test_columns_may_be_named_as_what_is_drawn_beside_them() -> None:
+    rng = np.random.default_rng(1)
+    frame = people(600).with_columns(
+        pl.Series("home", np.arange(600) // 3, dtype=pl.UInt8),
+        pl.Series("household size", rng.choice(["a", "b", "c"], 600)),
+        pl.Series("head: age", rng.choice(["x", "y"], 600)),
+    )
+    made = dc.SequentialTrees(copies=2)(dc.Dataset(frame, roles={"home": "household"}), seed=1).frame
+    assert made.group_by("home").len()["len"].unique().to_list() == [3]
+    assert made["home"].n_unique() == 400 and set(made["household size"]) == {"a", "b", "c"}
+    slashed = frame.select(pl.col("age").alias("a/b"), "income")
+    assert dc.SequentialTrees(rules=['"a/b" >= 30'])(slashed, seed=1)["a/b"].min() >= 30  # type: ignore[operator]
+    sets = pl.Series("s", [["p", "q"], ["p"], []] * 200)
+    with pytest.raises(dc.DataError, match="column 's/0' is named like an item"):
+        dc.SequentialTrees()(pl.DataFrame([sets, pl.Series("s/0", rng.normal(size=600))]), seed=1)
+
+
+@pytest.mark.parametrize("rows", [[[]], [None], [None, []]])
+def test_sets_without_items(rows: list[object]) -> None:
+    sets = pl.Series("s", rows * (120 // len(rows)), dtype=pl.List(pl.String))
+    made = dc.SequentialTrees()(people(120).with_columns(sets), seed=1)
+    assert made["s"].null_count() == pytest.approx(sets.null_count(), abs=40)
+    assert made["s"].drop_nulls().list.len().sum() == 0
+
+
+def test_whole_numbers_that_floats_do_not_tell_apart_are_refused() -> None:
+    frame = people(100).with_columns((pl.col("age") + 2**60).alias("code"))
+    with pytest.raises(dc.DataError, match=r"column 'code' has whole numbers beyond 2\^53"):
+        dc.SequentialTrees()(frame, seed=1)

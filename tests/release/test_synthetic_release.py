@@ -219,3 +219,71 @@ def test_columns_that_no_attack_compared_are_named() -> None:
     assert named == ["Columns that no attack compared: ill."]
     del plan["requirements"][0]["closest-record"]["columns"]  # all columns then, sets too
     assert not [note for note in synthetic_notes(dc.Plan.from_dict(plan).run(frame)) if "no attack compared" in note]
+
+
+def test_the_report_calls_no_row_a_persons_and_says_who_attacks(
+    written: tuple[Path, Path, dc.Release],
+) -> None:
+    public, _, release = written
+    page = (public / "report.html").read_text()
+    assert "No record is a person" in page and "all rows are synthetic" in page
+    assert "look like no other" not in page and "Class sizes" not in page
+    facts = json.loads((public / "report.json").read_text())
+    assert facts["smallest_class"] is None and facts["sets_alone"] == {}
+    assert all(finding.attacker for finding in release.findings)
+    assert any("who was in the data was not tried" in words for words in release.notes)
+
+
+def test_a_requirement_reaches_what_the_same_measure_shows(people: dc.Dataset) -> None:
+    content = {"measures": ["closest-record"], "requirements": [{"closest-record": {"at_most": 0.9}}]}
+    plan = dc.Plan.from_dict({"roles": ROLES, "steps": ["sequential-trees"], **content})
+    release = plan.run(people)
+    assert release.findings[0].value == release.measured[0].after.value
+
+
+def test_attacks_compare_every_column_of_single_values() -> None:
+    """A column that nobody gave a role may have been copied, too; keys that nobody shares replicate nobody."""
+    from discretion.release.attack_set import report_set
+
+    frame = dc.datasets.census(600, seed=3).frame.select("age", "sex", "income", "birth_date", "hours", "diagnoses")
+    data = dc.Dataset(frame, roles={"age": "quasi", "sex": "quasi", "birth_date": "quasi", "income": "sensitive"})
+    found = report_set(data, dc.SequentialTrees()(data, seed=1))
+    by = {(measure.kind, tuple(getattr(measure, "columns", ()))) for measure in found}
+    whole = ("age", "sex", "income", "birth_date", "hours")
+    assert {("closest-record", whole), ("singling-out", whole)} <= by
+    assert {("replicated-uniques", ("age", "sex", "birth_date")), ("replicated-uniques", ("age", "sex"))} <= by
+    unnamed = dc.Dataset(frame.select("age", "income"), roles={"income": "sensitive"})
+    assert "closest-record" in {m.kind for m in report_set(unnamed, dc.SequentialTrees()(unnamed, seed=1))}
+
+
+def test_the_public_side_of_a_private_release_does_not_depend_on_one_person() -> None:
+    """Which measures can be run follows from the original: a column without variation has no distribution."""
+    from discretion.release.facts import public_facts
+
+    rng = np.random.default_rng(1)
+    frame = pl.DataFrame(
+        {
+            "pid": np.arange(300),
+            "age": rng.integers(18, 90, 300),
+            "sex": rng.choice(["f", "m"], 300),
+            "hiv": ["neg"] * 300,
+        }
+    )
+    one = pl.DataFrame({"pid": [999], "age": [40], "sex": ["f"], "hiv": ["pos"]})
+    roles = {"pid": "identifier", "age": "quasi", "sex": "quasi", "hiv": "sensitive"}
+    domain = {"age": {"cuts": [0, 40, 60, 110]}, "sex": ["f", "m"], "hiv": ["neg", "pos"]}
+    step = {"private-marginals": {"epsilon": 1, "person": "pid", "domain": domain}}
+    told = []
+    for data in (frame, pl.concat([frame, one])):
+        known = dc.Dataset(data, roles=roles)
+        facts = public_facts(dc.Plan.from_dict({"roles": roles, "steps": [step], "requirements": "none"}).run(known))
+        told.append({name: value for name, value in facts.items() if name not in ("records", "data")})
+    assert told[0] == told[1]
+    assert told[0]["risk"] == told[0]["utility"] == []
+    assert any("withheld: no privacy budget covers it" in words for words in told[0]["notes"])
+
+
+def test_a_plan_without_requirements_is_told_those_for_synthetic_rows(people: dc.Dataset, tmp_path: Path) -> None:
+    release = dc.Plan.from_dict({"roles": ROLES, "steps": ["sequential-trees"]}).run(people)
+    with pytest.raises(dc.PlanError, match=r"for synthetic rows, for example, .*closest-record"):
+        release.write(tmp_path / "out")

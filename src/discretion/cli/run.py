@@ -209,7 +209,7 @@ def report(release: Release, as_json: bool, places: dict[str, str]) -> None:
             ],
             "requirements": [
                 {"kind": f.kind, "holds": f.holds, "value": f.value, "text": f.explain(),
-                 "attacker": getattr(f.result, "attacker", "")}
+                 "attacker": f.attacker}
                 for f in release.findings
             ],
             "notes": list(release.notes),
@@ -235,9 +235,7 @@ def report(release: Release, as_json: bool, places: dict[str, str]) -> None:
     )
     print_columns(columns)
     if release.findings:
-        verdicts = [
-            ("holds" if f.holds else "FAILS", f.explain(), getattr(f.result, "attacker", "")) for f in release.findings
-        ]
+        verdicts = [("holds" if f.holds else "FAILS", f.explain(), f.attacker) for f in release.findings]
         print_table("Requirements", ("", "requirement", "assumed attacker"), verdicts)
     averaged = (found.explain(len(release.plan.previous)) for found in release.averaging)
     weights = () if release.is_private else weight_lost(release.study.original, release.data)

@@ -37,10 +37,12 @@ _QUICK = (
     "identity-denoising", "closest-record", "singling-out", "linkability", "inference-risk",
 )  # fmt: skip
 """Attacks of the set that a report runs too when nobody chose: each takes about as long as a linkage, or less."""
-_BY_COLUMNS = ("distance-linkage", "attacker-risk")
+_BY_COLUMNS = ("distance-linkage", "attacker-risk", "replicated-uniques")
 """Attacks that are run once for each set of columns that somebody may know."""
 _PLACES: tuple[Role, ...] = ("geography", "stratum")
 """Roles of columns that others know as they know the quasi-identifiers, whatever a model counts."""
+_FEW_ALONE = 0.2
+"""Different values, as a share of the records, from which on a column makes keys that hardly two people share."""
 _NEAR = 5.0
 """Percent within which a number counts as learnt from a group."""
 
@@ -136,7 +138,9 @@ def _attacks(original: Dataset, released: Dataset) -> Iterator[tuple[str, dict[s
     quasi = [name for name in original.having("quasi") if name in both]
     sensitive = [name for name in original.having("sensitive") if name in both]
     if released.has_new_rows:
-        yield from _on_synthetic(original, _single(original, quasi), _single(original, sensitive))
+        apart = {*original.having("identifier", "unit", "household", "weight")}
+        whole = [name for name in _single(original, both) if name not in apart]
+        yield from _on_synthetic(original, _single(original, quasi), _single(original, sensitive), whole)
         return
     if quasi:
         yield from _identity(original, released, quasi)
@@ -156,12 +160,19 @@ def _attacks(original: Dataset, released: Dataset) -> Iterator[tuple[str, dict[s
         yield from _attribute(original, released, quasi, sensitive)
 
 
-def _on_synthetic(original: Dataset, quasi: list[str], sensitive: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Give the attacks on rows that belong to nobody; people outside the data come from a split before the steps."""
-    if quasi:
-        yield "replicated-uniques", {"columns": quasi}
-        yield "closest-record", {"columns": quasi}
-        yield "singling-out", {"columns": quasi}
+def _on_synthetic(
+    original: Dataset, quasi: list[str], sensitive: list[str], whole: list[str]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Give the attacks on rows that belong to nobody; people outside the data come from a split before the steps.
+
+    Whole records are compared by every column of single values: what nobody named may have been copied too.
+    """
+    common = [name for name in quasi if original.codes(name).size <= len(original) * _FEW_ALONE]
+    for key in [quasi, common] if common and common != quasi else [quasi] if quasi else []:
+        yield "replicated-uniques", {"columns": key}  # a key that hardly two people share replicates nobody
+    if whole:
+        yield "closest-record", {"columns": whole}
+        yield "singling-out", {"columns": whole}
     if len(quasi) > 1:
         yield "linkability", {"first": quasi[: len(quasi) // 2], "second": quasi[len(quasi) // 2 :]}
     others = [name for name in quasi if name not in sensitive]

@@ -25,6 +25,7 @@ def public_facts(release: Release) -> dict[str, Any]:
     """Collect what may be told to everybody."""
     from discretion.release.criteria import criteria_of_release, residual_risk
 
+    release = release.for_public()
     criteria = criteria_of_release(release, internal=False)
     return {
         "format": "discretion-report",
@@ -76,8 +77,13 @@ class SmallestClass:
 
 
 def smallest_class(release: Release, columns: Sequence[str] = ()) -> SmallestClass | None:
-    """Count the classes of the published file (missing is a value of its own); None without quasi-identifiers."""
+    """Count the classes of the published file (missing is a value of its own).
+
+    None without quasi-identifiers, and where rows are synthetic and belong to nobody.
+    """
     data = release.data
+    if data.has_new_rows:  # who is alone there is nobody
+        return None
     named = [name for name in columns or release.study.original.having("quasi") if name in data.columns]
     plain = tuple(name for name in named if not data.frame.schema[name].is_nested())
     if not plain or not len(data):
@@ -183,6 +189,8 @@ def recurring_identifiers(release: Release) -> tuple[str, ...]:
 def sets_alone(release: Release) -> dict[str, float]:
     """Give for each published column of sets the share of records whose set nobody else has: anybody can count it."""
     copies = release.data.copies()
+    if release.data.has_new_rows:
+        return {}
     sets = [name for name in release.data.columns if release.data.type_of(name) == "set"] if len(copies[0]) else []
     alone = {name: [int((one.class_counts((name,)) == 1).sum()) / len(one) for one in copies] for name in sets}
     return {name: max(shares) for name, shares in alone.items()}

@@ -21,6 +21,7 @@ from discretion.release.holdout import run_with_holdout
 from discretion.release.plan import Plan, Requirement
 from discretion.release.plan_columns import confirmed_faults, unknown_telling
 from discretion.release.published import looks_telling, not_counted
+from discretion.release.ranking import attackers_by
 from discretion.release.under_policy import unkept
 from discretion.risk.identity.intruder import knowing_method
 
@@ -66,8 +67,8 @@ def unsaid(
         )
     if not plan.requirements and not plan.no_requirements:
         problems.append(
-            f"`requirements`: the plan has none, so that anything would be published; {_advice(original)}. To publish "
-            "without, write `requirements: none` (in Python `no_requirements=True`)"
+            f"`requirements`: the plan has none, so that anything would be published; {_advice(plan, original)}. To "
+            "publish without, write `requirements: none` (in Python `no_requirements=True`)"
         )
     if columns is None:
         gone = {name for step in plan.steps for name in step.method.removes(plan.schema)}
@@ -159,8 +160,15 @@ def _unconfirmed(plan: Plan, told: Iterable[Sequence[str]], columns: list[str]) 
     ]
 
 
-def _advice(data: Dataset) -> str:
-    """Name requirements that would make sense for the roles and types of this data."""
+def _advice(plan: Plan, data: Dataset) -> str:
+    """Name requirements that would make sense for the steps of the plan, and the roles and types of this data."""
+    methods = [step.method for step in plan.steps]
+    if any(method.private for method in methods):
+        return "the promise of a private step needs none, and one that compares with the original tells about it"
+    if any(method.makes_rows for method in methods):  # classes of rows that belong to nobody say nothing
+        keys = [{"replicated-uniques": {"at_most": 0.1}}] if data.having("quasi") else []
+        listed = _written([*keys, {"closest-record": {"at_most": 0.55}}])
+        return f"for synthetic rows, for example, `requirements: {listed}`"
     sensitive = [name for name in data.having("sensitive") if data.type_of(name) != "set" and data.codes(name).size > 1]
     if data.having("quasi"):
         asked: list[dict[str, Any]] = [{"k-anonymity": {"k": 5}}]
@@ -198,6 +206,13 @@ class Finding:
     def kind(self) -> str:
         """The kind of the measure or model."""
         return self.requirement.part.kind
+
+    @property
+    def attacker(self) -> str:
+        """Who is assumed to attack: of a model as it says itself, of a measure whom it plays."""
+        if isinstance(self.result, Verdict):
+            return self.result.attacker
+        return "; ".join(f"{one.name}: knows {one.knows}" for one in attackers_by(self.kind)[:1])
 
     def explain(self) -> str:
         """Say what was required, what was reached and by how much it is missed (for the internal side)."""
@@ -331,7 +346,8 @@ def judge(
     alone, so that a limit holds for all three. An interval measure that names no columns must keep its limit in each.
     """
     part = requirement.part if knows_method else knowing_method(requirement.part, False)
-    inner = ctx.within(f"require/{part.kind}")
+    # the draws of a measure that is shown, so that the same measure reaches the same figure here and there
+    inner = ctx.within(f"{'measure' if isinstance(part, Measure) else 'require'}/{part.kind}")
     if isinstance(part, Measure):
         score, by = run_with_holdout(part, original, released, inner), ""
         if part.kind in LINKAGES and requirement.at_most is not None:

@@ -74,6 +74,8 @@ def together(released: Dataset) -> str:
     above; a few harmless ones tell a person apart together. Empty where there are none.
     """
     released = released.copies()[0]
+    if released.has_new_rows:  # rows of nobody
+        return ""
     quasi = released.having("quasi")
     others = (*(n for n in released.columns if released.schema[n].roles == ("other",)), *not_counted(released, quasi))
     if not quasi or not others:
@@ -164,7 +166,7 @@ def _judge(
                 f"known with the quasi-identifiers, {as_percent(unique)} of the records are unique "
                 f"({as_percent(alone)} without)"
             )
-    if data.type_of(name) == "set" and (single := _unique(data, (name,))):
+    if data.type_of(name) == "set" and not data.has_new_rows and (single := _unique(data, (name,))):
         notes.append(f"{as_percent(single)} of the records are alone by their set, for somebody who knows all of it")
     notes += _found_about(name, roles, found)
     return PublishedColumn(name, roles, looks_like, unique, tuple(notes))

@@ -268,7 +268,7 @@ _ATTACKERS = (
     AttackerKind(
         "member",
         "the own record, and what others of the same group tell",
-        ("group-attack", "membership-inference"),
+        ("group-attack", "membership-inference", "generator-membership"),
         {"membership-inference": "needs a holdout or models trained on the release; name it"},
     ),
     AttackerKind(

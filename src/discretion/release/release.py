@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -53,6 +53,8 @@ def synthetic_notes(release: Release) -> Iterator[str]:
     if len(release.data.copies()) > 1 and not release.is_private:
         yield _combining(made[-1], len(release.data.copies()))
     yield _risks(release)
+    if release.data.has_new_rows and not release.is_private:
+        yield from _not_tried(release)
     if (left := _not_attacked(release)) and not release.is_private:
         yield f"Columns that no attack compared: {', '.join(left)}."
 
@@ -94,18 +96,40 @@ def _combining(method: Method, copies: int) -> str:
 
 def _risks(release: Release) -> str:
     """Say that synthetic is not anonymous, with the figures of attacks that may be told."""
-    said = []
-    for item in release.measured:
-        figures = public_figures(release, item) if item.measure.family == "risk" else None
-        control = item.after.detail.get("control_rate")
+    said, risks = [], [item for item in release.measured if item.measure.family == "risk"]
+    for item in risks:
+        figures, detail = public_figures(release, item), item.after.detail
+        # of keys the share that the file has: how many are alone with theirs depends on the size of the group
+        attack = detail.get("found", detail.get("attack_rate", item.after.value))
+        control, words = detail.get("control_found", detail.get("control_rate")), "people outside"
+        if item.measure.kind == "closest-record":
+            control, words = detail["chance"], "by chance"
         if figures is None or control is None:
             continue
-        attack = item.after.detail.get("attack_rate", item.after.value)
         if figures.rounded:
             attack, control = one_digit(float(attack)), one_digit(float(control))
-        said.append(f"{item.measure.kind} {as_percent(float(attack))} (people outside {as_percent(float(control))})")
-    told = f"Attacks on people in the data: {'; '.join(said)}." if said else "No attack with a control group was run."
+        same = sum(one.measure.kind == item.measure.kind for one in risks) > 1
+        by = f" by {', '.join(known)}" if same and (known := getattr(item.measure, "columns", ())) else ""
+        said.append(f"{item.measure.kind}{by} {as_percent(float(attack))} ({words} {as_percent(float(control))})")
+    if release.is_private:
+        told = "What attacks found is withheld: no privacy budget covers it."
+    elif said:
+        told = f"Attacks on people in the data: {'; '.join(said)}."
+    elif release.data.has_new_rows:
+        told = "No attack with a control group was run."
+    else:
+        told = "Its rows are those of people, and were attacked as those of any release."
     return f"Synthetic data is not anonymous by itself. {told}"
+
+
+def _not_tried(release: Release) -> Iterator[str]:
+    """Say that nobody tried to find out who is in the data."""
+    tried = {item.measure.kind for item in release.measured} | {one.kind for one in release.findings}
+    if not tried & {"generator-membership", "membership-inference"}:
+        yield (
+            "Whether somebody can find out who was in the data was not tried; the closest record does not show it "
+            "(`generator-membership` does)."
+        )
 
 
 _PUBLIC_FILES = re.compile(r"data(?:-\d+)?\.\w+|report\.(?:html|json)|codebook\.(?:md|html|xml)")
@@ -228,6 +252,16 @@ class Release:
     def is_private(self) -> bool:
         """Tell whether a step promises differential privacy, so that the public may learn nothing beside its result."""
         return any(item.step.method.private for item in self.study.done)
+
+    def for_public(self) -> Release:
+        """Give the release as the public may see it: of a private one without the measures that nobody chose.
+
+        Which of them can be run follows from the original (a column without variation has no distribution to compare),
+        and no budget covers that.
+        """
+        if not self.is_private:
+            return self
+        return replace(self, measured=tuple(item for item in self.measured if item.chosen), not_run={})
 
     @property
     def without(self) -> tuple[str, ...]:

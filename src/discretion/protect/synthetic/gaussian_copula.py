@@ -15,7 +15,7 @@ from discretion.errors import DataError
 from discretion.kernels.arrays import Floats, Ints
 from discretion.method import Purpose
 from discretion.protect.synthetic.generator import DrawnRules, ModelGenerator, Sampler, Values
-from discretion.protect.synthetic.variables import ColumnKind, NumberMargin, Variable, pack, unpack
+from discretion.protect.synthetic.variables import ColumnKind, NumberMargin, Variable, fewest_rows, pack, unpack
 
 _TERMS = 24
 """Terms of the series by which correlations of scores become correlations of the normal variables behind them."""
@@ -155,9 +155,10 @@ def _margins(variable: Variable, min_support: int, who: str) -> list[tuple[_Marg
         made = _margin(variable.key, "level" if variable.size else "number", values[~missing], units)
         drawn = made
         if variable.size:
-            often = variable.level_counts()[made.grid.astype(np.int64)] >= min_support
+            fewest = fewest_rows(variable, min_support)
+            often = variable.level_counts()[made.grid.astype(np.int64)] >= fewest
             if not often.any():
-                raise DataError(f"{who}: column {variable.column!r}: no value is that of {min_support} people or more")
+                raise DataError(f"{who}: column {variable.column!r}: no value is that of {fewest} people or more")
             drawn = _Margin(made.key, made.kind, made.grid[often], made.counts[often])
         found.append((drawn, made.score(values)))
     return found

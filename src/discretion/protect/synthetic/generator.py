@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
-from discretion.data.households import find_units
+from discretion.data.households import find_households, find_units
 from discretion.data.rules import LevelRule, read_edit_rules, read_rules
 from discretion.data.schema import Schema
 from discretion.errors import DataError, Infeasible, PlanError
@@ -29,6 +29,7 @@ from discretion.protect.synthetic.variables import (
     by_key,
     describe,
     not_drawn,
+    profile_of,
     reread,
     too_many_levels,
     without_few,
@@ -66,7 +67,7 @@ class DrawnRules:
 
     def at(self, key: str, values: Mapping[str, Floats]) -> Bools | None:
         """Tell which rows break a rule that can be judged once this variable is drawn; None where there is none."""
-        column = key.partition("/")[0]
+        column = next((kind.column for kind in self.kinds.values() if key in kind.keys), key)
         ready = [rule for rule in self.rules if column in rule.columns and self._drawn(rule, values)]
         return self._broken(ready, values) if ready else None
 
@@ -161,6 +162,13 @@ class Generator(StratifiedMethod):
     def decide(self, data: Dataset, ctx: Context) -> Decision:
         """Learn one model, or one in each stratum."""
         self._refuse_households()
+        if self.by and self.makes_rows and data.having("household"):
+            homes = find_households(data)
+            if split := [name for name in self.by if homes.count_varying(data, name)]:
+                raise DataError(
+                    f"{self.kind}: by: column {split[0]!r} differs within households, which strata would tear apart; "
+                    f"form strata by a column of households, or drop the column {homes.column!r}"
+                )
         return super().decide(data, ctx)
 
     def perform(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:
@@ -215,7 +223,7 @@ class ModelGenerator(Generator):
     """A generator that draws row by row from a model, under rules, for all records or those at risk."""
 
     extremes: Literal["code", "keep"] = "code"
-    """numbers beyond the mean of the `smoothing` people with the largest (or smallest) values: drawn as that mean, or
+    """numbers beyond the median of the `smoothing` people with the largest (or smallest) values: drawn before it, or
     kept, which shows about what the richest has"""
     rules: Conditions = ()
     """conditions that every drawn row fulfils, as in a WHERE of SQL: `age >= 16 OR job IS NULL`"""
@@ -279,11 +287,24 @@ class ModelGenerator(Generator):
                     "identifier, group its values, or drop it"
                 )
             self._accept(data, kind, found)
+            open_ = kind.kind == "level" and find_units(data) is None and "geography" not in data.schema[name].roles
+            if open_ and (same := profile_of(data, name)):
+                raise DataError(
+                    f"{self.kind}: column {name!r} looks like numbers of people: all rows with one of its values agree "
+                    f"in {', '.join(same)}, which tell its values apart; give it the role unit (its rows then count as "
+                    "one person) or identifier, a place the role geography, or drop it"
+                )
             found = tuple(without_few(replace(variable, units=find_units(data))) for variable in found)
             kinds.append(kind)
             variables += found
         if not variables:
             raise DataError(f"{self.kind}: there are no columns to draw")
+        keys = [key for kind in kinds for key in kind.keys]
+        if twice := next((kind.column for kind in kinds if kind.kind != "set" and keys.count(kind.column) > 1), None):
+            raise DataError(
+                f"{self.kind}: column {twice!r} is named like an item of a column of sets (its name, / and a number); "
+                "rename it"
+            )
         return kinds, variables
 
     def _accept(self, data: Dataset, kind: ColumnKind, variables: Sequence[Variable]) -> None:
@@ -399,17 +420,7 @@ class ModelGenerator(Generator):
         """Draw some rows, to find out how often the rules are broken, and that they can be fulfilled."""
         kinds, given = (_kinds(known[name]) for name in ("columns", "given"))
         rules = self.rules_of(data, (*kinds, *given))
-        original = {name: data.frame[name] for rule in rules.rules for name in rule.columns}
-        import polars as pl
-
-        frame = pl.DataFrame(list(original.values()))
-        found = {rule.text: rule.broken(frame) for rule in rules.rules}
-        broken = {text: int(one.sum()) for text, one in found.items()}
-        if 0 < int((~np.any(list(found.values()), axis=0)).sum()) < FEWEST_ROWS:
-            raise DataError(
-                f"{self.kind}: fewer than {FEWEST_ROWS} rows of the data fulfil the rules: the file would be about "
-                "these few; state what is impossible, not whom to draw"
-            )
+        broken = self.broken_in(data, rules)
         model, rng = self.sampler(known["model"]), ctx.rng
         size = min(_PILOT, len(data))
         if self.makes_rows:
@@ -420,6 +431,19 @@ class ModelGenerator(Generator):
             model.draw(values, size, rng, rules)
             self._repair(model, values, rng, rules)
         return {"pilot_rows": size, "broken_draws": dict(rules.counts), "broken_in_original": broken}
+
+    def broken_in(self, data: Dataset, rules: DrawnRules) -> dict[str, int]:
+        """Count the rows of the data that break each rule; refuse rules that only a few rows fulfil."""
+        import polars as pl
+
+        frame = pl.DataFrame([data.frame[name] for name in {name for rule in rules.rules for name in rule.columns}])
+        found = {rule.text: rule.broken(frame) for rule in rules.rules}
+        if 0 < int((~np.any(list(found.values()), axis=0)).sum()) < FEWEST_ROWS:
+            raise DataError(
+                f"{self.kind}: fewer than {FEWEST_ROWS} rows of the data fulfil the rules: the file would be about "
+                "these few; state what is impossible, not whom to draw"
+            )
+        return {text: int(one.sum()) for text, one in found.items()}
 
     def _at_risk(self, data: Dataset, ctx: Context) -> Bools:
         """Choose the records at risk, and as many others for each as `others` says."""
@@ -439,12 +463,26 @@ def told_apart(frames: Sequence[pl.DataFrame], columns: Sequence[str]) -> list[p
     """Give frames whose households were numbered 1, 2, … in each numbers that no two of them share."""
     import polars as pl
 
+    sizes = [max((frame[name].n_unique() for name in columns), default=0) for frame in frames]
     found, start = [], 0
-    for frame in frames:
-        shifted = [(pl.col(name).cast(pl.Int64) + start).cast(frame.schema[name]).alias(name) for name in columns]
+    for frame, size in zip(frames, sizes, strict=True):
+        shifted = [
+            (pl.col(name).cast(pl.Int64) + start).cast(number_type(frame.schema[name], sum(sizes))).alias(name)
+            for name in columns
+        ]
         found.append(frame.with_columns(shifted))
-        start += max((frame[name].n_unique() for name in columns), default=0)
+        start += size
     return found
+
+
+def number_type(dtype: pl.DataType, most: int) -> Any:
+    """Give the type in which new numbers of households are written: that of the data, if they all fit into it."""
+    import polars as pl
+
+    if not dtype.is_numeric():
+        return pl.String
+    narrow = dtype.is_integer() and most > pl.select(dtype.max()).item()  # type: ignore[attr-defined]
+    return pl.Int64 if narrow else dtype
 
 
 def _kinds(known: Sequence[Mapping[str, Any]]) -> list[ColumnKind]:

@@ -20,6 +20,8 @@ from discretion.protect.synthetic.variables import is_number
 if TYPE_CHECKING:
     import polars as pl
 
+_MOST_LOOKED_AT = 50
+
 
 class MomentPreserving(Generator, kind="moment-preserving"):
     """Draw normal numbers, then turn them so that their means and covariances are exactly those of the data.
@@ -30,7 +32,8 @@ class MomentPreserving(Generator, kind="moment-preserving"):
     these a record says nothing about anybody. Does not keep anything else: distributions are normal, whole numbers
     become fractions, signs and bounds are lost. **Every preserved moment is a published figure**: what is not fit to be
     published as a table of means must not be a group here. Groups of at most p + 1 records (p columns), or fewer than
-    10, are refused, and groups in which one record holds more than `dominance` of a total or of a sum of squares;
+    10, are refused, groups in which one record holds more than `dominance` of a total or of a sum of squares, or two of
+    a sum weighted by other columns, and columns in which all but a few have the same value;
     differences between overlapping releases are not seen.
     Moments are those of the records without missing values; a missing value stays missing. Time O(n·p²).
 
@@ -88,6 +91,7 @@ class MomentPreserving(Generator, kind="moment-preserving"):
                         f"of squares) than `dominance` allows: the {figure} would give it away; form larger groups, or "
                         "top-code the column first"
                     )
+        self._refuse_few(np.column_stack([x[:, 1:], y]), (*kept, *names))
         slope = np.linalg.lstsq(x, y, rcond=None)[0]
         left = y - x @ slope
         return Decision(
@@ -103,6 +107,35 @@ class MomentPreserving(Generator, kind="moment-preserving"):
                 }
             )
         )
+
+    def _refuse_few(self, values: Floats, names: Sequence[str]) -> None:
+        """Refuse columns whose products with others are about a few people: whoever is alone there is published.
+
+        Every published sum of products weighs records by a combination of columns. The one that weighs a record most
+        gives it the share of its leverage in the squares of the weights; two records must not have more than
+        `dominance` of them, and a column must not be the same for all but a few.
+        """
+        for name, column in zip(names, values.T, strict=True):
+            usual = float(np.unique_counts(column).counts.max())
+            if 0 < len(column) - usual < FEWEST_ROWS:
+                raise DataError(
+                    f"{self.kind}: column {name!r} is the same for all but fewer than {FEWEST_ROWS} records: its "
+                    "covariances with the others would give these away; drop it, or form larger groups"
+                )
+        scaled = values - values.mean(axis=0)
+        spread = np.abs(scaled).max(axis=0)
+        whole = np.column_stack([np.ones(len(values)), scaled / np.where(spread > 0, spread, 1.0)])
+        axes, sizes, _ = np.linalg.svd(whole, full_matrices=False)
+        found = axes[:, sizes > 1e-10 * sizes[0]]
+        leverage = (found**2).sum(axis=1)
+        for record in np.argsort(-leverage)[:_MOST_LOOKED_AT]:
+            weights = np.sort((found @ found[record]) ** 2)
+            if weights[-2:].sum() > self.dominance * leverage[record]:
+                raise DataError(
+                    f"{self.kind}: columns {', '.join(names)}: the covariances are decided by two records or fewer "
+                    "(more of a weighted sum of squares than `dominance` allows), and would give them away; top-code "
+                    "columns of long tails, drop columns that few people have, or form larger groups"
+                )
 
     def _numeric(self, data: Dataset) -> tuple[str, ...]:
         names = tuple(name for name in self.names(data) if name not in self.by)

@@ -17,7 +17,15 @@ from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.kernels.trees import descend
 from discretion.method import Purpose
 from discretion.protect.synthetic.generator import ModelGenerator, Sampler
-from discretion.protect.synthetic.variables import NumberMargin, Variable, codes_of, pack, unpack
+from discretion.protect.synthetic.variables import (
+    SHARED,
+    NumberMargin,
+    Variable,
+    codes_of,
+    fewest_rows,
+    pack,
+    unpack,
+)
 
 # Columns drawn independently of each other: the baseline every synthesis must beat (P23).
 
@@ -493,11 +501,13 @@ def learn(
 
 def _learn_levels(target: Variable, before: Sequence[Variable], how: Learning, rows: Ints) -> Model:
     code = codes_of(target.values)
-    usable = target.level_counts()[code] >= how.min_support
+    fewest = fewest_rows(target, how.min_support)
+    usable = target.level_counts()[code] >= fewest
     if not usable.any():
         raise DataError(
-            f"{how.who}: column {target.column!r}: no value is that of {how.min_support} people or more "
-            "(`min_support`), so that nothing can be drawn; recode the column or drop it"
+            f"{how.who}: column {target.column!r}: no value is that of {fewest} people or more (`min_support`; at "
+            f"least {SHARED} rows where most of many values have fewer and no role tells whose rows they are), so that "
+            "nothing can be drawn; recode the column, drop it, or give it the role unit or identifier"
         )
     return LevelModel(target.key, grow(before, target.values, target.size, code, usable, how.growth, rows))
 

@@ -17,7 +17,7 @@ from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Floats, Ints
 from discretion.method import Decision, Purpose
 from discretion.part import Columns
-from discretion.protect.synthetic.generator import ModelGenerator, Sampler
+from discretion.protect.synthetic.generator import ModelGenerator, Sampler, number_type
 from discretion.protect.synthetic.sequence import InTurn, Learning, TreeGrowth, learn
 from discretion.protect.synthetic.variables import ColumnKind, Variable, not_drawn
 
@@ -28,8 +28,20 @@ if TYPE_CHECKING:
 
 # Households by trees: heads first, then the members given the head; sizes as in the data, numbers new.
 
-_SIZE, _PLACE, _HEAD = "household size", "place in the household", "head: "
 _MOST_TIMES = 60
+
+
+def _names(mark: str) -> tuple[str, str, str]:
+    """Name what is drawn beside the columns: sizes, places, and what stands before the columns of the head."""
+    return f"{mark}household size", f"{mark}place in the household", f"{mark}head: "
+
+
+def _mark(columns: Sequence[str]) -> str:
+    """Give what sets these names off from those of the columns."""
+    mark = ""
+    while any(name.startswith(_names(mark)) for name in columns):
+        mark += "~"
+    return mark
 
 
 def fit_households(method: SequentialTrees, data: Dataset, ctx: Context) -> Decision:
@@ -41,7 +53,9 @@ def fit_households(method: SequentialTrees, data: Dataset, ctx: Context) -> Deci
     sizes = np.unique(homes.sizes)
     code = np.searchsorted(sizes, homes.sizes).astype(np.float64)
     heads = [variable.part(homes.first_rows) for variable in variables]
-    size = Variable(_SIZE, code, len(sizes))
+    mark = _mark(data.columns)
+    size_key, place_key, of_their_head = _names(mark)
+    size = Variable(size_key, code, len(sizes))
     first = [model.to_plain() for model in learn([size, *method.in_order(heads)], [], True, method.how, ctx)]
     others = np.flatnonzero(place > 0)
     if len(others) < method.fewest:
@@ -52,9 +66,9 @@ def fit_households(method: SequentialTrees, data: Dataset, ctx: Context) -> Deci
     shared = [v.key for v in variables if not homes.count_varying(data, v.column)]
     of_head = [v.part(homes.first_rows[homes.of[others]]) for v in variables]
     given = [
-        *(replace(v, column=_HEAD + v.column) for v in of_head),
-        Variable(_SIZE, code[homes.of[others]], len(sizes)),
-        Variable(_PLACE, np.minimum(place[others], _MOST_TIMES).astype(np.float64), _MOST_TIMES + 1),
+        *(replace(v, column=of_their_head + v.column) for v in of_head),
+        Variable(size_key, code[homes.of[others]], len(sizes)),
+        Variable(place_key, np.minimum(place[others], _MOST_TIMES).astype(np.float64), _MOST_TIMES + 1),
     ]
     own = [v.part(others) for v in variables if v.key not in shared]
     second = [model.to_plain() for model in learn(method.in_order(own), given, True, method.how, ctx.within("members"))]
@@ -64,6 +78,7 @@ def fit_households(method: SequentialTrees, data: Dataset, ctx: Context) -> Deci
         "sizes": sizes.tolist(),
         "shared": shared,
         "households": len(homes),
+        "mark": mark,
         "facts": {"households": len(homes)},
     }
     known: dict[str, Any] = {
@@ -74,11 +89,13 @@ def fit_households(method: SequentialTrees, data: Dataset, ctx: Context) -> Deci
     }
     if few := not_drawn(data, variables):
         known["not_drawn"] = few
-    if method.rules:
-        rules = method.rules_of(data, kinds)
-        batch = _Households(model, kinds)
-        batch.fulfilling(min(500, len(homes)), ctx.within("pilot").rng, rules, method.kind)
-        known["rules"] = {"pilot_households": min(500, len(homes)), "broken_draws": dict(rules.counts)}
+    rules = method.rules_of(data, kinds)
+    if rules.rules:
+        broken, size = method.broken_in(data, rules), min(500, len(homes))
+        _Households(model, kinds).fulfilling(size, ctx.within("pilot").rng, rules, method.kind)
+        known["rules"] = {
+            "pilot_households": size, "broken_draws": dict(rules.counts), "broken_in_original": broken,
+        }  # fmt: skip
     return Decision(MappingProxyType(known))
 
 
@@ -102,9 +119,7 @@ def draw_households(
     drawn = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
     by_name = {kind.column: kind.series(drawn, data.frame.schema[kind.column]) for kind in kinds}
     column = data.having("household")[0]
-    kind = data.frame.schema[column]
-    ids = pl.Series(column, np.concatenate(numbers))
-    by_name[column] = ids.cast(kind) if kind.is_numeric() else ids.cast(pl.String)
+    by_name[column] = pl.Series(column, np.concatenate(numbers)).cast(number_type(data.frame.schema[column], total))
     return pl.DataFrame([by_name[name] for name in data.columns if name in by_name])
 
 
@@ -116,16 +131,18 @@ class _Households:
         self.sizes = np.asarray(model["sizes"], np.int64)
         self.shared: list[str] = list(model["shared"])
         self.keys = [key for kind in kinds for key in kind.keys]
+        self.names = _names(str(model.get("mark", "")))
 
     def draw(self, count: int, rng: np.random.Generator, rules: DrawnRules) -> tuple[dict[str, Floats], Ints]:
         """Draw households: the rows, and the household of each, numbered from 0."""
         values: dict[str, Floats] = {}
+        size_key, place_key, of_their_head = self.names
         self.heads.draw(values, count, rng, rules)
-        size = self.sizes[values[_SIZE].astype(np.int64)]
+        size = self.sizes[values[size_key].astype(np.int64)]
         home = np.repeat(np.arange(count), size - 1)
-        inside: dict[str, Floats] = {_HEAD + key: values[key][home] for key in self.keys}
-        inside |= {key: values[key][home] for key in (*self.shared, _SIZE)}
-        inside[_PLACE] = np.minimum(_places(home, None) + 1, _MOST_TIMES).astype(np.float64)
+        inside: dict[str, Floats] = {of_their_head + key: values[key][home] for key in self.keys}
+        inside |= {key: values[key][home] for key in (*self.shared, size_key)}
+        inside[place_key] = np.minimum(_places(home, None) + 1, _MOST_TIMES).astype(np.float64)
         self.members.draw(inside, len(home), rng, rules)
         everybody = np.concatenate([np.arange(count), home])
         order = np.argsort(everybody, kind="stable")

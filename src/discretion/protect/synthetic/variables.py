@@ -33,6 +33,8 @@ if it has so many times the rows that values have in the middle, or so many rows
 _BESIDE = 3.0
 """People at both sides of a drawn place between whose values a number is drawn."""
 _DENSE = 4.0
+_TOGETHER = 10
+"""Neighboring values of which a common divisor is taken: those of few people spoil it for their neighbors only."""
 _MOST_DECIMALS = 6
 
 
@@ -61,7 +63,7 @@ class NumberMargin:
         often = (rows > _SPIKE * len(values)) & (heads >= SHARED) if len(grid) > _FEW else np.zeros(len(grid), np.bool_)
         if len(grid) == 1:
             often[:] = True  # one value for everybody: there is nothing between it and another
-        step, rest = _step(grid), ~often
+        step, rest = _step(grid, heads), ~often
         stretch, least = 1.0, float(SHARED)
         if units is None and rest.any() and not _dense(grid[rest], step):
             least = max(least, min(_TIMES * float(np.median(heads[rest])), _OFTEN, _SPIKE * len(values)))
@@ -114,7 +116,11 @@ class NumberMargin:
         return np.where(self.spikes[place] == values, place, -1)
 
     def ends_of(self, width: float) -> tuple[tuple[float, float], tuple[float, float]]:
-        """For both ends: the value of the person at place `width`, and the mean of the people from there to the end."""
+        """For both ends: the value of the person at place `width`, and the median of the people from there to the end.
+
+        Not their mean: from the largest drawn value and the tenth it would give the amount of one who has far more than
+        all others.
+        """
         some = min(width * self.stretch, self.total / 2)
         few = slice(0, int(np.searchsorted(self.middles, some)) + 1)
         many = slice(max(int(np.searchsorted(self.middles, self.total - some, "right")) - 1, 0), None)
@@ -123,16 +129,16 @@ class NumberMargin:
         high = np.clip(ends - (self.total - some), 0, self.people[many])
         first, last = np.flatnonzero(low)[-1], np.flatnonzero(high)[0]
         return (
-            (float(self.grid[few][first]), float(low @ self.grid[few] / low.sum())),
-            (float(self.grid[many][last]), float(high @ self.grid[many] / high.sum())),
+            (float(self.grid[few][first]), _median(self.grid[few], low)),
+            (float(self.grid[many][last]), _median(self.grid[many], high)),
         )
 
     def smooth(self, places: Ints, width: float, rng: np.random.Generator, keep_extremes: bool = False) -> Floats:
         """Move each value by up to `width` people in the sorted column, and interpolate between different values.
 
         Moments are nearly kept, whole numbers stay whole, and the sparse ends of the column are blurred most: what lies
-        beyond the mean of the `width` people at an end is drawn evenly from there to the first of them instead, unless
-        extremes are kept.
+        beyond the median of the `width` people at an end is drawn evenly from there to the first of them instead,
+        unless extremes are kept.
         """
         at, _ = self._line
         if not len(at) or at[0] == at[-1]:
@@ -246,17 +252,33 @@ def _dense(grid: Floats, step: float) -> bool:
     return bool(step and (inner[-1] - inner[0]) / step <= _DENSE * len(inner))
 
 
-def _step(grid: Floats) -> float:
-    """Find what all values are multiples of: a power of a tenth, or a whole number."""
+def _median(grid: Floats, people: Floats) -> float:
+    """Give the value in the middle of the people."""
+    return float(grid[np.searchsorted(np.cumsum(people), people.sum() / 2)])
+
+
+def _step(grid: Floats, heads: Floats) -> float:
+    """Find what the values are multiples of, all but those of fewer than `SHARED` people: a power of a tenth, or a
+    whole number. Otherwise the cents, or the odd amount, of one person would tell that he is there."""
+
+    def fits(multiples: Bools) -> bool:
+        others = float(heads[~multiples].sum())
+        return not others or (others < SHARED <= float(heads[multiples].sum()))
+
     for decimals in range(_MOST_DECIMALS + 1):
         scaled = grid * 10.0**decimals
         whole: Bools = np.abs(scaled - np.round(scaled)) <= 1e-9 * np.maximum(np.abs(scaled), 1.0)
-        if not whole.all():
+        if not fits(whole):
             continue
         if np.abs(scaled).max(initial=0.0) >= 2**53:
             return 0.0
-        divisor = int(np.gcd.reduce(np.round(scaled).astype(np.int64))) if not decimals else 1
-        return float(divisor or 1) if not decimals else 10.0**-decimals
+        if decimals:
+            return 10.0**-decimals
+        numbers = np.round(scaled[whole]).astype(np.int64)
+        parts = np.gcd.reduceat(numbers, np.arange(0, len(numbers), _TOGETHER))
+        found = sorted({int(np.gcd.reduce(numbers)), *parts.tolist()} - {0}, reverse=True)
+        # one value alone is a multiple of itself: such a step leaves the values of many people out, and is not taken
+        return float(next((one for one in found if fits(whole & (np.mod(np.round(scaled), one) == 0))), 1))
     return 0.0
 
 
@@ -284,6 +306,10 @@ MOST_LEVELS = 10_000
 _ALONE_SHARE = 0.5
 _FEW_LEVELS = 30
 _MOST_ITEMS = 200
+_SAME = 1.05
+"""Pairs of values per level up to which a column counts as the same for all rows of a level."""
+_ONE_TO_ONE = 0.9
+"""Values per level from which on a column is taken for another name of the levels."""
 
 
 @dataclass(frozen=True)
@@ -342,7 +368,7 @@ class ColumnKind:
     labels: tuple[Any, ...] = ()
     """the levels (missing as None), or the items of the sets"""
     missing: bool = False
-    """of sets: whether some are missing"""
+    """of sets: whether it is drawn first that there is a set: some are missing, or all are empty"""
 
     def to_plain(self) -> dict[str, Any]:
         """Give the description as plain data."""
@@ -376,8 +402,7 @@ class ColumnKind:
     def _sets(self, drawn: Mapping[str, Floats], dtype: pl.DataType) -> pl.Series:
         import polars as pl
 
-        columns = [drawn[f"{self.column}/{item}"] > 0 for item in range(len(self.labels))]
-        members = np.column_stack(columns)
+        members = np.column_stack([drawn[key] > 0 for key in self.keys])[:, int(self.missing) :]
         rows = [[self.labels[item] for item in np.flatnonzero(row)] for row in members]
         series = pl.Series(self.column, rows, dtype=dtype)
         if not self.missing:
@@ -410,6 +435,11 @@ def describe(data: Dataset, column: str, who: str) -> tuple[ColumnKind, tuple[Va
     if dtype.is_nested() or dtype in (pl.Binary, pl.Object):
         raise DataError(f"{who}: column {column!r} holds values of the type {dtype}, which cannot be drawn; drop it")
     if is_number(data, column):
+        if dtype.is_integer() and not (data.frame[column].cast(pl.Float64).abs().max() or 0.0) <= 2**53:
+            raise DataError(
+                f"{who}: column {column!r} has whole numbers beyond 2^53, which are not told apart as quantities; give "
+                "it the role identifier, or write it as text"
+            )
         return ColumnKind(column, "number"), (Variable(column, as_number(data, column)),)
     kind = ColumnKind(column, "level", _labels(data, column))
     return kind, (_levels(data, kind),)
@@ -456,6 +486,47 @@ def too_many_levels(data: Dataset, column: str) -> str:
     return ""
 
 
+def fewest_rows(variable: Variable, min_support: int) -> int:
+    """Give the fewest people with a level for it to be drawn.
+
+    Where nobody says who the people are, the rows of one look like several. A column of many levels of which most have
+    but a few rows may number people, or cases: a level then needs as many rows as a number that is drawn as it is.
+    """
+    if variable.units is not None or variable.size <= _FEW_LEVELS:
+        return min_support
+    counts = variable.level_counts()
+    return max(min_support, SHARED) if float(np.median(counts[counts > 0])) < SHARED else min_support
+
+
+def profile_of(data: Dataset, column: str) -> tuple[str, ...]:
+    """Name the columns whose values together tell the levels of a column apart, each level having one: somebody's.
+
+    A number of people or cases that was taken for a category has such columns (sex, year of birth, diagnosis); a place
+    or an occupation has coarser levels of itself, which do not tell its own apart. Empty where there are none.
+    """
+    import polars as pl
+
+    coded = data.codes(column)
+    if len(coded.values) <= _FEW_LEVELS:
+        return ()
+    level = pl.Series("level", coded.codes)
+    levels = level.n_unique()
+    if len(data) < 2 * levels:
+        return ()
+    found = {}
+    for name in data.columns:
+        if name == column or data.frame.schema[name].is_nested():
+            continue
+        codes = data.codes(name)
+        if 1 < len(codes.values) < _ONE_TO_ONE * levels:
+            pairs = pl.DataFrame([level, pl.Series("other", codes.codes)]).n_unique()
+            if pairs <= levels * _SAME:
+                found[name] = pl.Series(name, codes.codes)
+    if len(found) < 2 or pl.DataFrame(list(found.values())).n_unique() < levels / 2:
+        return ()
+    return tuple(found)
+
+
 def _labels(data: Dataset, column: str) -> tuple[Any, ...]:
     """List the levels that occur, in their own order or by value; missing last."""
     coded = data.codes(column)
@@ -497,7 +568,7 @@ def _describe_sets(data: Dataset, column: str, who: str) -> tuple[ColumnKind, tu
             f"{who}: column {column!r} holds sets of {len(items):,} different items; at most {_MOST_ITEMS} can be "
             "drawn one by one: group the items first, or drop the column"
         )
-    kind = ColumnKind(column, "set", tuple(items), bool(data.count_missing(column)))
+    kind = ColumnKind(column, "set", tuple(items), bool(data.count_missing(column)) or not items)
     return kind, _set_variables(data, kind)
 
 

@@ -187,7 +187,7 @@ def _record_risks(release: Release) -> FigureGroup:
 
 
 def _class_sizes(release: Release) -> FigureGroup:
-    found = class_sizes.class_sizes_of(release)
+    found = None if release.data.has_new_rows else class_sizes.class_sizes_of(release)
     intro = (
         "Somebody who knows the quasi-identifiers of a person finds all records with these values. The larger this "
         "class, the better the person is hidden; a record alone in its class is unique."

@@ -120,7 +120,7 @@ def _row(release: Release, finding: Finding, internal: bool) -> RequirementRow:
         meaning=finding.result.meaning if internal else _counted(release, finding),
         settings=settings_of(part, internal=internal, publish=publish),
         caveats=caveats(type(part)),
-        attacker=finding.result.attacker if isinstance(finding.result, Verdict) else "",
+        attacker=finding.attacker,
         classes=classes,
         classes_left_out=left_out,
     )
@@ -364,6 +364,7 @@ def content_of(release: Release, *, internal: bool) -> dict[str, Any]:
     """Gather what the template needs."""
     from discretion.release.criteria import criteria_of_release, residual_risk
 
+    release = release if internal else release.for_public()
     risk = scores_of(release, "risk", internal=internal)
     utility = scores_of(release, "utility", internal=internal)
     scores = release.attacks()

@@ -166,9 +166,15 @@ def _goes_out(release: Release) -> PlainAnswer:
     left = ", in the records that are left" if data.lost_records else ""
     lists = (
         (f"As in the original{left}: ", same, ""),
-        ("Renumbered: ", renumbered, ""),
+        ("Made up: " if data.has_new_rows else "Renumbered: ", renumbered, ""),
         ("With less detail, or values taken out: ", coarser, ""),
-        ("With changed values, which may be true for one person and wrong for another: ", changed, ""),
+        (
+            "Drawn from a model, so that no value is anybody's: "
+            if data.has_new_rows
+            else "With changed values, which may be true for one person and wrong for another: ",
+            changed,
+            "",
+        ),
         ("Nothing is left of: ", empty, _still_told(release, empty)),
         ("Left out: ", inside, _still_told(release, inside)),
     )
@@ -253,6 +259,8 @@ def _touched(release: Release) -> tuple[list[str], list[str]]:
 
 def _found(release: Release, rows: tuple[ScoreRow, ...]) -> PlainAnswer:
     """Say in one short sentence whether people can be found; then why, how they were looked for, and what was not."""
+    if release.data.has_new_rows:
+        return _found_in_synthetic(release, rows)
     people, values = _attacks(rows)
     found, homes = smallest_class(release), households_alone(release) or 0.0
     most = _strongest(rows)
@@ -283,6 +291,26 @@ def _found(release: Release, rows: tuple[ScoreRow, ...]) -> PlainAnswer:
     said += [f"{beyond[0].upper()}{beyond[1:]}."] if beyond else []
     if not short:
         short, *said = said
+    last = " ".join([*_assumed(release, rows), *_untried(release)])
+    return PlainAnswer("Could anyone be found?", short, (*said, *([last] if last else [])))
+
+
+def _found_in_synthetic(release: Release, rows: tuple[ScoreRow, ...]) -> PlainAnswer:
+    """Say what a file of rows that belong to nobody tells about the people whom it was learned from."""
+    known = [row for row in rows if row.values is not None and row.range is not None]
+    short = "No record is a person's: all rows are synthetic."
+    if not rows:
+        said = ["No risk was measured: what the file gives away about people in the data is not known."]
+    elif not known:
+        said = ["The risk figures are withheld."]
+    else:
+        most = max(known, key=_gain)
+        if _gain(most) > _WORTH_SAYING:
+            short += " It still tells something about the people it was made from."
+        said = [
+            "Attacks compare people in the data with people outside it. The one that gains most: the "
+            f"{_words(most)} is {most.after} (guessing: {most.chance}).",
+        ]
     last = " ".join([*_assumed(release, rows), *_untried(release)])
     return PlainAnswer("Could anyone be found?", short, (*said, *([last] if last else [])))
 

@@ -81,6 +81,8 @@ class Measure(Part):
     """`released`: computed on one data set; the report runs it on the original and on the release."""
     aligned: ClassVar[bool] = True
     """Compares each record with itself; meaningless when the rows cannot be matched."""
+    of_steps: ClassVar[bool] = False
+    """Attacks the steps that made the release, all copies of a run together, and not one file of it."""
     reads_order: ClassVar[bool] = False
     """Looks at the order of the released rows; the others may be computed in any order."""
     on_original: ClassVar[bool] = True
@@ -141,7 +143,7 @@ class Measure(Part):
         if self.scale != "classes":
             original.require_rows(self.kind)
             released.require_rows(self.kind)
-        if released.copy_column is not None:
+        if released.copy_column is not None and not self.of_steps:
             return self._over_copies(original, released, ctx)
         if self.needs == "both" and self.aligned:
             original, released = align(original, released, self.kind)

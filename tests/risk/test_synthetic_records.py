@@ -196,3 +196,26 @@ def test_sets_are_one_category_each_and_people_count_once() -> None:
     # 200 people in the data and 50 outside: rows drawn at random would come from three times as many people inside
     score = dc.ClosestRecord(columns=["x", "y"], holdout=others)(data, fresh)
     assert score.value == pytest.approx(0.5, abs=0.12)
+
+
+def test_people_outside_are_alone_by_the_data_and_not_among_themselves() -> None:
+    """Real people as the release: a small control group must not look as if being in the data protected."""
+    rng = np.random.default_rng(1)
+    keys = pl.DataFrame({"a": rng.integers(0, 40, 9000), "b": rng.integers(0, 40, 9000)})
+    inside, file, few, many = keys[:3000], keys[3000:6000], keys[6000:6300], keys[6000:]
+    for outside in (few, many):
+        detail = dc.ReplicatedUniques(columns=["a", "b"], holdout=outside)(inside, file).detail
+        assert detail["control_rate"] == pytest.approx(detail["interval"][0], abs=0.04)
+        both = outside.join(inside.unique(), on=["a", "b"], how="anti").join(
+            file.group_by("a", "b").len().filter(pl.col("len") == 1), on=["a", "b"], how="semi"
+        )
+        assert detail["control_rate"] == both.height / outside.height
+
+
+def test_membership_is_attacked_once_for_all_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = dc.Dataset(dc.datasets.census(200, seed=1).frame.select("age", "sex", "income"))
+    made = dc.SequentialTrees(copies=3)(data, seed=1)
+    calls, fit = [], dc.SequentialTrees.fit
+    monkeypatch.setattr(dc.SequentialTrees, "fit", lambda *given: calls.append(given) or fit(*given))
+    dc.GeneratorMembership(shadows=8, columns=["age", "sex", "income"])(data, made, seed=1)
+    assert len(calls) == 8

@@ -41,6 +41,8 @@ _BY_COLUMNS = ("distance-linkage", "attacker-risk", "replicated-uniques")
 """Attacks that are run once for each set of columns that somebody may know."""
 _PLACES: tuple[Role, ...] = ("geography", "stratum")
 """Roles of columns that others know as they know the quasi-identifiers, whatever a model counts."""
+_QUICKLY_SHADOWED, _MOST_SHADOWED = 15_000, 50_000
+"""Cells of the data up to which a report, and an assessment, run the generator again on halves of the people."""
 _FEW_ALONE = 0.2
 """Different values, as a share of the records, from which on a column makes keys that hardly two people share."""
 _NEAR = 5.0
@@ -60,8 +62,8 @@ def report_set(original: Dataset, released: Dataset) -> list[Measure]:
     Together they judge every published column: rare values, weights, households, the order of rows, groups.
     """
     measures = default_measures(original, released)
-    quick = [one for one in _further(measures, original, released) if one.kind in _QUICK]
-    return _risks_first([*measures, *quick])
+    kinds = {*_QUICK, *(("generator-membership",) if _cells(original) <= _QUICKLY_SHADOWED else ())}
+    return _risks_first([*measures, *(one for one in _further(measures, original, released) if one.kind in kinds)])
 
 
 def _further(measures: list[Measure], original: Dataset, released: Dataset) -> Iterator[Measure]:
@@ -141,6 +143,8 @@ def _attacks(original: Dataset, released: Dataset) -> Iterator[tuple[str, dict[s
         apart = {*original.having("identifier", "unit", "household", "weight")}
         whole = [name for name in _single(original, both) if name not in apart]
         yield from _on_synthetic(original, _single(original, quasi), _single(original, sensitive), whole)
+        if any(getattr(step, "makes_rows", False) for step in released.steps) and _cells(original) <= _MOST_SHADOWED:
+            yield "generator-membership", {}
         return
     if quasi:
         yield from _identity(original, released, quasi)
@@ -216,6 +220,10 @@ def _joint(
 
 def _holds_sets(data: Dataset, name: str) -> bool:
     return data.type_of(name) == "set"
+
+
+def _cells(data: Dataset) -> int:
+    return len(data) * len(data.columns)
 
 
 def _single(data: Dataset, columns: list[str]) -> list[str]:

@@ -102,7 +102,7 @@ def _risks(release: Release) -> str:
         # of keys the share that the file has: how many are alone with theirs depends on the size of the group
         attack = detail.get("found", detail.get("attack_rate", item.after.value))
         control, words = detail.get("control_found", detail.get("control_rate")), "people outside"
-        if item.measure.kind == "closest-record":
+        if item.measure.kind in ("closest-record", "generator-membership"):
             control, words = detail["chance"], "by chance"
         if figures is None or control is None:
             continue

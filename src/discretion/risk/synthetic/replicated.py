@@ -66,10 +66,10 @@ class ReplicatedUniques(UnalignedRisk, kind="replicated-uniques"):
     Somebody who knows the key of a person who is alone with it finds exactly one released record, and may take it for
     that person. The value is a share of all original records, as published; the share of the uniques is in the detail,
     with those of the release (`unique_in_release`), and Wilson's interval. With `holdout`, the detail compares with
-    the same figure for people outside the data (at most as many as the file has; fewer have more uniques, which makes
-    the comparison too mild): what chance replicates; and has the replication advantage, the share of people whose key
-    the release has minus that of people outside (`advantage`, for keys of one person `advantage_of_uniques`): 0 for a
-    generator that copies nobody. `per_record`: is the record a replicated unique?
+    the same figure for people outside the data (alone if nobody in the data has their key, as they would be there: a
+    smaller group has more uniques among themselves): what chance replicates; and has the replication advantage, the
+    share of people whose key the release has minus that of people outside (`advantage`, for keys of one person
+    `advantage_of_uniques`): 0 for a generator that copies nobody. `per_record`: is the record a replicated unique?
 
     Missing is a value like others. Continuous columns are unique anyway and hardly replicated: recode them first. It
     does not see records that are nearly the same. Time linear.
@@ -115,7 +115,7 @@ class ReplicatedUniques(UnalignedRisk, kind="replicated-uniques"):
             f"release ({as_percent(detail['share_of_uniques'])} of those who are alone)"
         )
         if self.holdout is not None:
-            outside = unique[2] & (keys.counts[1][keys.ids[2]] == 1)
+            outside = (keys.counts[0][keys.ids[2]] == 0) & (keys.counts[1][keys.ids[2]] == 1)
             control = Rate(int(outside.sum()), len(outside))
             detail |= _against(rate, control, self.confidence) | {"chance": control.share} | _advantage(keys)
             meaning += (

@@ -70,6 +70,7 @@ class GeneratorMembership(Measure, kind="generator-membership"):
     family: ClassVar[Family] = "risk"
     better: ClassVar[Better] = "lower"
     aligned: ClassVar[bool] = False
+    of_steps: ClassVar[bool] = True
     limits: ClassVar[tuple[float | None, float | None]] = (0.0, 1.0)
 
     def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:

@@ -435,12 +435,13 @@ def describe(data: Dataset, column: str, who: str) -> tuple[ColumnKind, tuple[Va
     if dtype.is_nested() or dtype in (pl.Binary, pl.Object):
         raise DataError(f"{who}: column {column!r} holds values of the type {dtype}, which cannot be drawn; drop it")
     if is_number(data, column):
-        if dtype.is_integer() and not (data.frame[column].cast(pl.Float64).abs().max() or 0.0) <= 2**53:
+        values = as_number(data, column)
+        if dtype.is_integer() and np.fmax.reduce(np.abs(values), initial=0.0) > 2**53:
             raise DataError(
                 f"{who}: column {column!r} has whole numbers beyond 2^53, which are not told apart as quantities; give "
                 "it the role identifier, or write it as text"
             )
-        return ColumnKind(column, "number"), (Variable(column, as_number(data, column)),)
+        return ColumnKind(column, "number"), (Variable(column, values),)
     kind = ColumnKind(column, "level", _labels(data, column))
     return kind, (_levels(data, kind),)
 

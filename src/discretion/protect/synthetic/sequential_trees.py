@@ -91,10 +91,10 @@ def fit_households(method: SequentialTrees, data: Dataset, ctx: Context) -> Deci
         known["not_drawn"] = few
     rules = method.rules_of(data, kinds)
     if rules.rules:
-        broken, size = method.broken_in(data, rules), min(500, len(homes))
-        _Households(model, kinds).fulfilling(size, ctx.within("pilot").rng, rules, method.kind)
+        broken, tried = method.broken_in(data, rules), min(500, len(homes))
+        _Households(model, kinds).fulfilling(tried, ctx.within("pilot").rng, rules, method.kind)
         known["rules"] = {
-            "pilot_households": size, "broken_draws": dict(rules.counts), "broken_in_original": broken,
+            "pilot_households": tried, "broken_draws": dict(rules.counts), "broken_in_original": broken,
         }  # fmt: skip
     return Decision(MappingProxyType(known))
 

@@ -353,16 +353,16 @@ def test_a_policy_asks_and_the_forms_begin_with_it(app: App) -> None:
 
 def test_what_a_policy_misses_is_said_mended_by_a_click_and_published(app: App, tmp_path: Path) -> None:
     rng = np.random.default_rng(5)
-    region = rng.choice(["north", "south", "west", "islet"], 2000, p=[0.4, 0.3, 0.295, 0.005])
-    ill = np.where((region == "west") & (rng.random(2000) < 0.999), "flu", rng.choice(["flu", "cancer"], 2000))
-    frame = pl.DataFrame({"region": region, "age": rng.integers(20, 70, 2000), "diagnosis": ill})
+    branch = rng.choice(["north", "south", "west", "islet"], 2000, p=[0.4, 0.3, 0.295, 0.005])
+    ill = np.where((branch == "west") & (rng.random(2000) < 0.999), "flu", rng.choice(["flu", "cancer"], 2000))
+    frame = pl.DataFrame({"branch": branch, "age": rng.integers(20, 70, 2000), "diagnosis": ill})
     project = app.upload("survey", "survey.csv", frame.write_csv().encode())
     table = {"rule": "table", "value": ["islet", "north", "south", "west"], "level.1": ["out", "in", "in", "out"]}
-    app.client.post(f"{project.url}/hierarchy/region", data={**table, "do": "take"})
+    app.client.post(f"{project.url}/hierarchy/branch", data={**table, "do": "take"})
     app.client.post(f"{project.url}/hierarchy/age", data={"rule": "width", "width": "10", "levels": "3", "do": "take"})
-    roles = {"role:region": "quasi", "role:age": "quasi", "role:diagnosis": "sensitive", "hierarchy:region": "plan"}
-    types = {"type:region": "nominal", "type:age": "continuous", "type:diagnosis": "nominal", "hierarchy:age": "plan"}
-    files = {"hierarchy:region": "region-made-here.csv", "hierarchy:diagnosis": "none"}
+    roles = {"role:branch": "quasi", "role:age": "quasi", "role:diagnosis": "sensitive", "hierarchy:branch": "plan"}
+    types = {"type:branch": "nominal", "type:age": "continuous", "type:diagnosis": "nominal", "hierarchy:age": "plan"}
+    files = {"hierarchy:branch": "branch-made-here.csv", "hierarchy:diagnosis": "none"}
     app.client.post(f"{project.url}/roles", data={**roles, **types, **files, "do": "roles"})
     step = {"models.0.kind": "k-anonymity", "models.0.k": "5", "suppression_limit": "0.05", "do": "run"}
     app.client.post(f"{project.url}/protect/optimal-generalization", data=step)

@@ -10,7 +10,7 @@ import pytest
 
 import discretion as dc
 from discretion.errors import DataError, PlanError
-from discretion.release.seeds import SeedFile
+from discretion.release.seeds import OTHER_STEPS, SeedFile
 from tests.release.survey import PLAN, put_survey, survey, without
 
 SEEDED = PLAN + "seed_file: keep.seed\n"
@@ -80,7 +80,7 @@ def test_the_journal_keeps_a_seed_that_can_be_used_to_repeat(folder: Path) -> No
     assert again.splitlines()[0] == (folder / "keep.seed").read_text().splitlines()[0]
     release = run(folder, PLAN + "seed_file: first-j/seed\n", "repeated")
     assert (folder / "repeated" / "data.csv").read_bytes() == (folder / "first" / "data.csv").read_bytes()
-    assert set(release.study.drawn) == {"2-rank-swap", "3-additive-noise"}
+    assert set(release.study.drawn) == {"2-rank-swap", "3-additive-noise", OTHER_STEPS}
     with pytest.raises(PlanError, match="was used for a release"):
         run(folder, PLAN.replace("sd_share: 0.1", "sd_share: 0.2") + "seed_file: first-j/seed\n", "stronger")
 
@@ -90,7 +90,7 @@ def test_a_use_is_remembered_hashed_and_once(folder: Path) -> None:
     assert len(lines) == 2 and lines[1].startswith("used ")
     kept = json.loads(lines[1].removeprefix("used "))
     drawn = run(folder).study.drawn
-    assert set(kept) == set(drawn) == {"2-rank-swap", "3-additive-noise"}
+    assert set(kept) == set(drawn) == {"2-rank-swap", "3-additive-noise", OTHER_STEPS}
     assert not any(key.hex() in lines[1] or key.hex()[:32] in lines[1] for key in drawn.values())
     assert (folder / "keep.seed").read_text().splitlines() == lines
     assert (folder / "keep.seed").stat().st_mode & 0o777 == 0o600
@@ -108,7 +108,8 @@ def test_other_measures_requirements_and_words_are_free(folder: Path) -> None:
         ("sd_share: 0.1", "sd_share: 0.2", "3-additive-noise"),
         ("percent: 10", "percent: 11", "2-rank-swap"),
         ("steps:\n", "steps:\n  - drop-identifiers\n", "3-rank-swap, 4-additive-noise"),
-        ("  - additive-noise: {columns: savings, sd_share: 0.1}\n", "", "2-rank-swap"),
+        ("  - additive-noise: {columns: savings, sd_share: 0.1}\n", "", OTHER_STEPS),
+        ("levels: {age: 3, region: 1}", "levels: {age: 4, region: 1}", OTHER_STEPS),
     ],
 )
 def test_other_steps_need_another_seed_file(folder: Path, before: str, after: str, named: str) -> None:

@@ -14,6 +14,8 @@ from discretion.errors import PlanError
 
 _HEX_DIGITS = 32
 _USED = "used "
+OTHER_STEPS = "steps that draw nothing, or the columns"
+"""Under this name stands what the steps do as a whole, beside the keys of those that draw."""
 
 
 def seed_text(seed: int) -> str:
@@ -70,11 +72,12 @@ class SeedFile:
         if not wanted or not self.uses or wanted in self.uses:
             return
         known = {pair for use in self.uses for pair in use.items()}
-        other = [step for step in wanted if (step, wanted[step]) not in known] or list(wanted)
+        other = [step for step in wanted if step != OTHER_STEPS and (step, wanted[step]) not in known] or [OTHER_STEPS]
         raise PlanError(
             f"the seed file {self.path.name!r} was used for a release that drew otherwise (different here: "
             f"{', '.join(other)}). Two copies of the same people with independent noise can be averaged: two equal "
-            "ones leave 0.71 of the noise. Other measures, requirements and reports are free; for other steps or data "
+            "ones leave 0.71 of the noise; and by the same noise the records of two files are joined. Other measures, "
+            "requirements and reports are free; for other steps or data "
             "take a new seed file (`discretion seed new FILE`) and name the earlier release under `previous:`, make a "
             "coarser copy by `from:` the journal of the finer one, or let draws belong to people (`by_person: true`) "
             "from the first delivery on"

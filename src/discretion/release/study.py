@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -19,6 +20,7 @@ from discretion.part import Part
 from discretion.release.order import ORDERS, Order
 from discretion.release.plan import Output, Plan, Requirement, Shown, Step
 from discretion.release.privacy_budget import PrivacyBudget
+from discretion.release.seeds import OTHER_STEPS
 
 if TYPE_CHECKING:
     from discretion.policy.policy import Policy, Waiver
@@ -104,8 +106,17 @@ class Study:
 
     @property
     def drawn(self) -> dict[str, bytes]:
-        """The keys from which each step drew, by step id, without those that drew nothing; secret."""
-        return {item.step.id: item.drawn for item in self.done if item.drawn is not None}
+        """The keys from which each step drew, by step id, without those that drew nothing; secret.
+
+        Where one drew, what all steps do and which columns are left counts too: two files with the same noise and other
+        classes are joined by the noise.
+        """
+        drawn = {item.step.id: item.drawn for item in self.done if item.drawn is not None}
+        if not drawn:
+            return {}
+        made = [(item.step.method.kind, item.step.method.model_dump(mode="json")) for item in self.done]
+        content = json.dumps([made, sorted(self.current.columns)], sort_keys=True, default=str)
+        return {**drawn, OTHER_STEPS: content.encode()}
 
     @classmethod
     def from_release(cls, journal: str | Path, original: Dataset | None = None, *, seed: int | None = None) -> Study:

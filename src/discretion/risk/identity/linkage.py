@@ -26,12 +26,13 @@ if TYPE_CHECKING:
 
 _ALL, _TARGETS, _THOROUGH = 2_000, (1_000, 10_000), 20_000
 """Up to so many records all are attacked by the method, above that some: first few, more if they leave it open."""
-_PAIRS, _PAIRS_THOROUGH, _FEWEST = 2_500_000, 200_000_000, 200
+_PAIRS, _PAIRS_THOROUGH, _FEWEST = 2_500_000, 25_000_000, 200
 """Pairs of records that are followed, and the fewest records."""
 _OPEN = 0.02
 """Width of an interval that asks for more targets."""
-_PAIRS_OF_UNITS = 30_000_000
-"""Pairs of records up to which people with joined records are looked for; units are drawn until they are so many."""
+_PAIRS_OF_UNITS, _LAWS_COST = 15_000_000, 5
+"""Pairs of records up to which people with joined records are looked for, and by how much one with a swap's law takes
+longer; units are drawn until they are so many."""
 _NEARLY_ALL = 0.98
 _SCANNED = 500
 """Records on which guesses at the method are tried, and on which certainty is judged."""
@@ -119,11 +120,13 @@ def _joined(space: Space, seen: View, links: Links, ctx: Context, *, few: bool =
     Nothing where the links of single records find nearly everybody; of the unprotected data, and with `few`, fewer
     units are drawn.
     """
+    from discretion.kernels.linkage_mixed import SWAPPED
     from discretion.kernels.linkage_units import nearest_units
 
     if float(links.shares.mean()) > _NEARLY_ALL:
         return ()
-    pairs = _PAIRS_OF_UNITS // 10 if few or seen.released is seen.original else _PAIRS_OF_UNITS
+    pairs = _PAIRS_OF_UNITS // (_LAWS_COST if (space.terms.kinds == SWAPPED).any() else 1)
+    pairs //= 5 if few or seen.released is seen.original else 1
     made = []
     there = np.flatnonzero(seen.rows >= 0)
     whole = seen.worst_case

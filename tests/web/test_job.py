@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -157,12 +158,24 @@ def test_other_steps_are_published_as_the_next_version_with_new_draws(app: App) 
     first = (project.folder / "seed").read_text().split()[0]
     app.client.post(f"{project.url}/protect/rank-swap?change=0", data={**SWAP, "percent": "15"})
     answer = app.client.post(f"{project.url}/release", data={"do": "publish"})
-    assert "averaged" in answer.text, "two draws of the same people may not both go out"
+    assert "begin the next version" in answer.text, "what went out, and its journal, are not written over"
     app.client.post(f"{project.url}/release", data={"do": "next"})
     assert (project.folder / "seed").read_text().split()[0] != first
     app.client.post(f"{project.url}/release", data={"do": "publish"})
     assert app.job(project)["state"] == "done", app.job(project)["label"]
     assert project.plan["previous"]
+
+
+def test_a_plan_that_another_window_changed_is_not_published_unseen(app: App) -> None:
+    protected(app)
+    project = app.projects.open("people")
+    page = app.client.get(f"{project.url}/release").text
+    shown = re.search(r'name="key" value="(\w+)"', page)
+    assert shown
+    app.client.post(f"{project.url}/require/k-anonymity", data={"k": "2"})
+    answer = app.client.post(f"{project.url}/release", data={"do": "publish", "key": shown[1]})
+    assert "changed in another window" in answer.text
+    assert project.published() == []
 
 
 def test_a_bad_file_is_said_and_the_project_can_be_read_again(app: App) -> None:

@@ -5,6 +5,7 @@ A part of a page is the same address with the header `X-Part`; nothing of the st
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -523,13 +524,12 @@ class Pages:
         project = self.projects.open(name)
         job = last_job(project)
         failed = job if job and job["kind"] == "release" and job["state"] == "failed" else None
-        last = next((one for one in jobs_of(project) if one["kind"] == "release" and one["state"] == "done"), None)
         problems = failed["problems"] if failed else []
         return self.show(
             request, "release.html", project, error=error, status=status, problems=problems,
             confirmations=to_confirm(problems), to_waive=to_waive(problems, project), models=kinds_of("model"),
             measures=kinds_of("risk", "utility"),
-            changed=bool(last and last.get("key") != project.key()), folder=project.folder, policies=policies(project),
+            version=_version(project), changed=_was_changed(project), folder=project.folder, policies=policies(project),
             policy=policy_of(project), edits=(project.result() or {}).get("edits", []),
         )  # fmt: skip
 
@@ -572,6 +572,10 @@ class Pages:
             do = typed.get("do", [""])[0]
             try:
                 if do == "publish":
+                    if typed.get("key", [_version(project)])[0] != _version(project):
+                        raise PlanError("the plan was changed in another window since this page was shown: look again")
+                    if _was_changed(project):
+                        raise PlanError("a release of another plan stands here: begin the next version, which keeps it")
                     self.actions.publish(project, user)
                 elif do == "policy" and (files := _files(form, "policy_file")):
                     self.actions.add_policy(project, *files[0], user)
@@ -755,6 +759,17 @@ def typed_in(form: FormData) -> dict[str, list[str]]:
         if isinstance(value, str):
             found.setdefault(name, []).append(value)
     return found
+
+
+def _version(project: Project) -> str:
+    """Give what tells one state of the plan from another."""
+    return hashlib.sha256(project.text.encode()).hexdigest()[:20]
+
+
+def _was_changed(project: Project) -> bool:
+    """Tell whether what was published came of other steps, roles or data than the plan has now."""
+    last = next((one for one in jobs_of(project) if one["kind"] == "release" and one["state"] == "done"), None)
+    return bool(last and project.published() and last.get("key") != project.key())
 
 
 def _files(form: FormData, name: str) -> list[tuple[str, Any]]:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import discretion as dc
-from discretion.kernels.linkage_mixed import ABSOLUTE, NOMINAL, SQUARED, Terms, _sorted, build_tree, nearest_mixed
+from discretion.kernels.linkage_mixed import ABSOLUTE, NOMINAL, SQUARED, Terms, build_tree, nearest_mixed
 from discretion.kernels.linkage_windows import count_allowed
 
 INF = np.inf
@@ -67,14 +67,6 @@ def test_tree_against_all_pairs(seed: int, n: int, m: int, gaps: float, bounded:
     assert got.size.tolist() == tied.sum(axis=1).tolist()
     assert got.has_own.tolist() == tied[np.arange(m), own].tolist()
     assert got.lowest.tolist() == [int(row.argmax()) if row.any() else -1 for row in tied]
-
-
-def test_keys_are_sorted_alike_however_large_they_are() -> None:
-    keys = np.random.default_rng(1).integers(0, 50, 400)
-    for shift in (0, 2**55):  # above, a number cannot hold key and place
-        found, sequence = _sorted(keys + shift)
-        assert np.array_equal(sequence, np.argsort(keys, kind="stable"))
-        assert np.array_equal(found, np.sort(keys) + shift)
 
 
 def test_a_tree_is_not_cut_by_values_that_are_all_missing() -> None:

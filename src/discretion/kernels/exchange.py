@@ -110,7 +110,8 @@ def _beside(known: Floats, published: Floats, exchange: Exchange, walk: int, bou
 def _narrowest(published: Floats, terms: Terms, columns: Ints, walk: int) -> int:
     """Choose the swapped column with the narrowest windows beside the one walked through, which is given if alone."""
     others = [int(j) for j in columns if j != walk]
-    widths = [np.nanmean(terms.high[:, j] - terms.low[:, j]) / max(np.nanmax(published[:, j]), 1.0) for j in others]
+    most = [np.nanmax(published[:, j], initial=1.0) for j in others]
+    widths = [np.nanmean(terms.high[:, j] - terms.low[:, j]) / top for j, top in zip(others, most, strict=True)]
     return others[int(np.argmin(widths))] if others else walk
 
 

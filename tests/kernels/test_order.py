@@ -1,12 +1,22 @@
 from __future__ import annotations
 
+from typing import Literal
+
 import duckdb
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discretion.kernels.order import keyed_mix, keyed_order, round_keys, rows_by_label, sorted_with_order, stable_order
+from discretion.kernels.order import (
+    keyed_mix,
+    keyed_order,
+    places,
+    round_keys,
+    rows_by_label,
+    sorted_with_order,
+    stable_order,
+)
 from tests.kernels.reference import examples
 
 SIZES = (0, 1, 2, 100, 2999, 3000, 20_000)
@@ -135,3 +145,12 @@ def test_order_bucket_by_bucket_is_the_same() -> None:
 def test_key_of_another_length_is_refused() -> None:
     with pytest.raises(ValueError, match="16 bytes"):
         keyed_mix(np.arange(3), b"short")
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_places_are_those_of_a_search_without_sorting(side: Literal["left", "right"]) -> None:
+    rng = np.random.default_rng(5)
+    ranked = np.sort(rng.integers(0, 20, 50).astype(float))
+    values = np.append(rng.integers(-3, 24, 39).astype(float), np.nan).reshape(4, 10)
+    assert (places(ranked, values, side) == np.searchsorted(ranked, values, side)).all()
+    assert places(ranked, values[:0], side).shape == (0, 10)

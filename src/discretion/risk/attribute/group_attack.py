@@ -12,6 +12,7 @@ from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Bools, Floats, Ints
+from discretion.kernels.order import places
 from discretion.learning.columns import code_together, exact_numbers, text_of
 from discretion.measure import Better, Measure, Score, align, as_percent
 from discretion.part import Columns, Family
@@ -41,8 +42,8 @@ def near_numbers(groups: Ints, true: Floats, published: Floats, percent: float) 
     half = percent / 100 * np.abs(true)
     low, high = true - half, true + half
     values = np.unique(published[~np.isnan(published)])
-    ranks = np.where(np.isnan(published), -1, np.searchsorted(values, published))
-    first, last = np.searchsorted(values, low, side="left"), np.searchsorted(values, high, side="right")
+    ranks = np.where(np.isnan(published), -1, places(values, published))
+    first, last = places(values, low), places(values, high, "right")
     known = ~np.isnan(true)
     count = _count_between(groups, ranks, np.where(known, first, 0), np.where(known, last, 0))
     return Near(count, (published >= low) & (published <= high))
@@ -54,7 +55,7 @@ def _count_between(groups: Ints, ranks: Ints, low: Ints, high: Ints) -> Ints:
     width = int(max(ranks.max(initial=0), high.max(initial=0))) + 1
     keys = np.sort(groups[shown] * width + ranks[shown])
     start, end = groups * width + np.maximum(low, 0), groups * width + np.maximum(high, 0)
-    return np.asarray(np.searchsorted(keys, end) - np.searchsorted(keys, start))
+    return places(keys, end) - places(keys, start)
 
 
 def certainty(near: Near, sizes: Ints, coalition: int) -> Floats:
@@ -235,7 +236,7 @@ def _compare_numbers(true: Floats, published: Floats, tolerance: float) -> Agree
         last = np.searchsorted(ranked, values + tolerance, side="right")
         return int((last - np.searchsorted(ranked, values - tolerance, side="left")).sum())
 
-    shown = published[~np.isnan(published)]
+    shown = np.sort(published[~np.isnan(published)])
     return AgreementCounts(agree, counted, within(ranked) / total**2, within(shown) / (total * published.size))
 
 

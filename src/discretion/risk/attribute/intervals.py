@@ -13,6 +13,7 @@ from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Bools, Floats
+from discretion.kernels.order import places
 from discretion.measure import Better, Measure, Score, as_percent
 from discretion.part import Columns, Family
 from discretion.risk.identity.distances import robust_moments, whitening
@@ -172,7 +173,7 @@ def _swapped_from(y: Floats, ranked: Floats, inside: Floats, percent: float) -> 
     low, high = (np.exp(part - part.max()) for part in (lower, upper))
     from_end = np.append(np.cumsum(low[::-1])[::-1], 0.0)  # both sums grow toward the larger terms: no digits are lost
     from_start = np.concatenate([[0.0], np.cumsum(high)])
-    place = (np.searchsorted(ranked, y, "left") + np.searchsorted(ranked, y, "right") - 1) // 2
+    place = (places(ranked, y) + places(ranked, y, "right") - 1) // 2
     place, half = np.clip(place, 0, n - 1), np.minimum(inside, reach / 2).astype(np.int64)
 
     def mass(first: NDArray[np.int64], last: NDArray[np.int64]) -> Floats:
@@ -195,7 +196,7 @@ def _sd(x: Floats) -> float:
 
 def _ranks_within(y: Floats, ranked: Floats, half: float) -> Floats:
     """Give half the number of published values within a distance of each."""
-    inside = np.searchsorted(ranked, y + half, "right") - np.searchsorted(ranked, y - half, "left")
+    inside = places(ranked, y + half, "right") - places(ranked, y - half)
     return np.asarray(inside / 2.0)
 
 
@@ -379,8 +380,8 @@ class RankInterval(_PerColumnInterval, kind="rank-interval"):
         ranked = np.sort(released[~np.isnan(released)])
         n = len(ranked)
         reach = int(np.floor(self.percent * n / 200 + 1e-9))
-        lowest = np.searchsorted(ranked, guess, side="left")
-        highest = np.maximum(np.searchsorted(ranked, guess, side="right") - 1, 0)
+        lowest = places(ranked, guess)
+        highest = np.maximum(places(ranked, guess, "right") - 1, 0)
         below = ranked[np.clip(lowest - reach, 0, n - 1)]
         above = ranked[np.clip(highest + reach, 0, n - 1)]
         return np.asarray((original >= below) & (original <= above) & ~np.isnan(released))

@@ -231,12 +231,10 @@ def _extremes(x: Floats, k: int) -> NDArray[np.int64]:
             return result
         low, high = np.quantile(spread, [0.25, 0.75])
     reach = _FENCES * (high - low)
-    ranked = np.sort(values)
-    above = len(values) - np.searchsorted(ranked, values, "left")
-    below = np.searchsorted(ranked, values, "right")
-    far = np.where((values > high + reach) & (above < k), above, 0)
-    near_bottom = (values < low - reach) & (below < k)
-    result[present] = np.where(near_bottom, below, far)
+    for side, beyond in ((values, values < low - reach), (-values, values > high + reach)):
+        outer = side[beyond]
+        counts = np.searchsorted(np.sort(outer), outer, "right")  # whoever is farther out is beyond the fence as well
+        result[present[beyond]] = np.where(counts < k, counts, 0)
     return result
 
 

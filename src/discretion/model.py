@@ -62,7 +62,9 @@ class Verdict:
     def _repr_html_(self) -> str:
         row = (self.model, "holds" if self.holds else "does not hold", figure(self.value), figure(self.required))
         broken = (
-            "" if self.holds else f"{self.failing_count} classes with {self.failing_records} records break the model."
+            ""
+            if self.holds
+            else f"{self.failing_count:,} classes with {self.failing_records:,} records break the model."
         )
         heads = ("model", "verdict", "reached", "required")
         assumed = f"Assumed attacker: {self.attacker}." if self.attacker else ""

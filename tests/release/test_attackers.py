@@ -109,6 +109,22 @@ def test_an_attack_nobody_asked_for_says_why_it_cannot_run_and_one_that_was_aske
         few.release(measures=[dc.RowOrder()])
 
 
+def test_what_is_learnt_for_certain_is_no_worse_than_a_guess_that_is_often_right() -> None:
+    data = table()
+    alone = dc.GroupAttack()(data, data)
+    assert 0 < alone.value < alone.detail["chance"], "most have the more frequent value"
+    assert alone.detail["certain_by_chance"] == 0
+    (ranked,) = rank_attacks([alone])
+    assert (ranked.chance, ranked.gain) == (0.0, pytest.approx(homogeneous(data)))
+    assert ranked.aim == "learn a value about a person for certain" and "never certain" in ranked.meaning
+    card = next(one for one in attacker_cards([alone]) if one.attacker == "one who wants a secret")
+    assert (card.can, card.success) == (ranked.aim, alone.value)
+    guessed = dc.GroupAttack(share=0.6)(data, data)
+    assert "certain_by_chance" not in guessed.detail and rank_attacks([guessed])[0].chance == guessed.detail["chance"]
+    same = dc.Dataset(data.frame.with_columns(ill=pl.lit(1)), roles=ROLES)
+    assert rank_attacks([dc.GroupAttack()(same, same)])[0].gain == 0, "one value for everybody tells nothing"
+
+
 def score(kind: str, value: float, **detail: object) -> Score:
     return Score(kind, value, "lower", "risk", "", detail)
 

@@ -220,8 +220,8 @@ class Finding:
             verdict = self.result
             text = f"{self.kind}: reached {verdict.value:g}, required {verdict.required:g}"
             if not self.holds:
-                text += f" (short by {abs(verdict.required - verdict.value):g}; {verdict.failing_count} classes"
-                text += f" with {verdict.failing_records} records fail)"
+                text += f" (short by {abs(verdict.required - verdict.value):g}; {verdict.failing_count:,} classes"
+                text += f" with {verdict.failing_records:,} records fail)"
             return text + (f"; {self.by}" if self.by else "")
         parts = []
         for name, bound, gap in (

@@ -23,6 +23,7 @@ _RECORD_FOUND = ("value-agreement", "interval-risk", "rank-interval", "sd-interv
 _EXPECTED = ("success_rate", "mean_dis")
 """Where a measure whose value is a maximum, or counts records at risk, keeps the expected share of right answers."""
 _HIGHEST = ("highest", "highest_dis")
+_CERTAIN = "certain_by_chance"
 _NO_BASELINE = {
     "suda": "its value counts the records above a threshold, which guessing does not have; the ranking compares the "
     "mean probability of a right match with picking a record at random"
@@ -88,7 +89,8 @@ def notes_of(scores: Sequence[Score]) -> list[str]:
     for score in scores:
         columns, note = score.detail.get("columns"), _note(score)
         several = kinds[score.measure, note] > 1 and isinstance(columns, list | tuple)
-        notes.append(", ".join(filter(None, (note, f"{len(columns or ())} columns known" if several else ""))))
+        known = f"{len(columns or ())} column{'s' * (len(columns or ()) != 1)} known"
+        notes.append(", ".join(filter(None, (note, known if several else ""))))
     told = {(s.measure, note, tuple(s.detail.get("columns") or ())) for s, note in zip(scores, notes, strict=True)}
     alike = Counter((measure, note) for measure, note, _ in told)
     return [
@@ -154,8 +156,12 @@ def is_share(score: Score) -> bool:
 
 
 def baseline_of(score: Score) -> float | None:
-    """Give what guessing reaches; for a measure whose value has no chance level, picking a record at random."""
-    chance = chance_of(score)
+    """Give what guessing reaches; for a measure whose value has no chance level, picking a record at random.
+
+    Of what is learnt for certain, what would be certain anyway: a guess is right for some, and certain for nobody.
+    """
+    chance = _first(score, (_CERTAIN,))
+    chance = chance_of(score) if chance is None else chance
     if chance is None and score.measure in _NO_BASELINE and score.detail.get("records"):
         return 1.0 / float(score.detail["records"])
     return chance
@@ -167,7 +173,9 @@ def _ranked(score: Score, note: str) -> RankedAttack:
     low, high = _interval(score, success)
     return RankedAttack(
         score.measure,
-        _AIMS.get(room, "attack the release") + (" whose record is found" if score.measure in _RECORD_FOUND else ""),
+        _AIMS.get(room, "attack the release")
+        + (" whose record is found" if score.measure in _RECORD_FOUND else "")
+        + (" for certain" if _CERTAIN in score.detail else ""),
         success,
         chance,
         success if chance is None else _gain(success, chance),
@@ -381,7 +389,8 @@ def _card(kind: AttackerKind, scores: list[Score], not_run: Mapping[str, str]) -
     if not ranked:
         empty = (None, None, None, None, None, None)
         return AttackerCard(kind.name, kind.knows, "not tried", *empty, False, tried, lacking)
-    best = ranked[0]
+    scratch = [one for one in ranked if one.measure not in _RECORD_FOUND and one.doubtful == ranked[0].doubtful]
+    best = next((one for one in scratch if one.gain > 0), ranked[0])  # nobody gave him the record
     can = "nothing better than guessing was found" if best.gain <= 0 else best.aim
     figures = (best.measure, best.success, best.low, best.high, best.chance, best.gain)
     return AttackerCard(kind.name, kind.knows, can, *figures, best.doubtful, tried, lacking)

@@ -23,7 +23,6 @@ from discretion.web.project import (
     as_steps,
     hierarchy_files,
     output_of,
-    read_json,
     require_kind,
     required_in,
     safe_file_name,
@@ -88,6 +87,36 @@ class Actions:
     def read(self, project: Project, who: str) -> str:
         """Read the file of a project (again)."""
         return self.workers.start(project, "read", "Read the data", who)
+
+    def read_otherwise(
+        self, project: Project, files: Sequence[tuple[str, IO[bytes]]], how: Mapping[str, str], who: str
+    ) -> None:
+        """Read another file into a project, or its file by another delimiter or encoding."""
+        plan = project.plan
+        before = plan["data"]["path"] if isinstance(plan["data"], Mapping) else plan["data"]
+        output = plan["output"]
+        for label, content in files:
+            plain = safe_file_name(label)
+            _store(content, project.folder / "source" / plain)
+            before, output = f"source/{plain}", output_of(project.folder / "source" / plain)
+        given = {name: text for name, text in how.items() if text}
+        data = {"path": before, **given} if given else before
+        self.require_inside({"data": data["path"] if given else data}, project)
+        project.save({**plan, "data": data, "output": output}, "read the file otherwise", who)
+        self.read(project, who)
+
+    def delete(self, project: Project, who: str) -> None:
+        """Remove a project with everything in its folder; a data file that stands elsewhere stays."""
+        from discretion.web import service
+
+        job = last_job(project)
+        if job and job["state"] in ("waiting", "running"):
+            raise PlanError("something is running in this project; wait for it, or cancel it")
+        service.stop(project, who)
+        aside = project.folder.with_name(f".{project.name}-deleted")  # at once for everybody, then file by file
+        shutil.rmtree(aside, ignore_errors=True)
+        project.folder.rename(aside)
+        shutil.rmtree(aside)
 
     def add_hierarchies(self, project: Project, files: Sequence[tuple[str, IO[bytes]]], who: str) -> None:
         """Store hierarchy files; those whose name ends in that of a column are that column's from then on."""
@@ -329,7 +358,7 @@ class Actions:
 
     def compare(self, project: Project, numbers: Sequence[int], who: str) -> None:
         """Carry out two or three candidates of the map to see them side by side."""
-        points = (read_json(project.folder / "balance.json") or {"points": []})["points"]
+        points = (project.map() or {"points": []})["points"]
         if not 2 <= len(numbers) <= 3 or not all(0 <= number < len(points) for number in numbers):
             raise PlanError("choose two or three settings to compare")
         chosen = [{"label": points[number]["label"], "steps": points[number]["steps"]} for number in numbers]
@@ -337,7 +366,7 @@ class Actions:
 
     def take_point(self, project: Project, number: int, who: str) -> None:
         """Take the setting of a point of the map as the steps of the plan."""
-        points = (read_json(project.folder / "balance.json") or {"points": []})["points"]
+        points = (project.map() or {"points": []})["points"]
         if not 0 <= number < len(points):
             raise PlanError("there is no such point on the map")
         self.change_steps(project, points[number]["steps"], f"Take {points[number]['label']}", who)

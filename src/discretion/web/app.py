@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fastapi import Depends, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, StreamingResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -33,6 +34,7 @@ from discretion.web.form import (
     Typed,
     faults_of,
     fields_of,
+    is_used,
     kinds_of,
     rows_of,
     settings_of,
@@ -41,7 +43,18 @@ from discretion.web.form import (
 )
 from discretion.web.guard import REPORT_POLICY, WHO, WebUser
 from discretion.web.jobs import RUNNING, cancel, job_of, jobs_of, last_job
-from discretion.web.project import K, Project, Projects, hierarchy_files, read_json, required_in, write_json
+from discretion.web.project import (
+    FULL_MAP,
+    LIVE_MAP,
+    K,
+    Project,
+    Projects,
+    as_steps,
+    hierarchy_files,
+    read_json,
+    required_in,
+    write_json,
+)
 
 if TYPE_CHECKING:
     from discretion.policy.policy import Policy
@@ -65,11 +78,25 @@ _LEADS = {
 _PLACES = {
     "read": "data", "attacks": "risk", "release": "release", "tune": "balance", "compare": "balance", "table": "tables",
 }  # fmt: skip
-"""The pages of jobs: what became of one is said there. Steps concern every page."""
+"""The pages of jobs: what became of one is said there."""
+_OF_STEPS = ("protect", "risk", "release")
+_NEEDS: Mapping[str, tuple[str, str]] = {
+    "drop-identifiers": ("identifier", "no column has the role identifier"),
+    "pseudonymize": ("identifier", "no column has the role identifier"),
+    "reissue-weights": ("weight", "no column has the role weight"),
+    "at-household-level": ("household", "no column has the role household"),
+    "blank-and-impute": ("household", "no column has the role household"),
+    "confidentiality-edit": ("geography", "no column has the role geography"),
+    "targeted-record-swap": ("geography", "no column has the role geography"),
+    "hide-rules": ("set", "no column has sets of items"),
+    "km-generalization": ("set", "no column has sets of items"),
+    "restore-edit-rules": ("rules", "there are no edit rules"),
+}
+"""What a method needs, and what is said where the data does not have it."""
 _ROLE_WORDS = {
     "identifier": "names a person: never published",
     "quasi": "others may know it about a person",
-    "sensitive": "must stay a secret",
+    "sensitive": "nobody should learn it of a person; published as it is unless a step changes it",
     "weight": "how many people the record stands for",
     "household": "who lives together",
     "unit": "which records are of one person",
@@ -96,10 +123,12 @@ class Pages:
             lstrip_blocks=True,
             undefined=StrictUndefined,
         )
-        self.jinja.globals |= {"fields_of": fields_of, "rows_of": rows_of, "index": index, "version": __version__}
+        self.jinja.globals |= {
+            "fields_of": fields_of, "rows_of": rows_of, "is_used": is_used, "index": index, "version": __version__,
+        }  # fmt: skip
         self.jinja.filters |= {
             "prose": prose, "percent": percent, "number": number, "count": count, "title_of": title_of,
-            "people": of_people, "raw": Markup, "worded": worded, "linked": linked,
+            "people": of_people, "raw": Markup, "worded": worded, "linked": linked, "here": here,
         }  # fmt: skip
 
     # --- showing -------------------------------------------------------------------------------------------------
@@ -109,12 +138,13 @@ class Pages:
     ) -> HTMLResponse:
         """Render a page; of a project with what always stands beside it."""
         user = who(request)
+        page = template.partition(".")[0]
         given: dict[str, Any] = {
-            "p": project, "user": user, "page": template.partition(".")[0], "rail": STEPS, "beside": BESIDE,
-            "error": "",
+            "p": project, "user": user, "page": page, "rail": STEPS, "beside": BESIDE, "error": "",
         }  # fmt: skip
         if project is not None:
             given |= self._beside(project)
+            given["job_told"] = given["job"] is not None and is_told(given["job"], page, more.get("kind", ""))
         text = self.jinja.get_template(template).render(**given | more)
         return HTMLResponse(text, status)
 
@@ -123,12 +153,14 @@ class Pages:
         key = project.key(None, plan)
         job, verdicts = last_job(project), project.result("verdicts", key)
         judged = verdicts is not None and verdicts["of"] == required_in(plan)
+        now, attacks = project.result("status", key), project.result("attacks", key)
+        if now and attacks and "strongest" in attacks:
+            now = {**now, **attacks["strongest"], "every": True}
         return {
             "plan": plan,
             "job": job,
             "running": bool(job and job["state"] in RUNNING),
-            "job_page": _PLACES.get(job["kind"], "") if job else "",
-            "now": project.result("status", key),
+            "now": now,
             "before": project.result("status", project.key([], plan)),
             "steps": [acts.words_of(step) for step in project.steps],
             "required": verdicts["found"] if judged and verdicts else self._stated(plan),
@@ -152,6 +184,7 @@ class Pages:
         for project in visible(request, self.projects):
             job = last_job(project)
             state = f"{counted(len(project.steps), 'step')}" + ("; published" if project.published() else "")
+            state = state if project.read() else "the file could not be read"
             found.append((project, f"working: {job['title']}" if job and job["state"] in RUNNING else state))
         return self.show(request, "projects.html", projects=found, error=error, status=status)
 
@@ -186,6 +219,38 @@ class Pages:
         if request.headers.get("x-part") and table:
             return self.show(request, "rows.html", project, table=table, known=known)
         return self.show(request, "data.html", project, known=known, table=table)
+
+    async def change_data(self, request: Request, name: str) -> Response:
+        """Read another file in place of one that was not read, or read it another way."""
+        user, project = owner(request), self.projects.open(name)
+        async with request.form(max_files=1) as form:
+            typed = typed_in(form)
+            try:
+                if project.read() is not None:
+                    raise PlanError("the file was read already; open another one as a project of its own")
+                given = {key: typed.get(key, [""])[0].strip() for key in ("delimiter", "encoding", "decimal")}
+                given["delimiter"] = {"tab": "\t", "\\t": "\t"}.get(given["delimiter"], given["delimiter"])
+                self.actions.read_otherwise(project, _files(form, "file")[:1], given, user)
+            except DiscretionError as error:
+                return self.show(request, "data.html", project, known=None, table=None, error=str(error), status=422)
+        return go(f"{project.url}/data")
+
+    def ask_delete(self, request: Request, name: str) -> Response:
+        """Ask whether a project shall be deleted, and say what goes with it."""
+        owner(request)
+        project = self.projects.open(name)
+        file = project.data_file()
+        own = file is not None and file.resolve().is_relative_to(project.folder.resolve())
+        return self.show(request, "delete.html", project, file=file, own=own, folder=project.folder)
+
+    def delete(self, request: Request, name: str) -> Response:
+        """Delete a project."""
+        user, project = owner(request), self.projects.open(name)
+        try:
+            self.actions.delete(project, user)
+        except DiscretionError as error:
+            return self.show(request, "trouble.html", project, error=str(error), status=409)
+        return go("/")
 
     # --- 2 roles -------------------------------------------------------------------------------------------------
 
@@ -226,8 +291,10 @@ class Pages:
         if rule is not None and not (isinstance(rule, str) and rule.startswith("hierarchies/")):
             options.append(("plan", "made here"))
         listed = sorted(file.name for file in (project.folder / "hierarchies").glob("*.*"))
-        options += [(file, file) for file in listed if file == chosen or file == Path(files.get(name, "")).name]
-        options += [(file, file) for file in listed if (file, file) not in options]
+        alike = next((at for at, found in enumerate(zip(*listed, strict=False)) if len({*found}) > 1), 0)
+        begin = max(listed[0].rfind(sign, 0, alike) for sign in "_-. ") + 1 if listed else 0  # it tells nothing
+        ordered = sorted(listed, key=lambda file: file not in (chosen, Path(files.get(name, "")).name))
+        options += [(file, f"file: {file[begin:]}") for file in ordered]
         return {
             **column,
             "given": roles,
@@ -320,8 +387,14 @@ class Pages:
         for part in all_parts("method"):
             if issubclass(part, Method):
                 cards.setdefault(part.purpose, []).append(part)
-        ordered = [(one, _LEADS[one], _usual_first(cards[one])) for one in PURPOSES if one in cards]
-        return self.show(request, "protect.html", project, cards=ordered, error=error, status=status)
+        unfit = lacking_in(project)
+        fitting = {one: [part for part in cards[one] if part.kind not in unfit] for one in cards}
+        ordered = [(one, _LEADS[one], _usual_first(fitting[one])) for one in PURPOSES if fitting.get(one)]
+        others = [(part, unfit[part.kind]) for one in PURPOSES for part in cards.get(one, ()) if part.kind in unfit]
+        return self.show(
+            request, "protect.html", project, cards=ordered, others=others, did=project.did(project.plan), error=error,
+            status=status,
+        )  # fmt: skip
 
     def method(
         self, request: Request, name: str, kind: str, change: int = -1, typed: Typed | None = None,
@@ -453,7 +526,9 @@ class Pages:
     ) -> Response:  # fmt: skip
         """Choose candidates, see the map fill up, take a point, compare some."""
         project = self.projects.open(name)
-        found = read_json(project.folder / "balance.json")
+        job = last_job(project)
+        found = project.map(running=bool(job and job["kind"] == "tune" and job["state"] in RUNNING))
+        remembered: Typed = typed or read_json(project.folder / "balance-form.json") or {}
         compared = []
         for one in read_json(project.folder / "compared.json") or []:
             figures = project.result("status", one["key"])
@@ -468,7 +543,7 @@ class Pages:
                 })  # fmt: skip
         chosen = found["points"][point] if found and 0 <= point < len(found["points"]) else None
         return self.show(
-            request, "balance.html", project, found=found, candidates=candidates_of(project), given=typed or {},
+            request, "balance.html", project, found=found, candidates=candidates_of(project), given=remembered,
             compared=compared, chosen=chosen, point=point, error=error, status=status,
         )  # fmt: skip
 
@@ -477,18 +552,20 @@ class Pages:
         import asyncio
 
         project = self.projects.open(name)
-        file, drawing = project.folder / "balance.json", self.jinja.get_template("map.html")
+        drawing = self.jinja.get_template("map.html")
 
         async def events() -> AsyncIterator[str]:
             seen = -1
             while True:
                 job = last_job(project)
+                over = job is None or job["state"] not in RUNNING
+                file = project.folder / (FULL_MAP if over and (project.folder / FULL_MAP).exists() else LIVE_MAP)
                 changed = file.stat().st_mtime_ns if file.exists() else -1
                 if changed != seen and (found := read_json(file)):
                     seen = changed
                     lines = drawing.render(found=found).splitlines()
                     yield "event: map\n" + "".join(f"data: {line}\n" for line in lines) + "\n"
-                if job is None or job["state"] not in RUNNING:
+                if over:
                     yield "event: end\ndata:\n\n"
                     return
                 await asyncio.sleep(_LIVE)
@@ -513,6 +590,7 @@ class Pages:
             else:
                 steps = project.steps if typed.get("start") == ["steps"] else []
                 self.actions.weigh(project, section_in(project, typed), steps, user)
+                write_json(project.folder / "balance-form.json", typed)
         except DiscretionError as error:
             return self.balance(request, name, -1, typed, str(error), 422)
         return go(f"{project.url}/balance")
@@ -530,7 +608,7 @@ class Pages:
             confirmations=to_confirm(problems), to_waive=to_waive(problems, project), models=kinds_of("model"),
             measures=kinds_of("risk", "utility"),
             version=_version(project), changed=_was_changed(project), folder=project.folder, policies=policies(project),
-            policy=policy_of(project), edits=(project.result() or {}).get("edits", []),
+            policy=policy_of(project), edits=(project.result() or {}).get("edits", []), restated=_was_restated(project),
         )  # fmt: skip
 
     def requirement(
@@ -601,7 +679,10 @@ class Pages:
 
     def published(self, name: str, file: str, look: int = 0) -> Response:
         """Give a public file: to look at, or to keep."""
-        found = self.projects.open(name).published_file(file)
+        project = self.projects.open(name)
+        if file == ALL_IN_ONE and project.published():
+            return zipped(project.folder / "release", f"{project.name}-release.zip")
+        found = project.published_file(file)
         if look and file in ("report.html", "codebook.html"):
             return FileResponse(found, headers={"content-security-policy": REPORT_POLICY}, media_type="text/html")
         return FileResponse(found, filename=file, headers={"content-security-policy": REPORT_POLICY})
@@ -619,9 +700,11 @@ class Pages:
         }  # fmt: skip
         place = project.folder / "table-release"
         files = sorted(file.name for file in place.iterdir()) if place.is_dir() else []
+        known = (project.read() or {"columns": []})["columns"]
         return self.show(
             request, "tables.html", project, given=given, found=found, grid=grid_of(found) if found else None,
-            columns=[one["name"] for one in (project.read() or {"columns": []})["columns"]], rule_field=RULES,
+            columns=[one["name"] for one in known], rule_field=RULES, folder=place,
+            numbers=[one["name"] for one in known if one["dtype"].startswith(("int", "uint", "float", "decimal"))],
             layered=list(project.plan.get("hierarchies", {})), protections=PROTECTIONS, files=files, error=error,
             status=status,
         )  # fmt: skip
@@ -640,7 +723,10 @@ class Pages:
 
     def table_file(self, name: str, file: str) -> Response:
         """Give a file of the published table."""
-        place = self.projects.open(name).folder / "table-release"
+        project = self.projects.open(name)
+        place = project.folder / "table-release"
+        if file == ALL_IN_ONE and place.is_dir():
+            return zipped(place, f"{project.name}-table.zip")
         if not place.is_dir() or file not in {one.name for one in place.iterdir()}:
             raise LookupError(file)
         return FileResponse(place / file, filename=file, headers={"content-security-policy": REPORT_POLICY})
@@ -772,6 +858,55 @@ def _was_changed(project: Project) -> bool:
     return bool(last and project.published() and last.get("key") != project.key())
 
 
+def _was_restated(project: Project) -> bool:
+    """Tell whether the plan requires other things now than when it was published: another policy, other limits."""
+    last = next((one for one in jobs_of(project) if one["kind"] == "release" and one["state"] == "done"), None)
+    return bool(last and project.published() and last.get("of", required_in(project.plan)) != required_in(project.plan))
+
+
+def is_told(job: Mapping[str, Any], page: str, kind: str) -> bool:
+    """Tell whether what became of a job is said on a page: on that of its work, and of a step on its method's."""
+    if page == "job":
+        return True
+    if job["kind"] == "preview":
+        return page == "method" and kind in job["wanted"].get("step", {})
+    if job["kind"] == "steps":
+        wanted = as_steps(job["wanted"].get("steps"))
+        return page in _OF_STEPS or (page == "method" and bool(wanted) and kind in wanted[-1])
+    return _PLACES.get(job["kind"]) == page
+
+
+def lacking_in(project: Project) -> dict[str, str]:
+    """Name the methods that need what the data does not have, with the reason."""
+    plan, known = project.plan, (project.read() or {"columns": []})["columns"]
+    if not plan.get("roles"):
+        return {}
+    roles = {role for given in plan["roles"].values() for role in ([given] if isinstance(given, str) else given)}
+    kinds = {plan.get("types", {}).get(one["name"], one["type"]) for one in known}
+    there = {*roles, *(["set"] if "set" in kinds else []), *(["rules"] if plan.get("edit_rules") else [])}
+    return {kind: why for kind, (needed, why) in _NEEDS.items() if needed not in there}
+
+
+ALL_IN_ONE = "all.zip"
+
+
+def zipped(folder: Path, name: str) -> Response:
+    """Give all files of a folder as one archive, which is made for this answer and removed after it."""
+    import os
+    import tempfile
+    import zipfile
+
+    from starlette.background import BackgroundTask
+
+    handle, path = tempfile.mkstemp(suffix=".zip")
+    with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for one in sorted(folder.iterdir()):
+            if one.is_file():
+                archive.write(one, f"{Path(name).stem}/{one.name}")
+    headers = {"content-security-policy": REPORT_POLICY}
+    return FileResponse(path, filename=name, headers=headers, background=BackgroundTask(os.unlink, path))
+
+
 def _files(form: FormData, name: str) -> list[tuple[str, Any]]:
     """Give the files of a form with their names."""
     found = [one for one in form.getlist(name) if isinstance(one, UploadFile) and one.filename]
@@ -795,6 +930,29 @@ def prose(text: str) -> Markup:
     """Write a sentence of a docstring as HTML: code and emphasis."""
     safe = str(escape(text))
     return Markup(re.sub(r"(?<!\w)\*(\w[^*]*)\*", r"<em>\1</em>", re.sub(r"`([^`]+)`", r"<code>\1</code>", safe)))
+
+
+_HERE: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
+    (
+        r"; give encoding=, delimiter=, quote=, format=|[;,]? ?\(?give [\w=, ]+=(?:, such as [\w-]+)?\)?",
+        "; say below how it is to be read",
+    ),
+    (r"; give `columns`", "; choose the columns"),
+    (r"; ask for it in `measures`", ""),
+    (
+        r"`(at_most|at_least|suppression_limit|seconds|columns)`",
+        lambda found: f"“{title_of(found[1].replace('_', '-'))}”",
+    ),
+)
+"""What errors call things in plans and Python, and what the pages call them."""
+
+
+def here(text: str, project: Project) -> str:
+    """Write a sentence of the library in the words of the pages: fields by their labels, files without their folder."""
+    text = text.replace(f"{project.folder}/", "")
+    for pattern, words in _HERE:
+        text = re.sub(pattern, words, text)
+    return text
 
 
 def linked(text: str, project: Project) -> Markup:
@@ -1103,6 +1261,9 @@ def create_app(actions: Actions) -> FastAPI:
         ("POST", "/projects", pages.new),
         ("GET", "/static/{file}", pages.static),
         ("GET", "/p/{name}/data", pages.data),
+        ("POST", "/p/{name}/data", pages.change_data),
+        ("GET", "/p/{name}/delete", pages.ask_delete),
+        ("POST", "/p/{name}/delete", pages.delete),
         ("GET", "/p/{name}/roles", pages.roles),
         ("POST", "/p/{name}/roles", pages.set_roles),
         ("GET", "/p/{name}/hierarchy/{column:path}", pages.hierarchy),
@@ -1157,6 +1318,15 @@ def _add_errors(app: FastAPI, pages: Pages) -> None:
     def wrong(request: Request, error: Exception) -> Response:
         return trouble(request, str(error), 422)
 
+    def unreadable(request: Request, error: Exception) -> Response:
+        if request.url.path.startswith("/api/"):
+            from fastapi.exception_handlers import request_validation_exception_handler as plainly
+
+            return plainly(request, error)  # type: ignore[arg-type,return-value]
+        names = [str(one["loc"][-1]) for one in error.errors()]  # type: ignore[attr-defined]
+        return trouble(request, f"This address cannot be read: {', '.join(names)} must be a number.", 422)
+
+    app.add_exception_handler(RequestValidationError, unreadable)
     app.add_exception_handler(LookupError, missing)
     app.add_exception_handler(404, missing)
     app.add_exception_handler(Forbidden, forbidden)

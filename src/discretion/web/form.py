@@ -282,6 +282,18 @@ def _typed(one: FormField, value: Any, at: str, found: dict[str, list[str]]) -> 
         found[at] = [str(value)]
 
 
+def is_used(one: FormField, given: Typed, at: str) -> bool:
+    """Tell whether something else than its default stands in a field, or in those inside it."""
+    if one.control == "flag":
+        return f"{at}:there" in given and bool(given.get(at)) != bool(one.default)
+    usual = ("", "" if one.default is None else str(one.default))
+    return any(
+        any(text not in usual for text in texts)
+        for name, texts in given.items()
+        if name == at or (name.startswith(f"{at}.") and not name.endswith(":there"))
+    )
+
+
 def faults_of(error: PlanError, kind: str) -> tuple[dict[str, str], list[str]]:
     """Give what is wrong beside each field, and what belongs to none."""
     beside: dict[str, str] = {}

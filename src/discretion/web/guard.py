@@ -198,7 +198,7 @@ class WebGuard:
         elif _same(_cookie_in(headers), self.token) or _same(_bearer_in(headers), self.token):
             await self._let_in(WebUser("owner", alone=True), scope, receive, send)
         else:
-            await _reply(send, 401, "Open the address that `discretion web` printed: it ends with a token.")
+            await _turn_away(send, headers)
 
     async def _by_password(
         self, users: Users, scope: Scope, receive: Receive, send: Send, headers: Mapping[str, str]
@@ -256,6 +256,25 @@ class WebGuard:
             await send(message)
 
         await self.app(scope, receive, sending)
+
+
+_STRANGER = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>discretion</title><link rel="icon" href="data:,"><style>:root { color-scheme: light dark; }
+body { margin: 0 auto; max-width: 46rem; padding: 1rem 2rem; background: light-dark(#f5f7f9, #12181f);
+color: light-dark(#1b2733, #e4eaf0); font: 1rem/1.5 system-ui, sans-serif; } h1 { font-size: 1.9rem; line-height: 1.2; }
+code { font-size: .9em; }</style></head><body><p><strong>discretion</strong></p><main><h1>Open the printed address</h1>
+<p>This app is for who started it. <code>discretion web</code> printed an address that ends with a token: open that one,
+or copy it from the terminal again. It also changes whenever the app is started anew.</p></main></body></html>"""
+
+
+async def _turn_away(send: Send, headers: Mapping[str, str]) -> None:
+    """Tell somebody without the token where to find it: a browser by a page, others by a line."""
+    if "text/html" in headers.get("accept", ""):
+        policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; frame-ancestors 'none'"
+        await _reply(send, 401, _STRANGER, [("content-security-policy", policy)], kind="text/html")
+    else:
+        await _reply(send, 401, "Open the address that `discretion web` printed: it ends with a token.")
 
 
 _HEADERS = (

@@ -77,8 +77,14 @@ if (groups) {
 
 const job = document.querySelector("[data-poll]");
 if (job?.querySelector("[data-running]")) {
+  const next = document.createElement("div"); // only words and the bar are changed, so that Cancel keeps the focus
   const timer = setInterval(async () => {
-    try { await fill(job, job.dataset.poll); } catch { return; } // the server is away: keep asking
+    try { await fill(next, job.dataset.poll); } catch { return; } // the server is away: keep asking
+    const [was, is] = [job, next].map((one) => ["[data-label]", "progress"].map((name) => one.querySelector(name)));
+    if (next.querySelector("[data-running]") && was[0] && is[0]) {
+      if (was[0].textContent !== is[0].textContent) was[0].textContent = is[0].textContent;
+      for (const name of ["max", "value"]) is[1].hasAttribute(name) ? was[1].setAttribute(name, is[1].getAttribute(name)) : was[1].removeAttribute(name);
+    } else job.innerHTML = next.innerHTML;
     if (!job.querySelector("[data-running]")) {
       clearInterval(timer);
       if (!job.querySelector(".wrong")) location.reload();

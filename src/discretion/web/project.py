@@ -26,6 +26,8 @@ _MOST_RESULTS = 40
 """Results that are kept; older ones are made again when they are asked for."""
 _MEASURED = ("data", "roles", "types", "orders", "hierarchies", "missing_codes", "knows_method", "edit_rules")
 """Entries of the plan, besides the steps, on which figures depend."""
+FULL_MAP, LIVE_MAP = "balance.json", "balance-live.json"
+"""The map of the last search that ended, and that of one that runs or was cancelled."""
 K = 5
 """The group size that a new project requires."""
 
@@ -165,6 +167,17 @@ class Project:
         """Give what is known of the file as it was read: rows, columns, proposals; None before it was read."""
         return read_json(self.folder / "results" / "columns.json")
 
+    def map(self, *, running: bool = False) -> Any:
+        """Give the map of the balance: while a search runs its own, otherwise the last whole one; None without any."""
+        names = (LIVE_MAP,) if running else (FULL_MAP, LIVE_MAP)
+        return next((found for name in names if (found := read_json(self.folder / name))), None)
+
+    def did(self, plan: Mapping[str, Any]) -> list[list[str]]:
+        """Give what each step of a plan did, in sentences; nothing where a step was not carried out here."""
+        steps = as_steps(plan.get("steps"))
+        keys = [self.key(steps[: number + 1], plan) for number in range(len(steps))]
+        return [self.result("did", key) or [] for key in keys]
+
     def forget_results(self) -> None:
         """Keep the results that were used last, and remove the others."""
         found = [place for place in (self.folder / "results").iterdir() if place.is_dir()]
@@ -272,8 +285,10 @@ class Projects:
         if data is not None and not data.is_file():
             raise DataError(f"there is no file {str(data)!r} on this computer")
         name, folder = self._free(name, who)
+        if folder.exists() and self._was_never_read(Project(folder)):
+            shutil.rmtree(folder)
         if folder.exists():
-            raise PlanError(f"there is a project {name!r} already; choose another name")
+            raise PlanError(f"there is a project {name!r} already; choose another name, or delete that one first")
         folder.mkdir(mode=0o700, parents=True)
         for part in ("jobs", "results", "hierarchies", "source"):
             (folder / part).mkdir(mode=0o700)
@@ -289,6 +304,14 @@ class Projects:
         }
         made.save(plan, "opened" if data is None else f"opened {data.name}", who)
         return made
+
+    @staticmethod
+    def _was_never_read(project: Project) -> bool:
+        """Tell whether the file of a project was not understood: then another one may take its place."""
+        from discretion.web.jobs import RUNNING, last_job
+
+        job = last_job(project)
+        return project.read() is None and job is not None and job["state"] not in RUNNING
 
     def _free(self, name: str, who: str) -> tuple[str, Path]:
         """Give the name, with a number behind it where a project of somebody else has it: nobody learns of that one."""

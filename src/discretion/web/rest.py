@@ -56,7 +56,11 @@ def add_rest(app: FastAPI, actions: Actions) -> None:
     def body(project: Project) -> ProjectBody:
         found = project.result("verdicts") or {"found": []}
         status = project.result()
-        kept = None if status is None else {name: value for name, value in status.items() if name != "pictures"}
+        kept = (
+            None
+            if status is None
+            else {name: value for name, value in status.items() if name not in ("pictures", "small")}
+        )
         return ProjectBody(
             name=project.name, plan=project.plan, status=kept, verdicts=found["found"], published=project.published()
         )

@@ -172,6 +172,21 @@ def _words(query: dict[str, Any]) -> str:
     if "aggregates" not in query:
         return ""
     figures = [" ".join(filter(None, (one["function"], one.get("column")))) for one in query["aggregates"]]
-    where = f" where {json.dumps(query['where'], ensure_ascii=False)}" if query.get("where") else ""
+    where = f" where {_condition(query['where'])}" if query.get("where") else ""
     by = f" by {', '.join(query['group_by'])}" if query.get("group_by") else ""
     return f"{', '.join(figures)} of {query.get('table', '')}{where}{by}"
+
+
+def _condition(one: Any) -> str:
+    """Write a condition of a question as a person reads it: `sex = "f" and age >= 40`."""
+    if not isinstance(one, dict):
+        return str(one)
+    for joint in ("and", "or"):
+        if joint in one:
+            return f" {joint} ".join(
+                f"({_condition(part)})" if {"and", "or"} & {*part} else _condition(part) for part in one[joint]
+            )
+    if "not" in one:
+        return f"not ({_condition(one['not'])})"
+    compared = [json.dumps(value, ensure_ascii=False) for value in one.get("values", ())]
+    return f"{one.get('column', '')} {one.get('op', '')} {', '.join(compared)}".strip()

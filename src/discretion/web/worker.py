@@ -22,16 +22,17 @@ from discretion.model import Verdict
 from discretion.part import Part, parse
 from discretion.release.gate import Finding
 from discretion.release.plan import Plan, Step
-from discretion.release.report.wording import counted, percent, title_of
+from discretion.release.ranking import RankedAttack
+from discretion.release.report.wording import count, counted, listed, percent, title_of
 from discretion.release.study import Done, Study
 from discretion.web import charts
 from discretion.web.jobs import started
-from discretion.web.project import Project, as_steps, read_json, required_in, write_json
+from discretion.web.project import FULL_MAP, LIVE_MAP, Project, as_steps, read_json, required_in, write_json
 
 _EVERY = 0.2
 """Seconds between two reports of progress."""
-_SAMPLE = 2000
-"""Rows on which a step is tried."""
+_SAMPLE, _WHOLE = 2000, 100_000
+"""Rows on which a step is tried; of one that puts rows together all of them, up to so many."""
 _SHOWN_ROWS = 6
 _MOST_DRAWN = 1_000_000
 """Rows of which the columns of a file are drawn; of more, evenly taken ones."""
@@ -177,11 +178,64 @@ def carried_out(project: Project, content: Mapping[str, Any], progress: Progress
     for number in range(len(study.done), len(plan.steps)):
         step = plan.steps[number]
         progress(number, len(plan.steps), f"step {number + 1} of {len(plan.steps)}: {title_of(step.method.kind)}")
-        study = study.apply(step)
+        before, study = study.current, study.apply(step)
         place = project.place(keys[number])
         place.mkdir(mode=0o700, exist_ok=True)
+        write_json(place / "did.json", what_it_did(before, study.current, study.done[-1].decision))
         study.current.checkpoint(place)
     return plan, study
+
+
+_MOST_NAMED = 12
+
+
+def what_it_did(before: Dataset, after: Dataset, decision: Decision) -> list[str]:
+    """Say what a step did: records taken out, columns gone, the level of each column, values taken out or changed."""
+    if after.has_new_rows and not before.has_new_rows:
+        return [f"{counted(len(after), 'record')} were made up; none belongs to a person."]
+    said = []
+    if dropped := len(before) - len(after):
+        share = percent(dropped / max(len(before), 1))
+        said.append(f"{counted(dropped, 'record')} of {count(len(before))} ({share}) {_were(dropped)} taken out.")
+    if gone := [name for name in before.columns if name not in after.columns]:
+        said.append(f"Taken out: {listed(gone, _MOST_NAMED)}.")
+    if levels := [_level_of(after, name) for name in after.columns if _other_level(before, after, name)]:
+        said.append(f"Made coarser: {'; '.join(levels)}.")
+    earlier = before.suppressed_cells
+    hidden = {name: number - earlier.get(name, 0) for name, number in after.suppressed_cells.items()}
+    hidden = {name: number for name, number in hidden.items() if number > 0}
+    if hidden:
+        listing = ", ".join(f"{name} {count(number)}" for name, number in hidden.items())
+        said.append(f"Single values taken out: {listing} (of {counted(len(after), 'record')}).")
+    moved = [
+        name
+        for name in after.columns
+        if name in before.columns and not _other_level(before, after, name) and _differs(before, after, name)
+    ]
+    if moved := [name for name in moved if name not in hidden]:
+        said.append(f"Values changed: {listed(moved, _MOST_NAMED)}.")
+    proven = decision.values.get("proven")
+    if proven is not None:
+        bound = "Proven: no other choice of levels loses less." if proven else "Not proven: a better choice may exist."
+        said.append(bound)
+    return said or ["It changed nothing."]
+
+
+def _were(number: int) -> str:
+    return "was" if number == 1 else "were"
+
+
+def _other_level(before: Dataset, after: Dataset, name: str) -> bool:
+    level, earlier = after.levels.get(name), before.levels.get(name, 0)
+    return level is not None and not np.array_equal(level, earlier)
+
+
+def _level_of(data: Dataset, name: str) -> str:
+    level = data.levels[name]
+    if not isinstance(level, int):
+        return f"{name} by as much as each record needs"
+    height = data.hierarchy(name).height
+    return f"{name} wholly hidden" if level == height else f"{name} to level {level} of {height}"
 
 
 def _resumed(project: Project, study: Study, steps: Sequence[Step], keys: Sequence[str]) -> Study:
@@ -198,8 +252,8 @@ def measured(project: Project, content: Mapping[str, Any], progress: Progress) -
     place = project.place(project.key(None, content))
     place.mkdir(mode=0o700, exist_ok=True)
     if not (place / "status.json").exists():
-        found = figures_of(study, progress)
-        write_json(place / "status.json", {**found, "pictures": pictures_of(study)})
+        found = figures_of(study, progress, knows_method=plan.knows_method)
+        write_json(place / "status.json", {**found, "pictures": pictures_of(study), "small": small_picture(study)})
     judged(project, content, plan, study, progress)
     return plan, study
 
@@ -216,7 +270,7 @@ def judged(
         progress(number, len(plan.requirements), f"checking: {title_of(one.part.kind)}")
         try:
             finding = judge(one, study.original, data, study.context(), knows_method=plan.knows_method)
-            verdict = {"holds": finding.holds, "text": finding.explain().removeprefix(f"{finding.kind}: ")}
+            verdict = {"holds": finding.holds, "text": told_of(finding)}
             verdict["help"] = None if finding.holds else help_with(finding, plan, study, as_steps(content.get("steps")))
         except (DataError, PlanError) as error:
             verdict = {"holds": False, "text": str(error), "help": None}
@@ -226,6 +280,13 @@ def judged(
     place = project.place(project.key(None, content))
     write_json(place / "verdicts.json", {"of": required_in(content), "found": found})
     return found
+
+
+def told_of(finding: Finding) -> str:
+    """Say what was required and what was reached."""
+    if finding.kind == "detail-limits" and isinstance(finding.result, Verdict):
+        return f"{counted(int(finding.result.value), 'value')} or areas beyond the limits; none may be"
+    return finding.explain().removeprefix(f"{finding.kind}: ")
 
 
 def waiver_name(part: Part) -> str:
@@ -328,13 +389,17 @@ def without_identifiers(data: Dataset) -> Dataset:
     return data.drop(left) if left else data
 
 
-def figures_of(study: Study, progress: Progress) -> dict[str, Any]:
-    """Give what always stands in sight: the smallest group, the strongest attack, what was lost."""
+def figures_of(study: Study, progress: Progress, *, knows_method: bool = True) -> dict[str, Any]:
+    """Give what always stands in sight: the smallest group, who is found, what is learnt, what was lost."""
     from discretion.release.measures import default_measures
-    from discretion.release.ranking import rank_attacks, strongest
+    from discretion.release.ranking import rank_attacks
+    from discretion.risk.identity.intruder import knowing_method
 
     original, now = study.original, without_identifiers(study.current)
     chosen = [one for one in default_measures(original, now) if one.family == "risk"]
+    if original.having("quasi") and original.having("sensitive") and not now.has_new_rows:
+        chosen.append(parse({"group-attack": {}}, "risk"))  # type: ignore[arg-type]
+    chosen = chosen if knows_method else [knowing_method(one, False) for one in chosen]
     scores: list[Score] = []
     not_run: dict[str, str] = {}
     for number, measure in enumerate(chosen):
@@ -345,22 +410,34 @@ def figures_of(study: Study, progress: Progress) -> dict[str, Any]:
             not_run[measure.kind] = str(error)
     quasi = tuple(name for name in original.having("quasi") if name in now.columns)
     sizes = now.class_counts(quasi) if quasi and len(now) else np.array([], dtype=np.int64)
-    best = strongest(rank_attacks(scores))
     return {
         "rows": len(now),
         "columns": list(now.columns),
         "k": None if now.has_new_rows or not len(sizes) else int(sizes.min()),
         "alone": 0 if now.has_new_rows else int((sizes == 1).sum()),
-        "risk": None if best is None else {
-            "title": title_of(best.measure), "success": best.success, "chance": best.chance, "meaning": best.meaning,
-            "aim": best.aim,
-        },
+        **strongest_of(rank_attacks(scores)),
         "loss": information_loss(study),
         "suppressed": int(sum(now.suppressed_cells.values())),
         "lost": now.lost_records,
         "not_run": not_run,
         "edits": edits_of(original, now),
     }  # fmt: skip
+
+
+def strongest_of(ranked: Sequence[RankedAttack]) -> dict[str, Any]:
+    """Give the strongest attack that looks for people, and the strongest that learns values without finding them."""
+    from discretion.release.ranking import FIND_RECORD, strongest
+
+    def told(aim: bool) -> dict[str, Any] | None:
+        own = [one for one in ranked if (one.aim == FIND_RECORD) == aim and "whose record is found" not in one.aim]
+        best = strongest(own)
+        if best is None:
+            return None
+        name = title_of(best.measure) + (f", {best.note}" if best.note else "")
+        certain = best.aim.endswith("for certain")
+        return {"title": name, "success": best.success, "chance": best.chance, "certain": certain, "gain": best.gain}
+
+    return {"people": told(True), "values": told(False)}
 
 
 def edits_of(original: Dataset, now: Dataset) -> list[dict[str, Any]]:
@@ -398,6 +475,13 @@ def information_loss(study: Study) -> float | None:
     return 1 - (1 - min(lost / len(wanted), 1.0)) * kept
 
 
+def small_picture(study: Study) -> str:
+    """Draw the groups of people who look alike, to stand beside those of other candidates."""
+    original, now = study.original, study.current
+    quasi = tuple(name for name in original.having("quasi") if name in now.columns)
+    return charts.class_sizes(original, now, quasi, charts.SMALL) if quasi and len(now) and study.done else ""
+
+
 def pictures_of(study: Study) -> list[list[str]]:
     """Draw the groups of people who look alike, and the columns that steps changed, before and after."""
     original, now = study.original, without_identifiers(study.current)
@@ -410,8 +494,8 @@ def pictures_of(study: Study) -> list[list[str]]:
         if len(found) >= _MOST_PICTURES:
             break
         changed = name in now.changed and name in original.columns
-        if changed and (drawn := charts.column(name, original, now)):
-            found.append([f"{name}, before and after", drawn])
+        if changed and (picture := charts.column(name, original, now)):
+            found.append([f"{name}, before and after", picture])
     return found
 
 
@@ -436,15 +520,18 @@ def preview(project: Project, job: Job, progress: Progress) -> dict[str, Any]:
     plan, study = carried_out(project, content, progress)
     method = parse(job["wanted"]["step"], "method")
     now = study.current
+    together = method.by_group or "models" in type(method).model_fields  # type: ignore[attr-defined]
+    size = _WHOLE if together else _SAMPLE
     rng = np.random.default_rng(0)
-    rows = np.sort(rng.permutation(len(now))[:_SAMPLE])
+    rows = np.arange(len(now)) if len(now) <= size else np.sort(rng.permutation(len(now))[:size])
     sample = now.take(rows)
     base = replace(Study(study.original, study.seed, progress=progress), done=study.done)
     if base.done:
         base = replace(base, done=(*base.done[:-1], replace(base.done[-1], data=sample)))
     else:
         base = Study(sample, study.seed, progress=progress)
-    after = base.apply(Step(method, f"{len(plan.steps) + 1}-{method.kind}")).current  # type: ignore[arg-type]
+    base = base.apply(Step(method, f"{len(plan.steps) + 1}-{method.kind}"))  # type: ignore[arg-type]
+    after = base.current
     changed = [name for name in after.columns if name in sample.columns and _differs(sample, after, name)]
     gone = [name for name in sample.columns if name not in after.columns]
     shown = without_identifiers(sample)
@@ -460,22 +547,31 @@ def preview(project: Project, job: Job, progress: Progress) -> dict[str, Any]:
         if len(table) >= _SHOWN_ROWS:
             break
     drawn = [[name, charts.column(name, sample, after)] for name in names if name in after.columns][:4]
-    said = [f"Tried on {counted(len(sample), 'row')}."]
-    if not changed and not gone and len(after) == len(sample):
-        said.append("It changes nothing here.")
-    elif changed:
-        said.append(f"It changes {', '.join(changed[:8])}{' and others' if len(changed) > 8 else ''}.")
-    if gone:
-        said.append(f"It takes out {', '.join(gone)}.")
-    if len(after) != len(sample):
-        said.append(f"{counted(len(after), 'row')} are left.")
+    whole = len(sample) == len(now)
+    said = [f"Tried on {'all ' if whole else ''}{counted(len(sample), 'row')}."]
+    if together and not whole:
+        said.append(
+            f"It looks for groups of people who are alike: among all {count(len(now))} rows there are more of them, so "
+            "that the step itself takes away less than is shown here."
+        )
+    said += what_it_did(sample, after, base.done[-1].decision)
     kept = {"sentence": " ".join(said), "names": names, "table": table, "pictures": [one for one in drawn if one[1]]}
     write_json(project.folder / "jobs" / job["id"] / "preview.json", kept)
     return {"preview": True}
 
 
 def _differs(before: Dataset, after: Dataset, name: str) -> bool:
-    return len(before) != len(after) or not before.frame[name].equals(after.frame[name])
+    """Tell whether a column has other values than before in the records that are left."""
+    if after.has_new_rows:
+        return True
+    old = before.frame[name]
+    if len(before) != len(after):
+        old = old.gather(np.searchsorted(before.row_ids, after.row_ids)) if _ordered(before) else old.head(0)
+    return not (old.dtype == after.frame[name].dtype and old.equals(after.frame[name], null_equal=True))
+
+
+def _ordered(data: Dataset) -> bool:
+    return bool((np.diff(data.row_ids) > 0).all())
 
 
 def _cell(data: Dataset, name: str, row: int) -> str:
@@ -501,11 +597,12 @@ def attacks(project: Project, _: Job, progress: Progress) -> None:
     subsets: list[dict[str, Any]] = combined[0] if combined else []
     kept = {
         "best": found.best_attack,
+        "strongest": strongest_of(ranked),
         "ranked": [{**one.to_dict(), "title": title_of(one.measure)} for one in ranked],
         "wide": attack_picture(ranked, 720) if ranked else "",
         "narrow": attack_picture(ranked, NARROW) if ranked else "",
         "cards": [card.to_dict() for card in found.attackers],
-        "notes": list(found.notes),
+        "notes": [note.replace("; ask for it in `measures`", "; `discretion assess` runs it") for note in found.notes],
         "not_run": [{"title": title_of(one.measure), "reason": one.reason} for one in found.not_run],
         "subsets": [one for one in subsets if len(one["columns"]) <= 3][:8],
     }
@@ -528,6 +625,7 @@ def release(project: Project, job: Job, progress: Progress) -> dict[str, Any]:
         "public": str(public),
         "private": str(private),
         "key": project.key(),
+        "of": required_in(project.plan),
         "verdicts": [{"holds": one.holds, "text": one.explain()} for one in made.findings],
     }
 
@@ -536,13 +634,14 @@ def release(project: Project, job: Job, progress: Progress) -> dict[str, Any]:
 
 
 def tune(project: Project, job: Job, progress: Progress) -> None:
-    """Try the candidates of `balance.yaml`; the map is written anew whenever one was tried."""
+    """Try the candidates of `balance.yaml`; the live map is written whenever one was tried, the other at the end."""
     from discretion.release.run import read_seed
     from discretion.release.tune_plan import tune_plan
     from discretion.release.tune_result import TuneResult
 
     plan = Plan.load(project.folder / "balance.yaml")
-    (project.folder / "balance.json").unlink(missing_ok=True)
+    live = project.folder / LIVE_MAP
+    live.unlink(missing_ok=True)
     cache = project.folder / "results" / "tuned"
     cache.mkdir(mode=0o700, exist_ok=True)
     last = 0.0
@@ -551,11 +650,12 @@ def tune(project: Project, job: Job, progress: Progress) -> None:
         nonlocal last
         if time.monotonic() - last > 2 * _EVERY:
             last = time.monotonic()
-            write_json(project.folder / "balance.json", map_of(project, found, done=False))
+            write_json(live, map_of(project, found, done=False))
 
     seed = read_seed(project.folder / "seed")
     found = tune_plan(plan, seed=seed, cache=cache, progress=progress, watch=watch)
-    write_json(project.folder / "balance.json", map_of(project, found, done=True))
+    write_json(project.folder / FULL_MAP, map_of(project, found, done=True))
+    live.unlink(missing_ok=True)
     project.note(f"weighed {counted(len(found.points), 'setting')}", job["who"])
 
 
@@ -576,6 +676,8 @@ def map_of(project: Project, found: Any, *, done: bool) -> dict[str, Any]:
             "on_front": mark.on_front,
             "best": mark.best,
             "allowed": mark.allowed,
+            "unmet": [title_of(kind) for kind in point.unmet],
+            "columns": columns_of(point.setting.to_plan()),
             "confirmed": mark.confirmed,
             "steps": [*before, *point.setting.to_plan()],
         }
@@ -591,6 +693,12 @@ def map_of(project: Project, found: Any, *, done: bool) -> dict[str, Any]:
         "not_tried": [one.label for one in found.not_tried],
         "done": done,
     }
+
+
+def columns_of(steps: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Name the columns that steps name."""
+    fields = [inner or {} for step in steps for inner in step.values()]
+    return list(dict.fromkeys(name for one in fields for name in one.get("columns", ())))
 
 
 def plain_label(label: str) -> str:
@@ -637,7 +745,8 @@ def table(project: Project, job: Job, progress: Progress) -> dict[str, Any]:
         state = "primary" if cells.primary[number] else "secondary" if cells.secondary[number] else ""
         between = intervals.get(number)
         words = "" if between is None else f"an attacker finds {between[0]:,.4g} to {between[1]:,.4g}"
-        shown.append({"by": label, "true": true, "out": out, "state": state, "words": words})
+        hidden = bool(cells.suppressed[number])
+        shown.append({"by": label, "true": true, "out": out, "hidden": hidden, "state": state, "words": words})
     result = {
         "by": [dim.name for dim in cells.dims],
         "cells": shown,

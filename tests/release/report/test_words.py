@@ -334,6 +334,12 @@ def test_dropped_records_that_are_unlike_the_others_are_told() -> None:
     assert "unlike" not in told(summary_of(few, (), ()), 2), "fewer than ten people are behind it"
     alike = replace(done, data=done.study.original.take(np.arange(200) % 5 > 0, suppressed=True))
     assert "unlike" not in told(summary_of(alike, (), ()), 2)
+    rare = pl.DataFrame({"x": ["u", "v"] * 100, "ill": ["yes"] * 14 + ["no", "off"] * 93})
+    done = release([], Dataset(rare, roles={"x": "quasi", "ill": "sensitive"}))
+    for gone in (14, 12, 10):
+        kept = replace(done, data=done.study.original.take(np.arange(200) >= gone, suppressed=True))
+        words = told(summary_of(kept, (), ()), 2)
+        assert "one of its values had 5% of all records, and has less than 5." in words, "neither 14 nor what is left"
 
 
 def test_only_columns_that_moved_are_said_to_have_moved() -> None:

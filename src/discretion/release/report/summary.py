@@ -624,14 +624,23 @@ def _tilted(release: Release) -> list[str]:
             continue
         coded = original.codes(name)
         every, gone = (np.bincount(codes, minlength=coded.size) for codes in (coded.codes, coded.codes[taken]))
-        before, after = every / len(original), (every - gone) / max(len(data), 1)
+        left = every - gone
+        before, after = every / len(original), left / max(len(data), 1)
         moved = np.where(gone >= _FEWEST, np.abs(after - before) / np.maximum(before, 1e-12), 0.0)
         worst = int(np.argmax(moved))
         if moved[worst] >= _TILTED:
-            words = " of all records, and has ".join(percent(float(f"{one[worst]:.1e}")) for one in (before, after))
+            words = " of all records, and has ".join(
+                _share_of(int(counts[worst]), total) for counts, total in ((every, len(original)), (left, len(data)))
+            )
             sensitive = name in original.having("sensitive")
             told.append((sensitive, float(moved[worst]), f"{name}: one of its values had {words}"))
     return [f"The records taken out are unlike the others, most in {max(told)[-1]}."] if told else []
+
+
+def _share_of(count: int, total: int) -> str:
+    """Write a share of original values by a count rounded as in the codebook: the share of 14 people would tell it."""
+    rounded = max((count + _FEWEST // 2) // _FEWEST, 1) * _FEWEST / max(total, 1)
+    return f"{'less than ' if count < _FEWEST else ''}{percent(float(f'{rounded:.1e}'))}"
 
 
 def _plainly(release: Release, row: ScoreRow) -> str:

@@ -54,7 +54,10 @@ def figure(value: float | None, limits: tuple[float | None, float | None]) -> st
 
 def title_of(kind: str) -> str:
     """Turn the kind of a part into a heading: `rank-swap` becomes `Rank swap`; `k-anonymity` stays as it is."""
-    special = {"il1s": "IL1s", "mse": "MSE", "mae": "MAE", "mre": "MRE", "sse": "SSE", "mdav": "MDAV", "iloss": "ILoss"}
+    special = {
+        "il1s": "IL1s", "mse": "MSE", "mae": "MAE", "mre": "MRE", "sse": "SSE", "mdav": "MDAV", "iloss": "ILoss",
+        "pram": "PRAM", "suda": "SUDA", "pq": "p/q rule", "km-anonymity": "km-anonymity", "alpha-k": "(α, k)-anonymity",
+    }  # fmt: skip
     if kind in special:
         return special[kind]
     if re.match(r"[a-z]-", kind):

@@ -248,6 +248,8 @@ class _Learnt(NamedTuple):
     by_chance: Bools
     """learnt with the whole table as the only group, or right by naming the most frequent value for everybody"""
     detail: dict[str, Any]
+    anyway: Bools
+    """learnt with the whole table as the only group: what is certain without the groups"""
     almost: Bools | None = None
     """almost certain: `ALMOST` of the values of the group are the true one; None where that is no other question"""
 
@@ -278,7 +280,8 @@ class GroupAttack(Measure, kind="group-attack"):
     contributor.
 
     The detail has the share for each column, what guessing reaches (`chance`: the most frequent value named for
-    everybody, and what the whole table as the only group tells), the share of the most frequent value (`majority`), the
+    everybody, and what the whole table as the only group tells; `certain_by_chance`: the latter alone, since a guess is
+    never certain), the share of the most frequent value (`majority`), the
     number of groups and of those in which everybody is learnt, with share 1 who is learnt almost for certain
     (`almost_certain`: 95% of the values left are the true one, and not of the whole table anyway), and for totals the
     number of records that nobody else is left beside and the mean width of the intervals. `per_record` tells who is
@@ -379,9 +382,12 @@ class GroupAttack(Measure, kind="group-attack"):
         members = "one other member" if self.coalition == 1 else f"{self.coalition} other members"
         who = "a stranger learns" if self.coalition == 0 else f"{members} can learn"
         warned = warning(original, released, columns) if self.published == "values" else {}
+        certain = self.share == 1 or self.published == "total"
+        anyway = float(np.logical_or.reduce([one.anyway & one.counted for one in found.values()])[counted].mean())
         meaning = (
-            f"For {as_percent(value)} of the records {who} a sensitive value from the group "
-            f"(guessing the most frequent value is right for {as_percent(chance)})."
+            f"For {as_percent(value)} of the records {who} a sensitive value from the group{', for certain' * certain} "
+            f"(naming the most frequent value for everybody is right for {as_percent(chance)}"
+            f"{', and never certain' * (certain and anyway == 0)})."
         )
         almost = [one.almost for one in found.values() if one.almost is not None]
         nearly = float(np.logical_or.reduce([learnt, *almost])[counted].mean()) if almost else value
@@ -401,6 +407,7 @@ class GroupAttack(Measure, kind="group-attack"):
             columns=list(columns),
             coalition=self.coalition,
             chance=chance,
+            **({"certain_by_chance": anyway} if certain else {}),
             **({"almost_certain": nearly} if almost else {}),
             per_column={name: float(one.learnt[one.counted].mean()) for name, one in found.items()},
             attacks={name: one.detail for name, one in found.items()},
@@ -466,16 +473,16 @@ class GroupAttack(Measure, kind="group-attack"):
 
         inside = groups[kept]
         shares, everywhere = sure(inside), sure(np.zeros_like(inside))
-        by_chance = kept & (everywhere >= self.share)
+        anyway = kept & (everywhere >= self.share)
         almost = kept & counted & (shares >= ALMOST) & (everywhere < ALMOST) if self.share > ALMOST else None
-        by_chance |= _is_most_frequent(original, name, counted)
+        by_chance = anyway | _is_most_frequent(original, name, counted)
         codes = np.where(shown, released.codes(name).codes.astype(np.int64), -1)
         detail = {
             "chance": _mean(by_chance[counted]),
             "majority": _mean(_is_most_frequent(original, name, counted)[counted]),
             "homogeneous_groups": _homogeneous(inside, codes[kept]),
         }
-        return _Learnt(kept & counted & (shares >= self.share), counted, by_chance, detail, almost)
+        return _Learnt(kept & counted & (shares >= self.share), counted, by_chance, detail, anyway, almost)
 
     def _attack_total(self, original: Dataset, released: Dataset, name: str, groups: Ints, kept: Bools) -> _Learnt:
         if original.is_numeric(name) and not released.is_numeric(name):
@@ -501,16 +508,16 @@ class GroupAttack(Measure, kind="group-attack"):
         found, width, rest = learnt(groups[counted])
         result = np.zeros(len(original), np.bool_)
         result[counted] = found
-        by_chance = np.zeros(len(original), np.bool_)
-        by_chance[counted] = learnt(np.zeros_like(groups[counted]))[0]
-        by_chance |= _is_most_frequent(original, name, counted)
+        anyway = np.zeros(len(original), np.bool_)
+        anyway[counted] = learnt(np.zeros_like(groups[counted]))[0]
+        by_chance = anyway | _is_most_frequent(original, name, counted)
         detail = {
             "chance": _mean(by_chance[counted]),
             "majority": _mean(_is_most_frequent(original, name, counted)[counted]),
             "nobody_else_left": int((rest == 0).sum()),
             "mean_interval_share": _mean_share(width, w * x),
         }
-        return _Learnt(result, counted, by_chance, detail)
+        return _Learnt(result, counted, by_chance, detail, anyway)
 
     def _check_limits(self, name: str, x: Floats, weights: Floats) -> None:
         if np.isnan(weights).any() or (weights < 0).any():

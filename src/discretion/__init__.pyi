@@ -632,6 +632,7 @@ class GaussianCopula(_GaussianCopula):
         columns: Sequence[str] = (),
         rows: int | None = None,
         copies: int = 1,
+        constants: Literal['refuse', 'keep'] = 'refuse',
         extremes: Literal['code', 'keep'] = 'code',
         rules: Sequence[str] = (),
         records: Literal['all', 'risky'] = 'all',
@@ -664,6 +665,7 @@ class GeneratorMembership(_GeneratorMembership):
         generator: Any | None = None,
         columns: Sequence[str] = (),
         shadows: int = 16,
+        sample: int | None = None,
     ) -> None: ...
 
 from discretion.utility.hierarchy_loss import Granularity as _Granularity
@@ -841,6 +843,7 @@ class IndependentMargins(_IndependentMargins):
         columns: Sequence[str] = (),
         rows: int | None = None,
         copies: int = 1,
+        constants: Literal['refuse', 'keep'] = 'refuse',
         extremes: Literal['code', 'keep'] = 'code',
         rules: Sequence[str] = (),
         records: Literal['all', 'risky'] = 'all',
@@ -1236,6 +1239,7 @@ class MomentPreserving(_MomentPreserving):
         columns: Sequence[str] = (),
         rows: int | None = None,
         copies: int = 1,
+        constants: Literal['refuse', 'keep'] = 'refuse',
         dominance: float = 0.85,
     ) -> None: ...
 
@@ -1970,6 +1974,7 @@ class SequentialTrees(_SequentialTrees):
         columns: Sequence[str] = (),
         rows: int | None = None,
         copies: int = 1,
+        constants: Literal['refuse', 'keep'] = 'refuse',
         extremes: Literal['code', 'keep'] = 'code',
         rules: Sequence[str] = (),
         records: Literal['all', 'risky'] = 'all',

@@ -110,6 +110,10 @@ class Method(Part):
         """Tell whether the rows are new and belong to nobody: nothing can be matched with the data."""
         return False
 
+    def on_part(self) -> Self:
+        """Give the method as it is carried out again on some of the people, by attacks and measures."""
+        return self
+
     def removes(self, schema: Schema) -> tuple[str, ...]:  # noqa: ARG002
         """Name the columns that the method takes out, so that a plan can be checked before it runs."""
         return ()

@@ -474,15 +474,41 @@ def test_other_generators_refuse_households() -> None:
 # --- what is refused, and what is reproduced ------------------------------------------------------------------------
 
 
-def test_a_column_with_one_value_or_none_is_reproduced() -> None:
-    frame = people(200).with_columns(
-        pl.lit("here").alias("place"), pl.lit(3.5).alias("number"), pl.lit(None, pl.Float64).alias("nothing"),
-        pl.lit(None, pl.String).alias("silence"),
-    )  # fmt: skip
-    for generator in (dc.SequentialTrees, dc.IndependentMargins):
-        made = generator()(frame, seed=1)
-        assert made["place"].unique().to_list() == ["here"] and made["number"].unique().to_list() == [3.5]
-        assert made["nothing"].null_count() == made["silence"].null_count() == 200
+CONSTANT = {
+    "place": pl.lit("here"), "number": pl.lit(3.5), "day": pl.lit(dt.date(2024, 5, 1)), "whole": pl.lit(2024),
+    "nothing": pl.lit(None, pl.Float64), "silence": pl.lit(None, pl.String), "set": pl.lit(["a"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("generator", GENERATORS)
+@pytest.mark.parametrize("name", CONSTANT)
+def test_a_column_with_one_value_or_none_is_refused_by_name_or_kept(
+    name: str, generator: type[dc.SequentialTrees]
+) -> None:
+    numbers = people(200).select("age", "income").with_columns(CONSTANT[name].alias(name))
+    words = "no value" if numbers[name].null_count() else "one value only"
+    with pytest.raises(dc.DataError, match=rf"'{name}' has {words}.*drop the column, or say `constants: keep`"):
+        generator()(numbers, seed=1)
+    made = generator(constants="keep")(numbers, seed=1)
+    assert made.columns == numbers.columns and made.schema[name] == numbers.schema[name]
+    assert made[name].equals(numbers[name], null_equal=True)
+    with pytest.raises(dc.DataError, match=f"'{name}' has {words}"):
+        generator(columns=[name])(numbers, seed=1)
+    partly = generator(columns=["income"])(numbers, seed=1)  # kept columns need no leave
+    assert partly[name].equals(numbers[name], null_equal=True)
+
+
+def test_a_column_may_have_one_value_in_a_stratum_and_in_a_part_of_the_people() -> None:
+    frame = people(900).with_columns(
+        pl.when(pl.col("region") == "west").then(pl.lit("w")).otherwise("job").alias("job")
+    )
+    made = dc.SequentialTrees(by=["region"])(frame, seed=1)
+    assert made.filter(pl.col("region") == "west")["job"].unique().to_list() == ["w"]
+    rare = people(400).with_columns(pl.Series("odd", ["x"] * 3 + ["y"] * 397))  # alone in one half or the other
+    data = dc.Dataset(rare, roles={"region": "quasi", "age": "quasi", "income": "sensitive"})
+    made = dc.SequentialTrees()(data, seed=1)
+    found = dc.GeneratorMembership(shadows=8)(data, made)
+    assert "odd" in found.detail["columns"]
 
 
 def test_columns_that_name_people_are_refused_by_name() -> None:
@@ -844,7 +870,7 @@ def test_columns_may_be_named_as_what_is_drawn_beside_them() -> None:
 @pytest.mark.parametrize("rows", [[[]], [None], [None, []]])
 def test_sets_without_items(rows: list[object]) -> None:
     sets = pl.Series("s", rows * (120 // len(rows)), dtype=pl.List(pl.String))
-    made = dc.SequentialTrees()(people(120).with_columns(sets), seed=1)
+    made = dc.SequentialTrees(constants="keep")(people(120).with_columns(sets), seed=1)
     assert made["s"].null_count() == pytest.approx(sets.null_count(), abs=40)
     assert made["s"].drop_nulls().list.len().sum() == 0
 

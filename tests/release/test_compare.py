@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,39 @@ def test_figures_are_those_of_the_measures(people: dc.Dataset) -> None:
 def test_the_verdict_follows_dominance(figures: dict[str, Any], better: str | None, words: str) -> None:
     found = made(**figures)
     assert found.better == better and words in found.verdict
+
+
+def test_two_draws_of_one_generator_do_not_differ_clearly() -> None:
+    columns = ["region", "age", "sex", "education", "income"]
+    people = dc.Dataset(dc.datasets.census(600, seed=1).frame.select(columns), roles={"age": "quasi"})
+    named = {"columns": columns}
+    measures = [dc.ReplicatedUniques(**named), dc.Marginals(**named), dc.Contingency(**named)]
+    draws = [dc.SequentialTrees(copies=2)(people, seed=seed) for seed in range(4)]
+    found = [
+        dc.compare(people, {"A": a, "B": b}, measures=measures) for a, b in zip(draws[::2], draws[1::2], strict=True)
+    ]
+    assert sum(one.better is not None for one in found) == 0
+    assert all(one.verdict.startswith("No clear difference: the best attack gains") for one in found)
+    assert sum(row.winner is not None for one in found for row in one.rows) <= 1  # six at 5 %
+    margins = dc.IndependentMargins()(people, seed=1)
+    clear = dc.compare(people, {"trees": draws[0], "margins": margins}, measures=measures)
+    assert clear.rows[2].winner == "trees" and clear.rows[1].winner is None  # both keep margins
+
+
+@pytest.mark.parametrize(
+    ("apart", "clear"), [((0.05, 0.055, 0.05, 0.045, 0.05), True), ((0.07, 0.03, 0.05, 0.06, 0.04), False)]
+)
+def test_a_lead_must_be_beyond_chance(apart: tuple[float, ...], clear: bool) -> None:
+    error = 0.02 if clear else 0.05
+    risk = ComparedRelease(RISK, 1.0, {"A": Figure(0.2), "B": Figure(0.3)}, {}, errors={"A": error, "B": error})
+    parts = {"A": (0.2,) * 5, "B": tuple(0.2 + one for one in apart)}
+    loss = ComparedRelease(LOSS, None, {"A": Figure(0.2), "B": Figure(0.25)}, {}, parts=parts)
+    assert (risk.winner, loss.winner) == (("A", "A") if clear else (None, None))
+    found = Comparison((risk, loss), ("A", "B"), {"A": 9, "B": 9}, {"A": (), "B": ()})
+    assert found.better == ("A" if clear else None) and found.verdict.startswith("A is" if clear else "No clear diff")
+    assert found.safer("A", "B") is clear and not found.safer("B", "A")
+    half = Comparison((replace(risk, errors={"A": 0.02}), loss), ("A", "B"), {"A": 9, "B": 9}, {"A": (), "B": ()})
+    assert half.better == "A" and ("losses may be chance" in half.verdict) is not clear
 
 
 def test_a_measure_that_fails_on_one_release_counts_for_none(people: dc.Dataset) -> None:

@@ -118,7 +118,11 @@ def test_same_seed_same_value() -> None:
 def test_bad_input() -> None:
     data = people(60, 13)
     with pytest.raises(dc.PlanError, match="give `holdout`"):
-        dc.MembershipInference(features=["x"])
+        dc.MembershipInference(features=["x"])(data, data)
+    noise = {"additive-noise": {"columns": ["x"], "sd_share": 0.1}}
+    plan = {"roles": {"x": "sensitive"}, "steps": [noise], "measures": ["membership-inference"]}
+    with pytest.raises(dc.PlanError, match=r"measures.*give `holdout`"):
+        dc.Plan.from_dict(plan).run(data)
     with pytest.raises(dc.DataError, match="give `holdout`"):
         against("tree")(data, people(50, 1))
     with pytest.raises(dc.DataError, match="'z'"):
@@ -131,6 +135,15 @@ def test_bad_input() -> None:
         against("linear")(data, data)
     with pytest.raises(dc.PlanError, match="shadows"):
         dc.MembershipInference(model="tree", shadows=1)
+
+
+def test_synthetic_rows_made_here_are_attacked_with_people_put_aside() -> None:
+    data = dc.Dataset(people(400, 3), roles={"x": "quasi", "z": "quasi"})
+    release = dc.SequentialTrees()(data, seed=1)
+    for measure in (dc.MembershipInference(), against("tree")):
+        (score,) = dc.assess(data, release, measures=[measure]).scores
+        assert score.detail["members"] <= 320 and score.detail["non_members"] <= 80 and "put aside" in score.meaning
+        assert score.detail["refitted"] == {"people": 320, "put_aside": 80}
 
 
 def test_the_leak_of_a_model_that_generalizes_shrinks_with_the_data() -> None:

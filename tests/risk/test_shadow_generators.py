@@ -8,6 +8,7 @@ import pytest
 
 import discretion as dc
 from discretion.method import Decision, Method
+from discretion.risk.synthetic.shadow_generators import _interval
 
 COLUMNS = ["a", "b", "c", "d", "e", "f"]
 
@@ -85,3 +86,24 @@ def test_rows_of_a_unit_come_and_go_together() -> None:
     with pytest.raises(dc.DataError, match="too few"):
         small = dc.Dataset(frame.with_columns(who=pl.col("who") // 2), roles={"who": "unit"})
         dc.GeneratorMembership(generator=Leak(), columns=COLUMNS)(small, small)
+
+
+def test_people_drawn_at_random_stand_for_all_of_large_data() -> None:
+    data = people(600)
+    leak = Leak(copied=("a", "c", "e"))
+    found = dc.GeneratorMembership(generator=leak, sample=300)(data, data)
+    low, high = found.detail["interval"]
+    assert found.detail["people_tested"] == 300 and found.detail["members"] == 16 * 150 and found.per_record is None
+    assert low < found.value < high and found.value > 0.3 and "300 people drawn from all" in found.meaning
+    whole = dc.GeneratorMembership(generator=leak, sample=600)(data, data)
+    assert whole.per_record is not None and "drawn from all" not in whole.meaning
+
+
+def test_the_interval_holds_guessing_where_nothing_leaks() -> None:
+    """95 % intervals: of 12, one or two may miss."""
+    rng = np.random.default_rng(6)
+    scores = rng.normal(size=(12, 16, 400)) + rng.normal(size=400)  # what is peculiar to people, not to members
+    seen = np.repeat(np.argsort(rng.random((12, 8, 400)), axis=2) < 200, 2, axis=1)
+    seen[:, 1::2] ^= True
+    found = [_interval(one, who, np.arange(400)) for one, who in zip(scores, seen, strict=True)]
+    assert sum(low <= 0.01 <= high for low, high in found) >= 10 and max(high for _, high in found) < 0.03

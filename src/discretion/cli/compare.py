@@ -106,6 +106,10 @@ def _print(result: Comparison) -> None:
     )
     if any(figure.doubtful for row in result.rows for figure in row.figures.values()):
         click.echo("* takes perturbed values as true; counts neither for the best nor overall")
+    if any(row.winner is None and row.everywhere for row in result.rows):
+        click.echo(
+            "– no clear difference: another draw, or other people, could turn it round (or it was not run on all)"
+        )
     click.echo(result.verdict)
 
 

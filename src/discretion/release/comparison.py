@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from discretion.measure import Better, Measure, as_percent
 from discretion.part import Family
@@ -177,6 +180,19 @@ def _row(found: Comparison, row: ComparedRelease) -> dict[str, Any]:
 
 
 _ALIKE = 1e-9
+_Z = 1.96
+_T = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78}
+"""Student's 97.5 % points, by the number of differences."""
+
+
+def _beyond_chance(apart: Sequence[float]) -> bool:
+    """Tell whether a difference that was measured without each part of the rows is above zero by more than chance.
+
+    The jackknife's standard error of a mean over all rows: √((K−1)/K·Σ(Dₖ − D̄)²); t test, 95 %.
+    """
+    count = len(apart)
+    error = math.sqrt(count - 1) * float(np.std(apart))
+    return float(np.mean(apart)) > _T[count] * error + _ALIKE
 
 
 @dataclass(frozen=True)
@@ -192,11 +208,31 @@ class ComparedRelease:
     """for utilities, the share of what they compare that each release has at all (records and columns)"""
     note: str = ""
     """tells measures of one kind apart"""
+    errors: Mapping[str, float] = field(default_factory=dict)
+    """for risks, the standard error of each figure: of the people tried, and between synthetic copies"""
+    parts: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """for utilities, the figure of each release without each fifth of the rows, of the same people; may be empty"""
 
-    def loss(self, name: str) -> float:
-        """Give the loss of a release between 0 and 1: what it does not have at all is lost."""
-        loss = loss_of(self.measure, self.figures[name].value)
+    def loss(self, name: str, part: int | None = None) -> float:
+        """Give the loss of a release (without one part) between 0 and 1: what it does not have at all is lost."""
+        value = self.figures[name].value if part is None else self.parts[name][part]
+        loss = loss_of(self.measure, value)
         return loss + (1.0 - self.published.get(name, 1.0)) * (1.0 - loss)
+
+    def leads(self, name: str, other: str) -> bool:
+        """Tell whether a release is better than another by more than chance: another draw, or other people."""
+        ahead = self._cost(other) - self._cost(name)
+        if ahead <= _ALIKE or ahead <= _Z * math.hypot(self.errors.get(name, 0.0), self.errors.get(other, 0.0)):
+            return False
+        apart = [self._cost(other, k) - self._cost(name, k) for k in range(len(self.parts.get(name, ())))]
+        return not apart or _beyond_chance(apart)
+
+    def _cost(self, name: str, part: int | None = None) -> float:
+        """Give the figure such that lower is better; where releases lack records or columns, the loss."""
+        if len({round(share, 12) for share in self.published.values()}) > 1:
+            return self.loss(name, part)
+        value = self.figures[name].value if part is None else self.parts[name][part]
+        return value if self.better == "lower" else -value
 
     @property
     def kind(self) -> str:
@@ -233,20 +269,16 @@ class ComparedRelease:
 
     @property
     def winner(self) -> str | None:
-        """The release with the best figure; None if several share it, or one has none.
+        """The release with the best figure; None if another is as good, or may be by chance, or one has none.
 
         Where releases lack records or columns, what they lack counts as lost; a sum has no such loss, and no winner.
         """
         if not self.everywhere or any(figure.doubtful for figure in self.figures.values()):
             return None
-        if len({round(share, 12) for share in self.published.values()}) > 1:
-            if None in self.measure.limits:
-                return None
-            ordered = sorted((self.loss(name), name) for name in self.figures)
-        else:
-            sign = 1 if self.better == "lower" else -1
-            ordered = sorted((sign * figure.value, name) for name, figure in self.figures.items())
-        return ordered[0][1] if len(ordered) == 1 or ordered[1][0] - ordered[0][0] > _ALIKE else None
+        if len({round(share, 12) for share in self.published.values()}) > 1 and None in self.measure.limits:
+            return None
+        best, *others = sorted(self.figures, key=self._cost)
+        return best if all(self.leads(best, other) for other in others) else None
 
     def to_dict(self) -> dict[str, Any]:
         """Give the row as plain data."""
@@ -260,6 +292,8 @@ class ComparedRelease:
             "takes_perturbed_values_as_true": [name for name, figure in self.figures.items() if figure.doubtful],
             "not_run": dict(self.reasons),
             "published": dict(self.published),
+            "standard_errors": dict(self.errors),
+            "without_parts": {name: list(values) for name, values in self.parts.items()},
             "winner": self.winner,
         }
 
@@ -312,17 +346,45 @@ class Comparison:
 
     @property
     def better(self) -> str | None:
-        """The release that is at least as good as every other in both overall figures and better in one; or None."""
-        figures = {name: self._pair(name) for name in self.names}
-        for name, mine in figures.items():
-            others = [pair for other, pair in figures.items() if other != name]
-            if all(_dominates(mine, pair) for pair in others):
+        """The release that leads every other in one of the overall figures and trails none in the other; or None.
+
+        What chance explains (another draw, other people) is neither a lead nor a lag.
+        """
+        if any(one.gain is None or one.loss is None for one in map(self.overall, self.names)):
+            return None
+        for name in self.names:
+            if all(self._dominates(name, other) for other in self.names if other != name):
                 return name
         return None
 
-    def _pair(self, name: str) -> tuple[float, float] | None:
+    def _dominates(self, name: str, other: str) -> bool:
+        leads = [self.safer(name, other), self.more_useful(name, other)]
+        lags = [self.safer(other, name), self.more_useful(other, name)]
+        return any(leads) and not any(lags)
+
+    def safer(self, name: str, other: str) -> bool:
+        """Tell whether the best attack gains less on a release than on another, by more than chance."""
+        (mine, error), (theirs, other_error) = (self._best_attack(one) for one in (name, other))
+        return theirs - mine > max(_ALIKE, _Z * math.hypot(error, other_error))
+
+    def more_useful(self, name: str, other: str) -> bool:
+        """Tell whether less is lost in a release than in another, by more than chance."""
+        mine, theirs = (self.overall(one).loss or 0.0 for one in (name, other))
+        if theirs - mine <= _ALIKE:
+            return False
+        known = [row for row in self.scaled if row.parts]
+        if not known:
+            return True
+        parts = range(len(next(iter(known[0].parts.values()))))
+        apart = [float(np.mean([row.loss(other, k) - row.loss(name, k) for row in known])) for k in parts]
+        return _beyond_chance(apart)
+
+    def _best_attack(self, name: str) -> tuple[float, float]:
+        """Give the largest gain over guessing, and its standard error."""
         found = self.overall(name)
-        return None if found.gain is None or found.loss is None else (found.gain, found.loss)
+        row = next(row for row in self.rows if row.title == found.attack and row.family == "risk" and row.everywhere)
+        room = max(1.0 - (row.figures[name].chance or 0.0), 1e-12)
+        return found.gain or 0.0, row.errors.get(name, 0.0) / room
 
     @property
     def verdict(self) -> str:
@@ -335,20 +397,45 @@ class Comparison:
             return (
                 f"{name} is better: an attacker gains {as_percent(mine.gain or 0.0)} with the best attack and "
                 f"{as_percent(mine.loss or 0.0)} of the utility is lost; {self._others(name, overall)}."
+                f"{self._unclear(name)}"
             )
         gains, losses = ([getattr(one, field) for one in overall.values()] for field in ("gain", "loss"))
         if max(gains) - min(gains) <= _ALIKE and max(losses) - min(losses) <= _ALIKE:
             return "The releases are equally good in both overall figures."
         safest = min(overall, key=lambda name: (overall[name].gain or 0.0, overall[name].loss or 0.0))
         useful = min(overall, key=lambda name: (overall[name].loss or 0.0, overall[name].gain or 0.0))
+        safe = [name for name in self.names if self.safer(safest, name)]
+        use = [name for name in self.names if self.more_useful(useful, name)]
+        if not safe and not use:
+            return (
+                f"No clear difference: the best attack gains {as_percent(min(gains))} to {as_percent(max(gains))} and "
+                f"{as_percent(min(losses))} to {as_percent(max(losses))} of the utility is lost; another draw, or "
+                "other people, could turn this round."
+            )
         head = "Neither dominates" if len(self.names) == 2 else "None dominates"
         if safest == useful:
-            return f"{head}: {safest} is best in both figures, but another is equally good."
+            return f"{head}: {safest} is best in both figures, but another is equally good, or may be by chance."
         return (
             f"{head}: {safest} is safer (the best attack gains {as_percent(overall[safest].gain or 0.0)} against "
             f"{as_percent(overall[useful].gain or 0.0)}), {useful} is more useful (loss "
             f"{as_percent(overall[useful].loss or 0.0)} against {as_percent(overall[safest].loss or 0.0)})."
         )
+
+    def _unclear(self, name: str) -> str:
+        """Name the overall figure in which a lead, if any, may be chance."""
+        others = [other for other in self.names if other != name]
+        figures = (("gains", self.safer, "gain"), ("losses", self.more_useful, "loss"))
+        doubtful = [
+            words
+            for words, clearly, figure in figures
+            if any(
+                not clearly(name, other)
+                and abs((getattr(self.overall(other), figure) or 0) - (getattr(self.overall(name), figure) or 0))
+                > _ALIKE
+                for other in others
+            )
+        ]
+        return f" The difference of the {' and '.join(doubtful)} may be chance." if doubtful else ""
 
     def _others(self, best: str, overall: Mapping[str, Overall]) -> str:
         return ", ".join(
@@ -375,10 +462,3 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         return table(self)
-
-
-def _dominates(mine: Sequence[float] | None, other: Sequence[float] | None) -> bool:
-    if mine is None or other is None:
-        return False
-    pairs = list(zip(mine, other, strict=True))
-    return all(a <= b + _ALIKE for a, b in pairs) and any(a < b - _ALIKE for a, b in pairs)

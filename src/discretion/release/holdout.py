@@ -85,7 +85,7 @@ def _split(original: Dataset, released: Dataset, ctx: Context) -> Split:
             raise DataError(f"fewer than {_FEWEST} people can be put aside; give `holdout`")
         data = trained = original.take(~aside)
         for number, step in enumerate([] if released is original else _steps(released)):
-            data = step.run(data, ctx.within(f"{number}")).data
+            data = step.on_part().run(data, ctx.within(f"{number}")).data
         return original, Split(trained, data, original.take(aside))
 
     return released.cached((f"split of {id(original)} by {ctx.seed}",), make)[1]

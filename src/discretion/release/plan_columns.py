@@ -91,6 +91,9 @@ def column_faults(plan: Plan, columns: Sequence[str]) -> list[str]:
         for number, item in enumerate(items):
             origin = item.origin or Origin(place=(section, number))
             found += _part_faults(item.part, origin, present, homes, measured=True)
+            lacks = getattr(item.part, "lacks_people_outside", "")
+            if lacks and not plan.tune and not any(step.method.makes_rows for step in plan.steps):
+                found.append(f"{origin.where(item.part.kind)}: {lacks}")
     return list(dict.fromkeys([*found, *_tune_faults(plan, present, homes)]))
 
 

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from discretion.measure import Score, as_percent
 from discretion.part import find
 
@@ -202,6 +204,22 @@ def _interval(score: Score, success: float) -> tuple[float | None, float | None]
     if tried is None or tried < 1 or not 0 <= success <= 1:
         return None, None
     return wilson(success * int(tried), int(tried))
+
+
+def standard_error(score: Score) -> float:
+    """Give the standard error of a risk: of the people it tried, or between synthetic copies if that is more.
+
+    Where guessing is what people outside the data suffer, their error counts too.
+    """
+    detail = score.detail
+    known = (detail.get(name) for name in ("interval", "risk_interval", "auc_interval"))
+    own = [one for one in known if isinstance(one, list | tuple) and one[0] <= score.value <= one[1]]
+    low, high = own[0] if own else _interval(score, score.value)
+    error = (float(high or 0.0) - float(low or 0.0)) / 3.92
+    if "control_interval" in detail and detail.get("chance") == detail["control_rate"]:
+        error = float(np.hypot(error, (detail["control_interval"][1] - detail["control_interval"][0]) / 3.92))
+    copies = detail.get("copies", ())
+    return max(error, float(np.std(copies, ddof=1)) if copies[1:] else 0.0)
 
 
 def _first(score: Score, names: Iterable[str]) -> float | None:

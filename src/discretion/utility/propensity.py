@@ -161,7 +161,7 @@ class Propensity(Measure, kind="propensity"):
             ctx.progress(number, self.permutations, ctx.step)
             again = whole
             for step in steps[made[-1] :]:
-                again = step.run(again, ctx.within(f"refit {number}")).data
+                again = step.on_part().run(again, ctx.within(f"refit {number}")).data
             stack = _stacked(whole, again, columns, self.kind)
             found[number] = self._pmse(stack, stack.label, seed)[0]
         return float(found.mean()), float(found.std(ddof=1))

@@ -27,6 +27,7 @@ from discretion.protect.synthetic.variables import (
     ColumnKind,
     Variable,
     by_key,
+    count_values,
     describe,
     not_drawn,
     profile_of,
@@ -115,6 +116,9 @@ class Generator(StratifiedMethod):
     """rows of each copy of fully synthetic data; without it, as many as the data has"""
     copies: int = Field(1, ge=1, le=100)
     """synthetic copies, numbered in a new column `copy`; a release writes each to a file of its own"""
+    constants: Literal["refuse", "keep"] = "refuse"
+    """a column to draw that has one value only, or none: refused by name (it is often a slip of reading the file), or
+    kept as it is: it says nothing about anybody"""
 
     random: ClassVar[bool] = True
     makes_values: ClassVar[bool] = True
@@ -162,6 +166,8 @@ class Generator(StratifiedMethod):
     def decide(self, data: Dataset, ctx: Context) -> Decision:
         """Learn one model, or one in each stratum."""
         self._refuse_households()
+        if self.constants == "refuse":
+            self._refuse_constants(data)
         if self.by and self.makes_rows and data.having("household"):
             homes = find_households(data)
             if split := [name for name in self.by if homes.count_varying(data, name)]:
@@ -181,6 +187,21 @@ class Generator(StratifiedMethod):
             frames = told_apart([part.frame for part in parts], data.having("household"))
             parts = [data.with_new_rows(frame) for frame in frames]
         return Dataset.of_copies(parts)
+
+    def on_part(self) -> Self:
+        """Give the generator for some of the people, among whom a column may have one value."""
+        return self.model_copy(update={"constants": "keep"})
+
+    def _refuse_constants(self, data: Dataset) -> None:
+        """Refuse columns that have one value, or none, in all the data; in a stratum they may."""
+        if len(data) < FEWEST_ROWS:
+            return
+        for name in self.names(data):
+            if (values := count_values(data, name)) < 2:
+                raise DataError(
+                    f"{self.kind}: column {name!r} has {('no value', 'one value only')[values]}: there is nothing to "
+                    "draw; drop the column, or say `constants: keep` to have it in the file as it is"
+                )
 
     def _refuse_households(self) -> None:
         if self.by == ("household",):

@@ -15,7 +15,7 @@ from discretion.kernels.arrays import Floats
 from discretion.method import Decision, Purpose
 from discretion.part import confidential
 from discretion.protect.synthetic.generator import FEWEST_ROWS, Generator
-from discretion.protect.synthetic.variables import is_number
+from discretion.protect.synthetic.variables import ColumnKind, count_values, describe, is_number
 
 if TYPE_CHECKING:
     import polars as pl
@@ -68,7 +68,10 @@ class MomentPreserving(Generator, kind="moment-preserving"):
     def fit(self, data: Dataset, ctx: Context) -> Decision:  # noqa: ARG002
         """Compute the moments, if they may be published."""
         self.check(data)
-        names = self._numeric(data)
+        drawn = [name for name in self.names(data) if name not in self.by]
+        keeps = self.constants == "keep" and not self.by  # what all of a group have is a figure about the group
+        same = [name for name in drawn if keeps and count_values(data, name) < 2]
+        names = self._numeric(data, [name for name in drawn if name not in same])
         data.require_spread(names)
         kept = self._kept(data)
         x, y = _matrix(data, kept), data.numbers(names)
@@ -102,7 +105,7 @@ class MomentPreserving(Generator, kind="moment-preserving"):
                     "kept": list(kept),
                     "slope": slope.tolist(),
                     "covariance": (left.T @ left / len(left)).tolist(),
-                    "constants": {name: data.frame[name][0] for name in self.by} if self.makes_rows else {},
+                    "constants": [_constant(data, name) for name in (*self.by, *same)] if self.makes_rows else [],
                     "model": {},
                 }
             )
@@ -137,8 +140,9 @@ class MomentPreserving(Generator, kind="moment-preserving"):
                     "columns of long tails, drop columns that few people have, or form larger groups"
                 )
 
-    def _numeric(self, data: Dataset) -> tuple[str, ...]:
-        names = tuple(name for name in self.names(data) if name not in self.by)
+    def _numeric(self, data: Dataset, names: Sequence[str]) -> Sequence[str]:
+        if not names:
+            raise DataError(f"{self.kind}: there are no columns to draw")
         for name in names:
             if not data.is_numeric(name) or not is_number(data, name):
                 raise DataError(
@@ -185,8 +189,10 @@ class MomentPreserving(Generator, kind="moment-preserving"):
             known["column"]: pl.Series(known["column"], column)
             for known, column in zip(decision["columns"], made.T, strict=True)
         }
-        for name, value in decision["constants"].items():
-            found[name] = pl.Series(name, [value] * rows, dtype=data.frame.schema[name])
+        for known in decision["constants"]:
+            kind = ColumnKind.from_plain(known)
+            every = {key: np.full(rows, value) for key, value in known["values"].items()}
+            found[kind.column] = kind.series(every, data.frame.schema[kind.column])
         return pl.DataFrame([found[name] for name in data.columns if name in found])
 
     def _drawn(self, x: Floats, known: Mapping[str, Any], rng: np.random.Generator) -> Floats:
@@ -206,6 +212,12 @@ class MomentPreserving(Generator, kind="moment-preserving"):
         """Give the number of records; moments stand in the data."""
         groups = decision.values.get("groups", {"": decision.values})
         return {"records": sum(int(one["records"]) for one in groups.values())}
+
+
+def _constant(data: Dataset, column: str) -> dict[str, Any]:
+    """Give a column of one value (or none) as plain data."""
+    kind, variables = describe(data, column, MomentPreserving.kind)
+    return kind.to_plain() | {"values": {one.key: float(one.values[0]) for one in variables}}
 
 
 def _matrix(data: Dataset, names: Sequence[str]) -> Floats:

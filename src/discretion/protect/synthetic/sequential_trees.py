@@ -194,10 +194,9 @@ class SequentialTrees(ModelGenerator, kind="sequential-trees"):
     person of a census stands in the file). Numbers are never somebody's own: they are moved by up to `smoothing` people
     in the sorted column and interpolated between different values; only a value that ten people share is drawn as such
     (people, not rows, where a unit, household or repeated identifier tells them). Extremes are coded (`extremes`).
-    Missing values, and which
-    there are, are drawn first; dates are days; sets are drawn item by item. A column with one value, or with none,
-    is reproduced: it says nothing about anybody. Where a column has the role household, heads are drawn first, then
-    the members given the head; who is no head depends on the head only.
+    Missing values, and which there are, are drawn first; dates are days; sets are drawn item by item. Where a column
+    has the role household, heads are drawn first, then the members given the head; who is no head depends on the head
+    only.
 
     Guarantees that nobody's row or number is copied on purpose; a row that many share may appear, as it would for
     people outside the data. Does not give anonymity: whether people can be found or recognized as members is measured

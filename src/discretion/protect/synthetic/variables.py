@@ -305,6 +305,7 @@ def unpack(text: str, narrowed: bool = False) -> NDArray[Any]:
 MOST_LEVELS = 10_000
 _ALONE_SHARE = 0.5
 _FEW_LEVELS = 30
+_LOOKED_AT = 1000
 _MOST_ITEMS = 200
 _SAME = 1.05
 """Pairs of values per level up to which a column counts as the same for all rows of a level."""
@@ -470,6 +471,17 @@ def as_number(data: Dataset, column: str) -> Floats:
     if series.dtype.is_temporal():
         return series.to_physical().cast(pl.Float64).to_numpy()
     return data.number(column)
+
+
+def count_values(data: Dataset, column: str) -> int:
+    """Count the different values of a column up to two, missing being one beside others: 0 where all are missing."""
+    missing = data.count_missing(column)
+    if missing:
+        return 0 if missing == len(data) else 2
+    series = data.series(column)
+    if series.dtype.is_object():  # refused by its type
+        return 2
+    return 2 if series.head(_LOOKED_AT).n_unique() > 1 else min(series.n_unique(), 2)
 
 
 def too_many_levels(data: Dataset, column: str) -> str:

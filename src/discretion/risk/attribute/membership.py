@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
@@ -260,7 +260,10 @@ def _nearest(asked: Floats, points: Floats, who: str, ctx: Context) -> Floats:
     return found[place.ravel()]
 
 
-NOTHING = "give `holdout`, people who are not in the data, to attack the release, or `model` to attack a model"
+_NO_PEOPLE_OUTSIDE = (
+    "give `holdout`, people who are not in the data, to attack the release, or `model` to attack a model; only for "
+    "synthetic rows whose steps are known some people are put aside by itself"
+)
 
 
 @dataclass(frozen=True)
@@ -279,7 +282,8 @@ class MembershipInference(Measure, kind="membership-inference"):
 
     Against a **release** (no `model`): the intruder measures how near a person's record lies to the nearest published
     one, and says "member" when it is near. This needs `holdout`, people of the same population who are not in the
-    data; without such a control group nearness says nothing.
+    data; without such a control group nearness says nothing. For synthetic rows made here a fifth of the people is put
+    aside and the steps are carried out again on the others, where no `holdout` is given.
 
     Against a **model** trained on the release: shadow models (`shadows` of them, trained on random halves of the
     records the intruder has: in the worst case everybody's) teach the intruder how such a model treats records that
@@ -317,7 +321,8 @@ class MembershipInference(Measure, kind="membership-inference"):
     features: Columns = ()
     """columns the intruder knows, and the model uses; without it, all but identifiers, weights and households"""
     holdout: Population | None = path_field(None)
-    """file (or Dataset) of people of the same population who are not in the data; needed against a release"""
+    """file (or Dataset) of people of the same population who are not in the data; needed against a release, but for
+    synthetic rows made here"""
     shadows: int = Field(8, ge=2)
     """shadow models to train"""
     false_positive_share: float = Field(0.01, gt=0, lt=1)
@@ -328,11 +333,10 @@ class MembershipInference(Measure, kind="membership-inference"):
     aligned: ClassVar[bool] = False
     limits: ClassVar[tuple[float | None, float | None]] = (0.0, 1.0)
 
-    @model_validator(mode="after")
-    def _has_something_to_attack(self) -> Self:
-        if self.model is None and self.holdout is None:
-            raise ValueError(NOTHING)
-        return self
+    @property
+    def lacks_people_outside(self) -> str:
+        """What to give, where there is nothing to attack but synthetic rows, of whose people some are put aside."""
+        return _NO_PEOPLE_OUTSIDE if self.model is None and self.holdout is None else ""
 
     def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:
         """Attack the release or a model trained on it."""
@@ -346,7 +350,7 @@ class MembershipInference(Measure, kind="membership-inference"):
             evidence, facts = self._against_release(original, released, outside, ctx)
             what = "The nearest published record tells"
         else:
-            raise PlanError(NOTHING)
+            raise PlanError(f"{self.kind}: {self.lacks_people_outside}")
         found = area(evidence.members, evidence.others, paired=evidence.paired)
         low, high = found.interval
         detail = self._rates(evidence) | facts

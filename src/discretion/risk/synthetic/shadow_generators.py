@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, ClassVar
 
@@ -40,7 +40,8 @@ class GeneratorMembership(Measure, kind="generator-membership"):
     The value is the share of members recognized when 1 % of the others are taken for members; 1 % is guessing. The
     detail has the same at 0.1 %, both also for the 1 % of people who are most exposed (chosen on other runs than those
     they are judged on, against non-members of their own; at least ten people), Wilson's intervals given the threshold,
-    and the area under the ROC curve. A share of others smaller than one of them is read at one.
+    and the area under the ROC curve. `interval` is that of the value, by people: the runs of one are not independent. A
+    share of others smaller than one of them is read at one.
 
     Attacks the generator, not one file: the data sets behind the shadows are half as large, which exposes people a
     little more. Halves are made of people where a column has the role unit, else household. Numbers are compared in
@@ -66,6 +67,9 @@ class GeneratorMembership(Measure, kind="generator-membership"):
     """columns the intruder knows; without it all but identifiers, weights, households and units"""
     shadows: int = Field(16, ge=8)
     """runs of the generator on random halves of the people"""
+    sample: int | None = Field(None, ge=LEAST_PEOPLE)
+    """people drawn at random who are taken for all of them, which bounds the time for large data; fewer people expose
+    each of them more. Without it everybody"""
 
     family: ClassVar[Family] = "risk"
     better: ClassVar[Better] = "lower"
@@ -79,6 +83,11 @@ class GeneratorMembership(Measure, kind="generator-membership"):
         steps = [step for step in made if isinstance(step, Method)]
         named = common_columns(self.columns, "compare", [original, released], self.kind)
         order = by_value(encode_together([original, original], named, self.kind).tables[0])
+        people = _people(original)
+        everybody = int(people.max(initial=-1)) + 1
+        if self.sample is not None and self.sample < everybody:
+            few = ctx.within("people").rng.permutation(everybody) < self.sample
+            order = order[few[people[order]]]
         known = original.take(order)
         people = _people(known)
         if (count := int(people.max(initial=-1)) + 1) < LEAST_PEOPLE:
@@ -87,9 +96,11 @@ class GeneratorMembership(Measure, kind="generator-membership"):
         columns = common_columns(self.columns, "compare", [known, *files], self.kind)
         signals = _signals(encode_together([known, *files], columns, self.kind), ctx.within("subsets").rng)
         found = _attack(signals, seen)
-        per_record = np.empty(len(order))
-        per_record[order] = found.per_record
-        return self._score(replace(found, per_record=per_record), seen, [step.kind for step in steps], columns)
+        per_record = None
+        if count == everybody:
+            per_record = np.empty(len(order))
+            per_record[order] = found.per_record
+        return self._score(found, seen, people, everybody, [step.kind for step in steps], columns, per_record)
 
     def _shadows(
         self, original: Dataset, steps: Sequence[Method], people: Ints, ctx: Context
@@ -105,13 +116,16 @@ class GeneratorMembership(Measure, kind="generator-membership"):
             half = original.take(np.flatnonzero(seen[number]))
             part = Dataset(half.frame, schema=half.schema)
             for place, step in enumerate(steps):
-                part = step.run(part, ctx.within(f"shadow {number}/{place}")).data
+                part = step.on_part().run(part, ctx.within(f"shadow {number}/{place}")).data
             if not len(part):
                 raise DataError(f"{self.kind}: the generator wrote no rows for half of the people")
             files.append(part)
         return seen, files
 
-    def _score(self, found: _Attacked, seen: Bools, kinds: list[str], columns: Sequence[str]) -> Score:
+    def _score(
+        self, found: _Attacked, seen: Bools, people: Ints, everybody: int, kinds: list[str], columns: Sequence[str],
+        per_record: Floats | None,
+    ) -> Score:  # fmt: skip
         members, others = found.scores[seen], found.scores[~seen]
         few = found.exposed
         rates = {
@@ -120,16 +134,44 @@ class GeneratorMembership(Measure, kind="generator-membership"):
         }
         both = area(members, others)
         strict, exposed = rates["all"]["0.01"]["share"], rates["most_exposed"]["0.01"]["share"]
+        low, high = _interval(found.scores, seen, people)
+        count = int(people.max()) + 1
+        drawn = (
+            f" Measured with {count:,} people drawn from all: the fewer people, the more each is exposed."
+            if count < everybody
+            else ""
+        )
         meaning = (
-            f"With 1% false alarms an intruder recognizes {as_percent(strict)} of the people behind "
-            f"{', '.join(kinds) or 'the data as it is'}, "
-            f"and {as_percent(exposed)} of the most exposed hundredth (guessing 1%)."
+            f"With 1% false alarms an intruder recognizes {as_percent(strict)} (interval {as_percent(low)} to "
+            f"{as_percent(high)}) of the people behind {', '.join(kinds) or 'the data as it is'}, "
+            f"and {as_percent(exposed)} of the most exposed hundredth (guessing 1%).{drawn}"
         )
         return self.score(
-            strict, meaning, found.per_record,
-            chance=0.01, rates=rates, auc=both.value, auc_interval=list(both.interval), generator=kinds,
-            columns=list(columns), shadows=len(seen), members=len(members), non_members=len(others),
+            strict, meaning, per_record,
+            chance=0.01, interval=[low, high], rates=rates, auc=both.value, auc_interval=list(both.interval),
+            generator=kinds, columns=list(columns), shadows=len(seen), people_tested=count,
+            members=len(members), non_members=len(others),
         )  # fmt: skip
+
+
+def _interval(scores: Floats, seen: Bools, people: Ints) -> tuple[float, float]:
+    """Give a 95 % interval of the share recognized at 1 %, the runs of one person (or household) not independent.
+
+    The threshold has its own error, that of the share of others above it; both are those of means over people. Where
+    nobody is recognized, Wilson's interval for as many people.
+    """
+    others = np.sort(scores[~seen])[::-1]
+    threshold = others[min(int(0.01 * len(others)), len(others) - 1)]
+    count = int(people.max()) + 1
+    hits, alarms = (
+        np.bincount(people, ((scores >= threshold) & who).sum(0), count)
+        / np.maximum(np.bincount(people, who.sum(0), count), 1)
+        for who in (seen, ~seen)
+    )
+    share = recognized(scores[seen], scores[~seen], 0.01) / int(seen.sum())
+    steep = min(share / 0.01, 10.0)  # how fast the share moves with the threshold: about the ratio of the two
+    error = float(np.hypot(hits.std(), steep * alarms.std()) / np.sqrt(count))
+    return (max(0.0, share - 1.96 * error), min(1.0, share + 1.96 * error)) if hits.any() else wilson(0, count)
 
 
 def _people(data: Dataset) -> Ints:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from discretion.data.dataset import Dataset
+from discretion.data.households import find_units
 from discretion.data.schema import Role
 from discretion.errors import DataError
 from discretion.learning.columns import comparable
@@ -34,7 +35,7 @@ _KNOWN_PEOPLE = 1_000
 _QUICK = (
     "attacker-risk", "individual-risk", "household-uniqueness", "weight-disclosure", "rare-values", "row-order",
     "value-agreement", "distance-linkage", "group-attack", "column-dependence", "replicated-uniques", "disco",
-    "identity-denoising", "closest-record", "singling-out", "linkability", "inference-risk",
+    "identity-denoising", "closest-record", "singling-out", "linkability", "inference-risk", "generator-membership",
 )  # fmt: skip
 """Attacks of the set that a report runs too when nobody chose: each takes about as long as a linkage, or less."""
 _BY_COLUMNS = ("distance-linkage", "attacker-risk", "replicated-uniques")
@@ -42,7 +43,9 @@ _BY_COLUMNS = ("distance-linkage", "attacker-risk", "replicated-uniques")
 _PLACES: tuple[Role, ...] = ("geography", "stratum")
 """Roles of columns that others know as they know the quasi-identifiers, whatever a model counts."""
 _QUICKLY_SHADOWED, _MOST_SHADOWED = 15_000, 50_000
-"""Cells of the data up to which a report, and an assessment, run the generator again on halves of the people."""
+"""Cells of the data up to which a report, and an assessment, run the generator again on halves of the people; of more
+so many people are drawn that they have about as many cells."""
+_FEWEST_SHADOWED = 500
 _FEW_ALONE = 0.2
 """Different values, as a share of the records, from which on a column makes keys that hardly two people share."""
 _NEAR = 5.0
@@ -62,8 +65,11 @@ def report_set(original: Dataset, released: Dataset) -> list[Measure]:
     Together they judge every published column: rare values, weights, households, the order of rows, groups.
     """
     measures = default_measures(original, released)
-    kinds = {*_QUICK, *(("generator-membership",) if _cells(original) <= _QUICKLY_SHADOWED else ())}
-    return _risks_first([*measures, *(one for one in _further(measures, original, released) if one.kind in kinds)])
+    further = [one for one in _further(measures, original, released) if one.kind in _QUICK]
+    fewer = _shadowed(original, _QUICKLY_SHADOWED)
+    return _risks_first(
+        one.model_copy(update=fewer) if one.kind == "generator-membership" else one for one in [*measures, *further]
+    )
 
 
 def _further(measures: list[Measure], original: Dataset, released: Dataset) -> Iterator[Measure]:
@@ -143,8 +149,8 @@ def _attacks(original: Dataset, released: Dataset) -> Iterator[tuple[str, dict[s
         apart = {*original.having("identifier", "unit", "household", "weight")}
         whole = [name for name in _single(original, both) if name not in apart]
         yield from _on_synthetic(original, _single(original, quasi), _single(original, sensitive), whole)
-        if any(getattr(step, "makes_rows", False) for step in released.steps) and _cells(original) <= _MOST_SHADOWED:
-            yield "generator-membership", {}
+        if any(getattr(step, "makes_rows", False) for step in released.steps):
+            yield "generator-membership", _shadowed(original, _MOST_SHADOWED)
         return
     if quasi:
         yield from _identity(original, released, quasi)
@@ -222,8 +228,14 @@ def _holds_sets(data: Dataset, name: str) -> bool:
     return data.type_of(name) == "set"
 
 
-def _cells(data: Dataset) -> int:
-    return len(data) * len(data.columns)
+def _shadowed(data: Dataset, cells: int) -> dict[str, Any]:
+    """Give how many people are drawn, so that runs of the generator on them take no longer than those of small data."""
+    rows = cells // max(len(data.columns), 1)
+    if len(data) <= max(rows, _FEWEST_SHADOWED):
+        return {}
+    units = find_units(data)
+    people = len(data) if units is None else int(units.max(initial=-1)) + 1
+    return {"sample": max(_FEWEST_SHADOWED, rows * people // len(data))}
 
 
 def _single(data: Dataset, columns: list[str]) -> list[str]:

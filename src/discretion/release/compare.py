@@ -48,7 +48,8 @@ def compare(
     records for the utilities that follow records (distributions of a sample may be as good as those of all). One
     release is better if it leads in one of the two and does not trail in the other. A lead counts only if it is beyond
     chance (95 %): for attacks beyond the intervals of the people tried and the spread of synthetic copies, for
-    utilities beyond what leaving out each fifth of the rows changes (jackknife, t test). Otherwise there is no clear difference.
+    utilities beyond what leaving out each fifth of the rows changes (jackknife, t test). Otherwise there is no clear
+    difference.
 
     Rows are matched by their hidden ids, by `id_column`, or by what `match_rows` finds: an id or an index that both
     have, or their position where the values agree far above chance. What needs matched rows does not run on others.

@@ -104,6 +104,8 @@ def _risks(release: Release) -> str:
         control, words = detail.get("control_found", detail.get("control_rate")), "people outside"
         if item.measure.kind in ("closest-record", "generator-membership"):
             control, words = detail["chance"], "by chance"
+        if (drawn := getattr(item.measure, "sample", None)) is not None:
+            words = f"with {drawn:,} people drawn from all, {words}"
         if figures is None or control is None:
             continue
         if figures.rounded:

@@ -303,6 +303,34 @@ def test_the_same_variable_under_another_name_and_unit(project: ResearchProject,
     assert verdicts(project) == ["pass", "fail"]
 
 
+CHANGED = {
+    "one person": (lambda d: d.income.where(d.index != 5, d.income + 1000), "sex", True),
+    "in another unit and level": (lambda d: (2 * d.income + 3).where(d.index != 5, 7.0), "sex", True),
+    "by other groups": (lambda d: d.income.where(d.index != 5, 1e4), ["sex", "region"], True),
+    "in one group": (
+        lambda d: d.income * np.where(d.sex == "f", 1, 1.3) + 500 * (d.index == d.index[d.sex == "f"][0]), "sex", True,
+    ),
+    "one person makes most of it": (
+        lambda d: d.income + np.where(d.index < 30, 1, 0) + np.where(d.index == 7, 900, 0), "sex", True,
+    ),
+    "sixty people": (lambda d: d.income + np.where(d.index < 60, d.age, 0), "sex", False),
+    "another variable": (lambda d: d.age * 100.0, "sex", False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CHANGED)
+def test_a_variable_that_differs_for_few_people_is_subtracted(case: str, project: ResearchProject, data: Any) -> None:
+    change, by, fails = CHANGED[case]
+    data["second"] = change(data)
+    project.pivot_table(data, values="income", index="sex", aggfunc="mean")
+    project.pivot_table(data, values="second", index=by, aggfunc="mean")
+    assert verdicts(project) == ["pass", "fail" if fails else "pass"], project.print_outputs()
+    if case == "one person":  # what it would have told
+        first, second = (one.tables[0]["value"] for one in project.outputs.values())
+        sex = data.sex[5]
+        assert (second[sex] - first[sex]) * (data.sex == sex).sum() == pytest.approx(1000)
+
+
 def test_somebody_with_missing_values_is_not_less_protected(project: ResearchProject, data: Any) -> None:
     data.loc[:99, "region"] = None  # a hundred people without a region: one more or less of them is still one person
     project.crosstab(data.sex, data.region)

@@ -284,3 +284,9 @@ def test_small_categories_join_one_that_is_called_other_in_any_letters() -> None
     frame = pl.DataFrame({"job": ["nurse"] * 9 + ["Other"] * 6 + ["smith"] * 2})
     new = dc.GroupCategories(column="job", smaller_than=5)(frame, seed=1)["job"]
     assert new.to_list() == ["nurse"] * 9 + ["Other"] * 8
+
+
+def test_labels_that_are_overlapping_ranges_are_refused() -> None:
+    with pytest.raises(PlanError, match="overlap"):
+        dc.Recode(column="age", cuts=[0, 20, 60], labels=["[0, 20]", "[15, 60]"])
+    assert dc.Recode(column="age", cuts=[0, 20, 60], labels=["0 to 19", "20 and more"]).labels

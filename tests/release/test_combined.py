@@ -348,3 +348,100 @@ def test_a_column_is_known_again_in_another_form(form: str, tmp_path: Path) -> N
     change, name = FORMS[form]
     (found,) = other_columns(tmp_path, change, name).combined
     assert found.matched > 0.9 * found.both and not found.holds
+
+
+def test_earlier_releases_are_followed_back_to_the_first(two: tuple[Path, Path]) -> None:
+    tmp, source = two
+    publish(tmp, "second", source, 5, previous=[{"journal": str(tmp / "first-journal"), "accepted": "withdrawn"}])
+    second = {"journal": str(tmp / "second-journal"), "accepted": "withdrawn"}
+    with pytest.raises(RequirementNotMet, match=r"together with first \(which .*second-journal names\)"):
+        publish(tmp, "third", source, 2, previous=[second])
+    both = run_plan(plan(source, 2, previous=[second]), seed=2**72)
+    asked = run_plan(plan(source, 2, previous=[second, str(tmp / "first-journal")]), seed=2**72)
+    assert [(one.earlier, one.exposed) for one in both.combined] == [
+        (one.earlier, one.exposed) for one in asked.combined
+    ]
+    assert both.combined[1].through and not asked.combined[1].through and not both.combined[1].holds
+
+    (tmp / "first-journal").rename(tmp / "hidden")  # then by its public folder, which the second journal names
+    found = run_plan(plan(source, 2, previous=[second]), seed=2**72)
+    assert [one.knowledge for one in found.combined] == ["private", "public"]
+    (tmp / "first").rename(tmp / "gone")
+    release = publish(tmp, "third", source, 2, previous=[second])
+    assert release.lineage.lost == ("first",) and len(release.combined) == 1
+    facts = json.loads((tmp / "third" / "report.json").read_text())
+    assert any("first, which another one names, was not found" in note for note in facts["notes"])
+    assert facts["previous"] == ["second", "first"]
+    public = run_plan(plan(source, 2, previous=[{"folder": str(tmp / "third")}]), seed=2**72)
+    assert public.lineage.lost == ("second", "first")
+
+
+RENAMED = {"another name": ("income", "pay", 1.0), "another unit": ("income", "income", 0.001),
+           "both": ("income", "thousands", 0.001)}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", RENAMED)
+def test_a_column_of_another_name_or_unit_is_averaged(case: str, tmp_path: Path) -> None:
+    name, other, factor = RENAMED[case]
+    rng = np.random.default_rng(8)
+    true = rng.lognormal(8, 0.6, 1500)
+    base = pl.DataFrame({"id": np.arange(1500), "age": rng.integers(2, 6, 1500), "hours": rng.integers(5, 60, 1500)})
+    base.with_columns(pl.Series(name, true)).write_csv(tmp_path / "now.csv")
+    base.with_columns(pl.Series(other, true * factor)).sample(1500, shuffle=True, seed=1).write_csv(
+        tmp_path / "was.csv"
+    )
+
+    def made(file: str, column: str, **more: Any) -> Plan:
+        return Plan.from_dict({
+            "data": str(tmp_path / file), "steps": [{"additive-noise": {"columns": [column], "sd_share": 0.5}}],
+            "roles": {"id": "identifier", "age": "quasi", "hours": "sensitive", column: "sensitive"},
+            "measures": [{"il1s": {"columns": [column]}}], "requirements": "none", **more,
+        })  # fmt: skip
+
+    made("was.csv", other).run(out=tmp_path / "was", journal=tmp_path / "was-journal", seed=2**70)
+    release = run_plan(made("now.csv", name, previous=[str(tmp_path / "was-journal")]), seed=2**71)
+    (found,) = release.averaging
+    assert found.records == 1500 and found.alone == pytest.approx(0.5, rel=0.05)
+    assert found.averaged == pytest.approx(0.5 / np.sqrt(2), rel=0.06)
+
+
+def test_paths_of_a_plan_in_python_start_at_its_base(
+    two: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tmp, source = two
+    monkeypatch.chdir(tmp)
+    content = plan(source, 0).to_dict() | {"data": "people.csv"}
+    Plan.from_dict(content).run(out="a", journal="a-journal", seed=2**70)
+    later = pl.concat([people(), people(30, seed=9).with_columns(pl.col("id") + 5000)])
+    later.write_csv(tmp / "later.csv")
+    previous = [{"journal": "a-journal", "person": "id", "accepted": "withdrawn"}]
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    made = Plan.from_dict({**content, "data": "later.csv", "previous": previous}, base=tmp)
+    assert run_plan(made, seed=2**71).combined[0].both > 30  # the people of a file that only its own plan names
+    (tmp / "people.csv").write_text((tmp / "later.csv").read_text())  # the same place, another delivery
+    with pytest.raises(PlanError, match="the file that it was made of was changed since"):
+        run_plan(made, seed=2**71).combined  # noqa: B018
+
+
+def test_values_that_were_dealt_out_are_told_only_beyond_chance(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    n = 900
+    frame = pl.DataFrame({"id": np.arange(n), "age": rng.integers(20, 60, n), "town": rng.integers(0, n // 25, n),
+                          "illness": rng.integers(0, 14, n)})  # fmt: skip
+    frame.write_csv(tmp_path / "p.csv")
+    roles = {"id": "identifier", "age": "quasi", "town": "quasi", "illness": "sensitive"}
+
+    def made(origin: int, keep: float | None, **more: Any) -> Plan:
+        dealt = [] if keep is None else [{"pram": {"columns": ["illness"], "keep_share": keep}}]
+        steps = [{"recode": {"column": "age", "width": 10, "origin": origin}}, *dealt,
+                 {"suppress-records": {"columns": ["age", "town"], "k": 3, "limit": 0.5}}]  # fmt: skip
+        return Plan.from_dict({"data": str(tmp_path / "p.csv"), "roles": roles, "steps": steps,
+                               "measures": [{"il1s": {"columns": ["illness"]}}],
+                               "requirements": [{"k-anonymity": {"k": 3}}], **more})  # fmt: skip
+
+    made(0, None).run(out=tmp_path / "first", journal=tmp_path / "first-journal", seed=2**70)
+    told = [
+        run_plan(made(5, keep, previous=[str(tmp_path / "first-journal")]), seed=2**71).combined[0].told
+        for keep in (None, 0.95, 0.05)
+    ]
+    assert told[0] > 5 and told[1] > 5 and told[2] == 0

@@ -129,8 +129,10 @@ def test_safeguards_need_a_waiver(name: str) -> None:
     found = plan(**SAFEGUARDS[name])
     data = dc.Dataset(people(), schema=found.schema)
     problems = unkept(found, data, data.columns)
-    assert len(problems) == 1 and f"requirement: {name}" in problems[0]
-    if name in ("row-order", "confirmed-telling", "roles"):
+    waivable = name in ("row-order", "confirmed-telling", "roles")
+    assert len(problems) == 1 and (f"requirement: {name}" in problems[0]) == waivable
+    assert ("nobody may waive it" in problems[0]) != waivable
+    if waivable:
         assert not unkept(plan(**SAFEGUARDS[name], waivers=[waiver(name)]), data, data.columns)
 
 
@@ -217,7 +219,7 @@ def test_tables_take_the_rules_of_their_policy() -> None:
 
 def test_tables_cannot_escape_by_marks_audit_options_or_override() -> None:
     for more in ({"marks": [{"safe": {"town": "A"}}]}, {"audit": {"attacker": "outsider"}}):
-        with pytest.raises(PlanError, match="does not allow this without a waiver"):
+        with pytest.raises(PlanError, match=r"does not allow this: .*nobody may waive it"):
             table(table=more)
     release = table(table={"protect": "none"}).run(people(30))
     with pytest.raises(PlanError, match="only with a waiver of `audit`"):
@@ -320,4 +322,18 @@ def test_a_place_without_the_role_of_a_place_needs_a_waiver() -> None:
     roles = {"age": "quasi", "sex": "quasi", "region": "quasi", "illness": "sensitive"}
     asked = Plan.from_dict({"roles": roles, "steps": STEPS, "policy": "scientific-use"})
     problems = unkept(asked, dc.Dataset(frame, schema=asked.schema), ["age", "sex", "region", "illness"])
-    assert any("(region)" in one and "requirement: roles" in one for one in problems)
+    (told,) = problems
+    assert "'region' looks like a place" in told and "lacks the role of a place" in told
+    assert "write `region: [quasi, geography]`" in told and "requirement: roles, columns: [region]" in told
+
+
+def test_what_nobody_may_waive_is_not_offered() -> None:
+    """A column whose name says nothing may be called sensitive; a sex may not, and nobody can allow it."""
+    frame = people().rename({"illness": "q7"})
+    roles = {"age": "quasi", "sex": "sensitive", "q7": "sensitive", "town": ["quasi", "geography"]}
+    asked = Plan.from_dict({"roles": roles, "steps": STEPS, "policy": "public-use"})
+    (told,) = unkept(asked, dc.Dataset(frame.drop("weight"), schema=asked.schema), list(roles))
+    assert "'sex' looks like something others know" in told and "write `sex: [quasi, sensitive]`, or drop it" in told
+    assert "nobody may waive it under this policy" in told and "waivers:" not in told
+    with pytest.raises(PlanError, match=r"weaker than the policy 'public-use'.*nobody may waive it"):
+        plan(policy="public-use", requirements=[{"k-anonymity": {"k": 2}}])

@@ -237,12 +237,14 @@ def report(release: Release, as_json: bool, places: dict[str, str]) -> None:
     if release.findings:
         verdicts = [("holds" if f.holds else "FAILS", f.explain(), f.attacker) for f in release.findings]
         print_table("Requirements", ("", "requirement", "assumed attacker"), verdicts)
-    averaged = (found.explain(len(release.plan.previous)) for found in release.averaging)
+    averaged = (found.explain(release.lineage.journals) for found in release.averaging)
     weights = () if release.is_private else weight_lost(release.study.original, release.data)
     explained = [*(one.explain() for one in release.edit_checks), *(one.explain() for one in release.combined)]
     for words in (*waiver_words(release.plan.waivers), *explained):
         say(words)
-    for words in filter(None, (_unlimited(release), together(release.data), *weights, *release.notes, *averaged)):
+    lost = release.lineage.lost_words()
+    notes = (f"warning: {words}" if words in lost else words for words in release.notes)
+    for words in filter(None, (_unlimited(release), together(release.data), *weights, *notes, *averaged)):
         say(words)
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import operator
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from discretion.errors import PlanError, QueryRefused, unknown
 from discretion.kernels.arrays import Bools, Ints
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     import polars as pl
 
@@ -80,18 +81,189 @@ def read_edit_rules(texts: Sequence[str]) -> tuple[LevelRule, ...]:
             rules.append(read_rules([text], None, "edit_rules", judges_missing=False)[0])
         except PlanError as error:
             problems += error.problems
-    problems += [f"edit_rules: no value of {name!r} fulfils the ranges of the rules" for name in _empty(rules)]
+    problems += [
+        f"edit_rules: no value of {name!r} fulfils the ranges of the rules"
+        for name in _empty(rule.where for rule in rules)
+    ]
     if circle := _circle(rules):
         problems.append(f"edit_rules: the sums define each other in a circle: {' <- '.join(circle)}")
+    problems = problems or list(_contradictions(tuple(rules)))
     if problems:
         raise PlanError(problems)
     return tuple(rules)
 
 
-def _empty(rules: Sequence[LevelRule]) -> list[str]:
+@cache
+def _contradictions(rules: tuple[LevelRule, ...]) -> tuple[str, ...]:
+    """Word which rules no record without missing values can keep together, also those that a condition brings in.
+
+    A condition that the ranges and sums exclude anyway is no fault: the rule then says nothing.
+    """
+    found: list[str] = []
+    joined: list[list[LevelRule]] = []
+    for rule in rules:  # those without a common column do not touch each other
+        near = [group for group in joined if any(rule.columns & one.columns for one in group)]
+        joined = [group for group in joined if group not in near] + [[*(one for group in near for one in group), rule]]
+    for group in joined:
+        found += _contradicting([rule for rule in rules if rule in group]) if len(group) > 1 else []
+    return tuple(dict.fromkeys(found))
+
+
+def _contradicting(rules: Sequence[LevelRule]) -> list[str]:
+    if not _possible([rule.where for rule in rules]):
+        return [f"edit_rules: no record can keep these rules together: {_fewest(rules, None)}"]
+    found = []
+    always = [rule.where for rule in rules if not isinstance(rule.where, Or)]
+    for rule in rules:
+        where = rule.where
+        if not (isinstance(where, Or) and len(where.parts) == 2 and isinstance(where.parts[0], Not)):
+            continue
+        given = where.parts[0].part
+        if _possible([given, *always]) and not _possible([given, *(one.where for one in rules)]):
+            said = _implied(rule.text)[0].strip()
+            found.append(f"edit_rules: where {said}, these rules cannot be kept together: {_fewest(rules, given)}")
+    return found
+
+
+def _fewest(rules: Sequence[LevelRule], given: Filter | None) -> str:
+    """Leave out every rule without which the others still cannot be kept; give the texts of the rest."""
+    left, more = list(rules), [] if given is None else [given]
+    for rule in rules:
+        fewer = [one for one in left if one is not rule]
+        if not _possible([*more, *(one.where for one in fewer)]):
+            left = fewer
+    return "; ".join(repr(rule.text) for rule in left)
+
+
+_MOST_BRANCHES = 300
+"""Branches up to which alternatives are followed; what is left then is taken to be possible."""
+_OPPOSITE: dict[str, Any] = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">",
+                             "is-missing": "not-missing", "not-missing": "is-missing"}  # fmt: skip
+
+
+def _possible(wanted: Sequence[Filter]) -> bool:
+    """Tell whether a record can fulfil conditions, following their alternatives; numbers need not be whole."""
+    branches = 0
+
+    def follow(open_: list[Filter], held: list[Condition | Linear]) -> bool:
+        nonlocal branches
+        branches += 1
+        held, choices = list(held), []
+        while open_:
+            part = _unfolded(open_.pop())
+            if isinstance(part, And):
+                open_ = [*open_, *part.parts]
+            elif isinstance(part, Or):
+                choices.append(part)
+            elif isinstance(part, Condition | Linear):
+                held.append(part)
+        if branches > _MOST_BRANCHES:
+            return True
+        if not _consistent(held, sums=branches < 10 or not choices):
+            return False
+        choices.sort(key=lambda one: len(one.parts))
+        return not choices or any(follow([part, *choices[1:]], held) for part in choices[0].parts)
+
+    return follow(list(wanted), [])
+
+
+def _unfolded(where: Filter) -> Filter:
+    """Write a condition with comparisons that are not negated, and of numbers by <, <=, >, >= and = alone."""
+    if isinstance(where, Not):
+        part = where.part
+        if isinstance(part, Not):
+            return _unfolded(part.part)
+        if isinstance(part, And | Or):
+            other = Or if isinstance(part, And) else And
+            return other(tuple(Not(one) for one in part.parts))
+        if isinstance(part, Everything):
+            return Or(())
+        if isinstance(part, Linear):
+            return _unfolded(replace(part, op=_OPPOSITE[part.op]))
+        if part.op == "between":
+            return Or((Condition(part.column, "<", part.values[:1]), Condition(part.column, ">", part.values[1:])))
+        if part.op == "in":
+            return And(tuple(Condition(part.column, "!=", (value,)) for value in part.values))
+        return _unfolded(Condition(part.column, _OPPOSITE[part.op], part.values))
+    if isinstance(where, Linear) and where.op == "!=":
+        return Or((replace(where, op="<"), replace(where, op=">")))
+    if isinstance(where, Condition) and where.op == "between":
+        return And((Condition(where.column, ">=", where.values[:1]), Condition(where.column, "<=", where.values[1:])))
+    if isinstance(where, Condition) and where.values and all(_is_number(value) for value in where.values):
+        if where.op == "in":
+            return Or(tuple(Condition(where.column, "=", (value,)) for value in where.values))
+        if where.op == "!=":
+            return Or((Condition(where.column, "<", where.values), Condition(where.column, ">", where.values)))
+    return where
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _consistent(held: Sequence[Condition | Linear], *, sums: bool) -> bool:
+    """Tell whether comparisons can hold at once: texts by sets, numbers by ranges, `sums` by a linear program too.
+
+    What is missing breaks no comparison; texts by their order are not looked at.
+    """
+    named = [one for one in held if isinstance(one, Condition)]
+    missing = {one.column for one in named if one.op == "is-missing"}
+    if missing & {one.column for one in named if one.op == "not-missing"}:
+        return False
+    numbers: list[Linear] = []
+    allowed: dict[str, set[Any]] = {}
+    for one in held:
+        if isinstance(one, Linear):
+            numbers += [one] if not missing & {name for name, _ in one.terms} else []
+        elif one.column in missing or not one.values:
+            continue
+        elif all(_is_number(value) for value in one.values):
+            numbers.append(Linear(((one.column, 1.0),), cast("Any", one.op), float(one.values[0])))
+        elif one.op in ("=", "in"):
+            allowed[one.column] = allowed.get(one.column, {*one.values}) & {*one.values}
+    for one in named:
+        if one.op == "!=" and one.column in allowed:
+            allowed[one.column] -= {*one.values}
+    ranges = [Condition(one.terms[0][0], one.op, (one.constant,)) for one in numbers if len(one.terms) == 1]
+    if not all(allowed.values()) or _empty(ranges):
+        return False
+    added = {name for one in numbers if sums and len(one.terms) > 1 for name, _ in one.terms}
+    return not added or _solvable(frozenset(one for one in numbers if one.terms[0][0] in added))
+
+
+@cache
+def _solvable(sums: frozenset[Linear]) -> bool:
+    """Tell whether numbers fulfil all of some linear comparisons, by the largest margin of the strict ones."""
+    from scipy.optimize import linprog
+
+    place = {name: number for number, name in enumerate(dict.fromkeys(name for one in sums for name, _ in one.terms))}
+    equal: list[tuple[Any, float]] = []
+    below: list[tuple[Any, float]] = []
+    for one in sums:
+        row = np.zeros(len(place) + 1)
+        for name, factor in one.terms:
+            row[place[name]] += factor
+        if one.op == "=":
+            equal.append((row, one.constant))
+            continue
+        sign = -1.0 if one.op in (">", ">=") else 1.0
+        row *= sign
+        row[-1] = 1.0 if one.op in ("<", ">") else 0.0
+        below.append((row, sign * one.constant))
+    strict = any(row[-1] for row, _ in below)
+    (a, b), (c, d) = (
+        (np.array([row for row, _ in given]), [end for _, end in given]) if given else (None, None)
+        for given in (below, equal)
+    )
+    aim = np.append(np.zeros(len(place)), -1.0)
+    found = linprog(aim, A_ub=a, b_ub=b, A_eq=c, b_eq=d, bounds=[(None, None)] * len(place) + [(0, 1)])
+    return found.status != 2 and not (strict and found.status == 0 and -(found.fun or 0.0) < 1e-7)
+
+
+def _empty(conditions: Iterable[Filter]) -> list[str]:
     """Name the columns whose ranges have nothing in common."""
     ends: dict[str, list[tuple[float, bool]]] = {}
-    for where in (rule.where for rule in rules):
+    for where in conditions:
         numbers = [float(one) for one in getattr(where, "values", ()) if isinstance(one, int | float)]
         if not isinstance(where, Condition) or not numbers:
             continue

@@ -105,7 +105,7 @@ _ROLES: Mapping[Role, str] = {
         causeofdeath bloodgroup bloodtype blutgruppe blutdruck cholesterin blutzucker befund laborwert genetic genotype
         vorstrafe vorstrafen straftat schulden verschuldung wahlabsicht parteipraferenz gewerkschaft
         victim abuse missbrauch gewalt sick sickness sickdays sickleave krankentage krankheitstage krankenstand fehltage
-        absence absences absenteeism baja bajas
+        absence absences absenteeism baja bajas diag dx hdiag ndiag maindiag hauptdiag nebendiag
     """,
 }
 

@@ -67,6 +67,7 @@ def differences(
     for one in new:
         for name, values in one.values.items():
             findings += _of_sums(name, values, new, old, unit, limits)
+            findings += _nearly_same(name, values, one, [*old, *new], unit, limits)
     return findings
 
 
@@ -167,13 +168,84 @@ def _left_out(columns: Sequence[_Column], few: Callable[[Bools], bool]) -> list[
     return found
 
 
-def _same_variable(one: Floats, other: Floats) -> Floats | None:
-    """Give the values of one variable in the unit of another, if it is the same up to a factor where both are known."""
-    both = ~np.isnan(one) & ~np.isnan(other) & (one != 0)
-    if not both.any():
+_EQUAL = 1e-8
+"""Relative difference up to which two values are the same."""
+
+
+def _same_variable(one: Floats, other: Floats) -> tuple[Floats, Bools] | None:
+    """Give a variable in the unit of another, and whose values differ all the same; None if most do.
+
+    Unit and level are those of most people (the middle slope of many pairs): few who were changed do not hide that all
+    others are the same. Of a variable that is zero for most, most of the others must agree.
+    """
+    both = np.flatnonzero(~np.isnan(one) & ~np.isnan(other))
+    order = both[np.argsort(one[both], kind="stable")]
+    half = len(order) // 2
+    low, high = order[: len(order) - half], order[half:]
+    apart = one[high] != one[low]
+    if not apart.any():
         return None
-    factor = other[both][0] / one[both][0]
-    return one * factor if np.allclose(one[both] * factor, other[both], rtol=1e-9, atol=0) else None
+    slope = float(np.median((other[high] - other[low])[apart] / (one[high] - one[low])[apart]))
+    moved = one * slope
+    moved = moved + float(np.median((other - moved)[both]))
+    size = np.maximum(np.abs(other[both]), np.abs(moved[both]))
+    differs = np.zeros(len(one), dtype=bool)
+    differs[both] = np.abs(moved[both] - other[both]) > _EQUAL * np.maximum(size, np.median(size))
+    found, counts = np.unique(one[both], return_counts=True)
+    special = both[one[both] != found[np.argmax(counts)]]
+    most = 2 * differs[both].sum() > len(both) or 2 * differs[special].sum() > len(special)
+    return None if most or not slope else (moved, differs)
+
+
+def _nearly_same(
+    name: str,
+    values: Floats,
+    own: OutputGroups,
+    others: Sequence[OutputGroups],
+    unit: Ints,
+    limits: OutputLimits,
+) -> list[OutputFinding]:
+    """Judge what the means of two variables tell that are the same for most people: the others, by subtraction.
+
+    Groups of both results are put together until they hold the same people; what one variable has more than the other
+    there is a sum too, and must not rest on few, nor on one.
+    """
+    for other in (one for one in others if one.values):
+        whole = _common_groups(own.group, other.group)
+        order = np.argsort(whole, kind="stable")
+        groups = np.split(order, np.flatnonzero(np.diff(whole[order])) + 1)
+        for second, theirs in other.values.items():
+            for inside in (one for one in groups if whole[one[0]] >= 0):
+                found = _same_variable(theirs[inside], values[inside])
+                if found is None or not found[1].any():
+                    continue
+                rest = np.where(found[1], values[inside] - found[0], 0.0)
+                records = GroupedRecords(np.zeros(len(inside), dtype=np.int64), unit[inside], ("",))
+                judged = dominated(records, rest, limits)[0]
+                if any(one.outcome == "fail" and one.rule != "class disclosure" for one in judged):
+                    text = (
+                        f"{name} and {second} of {other.output} are the same for most people of a group: what the "
+                        f"others have follows by subtraction, and they are fewer than {limits.min_count}, or one makes "
+                        "most of it"
+                    )
+                    return [OutputFinding("differencing", "fail", text)]
+    return []
+
+
+def _common_groups(one: Ints, other: Ints) -> Ints:
+    """Number the smallest groups that both results tell: groups of either put together, the same people in both."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    both = (one >= 0) & (other >= 0)
+    width = int(one.max(initial=0)) + 1
+    size = width + int(other.max(initial=0)) + 1
+    edges = coo_array((np.ones(int(both.sum())), (one[both], width + other[both])), shape=(size, size))
+    part = connected_components(edges, directed=False)[1].astype(np.int64)
+    alone = [part[one[(one >= 0) & ~both]], part[width + other[(other >= 0) & ~both]]]
+    found = np.where(both, part[np.maximum(one, 0)], -1)
+    found[np.isin(found, np.concatenate(alone))] = -1
+    return np.unique(found, return_inverse=True)[1].reshape(-1).astype(np.int64) - int((found < 0).any())
 
 
 def _of_sums(
@@ -186,7 +258,7 @@ def _of_sums(
 ) -> list[OutputFinding]:
     """Judge the sums of a variable that follow from all results about it, over the people whom any of them counts.
 
-    A result is about it if it tells the same values, whatever their name and unit.
+    A result is about it if it tells the same values of all but few people, whatever their name, unit and level.
     """
     from discretion.tables.rules.magnitude import Dominance, PPercent
 
@@ -196,7 +268,8 @@ def _of_sums(
     )
     about, earlier, known = [], [], values.copy()
     for one in (*old, *new):
-        same = [found for own in one.values.values() if (found := _same_variable(own, values)) is not None]
+        read = (_same_variable(own, values) for own in one.values.values())
+        same = [own[0] for own in read if own is not None and len(np.unique(unit[own[1]])) < limits.min_count]
         if same:
             known = np.where(np.isnan(known), same[0], known)
             about.append(one)

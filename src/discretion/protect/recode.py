@@ -15,7 +15,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
-from discretion.data.hierarchy import TOP, canonical, interval_label
+from discretion.data.hierarchy import TOP, canonical, interval_bounds, interval_label
 from discretion.errors import DataError, PlanError, unknown
 from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.method import Decision, Method, Purpose, StratifiedMethod
@@ -667,6 +667,9 @@ class Recode(Method, kind="recode"):
             raise ValueError(f"{len(self.cuts) - 1} intervals need as many labels, got {len(self.labels)}")
         if self.labels is not None and self.width is not None:
             raise ValueError("`labels` go with `cuts` or `quantiles`")
+        read = [interval_bounds(label) for label in self.labels or ()]
+        if any(one is not None and other is not None and one[2] > other[1] for one, other in pairwise(read)):
+            raise ValueError("`labels` that are ranges overlap, or do not ascend: each number has one range")
         return self
 
     def fit(self, data: Dataset, ctx: Context) -> Decision:

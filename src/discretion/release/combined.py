@@ -20,6 +20,7 @@ from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.measure import Measure, as_percent
 
 if TYPE_CHECKING:
+    from discretion.release.earlier import Earlier
     from discretion.release.gate import Finding
     from discretion.release.plan import Requirement
     from discretion.release.release import Release
@@ -63,11 +64,20 @@ class Together:
     """whether the plan requires that no class tells a sensitive value (diversity, closeness)"""
     accepted: str = ""
     """why this is published all the same, where the plan says so"""
+    through: str = ""
+    """the journal whose plan names the release, where the plan does not name it itself"""
+    journal: str = ""
+    folder: str = ""
+    """where it lies, so that later releases find it"""
 
     @property
     def holds(self) -> bool:
         """Whether the classes that the plan requires survive in the hands of who has both files."""
         return bool(self.accepted) or not (self.exposed or self.came or (self.diverse and self.told))
+
+    @property
+    def _through(self) -> str:
+        return f"; named by {self.through}" if self.through else ""
 
     def to_dict(self) -> dict[str, Any]:
         """Give it as plain data, for the internal side."""
@@ -77,26 +87,27 @@ class Together:
         """Say it in words, for the internal side."""
         if self.knowledge == "public":
             return (
-                f"beside {self.earlier} (public knowledge: its journal was not given): {self.matched:,} of "
-                f"{self.both:,} records have one partner there by the columns that both show; "
+                f"beside {self.earlier} (public knowledge: its journal was not given{self._through}): "
+                f"{self.matched:,} of {self.both:,} records have one partner there by the columns that both show; "
                 f"{self.small_differences} combinations differ by fewer than {self.k} records; "
                 "whether matches are right nobody said"
             )
         share = as_percent(self.matched / self.both) if self.both else "none"
         accepted = f"; accepted: {self.accepted}" if self.accepted else ""
         return (
-            f"beside {self.earlier} (by its journal): {self.both:,} people are in both, {self.joined:,} came, "
-            f"{self.left:,} went; {share} of the records can be matched; the smallest class by both releases has "
-            f"{self.smallest} people ({self.alone} by this one alone), {self.below:,} people are in classes below "
-            f"{self.k}, {self.exposed:,} of them can be matched; {self.told:,} people's classes have fewer than "
-            f"{self.values} sensitive values in common; {self.came:,} who came or went are told by the difference; "
+            f"beside {self.earlier} (by its journal{self._through}): {self.both:,} people are in both, "
+            f"{self.joined:,} came, {self.left:,} went; {share} of the records can be matched; the smallest class by "
+            f"both releases has {self.smallest} people ({self.alone} by this one alone), {self.below:,} people are in "
+            f"classes below {self.k}, {self.exposed:,} of them can be matched; {self.told:,} people's classes have "
+            f"fewer than {self.values} sensitive values in common; {self.came:,} who came or went are told by the "
+            "difference; "
             f"{self.small_differences} combinations differ by fewer than {self.k} records{accepted}"
         )
 
 
 def combined(release: Release) -> tuple[Together, ...]:
     """Attack this release together with each of the earlier ones that its plan names."""
-    return tuple(_beside(release, place) for place in release.plan.previous)
+    return tuple(_beside(release, place) for place in release.lineage.places)
 
 
 def _beside(release: Release, place: Mapping[str, Any]) -> Together:
@@ -105,14 +116,14 @@ def _beside(release: Release, place: Mapping[str, Any]) -> Together:
     k = _required(release)
     if "journal" not in place:
         folder = Path(str(place["folder"]))
-        return _publicly(release, folder.name, _published(folder, release), k)
+        return _publicly(release, place, folder, _published(folder, release), k)
     earlier = Earlier.open(place)
     before = earlier.published()
-    name = Path(earlier.journal["output"]["file"]).parent.name
+    folder = earlier.file.parent
     accepted = str(place.get("accepted", ""))
     if release.data.has_new_rows or (earlier.row_ids(int(earlier.journal["output"]["records"])) < 0).all():
-        return _publicly(release, name, before, k)  # synthetic rows belong to nobody
-    rows = positions(earlier, release)
+        return _publicly(release, place, folder, before, k)  # synthetic rows belong to nobody
+    rows = positions(earlier, release.plan, release.study.original)
     size = len(release.study.original)
     now = release.data.row_ids
     there = np.full(size, -1, np.int64)
@@ -132,7 +143,7 @@ def _beside(release: Release, place: Mapping[str, Any]) -> Together:
     gone = np.setdiff1d(np.arange(len(before)), theirs)
     came = np.setdiff1d(np.arange(len(now)), mine)
     return Together(
-        earlier=name,
+        earlier=folder.name,
         knowledge="private",
         both=len(people),
         joined=len(now) - len(people),
@@ -143,7 +154,7 @@ def _beside(release: Release, place: Mapping[str, Any]) -> Together:
         alone=int(alone.min()) if len(people) else 0,
         below=int(small.sum()),
         exposed=int((small & right).sum()),
-        told=_told(release, before, own, other, mine, theirs, least),
+        told=_told(release, before, own, other, mine, theirs, least, _moved(release, earlier)),
         came=int(
             _by_difference(release, before, came, k).sum() + _by_difference(release, before, gone, k, went=True).sum()
         ),
@@ -151,7 +162,26 @@ def _beside(release: Release, place: Mapping[str, Any]) -> Together:
         values=least,
         diverse=any(hasattr(one.part, "sensitive") for one in release.plan.requirements),
         accepted=accepted,
+        **_found_at(place, folder),
     )
+
+
+def _found_at(place: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    journal = {"journal": str(Path(place["journal"]).absolute())} if "journal" in place else {}
+    return {"through": str(place.get("through", "")), "folder": str(folder.absolute()), **journal}
+
+
+def _moved(release: Release, earlier: Earlier) -> set[str]:
+    """Name the columns in which this release or the earlier one may show other values than those of the person."""
+    done = zip(release.study.done, release.changes, strict=True)
+    here = {name for item, names in done if item.step.method.perturbs for name in names}
+    there = {
+        name
+        for step in earlier.steps
+        if step.method.perturbs
+        for name in (getattr(step.method, "columns", ()) or earlier.plan.schema.columns)
+    }
+    return here | there
 
 
 def joint_findings(release: Release) -> tuple[Finding, ...]:
@@ -162,7 +192,7 @@ def joint_findings(release: Release) -> tuple[Finding, ...]:
     """
     from discretion.release.earlier import averaged_columns
 
-    places = [one for one in release.plan.previous if not one.get("accepted")]
+    places = [one for one in release.lineage.places if not one.get("accepted")]
     columns = averaged_columns(release, places) if places and _asked(release) else {}
     rows = release.data.row_ids
     return _broken_by(release, {name: values[rows] for name, (values, _) in columns.items()})
@@ -362,55 +392,25 @@ def _nearest_by_numbers(known: Dataset, seen: Dataset, columns: list[str]) -> Bo
     return found
 
 
-_ALIKE = 0.9
-"""Correlation from which two columns are one under two names, in two units, or once in ranges."""
-
-
 def _lines(known: Dataset, seen: Dataset) -> list[tuple[Floats, Floats]]:
     """Pair the numbers of two files: by name, or by what they have in common, in the unit of the second."""
+    from discretion.release.earlier import ALIKE, correlation, number_places
+
     mine, theirs = (
-        {name: x for name in data.columns if (x := _places(data, name)) is not None and np.nanstd(x) > 0}
+        {name: x for name in data.columns if (x := number_places(data, name)) is not None and np.nanstd(x) > 0}
         for data in (seen, known)
     )
     pairs = []
     for name, x in mine.items():
-        found = [(abs(_correlation(theirs[other], x)), other) for other in ([name] if name in theirs else theirs)]
+        found = [(abs(correlation(theirs[other], x)), other) for other in ([name] if name in theirs else theirs)]
         strength, other = max(found, default=(0.0, ""))
-        if strength >= _ALIKE:
+        if strength >= ALIKE:
             both = ~np.isnan(theirs[other] + x)
             slope, level = np.polyfit(theirs[other][both], x[both], 1)
             pairs.append((slope * theirs[other] + level, x))
         elif name in theirs:
             pairs.append((theirs[name], x))
     return pairs
-
-
-def _places(data: Dataset, name: str) -> Floats | None:
-    """Give a column as numbers, ranges by their middle; None where it has neither."""
-    from discretion.data.hierarchy import interval_bounds
-
-    if data.is_numeric(name):
-        return data.number(name)
-    if data.frame.schema[name].is_nested() or data.frame.schema[name].is_temporal():
-        return None
-    codes = data.codes(name)
-    found = [None if value is None else interval_bounds(str(value)) for value in codes.values]
-    middle = [np.nan if one is None else np.clip(one[1:3], *_finite(one)).mean() for one in found]
-    known = np.array([*middle, np.nan])
-    return known[codes.codes] if any(one is not None for one in found) else None
-
-
-def _finite(bounds: Any) -> tuple[float, float]:
-    """Give the ends of a range, an open one as wide as nothing."""
-    ends = [end for end in bounds[1:3] if np.isfinite(end)]
-    return min(ends), max(ends)
-
-
-def _correlation(one: Floats, other: Floats) -> float:
-    both = ~np.isnan(one + other)
-    if both.sum() < 3 or np.std(one[both]) == 0 or np.std(other[both]) == 0:
-        return 0.0
-    return float(np.corrcoef(one[both], other[both])[0, 1])
 
 
 def _by_difference(release: Release, before: Dataset, alone: Ints, k: int, *, went: bool = False) -> Bools:
@@ -465,17 +465,27 @@ def _differences(release: Release, before: Dataset, k: int) -> int:
     return int(((gap > 0) & (gap < k)).sum())
 
 
-def _told(release: Release, before: Dataset, own: Ints, other: Ints, mine: Ints, theirs: Ints, least: int) -> int:
-    """Count the people whose classes share fewer than `least` values of a sensitive column, though each has as many."""
-    shared = _shared(release.data, before)
-    names = [name for name in release.study.original.having("sensitive") if name in shared]
-    told = np.zeros(len(mine), np.bool_)
-    for name in names:
-        import polars as pl
+def _told(
+    release: Release, before: Dataset, own: Ints, other: Ints, mine: Ints, theirs: Ints, least: int, moved: set[str]
+) -> int:
+    """Count the people whose classes share fewer than `least` values of a sensitive column, though each has as many.
 
-        values = pl.concat([_texts(release.data, name), _texts(before, name)])
-        codes = values.fill_null("\0").rank("dense").to_numpy().astype(np.int64)
-        here, there = codes[: len(release.data)], codes[len(release.data) :]
+    Somebody who knows the classes of a person concludes that the value is one of those. Where values stayed with their
+    people this is right of everybody whose value did not change. Where a step dealt or changed them (`moved`) it can be
+    wrong; people then count if it is right more often than it would be for who has one of the releases alone.
+    """
+    import polars as pl
+
+    original, people = release.study.original, release.data.row_ids[mine]
+    shared = _shared(release.data, before)
+    told = np.zeros(len(mine), np.bool_)
+    for name in (name for name in original.having("sensitive") if name in shared):
+        if not len(mine):
+            break
+        known = [_texts(data, name) for data in (release.data, before, original)]
+        codes = pl.concat(known).fill_null("\0").rank("dense").to_numpy().astype(np.int64)
+        here, there, true = np.split(codes, np.cumsum([len(one) for one in known])[:-1])
+        dealt = name in moved and bool(np.isin(here, true).all())  # coarser labels cannot be compared with the truth
         width = int(codes.max()) + 1
         first, second = np.unique(own * width + here), np.unique(other * width + there)
         kinds = np.bincount(first // width, minlength=int(own.max()) + 1)
@@ -483,12 +493,22 @@ def _told(release: Release, before: Dataset, own: Ints, other: Ints, mine: Ints,
         values_of = np.split(first % width, np.cumsum(kinds)[:-1])
         values_there = np.split(second % width, np.cumsum(kinds_there)[:-1])
         pairs, place = np.unique(np.stack([own[mine], other[theirs]]), axis=1, return_inverse=True)
-        common = np.array(
-            [len(np.intersect1d(values_of[a], values_there[b], assume_unique=True)) for a, b in pairs.T.tolist()]
-        )
-        if len(common):
-            several = (kinds[own[mine]] >= least) & (kinds_there[other[theirs]] >= least)
-            told |= (common[place.reshape(-1)] < least) & several & (here[mine] == there[theirs])
+        common = [np.intersect1d(values_of[a], values_there[b], assume_unique=True) for a, b in pairs.T.tolist()]
+        place = place.reshape(-1)
+        several = (kinds[own[mine]] >= least) & (kinds_there[other[theirs]] >= least)
+        few = several & (np.array([len(one) for one in common]) < least)[place]
+        if not dealt:
+            told |= few & (here[mine] == there[theirs])
+            continue
+        right = few & np.array([value in common[pair] for value, pair in zip(true[people], place, strict=True)])
+        rows = [np.split(np.argsort(ids, kind="stable"), np.cumsum(np.bincount(ids))[:-1]) for ids in (own, other)]
+        chance = np.zeros(len(common))
+        for pair in np.unique(place[few]).tolist():
+            shown = here[rows[0][pairs[0, pair]]], there[rows[1][pairs[1, pair]]]
+            chance[pair] = max(float(np.isin(one, common[pair]).mean()) for one in shown)
+        by_chance = chance[place[few]]
+        if right.sum() > by_chance.sum() + 2 * np.sqrt((by_chance * (1 - by_chance)).sum()):
+            told |= right
     return int(told.sum())
 
 
@@ -509,14 +529,14 @@ def _published(folder: Path, release: Release) -> Dataset:
     return read_as(str(file), release.study.original.schema, partial=True)
 
 
-def _publicly(release: Release, name: str, before: Dataset, k: int) -> Together:
+def _publicly(release: Release, place: Mapping[str, Any], folder: Path, before: Dataset, k: int) -> Together:
     columns = _shared(release.data, before)
     found = int((_partners(release.data, before, columns) >= 0).sum())
     own = release.data.class_counts(quasi) if (quasi := _quasi(release, release.data)) else np.array([0])
     return Together(
-        earlier=name, knowledge="public", both=len(release.data), joined=0, left=0,
+        earlier=folder.name, knowledge="public", both=len(release.data), joined=0, left=0,
         small_differences=_differences(release, before, k), matched=found, smallest=0,
-        alone=int(own.min()), below=0, exposed=0, told=0, came=0, k=k,
+        alone=int(own.min()), below=0, exposed=0, told=0, came=0, k=k, **_found_at(place, folder),
     )  # fmt: skip
 
 
@@ -533,20 +553,21 @@ def unmet(found: tuple[Together, ...], joint: tuple[Finding, ...], sums: tuple[F
         for one in sums
     ]
     for one in found:
+        name = f"{one.earlier} (which {one.through} names)" if one.through else one.earlier
         if one.exposed and not one.holds:
             said.append(
-                f"k-anonymity together with {one.earlier}: {one.exposed} people whose records in both releases can be "
+                f"k-anonymity together with {name}: {one.exposed} people whose records in both releases can be "
                 f"matched are in classes below {one.k} by what both show, though this release alone keeps {one.alone}; "
                 f"{helps}"
             )
         if one.diverse and one.told and not one.holds:
             said.append(
-                f"diversity together with {one.earlier}: the classes of {one.told} people in the two releases have "
+                f"diversity together with {name}: the classes of {one.told} people in the two releases have "
                 f"fewer than {one.values} sensitive values in common, though each has as many; {helps}"
             )
         if one.came and not one.holds:
             said.append(
-                f"k-anonymity together with {one.earlier}: {one.came} people who are in one of the releases only are "
+                f"k-anonymity together with {name}: {one.came} people who are in one of the releases only are "
                 f"told by the difference: fewer than {one.k} records of their class can be theirs; {helps}"
             )
     return said

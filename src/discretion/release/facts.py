@@ -33,6 +33,7 @@ def public_facts(release: Release) -> dict[str, Any]:
         "software": f"discretion {__version__}",
         "title": release.plan.title,
         "notes": list(release.notes),
+        "previous": list(dict.fromkeys((*(one.earlier for one in release.combined), *release.lineage.lost))),
         "policy": None if release.plan.policy is None else policy_facts(release.plan.policy),
         "waivers": [{"requirement": one.requirement, "by": one.by} for one in release.plan.waivers],
         "records": release.records,

@@ -87,6 +87,9 @@ def journal_digest(file: Path) -> str:
     for name in ("written", "versions"):
         content.pop(name, None)
     content.get("private", {}).pop("plan.yaml", None)  # it names folders; its own hash is in the journal
+    for one in content.get("previous", ()):
+        for name in ("journal", "folder", "through"):
+            one.pop(name, None)
     output = content["output"]
     for one in (content["input"], output, *output.get("copies", ()), *output.get("parts", ())):
         if isinstance(one, dict) and "file" in one:

@@ -174,8 +174,8 @@ class Plan:
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any], base: str | Path = ".") -> Plan:
-        """Take a plan as plain data; relative paths start at `base`."""
-        return cls.from_text(Document(as_text(content)), Path(base))
+        """Take a plan as plain data; relative paths start at `base`, wherever the program goes or journals lie."""
+        return cls.from_text(Document(as_text(content)), Path(base).absolute())
 
     @classmethod
     def from_text(cls, text: Document, base: Path) -> Plan:

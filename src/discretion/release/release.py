@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from discretion.method import Method
     from discretion.release.codebook import Codebook
     from discretion.release.combined import Together
-    from discretion.release.earlier import Averaging
+    from discretion.release.earlier import Averaging, Lineage
     from discretion.release.edit_checks import EditCheck
     from discretion.release.plan import Plan
     from discretion.release.ranking import AttackerCard
@@ -209,6 +209,13 @@ class Release:
             frozenset(changed_columns(original if item.earlier else before, item.data))
             for item, before in zip(done, befores, strict=False)
         )
+
+    @cached_property
+    def lineage(self) -> Lineage:
+        """The earlier releases that the plan names, and those that these name in turn."""
+        from discretion.release.earlier import Lineage, lineage
+
+        return lineage(self.plan, self.study.original) if self.plan.previous else Lineage()
 
     @cached_property
     def averaging(self) -> tuple[Averaging, ...]:
@@ -467,6 +474,7 @@ def _notes(release: Release) -> Iterator[str]:
     if release.plan.previous:
         yield "An earlier release of the same people exists; holding both tells more than either alone."
         yield from compared_words(release.combined)
+        yield from release.lineage.lost_words()
     if any(getattr(step.method, "by_person", False) for step in release.plan.steps):
         yield (
             "A person's unchanged values carry the same noise in every release made this way: equal values tell which "

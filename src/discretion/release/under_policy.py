@@ -21,6 +21,20 @@ if TYPE_CHECKING:
 
 _TELLING = ("identifier", "unit", "quasi", "household", "geography")
 """Roles of what others know about a person."""
+_INSTEAD: Mapping[str, str] = {
+    "steps": "give the plan steps",
+    "row-order": "leave `order: keep` out",
+    "known-method": "leave `knows_method: false` out",
+    "confirmed-other": "give the columns the role that they look like, or drop them",
+    "confirmed-telling": "protect the columns as well, or drop them",
+    "roles": "drop the columns, or let models count them as well",
+    "previous": "name every earlier release by its journal, and nothing as `accepted`",
+    "withheld-parameters": "leave `publish: true` out",
+    "small-seed": "leave `demo: true` out and draw a seed",
+    "marks": "leave the marks out",
+    "audit": "leave the options of the audit out",
+}
+"""What keeps each safeguard."""
 _BY_COLUMN = ("roles", "confirmed-other", "confirmed-telling")
 
 
@@ -146,8 +160,8 @@ def _weaker(policy: Policy, name: str, own: Requirement, demand: Demand, schema:
     where = f"{own.origin.where()}: " if own.origin is not None else ""
     return (
         f"{where}{own.part.kind} is weaker than the policy {policy.name!r} demands: "
-        f"{'; '.join(shortfall(own, demand, schema))}. Leave it out (the policy requires it anyway), or record who "
-        f"waived it: `waivers: [{{requirement: {name}, by: …, why: …}}]`"
+        f"{'; '.join(shortfall(own, demand, schema))}. Leave it out (the policy requires it anyway)"
+        f"{_waiving(policy, name)}"
     )
 
 
@@ -174,20 +188,26 @@ def unkept(plan: Plan, original: Dataset, columns: Collection[str]) -> list[str]
         "steps": plan.no_steps and not plan.steps and not plan.made_from,
         "row-order": plan.order == "keep",
         "known-method": not plan.knows_method,
-        "previous": any(place.get("accepted") or "journal" not in place for place in plan.previous),
+        "previous": _unattacked(plan, original),
         "withheld-parameters": any(item.publish for item in published),
         "small-seed": plan.demo,
     }
     problems = [_missing(plan.policy, name) for name, found in broken.items() if found and not _is_waived(plan, name)]
-    open_ = {
-        "confirmed-other": [name for name in plan.confirmed_other if name in columns],
-        "confirmed-telling": [name for name in plan.confirmed_telling if name in columns],
-        "roles": [*_uncounted(original, columns), *(_unplaced(original, columns) if plan.policy.geography else [])],
-    }
-    for safeguard, names in open_.items():
-        if left := [name for name in names if not _is_waived(plan, safeguard, name)]:
+    for safeguard in ("confirmed-other", "confirmed-telling"):
+        named = plan.confirmed_other if safeguard == "confirmed-other" else plan.confirmed_telling
+        if left := [name for name in named if name in columns and not _is_waived(plan, safeguard, name)]:
             problems.append(_missing(plan.policy, safeguard, left))
-    return problems
+    return problems + _faulty_roles(plan, plan.policy, original, columns)
+
+
+def _unattacked(plan: Plan, original: Dataset) -> bool:
+    """Tell whether an earlier release is accepted, known by its public folder alone, or not found at all."""
+    from discretion.release.earlier import lineage
+
+    if not plan.previous:
+        return False
+    found = lineage(plan, original)
+    return bool(found.lost) or any(place.get("accepted") or "journal" not in place for place in found.places)
 
 
 def _is_waived(plan: Plan, name: str, column: str | None = None) -> bool:
@@ -198,37 +218,54 @@ def _is_waived(plan: Plan, name: str, column: str | None = None) -> bool:
 
 def _missing(policy: Policy, name: str, columns: Sequence[str] = ()) -> str:
     of = f" ({', '.join(columns)})" if columns else ""
-    named = f", columns: [{', '.join(columns)}]" if columns else ""
     return (
-        f"the policy {policy.name!r} does not allow this without a waiver: {SAFEGUARDS[name]}{of}; "
-        f"`waivers: [{{requirement: {name}{named}, by: …, why: …}}]`"
+        f"the policy {policy.name!r} does not allow this: {SAFEGUARDS[name]}{of}; {_INSTEAD[name]}"
+        f"{_waiving(policy, name, columns)}"
     )
 
 
-def _uncounted(original: Dataset, columns: Collection[str]) -> list[str]:
-    """Name the published columns that look like what others know, though no model counts them as the plan has it."""
-    from discretion.data.detect import propose
-
-    given = [name for name in columns if name in original.columns]
-    asked = [name for name in given if not {"quasi", "identifier"} & set(original.schema[name].roles)]
-    if not asked:
-        return []
-    proposed = propose(original.drop(name for name in original.columns if name not in asked))
-    return [
-        one.column
-        for one in proposed
-        if one.role in _TELLING and (one.role == "geography" or one.role not in original.schema[one.column].roles)
-    ]
+def _waiving(policy: Policy, name: str, columns: Sequence[str] = ()) -> str:
+    """Say who may allow something and how it is written; or that nobody may."""
+    if not (who := policy.may_waive.get(name)):
+        return " (nobody may waive it under this policy)"
+    named = f", columns: [{', '.join(columns)}]" if columns else ""
+    return (
+        f", or record who waived it ({'; '.join(who)}): "
+        f'`waivers: [{{requirement: {name}{named}, by: "NAME, FUNCTION", why: …}}]`'
+    )
 
 
-def _unplaced(original: Dataset, columns: Collection[str]) -> list[str]:
-    """Name the published quasi-identifiers that look like places and do not have the role that limits them."""
+def _faulty_roles(plan: Plan, policy: Policy, original: Dataset, columns: Collection[str]) -> list[str]:
+    """Name published columns that look like what others know, or like places, and have no role that says so.
+
+    A column that the owner calls sensitive, and of which the name says nothing, is taken for that.
+    """
     from discretion.data.detect import propose
 
     roles = {name: original.schema[name].roles for name in columns if name in original.columns}
-    asked = [name for name, given in roles.items() if "quasi" in given and "geography" not in given]
-    found = propose(original.drop(name for name in original.columns if name not in asked)) if asked else ()
-    return [one.column for one in found if one.role == "geography"]
+    asked = [name for name, own in roles.items() if "identifier" not in own and not {"quasi", "geography"} <= {*own}]
+    problems = []
+    for one in propose(original.drop(name for name in original.columns if name not in asked)) if asked else ():
+        own = roles[one.column]
+        place = one.role == "geography"
+        if "quasi" in own:
+            if not place or not policy.geography:
+                continue
+            fault = "lacks the role of a place, which the policy limits"
+        else:
+            unsaid = one.confidence == "low" and "sensitive" in own
+            if one.role not in _TELLING or unsaid or (not place and one.role in own):
+                continue
+            fault = f"no model counts it as {' and '.join(own)}"
+        if _is_waived(plan, "roles", one.column):
+            continue
+        both = dict.fromkeys(["quasi", *(["geography"] if place else []), *(name for name in own if name != "other")])
+        problems.append(
+            f"column {one.column!r} looks like {'a place' if place else 'something others know'} ({one.reason}), and "
+            f"{fault}: write `{one.column}: [{', '.join(both)}]`, or drop it"
+            f"{_waiving(policy, 'roles', [one.column])}"
+        )
+    return problems
 
 
 def table_rules(plan: TablePlan) -> tuple[Any, ...]:
@@ -247,8 +284,8 @@ def table_rules(plan: TablePlan) -> tuple[Any, ...]:
                 added.append(demand.part)
             faults += [
                 f"{plan.source.where('table', 'rules')}: {name} is weaker than the policy {policy.name!r} demands: "
-                f"{'; '.join(shortfall(one, demand))}. Leave it out (the policy requires it anyway), or record who "
-                f"waived it: `waivers: [{{requirement: {name}, by: …, why: …}}]`"
+                f"{'; '.join(shortfall(one, demand))}. Leave it out (the policy requires it anyway)"
+                f"{_waiving(policy, name)}"
                 for one in same
             ]
     if not policy.rules():

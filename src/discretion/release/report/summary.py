@@ -81,7 +81,7 @@ def summary_of(
         *_requirements(met, len(release.findings)),
         *(f"{words[:1].upper()}{words[1:]}." for one in release.edit_checks if internal for words in [one.explain()]),
         *(f"{words[:1].upper()}{words[1:]}." for one in release.combined if internal for words in [one.explain()]),
-        *(f"{found.explain(len(release.plan.previous))}." for found in release.averaging if internal),
+        *(f"{found.explain(release.lineage.journals)}." for found in release.averaging if internal),
     ]
     return Summary(
         title=release.plan.title.strip() or _file_title(release) or "Release report",

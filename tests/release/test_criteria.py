@@ -87,6 +87,25 @@ def test_annex_and_kit_come_from_the_journal(tmp_path: Path, capsys: pytest.Capt
         Annex.open(tmp_path)
 
 
+def test_annex_and_kit_are_about_what_is_published_and_name_earlier_releases(tmp_path: Path) -> None:
+    dc.datasets.census(300, seed=1).to_native().select("person_id", "age", "sex", "income").write_csv(
+        tmp_path / "p.csv"
+    )
+    roles = {"person_id": "identifier", "age": "quasi", "sex": "quasi", "income": "sensitive"}
+    steps = [{"drop-identifiers": {"columns": ["age", "person_id"]}}]
+    content = {"data": str(tmp_path / "p.csv"), "roles": roles, "steps": steps, "measures": ["sample-uniqueness"]}
+    content |= {"requirements": [{"k-anonymity": {"k": 3}}]}
+    dc.Plan.from_dict(content).run(out=tmp_path / "a", journal=tmp_path / "a-private", seed=2**70)
+    again = dc.Plan.from_dict({**content, "previous": [str(tmp_path / "a-private")]})
+    again.run(out=tmp_path / "b", journal=tmp_path / "b-private", seed=2**70)
+    files = {path.name: path.read_text() for path in Annex.open(tmp_path / "b").write(tmp_path / "annex")}
+    assert "rare by sex and look" in files["intruder-test.md"] and "age" not in files["annex.md"].split("## Means")[0]
+    assert (
+        "Earlier releases of the same people" in files["annex.md"] and "beside a (by its journal)" in files["annex.md"]
+    )
+    assert "only with the releases that the plan names" in files["annex.md"]
+
+
 def test_advice_needs_name_day_and_text(tmp_path: Path) -> None:
     put_survey(tmp_path, "advice: {by: somebody}\n" + PLAN)
     with pytest.raises(PlanError, match=r"plan\.yaml, line 1.*name and function"):

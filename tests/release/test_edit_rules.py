@@ -293,3 +293,11 @@ def test_a_sum_that_tells_what_a_requirement_protects_is_refused() -> None:
     parts = {"additive-noise": {"columns": ["wage", "rent"], "sd_share": 0.5}}
     kept = plan(steps=[parts, "restore-edit-rules"], requirements=[limit], edit_rules=["income == wage + rent"])
     run_plan(kept, people(), seed=2**70).require()
+
+
+def test_a_dropped_column_with_gaps_is_no_fault_of_the_report(tmp_path: Path) -> None:
+    steps = [{"drop-identifiers": {"columns": ["job"]}}]
+    made = plan(steps=steps, requirements="none", measures=[{"sample-uniqueness": {}}])
+    assert people(60)["job"].null_count()
+    made.run(people(60), out=tmp_path / "out", seed=2**70)
+    assert "Left out: job." in (tmp_path / "out" / "report.html").read_text()

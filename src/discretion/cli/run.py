@@ -68,7 +68,7 @@ def run_command(plan_file: str, as_json: bool, quiet: bool, **options: Any) -> N
         return
     reuse = read_decisions(options["reuse"]) if options["reuse"] else None
     release = _carry_out(plan, options, quiet, reuse)
-    if not as_json and not all(finding.holds for finding in release.findings):
+    if not as_json and not release.may_publish:
         report(release, as_json, {})
     release.require()
     public, private = release.write(folder, journal, overwrite=options["force"])

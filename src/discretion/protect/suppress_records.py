@@ -163,8 +163,8 @@ class SuppressRecords(ReachesModels, kind="suppress-records"):
     perturbs: ClassVar[bool] = False
     purpose: ClassVar[Purpose] = "take out"
     effect: ClassVar[str] = (
-        "Records with rare combinations are left out: totals are too low, and groups with many rare people are under- "
-        "represented."
+        "Records with rare combinations are left out: totals are too low, and groups with many rare people have "
+        "too small a share."
     )
     guarantee: ClassVar[str] = (
         "Records that shared their identifying values with too few others were left out; the remaining values are true."

@@ -94,14 +94,15 @@ class Together:
             )
         share = as_percent(self.matched / self.both) if self.both else "none"
         accepted = f"; accepted: {self.accepted}" if self.accepted else ""
+        unasked = " (the plan requires no diversity: this stops nothing)" if self.told and not self.diverse else ""
         return (
             f"beside {self.earlier} (by its journal{self._through}): {self.both:,} people are in both, "
             f"{self.joined:,} came, {self.left:,} went; {share} of the records can be matched; the smallest class by "
             f"both releases has {self.smallest} people ({self.alone} by this one alone), {self.below:,} people are in "
             f"classes below {self.k}, {self.exposed:,} of them can be matched; {self.told:,} people's classes have "
-            f"fewer than {self.values} sensitive values in common; {self.came:,} who came or went are told by the "
-            "difference; "
-            f"{self.small_differences} combinations differ by fewer than {self.k} records{accepted}"
+            f"fewer than {self.values} sensitive values in common{unasked}; {self.came:,} who came or went are "
+            f"told by the difference; {self.small_differences} combinations differ by fewer than {self.k} records"
+            f"{accepted}"
         )
 
 
@@ -568,7 +569,9 @@ def unmet(found: tuple[Together, ...], joint: tuple[Finding, ...], sums: tuple[F
         if one.came and not one.holds:
             said.append(
                 f"k-anonymity together with {name}: {one.came} people who are in one of the releases only are "
-                f"told by the difference: fewer than {one.k} records of their class can be theirs; {helps}"
+                f"told by the difference: fewer than {one.k} records of their class can be theirs; use coarser "
+                f"classes, leave out who came where fewer than {one.k} did, or say why it may go out: `previous: "
+                "[{journal: …, accepted: REASON}]`"
             )
     return said
 

@@ -12,14 +12,16 @@ import html
 import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discretion.errors import DataError
 from discretion.measure import Score, as_percent
-from discretion.release.ranking import RankedAttack, attacker_cards, attackers_by, rank_attacks
+from discretion.release.combined import Together
+from discretion.release.ranking import AVERAGED, RankedAttack, attacker_cards, attackers_by, rank_attacks
 from discretion.release.report.wording import listed, of_people, title_of
+from discretion.release.under_policy import published_schema
 
 if TYPE_CHECKING:
     from discretion.release.plan import Plan
@@ -223,12 +225,14 @@ def _annex(
     title: str, plan: Plan, journal: Mapping[str, Any], scores: Sequence[Score], criteria: Sequence[Criterion],
     residual: str,
 ) -> list[Block]:  # fmt: skip
-    output, roles = journal["output"], plan.schema
+    output, roles = journal["output"], published_schema(plan)
     steps = [(next(k for k in step if k not in ("id", "reused")), step) for step in journal["steps"]]
     from discretion.part import find
 
     done = [(kind, getattr(find(kind), "guarantee", "") or find(kind).summary()) for kind, _ in steps]
-    cards = attacker_cards(scores)
+    cards = attacker_cards(scores, earlier=bool(plan.previous))
+    known = {field.name for field in fields(Together)}
+    beside = [Together(**{key: value for key, value in one.items() if key in known}) for one in journal["previous"]]
     asked = [("holds" if one["holds"] else "does not hold", one["text"]) for one in journal["requirements"]]
     rows = [
         (one.name, one.question, "" if one.attack is None else title_of(one.attack.measure), one.finding, one.attacker)
@@ -258,12 +262,14 @@ def _annex(
         ("p", "Who, with what knowledge, with which success; what was not tried says nothing about the risk."),
         ("table", (("attacker", "knows", "can", "right for", "guessing", "not tried"), [
             (card.attacker, card.knows, card.can, "–" if card.success is None else as_percent(card.success),
-             "–" if card.chance is None else as_percent(card.chance), "; ".join(card.not_tried))
+             "–" if card.chance is None else as_percent(card.chance),
+             "; ".join(why if why == AVERAGED else name for name, why in card.not_tried.items()))
             for card in cards
         ])),
         ("h2", "Requirements"),
         *([("table", (("verdict", "requirement"), asked))] if asked else [("p", "None were set.")]),
         *([("ul", waivers)] if waivers else []),
+        *([("h2", "Earlier releases of the same people"), ("ul", [one.explain() for one in beside])] if beside else []),
         ("h2", "Residual risk"),
         ("p", residual),
         ("h2", "Advice of the data protection officer"),
@@ -274,8 +280,9 @@ def _annex(
 
 
 def _kit(title: str, plan: Plan, journal: Mapping[str, Any]) -> list[Block]:
-    quasi, secret = plan.schema.having("quasi", "geography", "stratum"), plan.schema.having("sensitive")
-    places = plan.schema.having("geography")
+    roles = published_schema(plan)
+    quasi, secret = roles.having("quasi", "geography", "stratum"), roles.having("sensitive")
+    places = roles.having("geography")
     lists = [
         "lists of people with name and the columns above: electoral rolls, registers of professions and businesses, "
         "club and alumni pages, directories",

@@ -267,7 +267,10 @@ def remedies(finding: Finding, original: Dataset, released: Dataset, changed: It
     """Say of a linkage that finds too many by which columns it does, what was not changed, and what would help.
 
     `changed`: the columns that steps changed. Where it takes little time the linkage is run again without each column.
+    Of limits on detail, which columns break them.
     """
+    if not finding.holds and finding.kind == "detail-limits" and isinstance(finding.result, Verdict):
+        return _coarser(finding.result)
     if finding.holds or finding.kind not in LINKAGES or not isinstance(finding.result, Score):
         return ""
     columns = list(finding.result.detail.get("columns", ()))
@@ -287,7 +290,26 @@ def remedies(finding: Finding, original: Dataset, released: Dataset, changed: It
         )
     else:
         helps = _helps(original, telling)
-    return f"{text}. {helps}, leave it out (`drop-identifiers` with `columns`), or allow more (`at_most`)"
+    more = "" if finding.requirement.by_policy else ", or allow more (`at_most`)"
+    return f"{text}. {helps}{',' if more else ' or'} leave it out (`drop-identifiers` with `columns`){more}"
+
+
+def _coarser(verdict: Verdict) -> str:
+    """Name the columns of limits on detail that are broken, and what would help."""
+    small = [(name, value) for one in verdict.failing for name, value in one.key.items()]
+    fine = list(dict.fromkeys(name for name, value in small if value is not None))
+    gone = list(dict.fromkeys(name for name, value in small if value is None))
+    said = []
+    if fine:
+        said.append(
+            f"too fine: {', '.join(fine)}; put rare values together (`group-categories`, `recode`, `generalize`)"
+        )
+    if gone:
+        said.append(
+            f"few records have no value in {', '.join(gone)}: make columns coarser, so that nothing is suppressed, "
+            "or leave those records out (`suppress-records`)"
+        )
+    return "; ".join(said)
 
 
 def _helps(original: Dataset, name: str) -> str:

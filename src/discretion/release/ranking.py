@@ -231,7 +231,7 @@ def _gain(success: float, chance: float) -> float:
 
 
 _COMPARED = "the comparison of releases"
-_AVERAGED = (
+AVERAGED = (
     "only with the releases that the plan names: records matched, classes intersected, perturbed numbers averaged, see "
     "the private report"
 )
@@ -387,7 +387,7 @@ def attacker_cards(
     known = [score for score in scores if score.family == "risk" and is_share(score)]
     cards = [_card(kind, known, not_run or {}) for kind in _ATTACKERS]
     words = {name: chosen for kind in _ATTACKERS for name in kind.measures} if chosen else {}
-    words |= {_COMPARED: _AVERAGED} if earlier else {}
+    words |= {_COMPARED: AVERAGED} if earlier else {}
     left = [{name: words.get(name, why) for name, why in card.not_tried.items()} for card in cards]
     if unlinked:
         place = next(place for place, card in enumerate(cards) if card.attacker == "marketer")

@@ -193,7 +193,8 @@ def _goes_out(release: Release) -> PlainAnswer:
 def _still_told(release: Release, names: Sequence[str]) -> str:
     """Name the columns that were emptied, and whose gaps still tell who had a value: those that had gaps before."""
     original, data = release.study.original, release.data
-    partly = [name for name in names if original.count_missing(name) and 0 < data.count_missing(name) < len(data)]
+    shown = [name for name in names if name in data.columns and original.count_missing(name)]
+    partly = [name for name in shown if 0 < data.count_missing(name) < len(data)]
     said = [f"of {listed(partly)} it is still told who had a value"] if partly else []
     for name in names if any(done.step.method.kind == "shuffle" for done in release.study.done) else ():
         carried = [one for one in _carried(release) if one["column"] == name]

@@ -15,7 +15,9 @@ import time
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -87,9 +89,9 @@ def _measured(address: str, folder: Path, pid: int) -> dict[str, float]:
         "/p/large/protect/rank-swap",
     )
     weight = max(len(get(page)) for page in pages) / 1000
-    page = min(_seconds(lambda at=at: get(f"/p/large/data?at={at}")) for at in (0, 500_000, 999_950, 123_456, 3))
+    page = min(_seconds(partial(get, f"/p/large/data?at={at}")) for at in (0, 500_000, 999_950, 123_456, 3))
     shown = (*pages[1:], "/p/large/data", "/p/large/roles", "/p/large/hierarchy/age", "/p/large/tables")
-    slowest = max(min(_seconds(lambda page=page: get(page)) for _ in range(2)) for page in shown)
+    slowest = max(min(_seconds(partial(get, page)) for _ in range(2)) for page in shown)
     time.sleep(8)  # a spare worker is warm
     post("/p/large/job", do="read", back="data")
     while jobs()[0]["state"] == "waiting":
@@ -107,13 +109,13 @@ def _measured(address: str, folder: Path, pid: int) -> dict[str, float]:
     return dict(zip(LIMITS, found, strict=True))
 
 
-def _settled(folder: Path, name: str) -> Callable[[], list[dict[str, float | str]]]:
+def _settled(folder: Path, name: str) -> Callable[[], list[dict[str, Any]]]:
     from discretion.web.jobs import jobs_of
     from discretion.web.project import Project
 
     project = Project(folder / "p" / name)
 
-    def jobs() -> list[dict[str, float | str]]:
+    def jobs() -> list[dict[str, Any]]:
         return jobs_of(project)
 
     while jobs()[0]["state"] in ("waiting", "running"):

@@ -291,7 +291,7 @@ def test_a_form_with_parts_inside_and_an_undo(browser: Any, server: Server, tmp_
     person.click("link", re.compile("^Local suppression"))
     person.page.get_by_label("Models: which", exact=True).first.select_option(label="k-anonymity")
     person.click("button", "Add to Models")
-    person.page.get_by_label("Models: which", exact=True).last.select_option(label="Alpha k")
+    person.page.get_by_label("Models: which", exact=True).last.select_option(label="(α, k)-anonymity")
     person.page.locator('[data-inner="models.1"] .field').first.wait_for()
     person.page.get_by_role("button", name="Remove").last.click()
     person.page.get_by_label("k", exact=True).last.fill("6")
@@ -387,7 +387,10 @@ def test_a_long_job_survives_reload_and_server_and_cancel_ends_it(browser: Any, 
     other.click("link", re.compile("^people"))
     other.step("Protect")
     other.page.get_by_role("button", name="Cancel").wait_for()
-    other.click("button", "Cancel")
+    other.page.get_by_role("button", name="Cancel").focus()
+    other.page.wait_for_timeout(2000)
+    assert other.page.evaluate("document.activeElement.textContent") == "Cancel", "progress takes no focus away"
+    other.page.keyboard.press("Enter")
     other.page.get_by_text("was cancelled. The plan is as it was.").wait_for()
     assert started(before["pid"]) != before["process"], "it is really gone"
     assert project.steps == []

@@ -101,7 +101,7 @@ def _legend(series: Sequence[tuple[str, Sequence[float]]], width: int) -> list[s
         body.append(svg.element("rect", x=x, y=3, width=10, height=10, rx=1.5, class_="after" if which else "before"))
         body.append(_note(x + 15, 12, name, "start"))
         x += 15 + 6.2 * len(name) + 12
-    return [*body, _note(width - _RIGHT, 12, "share of records", "end")]
+    return [*body, _note(width - _RIGHT, 12, "share of records", "end")] if width >= WIDTH else body
 
 
 def _said(labels: Sequence[str], series: Sequence[tuple[str, Sequence[float]]]) -> str:
@@ -133,7 +133,7 @@ def column(name: str, original: Dataset, released: Dataset | None = None, width:
         labels, series = _intervals(name, original, released)
     else:
         labels, series = _categories(name, original, released)
-    if not labels:
+    if not labels or (released is not None and len(labels) == 1):  # one bar for everybody shows nothing
         return ""
     return bars(f"Distribution of {name}", labels, series, name, width=width)
 

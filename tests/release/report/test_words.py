@@ -339,7 +339,7 @@ def test_dropped_records_that_are_unlike_the_others_are_told() -> None:
     for gone in (14, 12, 10):
         kept = replace(done, data=done.study.original.take(np.arange(200) >= gone, suppressed=True))
         words = told(summary_of(kept, (), ()), 2)
-        assert "one of its values had 5% of all records, and has less than 5." in words, "neither 14 nor what is left"
+        assert "one of its values had 5% of all records, and has hardly any." in words, "neither 14 nor what is left"
 
 
 def test_only_columns_that_moved_are_said_to_have_moved() -> None:

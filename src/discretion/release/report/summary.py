@@ -640,8 +640,10 @@ def _tilted(release: Release) -> list[str]:
 
 def _share_of(count: int, total: int) -> str:
     """Write a share of original values by a count rounded as in the codebook: the share of 14 people would tell it."""
-    rounded = max((count + _FEWEST // 2) // _FEWEST, 1) * _FEWEST / max(total, 1)
-    return f"{'less than ' if count < _FEWEST else ''}{percent(float(f'{rounded:.1e}'))}"
+    if count < _FEWEST:
+        return "hardly any"
+    rounded = (count + _FEWEST // 2) // _FEWEST * _FEWEST / max(total, 1)
+    return percent(float(f"{rounded:.1e}"))
 
 
 def _plainly(release: Release, row: ScoreRow) -> str:

@@ -545,20 +545,20 @@ def test_a_bad_file_gives_its_name_back_and_another_one_or_another_way_takes_its
     page = app.client.get(f"{project.url}/data").text
     assert "The file could not be read." in page and "=" not in page.split('role="alert"')[1].split("</div>")[0]
     assert str(project.folder) not in page.split('role="alert"')[1].split("</div>")[0]
-    assert app.upload("bad", "bad.csv").read() is not None, "what was never read does not keep its name"
-    again = app.client.post("/projects", data={"name": "bad"}, files={"file": ("bad.csv", csv())})
+    assert app.upload("bad", "bad.csv", csv(20)).read() is not None, "what was never read does not keep its name"
+    again = app.client.post("/projects", data={"name": "bad"}, files={"file": ("bad.csv", csv(20))})
     assert again.status_code == 422 and "delete that one first" in again.text
     project = app.upload("other", "other.csv", ragged)
     app.client.post(
-        f"{project.url}/data", data={"delimiter": "|"}, files={"file": ("good.csv", csv().replace(b",", b"|"))}
+        f"{project.url}/data", data={"delimiter": "|"}, files={"file": ("good.csv", csv(20).replace(b",", b"|"))}
     )
-    assert project.read()["rows"] == 400 and project.plan["data"] == {"path": "source/good.csv", "delimiter": "|"}
+    assert project.read()["rows"] == 20 and project.plan["data"] == {"path": "source/good.csv", "delimiter": "|"}
 
 
 def test_a_project_is_deleted_after_a_question(app: App, shared: App) -> None:
-    protected(app)
-    project = app.projects.open("people")
-    app.client.post(f"{project.url}/release", data={"do": "publish"})
+    project = app.upload(content=csv(20))
+    (project.folder / "release").mkdir()
+    (project.folder / "release" / "data.csv").touch()
     page = app.client.get(f"{project.url}/delete").text
     assert "It was published." in page and project.folder.exists(), "asking deletes nothing"
     shared.log_in("rob", "staple battery horse")
@@ -587,24 +587,27 @@ def test_what_a_step_did_is_said(app: App) -> None:
 def test_a_cancelled_search_leaves_the_finished_map(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     from discretion.errors import Cancelled
     from discretion.release import tune_plan
+    from discretion.web.project import write_json
 
-    protected(app)
-    project = app.projects.open("people")
-    form = {"use:rank-swap": "1", "values:rank-swap": "2, 30", "seconds": "600", "do": "weigh"}
-    page = app.client.post(f"{project.url}/balance", data=form).text
-    assert 'value="2, 30"' in page, "what was tried stays in the form"
-    assert "of income" in page, "the columns that are swapped"
-    finished = project.map()
-    assert len(finished["points"]) == 2
+    project = app.upload()
+    app.confirmed(project, name="identifier", age="other", income="sensitive")
+    drawn = {"wide": "<svg></svg>", "narrow": "", "risk": "", "utility": "", "failed": [], "not_tried": []}
+    finished, live = {**drawn, "points": [], "done": True}, {**drawn, "points": [], "done": False}
+    write_json(project.folder / "balance.json", finished)
 
-    def cancelled(*_: object, watch: object, **__: object) -> None:
-        (project.folder / "balance-live.json").write_text('{"points": []}')
+    def cancelled(*_: object, **__: object) -> None:
+        write_json(project.folder / "balance-live.json", live)
         raise Cancelled("cancelled")
 
     monkeypatch.setattr(tune_plan, "tune_plan", cancelled)
+    form = {"use:rank-swap": "1", "values:rank-swap": "2, 30", "seconds": "600", "do": "weigh"}
     page = app.client.post(f"{project.url}/balance", data=form).text
     assert app.job(project)["state"] == "cancelled"
-    assert project.map() == finished and page.count('class="mark"') == 4, "wide and narrow"
+    assert project.map() == finished and project.map(running=True) == live
+    assert 'value="2, 30"' in page, "what was tried stays in the form"
+    assert "of income" in page, "the columns that are swapped"
+    (project.folder / "balance.json").unlink()
+    assert project.map() == live, "without a finished one, what there is"
 
 
 def test_messages_stay_with_their_step_and_methods_that_cannot_apply_stand_apart(app: App) -> None:
@@ -623,22 +626,25 @@ def test_another_policy_after_publishing_is_said_and_all_files_come_in_one(app: 
     import io
     import zipfile
 
-    protected(app)
-    project = app.projects.open("people")
-    app.client.post(f"{project.url}/release", data={"do": "publish"})
+    from discretion.web.project import required_in, write_json
+
+    project = app.upload(content=csv(20))
+    (project.folder / "release").mkdir()
+    (project.folder / "release" / "data.csv").write_text("x\n1\n")
+    done = {**app.job(project), "kind": "release", "key": project.key(), "of": required_in(project.plan)}
+    write_json(project.folder / "jobs" / done["id"] / "job.json", done)
     page = app.client.get(f"{project.url}/release").text
     assert "Published." in page and "was changed since" not in page and f"{project.folder}/release" in page
     got = app.client.get(f"{project.url}/release/all.zip")
-    names = zipfile.ZipFile(io.BytesIO(got.content)).namelist()
-    assert sorted(name.rpartition("/")[2] for name in names) == project.published()
-    app.client.post(f"{project.url}/require/k-anonymity", data={"k": "2"})
+    assert zipfile.ZipFile(io.BytesIO(got.content)).read("people-release/data.csv") == b"x\n1\n"
+    project.save({**project.plan, "policy": "public-use"}, "", "")
     assert "What must hold was changed since" in app.client.get(f"{project.url}/release").text
-    app.client.post(f"{project.url}/steps", data={"do": "undo"})
+    project.save({**project.plan, "steps": [{"round": {"columns": ["age"], "base": 5}}]}, "", "")
     assert "The plan was changed since" in app.client.get(f"{project.url}/release").text
 
 
 def test_addresses_that_cannot_be_read_are_said_in_a_page(app: App) -> None:
-    project = app.upload()
+    project = app.upload(content=csv(20))
     for place in ("data?at=zzz", "balance?point=abc"):
         answer = app.client.get(f"{project.url}/{place}")
         assert answer.status_code == 422 and "must be a number" in answer.text and "<h1>" in answer.text

@@ -17,7 +17,7 @@ from importlib.resources.abc import Traversable
 from itertools import pairwise
 from pathlib import PurePath
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar, cast, get_args, get_origin
 
 from pydantic import (
     AfterValidator,
@@ -36,6 +36,10 @@ from discretion.errors import PlanError, did_you_mean, unknown
 
 if TYPE_CHECKING:
     import ast
+
+    from pydantic._internal._model_construction import ModelMetaclass
+else:
+    ModelMetaclass = type(BaseModel)
 
 Family = Literal["method", "model", "risk", "utility", "rule", "table-engine"]
 
@@ -241,7 +245,27 @@ def path_field(default: Any = ..., **constraints: Any) -> Any:
     return Field(default, json_schema_extra={"path": True}, **constraints)
 
 
-class Part(BaseModel):
+class _Described(ModelMetaclass):
+    """Classes whose docstring, when it is asked for, also has each field with its default and meaning.
+
+    It is a property of their class because `help` looks there first.
+    """
+
+    @property
+    def __doc__(self) -> str | None:  # type: ignore[override]
+        written: str | None = vars(self).get("__doc__")
+        if not vars(self).get("kind"):
+            return written
+        part = cast("type[Part]", self)
+        lines = [f"{written or ''}\n    Fields\n    ------\n"]
+        for name, field in part.model_fields.items():
+            default = "required" if field.is_required() else repr(field.get_default(call_default_factory=True))
+            secret = "; confidential" if is_confidential(field) else ""
+            lines.append(f"    {name} : {default}{secret}\n        {' '.join(part.about(name).split())}\n")
+        return "".join(lines)
+
+
+class Part(BaseModel, metaclass=_Described):
     """Anything a plan can name. Subclassing with `kind=…` registers it."""
 
     model_config = ConfigDict(
@@ -270,8 +294,6 @@ class Part(BaseModel):
             raise TypeError(f"the kind {kind!r} is already registered by {known.__module__}.{known.__qualname__}")
         cls.kind = kind
         _REGISTERED[kind] = cls
-        shown: Any = _Help(cls.__doc__ or "")  # worked out when it is asked for
-        cls.__doc__ = shown
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: Any, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
@@ -302,8 +324,7 @@ class Part(BaseModel):
     @classmethod
     def documentation(cls) -> str:
         """Give the docstring as it was written; `help` also shows the fields."""
-        written = vars(cls).get("__doc__")
-        return written.written if isinstance(written, _Help) else written or ""
+        return vars(cls).get("__doc__") or ""
 
     def settings(self, *, public: bool = False) -> dict[str, Any]:
         """Give the fields that differ from their defaults; `public` leaves out the confidential ones."""
@@ -338,21 +359,6 @@ class Part(BaseModel):
     def to_plan(self) -> dict[str, Any]:
         """Give the part as a plan writes it: `{kind: {field: value}}`."""
         return {self.kind: self.settings()}
-
-
-class _Help:
-    """What `help` shows of a class: its docstring, and each field with its default and meaning."""
-
-    def __init__(self, written: str) -> None:
-        self.written = written
-
-    def __get__(self, _: Part | None, part: type[Part]) -> str:
-        lines = [f"{self.written}\n    Fields\n    ------\n"]
-        for name, field in part.model_fields.items():
-            default = "required" if field.is_required() else repr(field.get_default(call_default_factory=True))
-            secret = "; confidential" if is_confidential(field) else ""
-            lines.append(f"    {name} : {default}{secret}\n        {' '.join(part.about(name).split())}\n")
-        return "".join(lines)
 
 
 @cache

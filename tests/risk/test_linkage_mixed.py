@@ -9,64 +9,162 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import discretion as dc
-from discretion.kernels.linkage_mixed import ABSOLUTE, NOMINAL, SQUARED, Terms, build_tree, nearest_mixed
+from discretion.context import Context
+from discretion.kernels.linkage_mixed import (
+    ABSOLUTE,
+    NOMINAL,
+    SQUARED,
+    SWAPPED,
+    Terms,
+    Tree,
+    build_tree,
+    nearest_mixed,
+    pair_costs,
+)
 from discretion.kernels.linkage_windows import count_allowed
+from discretion.kernels.swap_law import Laws, swap_costs, swap_law
+from discretion.risk.identity.distances import make_space, with_gaps
+from discretion.risk.identity.intruder import view
+from discretion.risk.identity.transparency.attack import inform
 
 INF = np.inf
 
 
 def naive_costs(q: np.ndarray, p: np.ndarray, terms: Terms) -> np.ndarray:
-    """Every distance, one by one."""
+    """Every distance, column by column."""
     costs = np.zeros((len(q), len(p)))
-    for i in range(len(q)):
-        scale = terms.scale[i] if len(terms.scale) > 1 else terms.scale[0]
-        for k in range(len(p)):
-            for j in range(q.shape[1]):
-                if np.isnan(q[i, j]):
-                    continue
-                if np.isnan(p[k, j]):
-                    costs[i, k] += terms.gap[j]
-                elif terms.kinds[j] == NOMINAL:
-                    agrees = int(p[k, j]) in terms.alike[terms.offsets[j] + int(q[i, j])]
-                    costs[i, k] += 0.0 if agrees else scale[j]
-                elif len(terms.low) and not terms.low[i, j] <= p[k, j] <= terms.high[i, j]:
-                    costs[i, k] = INF
-                else:
-                    term = abs(q[i, j] - p[k, j]) * scale[j]
-                    costs[i, k] += term * term if terms.kinds[j] == SQUARED else term
+    for j, kind in enumerate(terms.kinds):
+        x, y, scale = q[:, j, None], p[None, :, j], terms.scale[:, j, None]
+        if kind == NOMINAL:
+            rows = terms.alike[terms.offsets[j] + np.nan_to_num(q[:, j]).astype(int)]
+            term = np.where((rows[:, None, :] == y[..., None]).any(axis=2), 0.0, scale)
+        else:
+            with np.errstate(invalid="ignore"):
+                term = np.abs(x - y) * scale
+            if kind == SWAPPED:
+                term = swap_costs(j, np.repeat(q[:, j], len(p)), np.tile(p[:, j], len(q)), terms.laws).reshape(
+                    costs.shape
+                )
+            term = term * term if kind == SQUARED else term
+            if len(terms.low):
+                term = np.where((y < terms.low[:, j, None]) | (y > terms.high[:, j, None]), INF, term)
+        costs += np.where(np.isnan(x), 0.0, np.where(np.isnan(y), terms.gap[j], term))
     return costs
 
 
-@settings(max_examples=120, deadline=None)
-@given(
-    seed=st.integers(0, 2**32),
-    n=st.integers(1, 120),
-    m=st.integers(1, 30),
-    gaps=st.sampled_from([0.0, 0.2, 0.9]),
-    bounded=st.booleans(),
-    gap=st.sampled_from([0.0, 0.7, INF]),
-)
-def test_tree_against_all_pairs(seed: int, n: int, m: int, gaps: float, bounded: bool, gap: float) -> None:
-    rng = np.random.default_rng(seed)
-    kinds = rng.choice([ABSOLUTE, SQUARED, NOMINAL], rng.integers(1, 5)).astype(np.int64)
-    d, size = len(kinds), int(rng.choice([2, 5, 200]))
-    q, p = (rng.integers(0, size, (rows, d)).astype(float) for rows in (m, n))
-    q[rng.random(q.shape) < gaps], p[rng.random(p.shape) < gaps] = np.nan, np.nan
-    alike = np.concatenate([np.column_stack([np.arange(size), rng.integers(-1, size, size)]) for _ in range(d)])
-    scale = rng.choice([0.5, 1.0, 2.0], (m if bounded else 1, d))
-    none = np.empty((0, d))
-    low = q - rng.integers(0, 3, (m, d)) if bounded else none
-    high = q + rng.integers(0, 3, (m, d)) if bounded else none
-    terms = Terms(kinds, scale, np.full(d, gap), alike, np.arange(d) * size, low, high)
-    own = rng.integers(0, n, m)
-    got = nearest_mixed(q, build_tree(p, kinds, scale.mean(axis=0)), terms, p[own])
+def check_against_all_pairs(q: np.ndarray, p: np.ndarray, terms: Terms, tree: Tree, own: np.ndarray) -> None:
+    """Least distances, how many have them, whether the own one does and the first of them are those of all pairs."""
+    got = nearest_mixed(q, tree, terms, p[own])
     costs = naive_costs(q, p, terms)
     least = costs.min(axis=1)
     tied = (costs <= (least * (1 + 1e-9))[:, None]) & np.isfinite(costs)
     np.testing.assert_allclose(got.distance, least)
     assert got.size.tolist() == tied.sum(axis=1).tolist()
-    assert got.has_own.tolist() == tied[np.arange(m), own].tolist()
+    assert got.has_own.tolist() == tied[np.arange(len(q)), own].tolist()
     assert got.lowest.tolist() == [int(row.argmax()) if row.any() else -1 for row in tied]
+
+
+def some_laws(rng: np.random.Generator, kinds: np.ndarray, size: int) -> Laws:
+    """Laws of swapped columns whose values 0 to size − 1 have one to three ranks; some shuffled in blocks."""
+    parts: list[list[np.ndarray]] = [[], [], []]
+    ranks, places = [np.empty((0, 2), np.int64)], np.zeros((len(kinds), 5), np.int64)
+    for j in np.flatnonzero(kinds == SWAPPED):
+        counts = rng.integers(1, 4, size)
+        last, n = np.cumsum(counts) - 1, int(counts.sum())
+        reach = int(rng.integers(1, n + 1))
+        low = int(rng.integers(0, max(n // 4, 1)))
+        places[j] = sum(map(len, parts[0])), sum(map(len, ranks)), reach, low, n
+        for store, part in zip(parts, swap_law(n - low, reach), strict=True):
+            store.append(part)
+        if rng.random() < 0.2:
+            places[j, 2] = -reach
+        ranks.append(np.column_stack([last - counts + 1, last]))
+    return Laws(*(np.concatenate([np.empty(0), *part]) for part in parts), np.concatenate(ranks), places)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    n=st.integers(1, 120),
+    m=st.integers(1, 30),
+    gaps=st.sampled_from([0.0, 0.2, 0.9]),
+    windows=st.sampled_from(["none", "narrow", "mixed"]),
+    gap=st.sampled_from([0.0, 0.7, INF]),
+    swapped=st.booleans(),
+)
+def test_tree_against_all_pairs(
+    seed: int, n: int, m: int, gaps: float, windows: str, gap: float, swapped: bool
+) -> None:
+    """Gaps, duplicates, constants, narrow, wide and infinite windows, costs that exclude, and the law of swapping.
+
+    Only columns of categories have rows in `alike`: the offsets of the others, before, between and after, say nothing.
+    """
+    rng = np.random.default_rng(seed)
+    kinds = rng.choice([ABSOLUTE, SQUARED, NOMINAL, *([SWAPPED] if swapped else [])], rng.integers(1, 6)).astype(
+        np.int64
+    )
+    d, size = len(kinds), int(rng.choice([1, 2, 5, 200]))
+    q, p = (rng.integers(0, size, (rows, d)).astype(float) for rows in (m, n))
+    p = p[rng.integers(0, n, n)] if rng.random() < 0.5 else p
+    q[rng.random(q.shape) < gaps], p[rng.random(p.shape) < gaps] = np.nan, np.nan
+    nominal = np.flatnonzero(kinds == NOMINAL)
+    tables = [np.column_stack([np.arange(size), rng.integers(-1, size, size)]) for _ in nominal]
+    alike = np.concatenate([np.empty((0, 2), np.int64), *tables])
+    offsets = rng.integers(0, max(len(alike), 1), d) * rng.integers(0, 2)
+    offsets[nominal] = rng.permutation(len(nominal)) * size
+    scale = rng.choice([0.5, 1.0, 2.0], (1 if windows == "none" else m, d))
+    scale[:, nominal] = np.where(rng.random((len(scale), len(nominal))) < 0.3, INF, scale[:, nominal])
+    low = high = np.empty((0, d))
+    if windows != "none":
+        reach = np.array([0.0, 1.0, 2.0, 50.0, INF][: 3 if windows == "narrow" else 5])
+        low, high = q - rng.choice(reach, (m, d)), q + rng.choice(reach, (m, d))
+    terms = Terms(kinds, scale, np.full(d, gap), alike, offsets, low, high, some_laws(rng, kinds, size))
+    spread = np.where(np.isfinite(scale), scale, 1.0).mean(axis=0)
+    check_against_all_pairs(q, p, terms, build_tree(p, kinds, spread), rng.integers(0, n, m))
+
+
+def test_codes_of_other_columns_do_not_end_the_table_of_a_column() -> None:
+    """Columns behind the last one of categories have no rows in the table of those that agree, whatever they say."""
+    q = np.array([[0.0, 1.0], [1.0, 2.0]])
+    alike, none = np.array([[0], [1]]), np.empty((0, 2))
+    terms = Terms(
+        np.array([NOMINAL, SQUARED]), np.array([[INF, 1.0]]), np.zeros(2), alike, np.zeros(2, int), none, none
+    )
+    assert pair_costs(q, q, terms).tolist() == [0.0, 0.0]
+
+
+KNOWN = ("income", "savings", "age", "sex", "region", "education")
+CODED = dc.Generalize(levels={"age": 1, "education": 1})
+DEALT = dc.Shuffle(columns=["income", "savings"], predictors=["age", "sex", "region"])
+THINNED = dc.LocalSuppression(columns=["age", "sex", "region", "education"], k=3)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        (),
+        (CODED, DEALT, THINNED),
+        (dc.RankSwap(columns=["income", "age"], percent=15), dc.AdditiveNoise(columns=["savings"], sd_share=0.2)),
+        (dc.IndividualRanking(columns=["income"], k=4), dc.Pram(columns=["region"], keep_share=0.8), CODED, THINNED),
+    ],
+    ids=["plain", "dealt", "swapped", "moved"],
+)
+def test_what_attacks_compare_against_all_pairs(steps: tuple[dc.Method, ...]) -> None:
+    """The distances that attacks on releases make themselves, plain and informed, in a tree and pair by pair."""
+    people = dc.datasets.census(160, seed=2)
+    study = dc.Study(people, seed=3)
+    for step in (*steps, dc.TopCode(column="savings", quantile=0.9)):
+        study = study.apply(step)
+    intruder, ctx = dc.Intruder(), Context(seed=5)
+    seen = view(intruder, people, study.current, KNOWN, ctx)
+    plain, _ = with_gaps(seen, intruder, make_space(seen, None, "average", True, ctx))
+    informed = inform(seen, intruder, study.current.steps, ctx, made=True)
+    assert informed is not None
+    for space in (plain, informed.space):
+        check_against_all_pairs(space.known, space.published, space.terms, space.tree(), seen.rows)
+        ours = naive_costs(space.known, space.published, space.terms).diagonal()
+        np.testing.assert_allclose(pair_costs(space.known, space.published, space.terms), ours)
+        assert np.isfinite(ours).all()  # nobody's own record is excluded
 
 
 def test_a_tree_is_not_cut_by_values_that_are_all_missing() -> None:

@@ -868,6 +868,7 @@ class IndividualRanking(_IndividualRanking):
         aggregate: Literal['mean', 'median', 'mode'] = 'mean',
         replace: Literal['all', 'one'] = 'all',
         integers: bool = False,
+        decimals: Literal['all', 'column'] = 'all',
     ) -> None: ...
 
 from discretion.risk.identity.household import IndividualRisk as _IndividualRisk
@@ -1175,6 +1176,7 @@ class Mdav(_Mdav):
         aggregate: Literal['mean', 'median', 'mode'] = 'mean',
         replace: Literal['all', 'one'] = 'all',
         integers: bool = False,
+        decimals: Literal['all', 'column'] = 'all',
         blocks: Sequence[Any] = (),
         distance: Literal['euclidean', 'robust-mahalanobis', 'gower', 'cosine', 'jaccard', 'edit'] | None = None,
     ) -> None: ...
@@ -1381,6 +1383,7 @@ class OptimalMicroaggregation(_OptimalMicroaggregation):
         aggregate: Literal['mean', 'median', 'mode'] = 'mean',
         replace: Literal['all', 'one'] = 'all',
         integers: bool = False,
+        decimals: Literal['all', 'column'] = 'all',
     ) -> None: ...
 
 from discretion.protect.noise import OrthogonalNoise as _OrthogonalNoise
@@ -1630,6 +1633,7 @@ class ProjectionMicroaggregation(_ProjectionMicroaggregation):
         aggregate: Literal['mean', 'median', 'mode'] = 'mean',
         replace: Literal['all', 'one'] = 'all',
         integers: bool = False,
+        decimals: Literal['all', 'column'] = 'all',
         axis: Literal['component', 'robust', 'z-scores'] = 'component',
         sort_by: str | None = None,
     ) -> None: ...
@@ -2184,6 +2188,7 @@ class VariableMdav(_VariableMdav):
         aggregate: Literal['mean', 'median', 'mode'] = 'mean',
         replace: Literal['all', 'one'] = 'all',
         integers: bool = False,
+        decimals: Literal['all', 'column'] = 'all',
         gamma: float = 0.2,
     ) -> None: ...
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import discretion as dc
 from discretion.kernels.order import keyed_mix
+from discretion.risk.identity.transparency.swaps import center_window
 
 NAMES = ["a", "b", "c"]
 TOGETHER = (dc.Mdav, dc.VariableMdav, dc.ProjectionMicroaggregation)
@@ -171,6 +172,38 @@ def test_individual_ranking_keeps_missing_values_and_whole_numbers() -> None:
     assert released.to_list() == [7, None, 2, 2, 7, None, 7] and released.dtype == pl.Int64
     with pytest.raises(dc.DataError, match="k = 6 is larger than the 5 records with values in x"):
         dc.IndividualRanking(columns=["x"], k=6)(data)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    values=st.lists(st.none() | st.integers(-40, 40), min_size=8, max_size=60),
+    digits=st.integers(0, 3), k=st.integers(2, 4),
+    method=st.sampled_from([dc.IndividualRanking, dc.OptimalMicroaggregation, dc.Mdav]),
+)  # fmt: skip
+def test_means_of_the_columns_precision_stay_next_to_the_value(
+    values: list[int | None], digits: int, k: int, method: type[dc.IndividualRanking]
+) -> None:
+    """Published numbers have no more decimals than the values, and an informed intruder's window holds the own one."""
+    x = np.array([np.nan if v is None else v / 10**digits for v in values])
+    if np.isfinite(x).sum() < 4 * k:
+        return
+    data = pl.DataFrame({"x": x}, nan_to_null=True)
+    exact, rounded = (method(columns=["x"], k=k, decimals=how)(data, seed=1)["x"] for how in ("all", "column"))
+    own = rounded.to_numpy()
+    # sorted: other settings draw other places for equal values
+    np.testing.assert_allclose(np.sort(own), np.sort(exact.to_numpy()), atol=0.5000001 / 10**digits)
+    np.testing.assert_array_equal(own, np.round(own, digits))
+    low, high = center_window(x, own)
+    there = ~np.isnan(x)
+    assert ((low <= own) & (own <= high))[there].all()
+
+
+def test_means_of_whole_numbers_and_of_numbers_without_precision() -> None:
+    data = pl.DataFrame({"whole": [1, 2, 4, 5], "cents": [0.1, 0.2, 0.4, 0.55], "free": [1 / 3, 2 / 3, 0.1, 0.2]})
+    released = dc.Mdav(blocks=[["whole"], ["cents"], ["free"]], k=2, decimals="column")(data)
+    assert released["whole"].to_list() == [2, 2, 4, 4] and released["whole"].dtype == pl.Int64
+    assert released["cents"].to_list() == [0.15, 0.15, 0.48, 0.48]
+    assert released["free"].to_list() == pytest.approx([0.5, 0.5, 0.15, 0.15])
 
 
 def test_projection_follows_the_axis() -> None:

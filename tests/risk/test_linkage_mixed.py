@@ -161,7 +161,7 @@ def test_what_attacks_compare_against_all_pairs(steps: tuple[dc.Method, ...]) ->
     informed = inform(seen, intruder, study.current.steps, ctx, made=True)
     assert informed is not None
     for space in (plain, informed.space):
-        check_against_all_pairs(space.known, space.published, space.terms, space.tree(), seen.rows)
+        check_against_all_pairs(space.known, space.published, space.terms, space.tree, seen.rows)
         ours = naive_costs(space.known, space.published, space.terms).diagonal()
         np.testing.assert_allclose(pair_costs(space.known, space.published, space.terms), ours)
         assert np.isfinite(ours).all()  # nobody's own record is excluded

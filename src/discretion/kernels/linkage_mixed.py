@@ -21,7 +21,7 @@ ABSOLUTE, SQUARED, NOMINAL, SWAPPED = 0, 1, 2, 3
 _LEAF = 12  # points that are compared one by one
 _QUERIES = 8192  # searched between two reports of progress
 _DEPTH = 128  # nodes that can wait at a time
-_ROUNDED = 1 + 1e-6, 1e-9  # factor and summand far above the errors of a distance that is added up in another order
+ROUNDED = 1 + 1e-6, 1e-9  # factor and summand far above the errors of a distance that is added up in another order
 
 
 Arrays = tuple[Ints, Floats, Floats, Ints, Ints, Floats, Floats, Laws | None]
@@ -104,7 +104,7 @@ def nearest_mixed(
     # a query's own point is a candidate: nothing farther away than it has to be looked at
     cost = np.full(len(queries), np.inf) if own is None else pair_costs(queries, own, terms)
     limits = np.full(len(asked), np.finfo(np.float64).max)
-    np.minimum.at(limits, np.arange(len(asked)) if classes is None else classes.ids, cost * _ROUNDED[0] + _ROUNDED[1])
+    np.minimum.at(limits, np.arange(len(asked)) if classes is None else classes.ids, cost * ROUNDED[0] + ROUNDED[1])
     known = (_visits(asked, tree), asked, tree.points, tree.counts, tree.rows, *tree.boxes, *terms.arrays(), bits)
     waiting = np.empty(_DEPTH, np.int64), np.empty(_DEPTH)
     for first in range(0, len(asked), _QUERIES):
@@ -239,11 +239,15 @@ def _cuts(keys: Ints, node: Ints, start: Ints, stop: Ints) -> Ints:
 def pair_costs(queries: Floats, points: Floats, terms: Terms) -> Floats:
     """Give the distance of each query to the point of the same row, as `pair_cost` adds it up."""
     total = np.zeros(len(queries))
+    starts = np.append(np.sort(terms.offsets[terms.kinds == NOMINAL]), len(terms.alike))  # others have no table
     for j, kind in enumerate(terms.kinds):
         q, p, scale = queries[:, j], points[:, j], terms.scale[:, j]
         if kind == NOMINAL:
-            rows = terms.offsets[j] + np.where(np.isnan(q), 0.0, q).astype(np.int64)
-            agrees = (terms.alike[rows] == p[:, None]).any(axis=1)
+            table = terms.alike[terms.offsets[j] : starts[np.searchsorted(starts, terms.offsets[j], "right")]]
+            rows = np.where(np.isnan(q), 0.0, q).astype(np.int64)
+            agrees = np.zeros(len(q), np.bool_)
+            for level in np.flatnonzero((table >= 0).any(axis=0)):
+                agrees |= table[rows, level] == p
             term = np.where(agrees, 0.0, scale)
         else:
             term = swap_costs(j, q, p, terms.laws) if kind == SWAPPED else np.abs(q - p) * scale

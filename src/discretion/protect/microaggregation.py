@@ -327,12 +327,13 @@ class Mdav(Microaggregation, kind="mdav"):
 
     def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:  # noqa: ARG002
         """Group the records, block by block, and replace their values by what stands for the group."""
-        if not self.blocks:
-            return self._aggregate_block(data, data.choose(self.columns, "perturb"), ctx)
-        data.require([name for block in self.blocks for name in block])
-        for block in self.blocks:
-            data = self._aggregate_block(data, block, ctx)
-        return data
+        blocks = self.blocks or (data.choose(self.columns, "perturb"),)
+        names = [name for block in blocks for name in block]
+        data.require(names)
+        new = data
+        for block in blocks:
+            new = self._aggregate_block(new, block, ctx)
+        return self.in_precision(data, new, names)
 
     def _aggregate_block(self, data: Dataset, block: tuple[str, ...], ctx: Context) -> Dataset:
         distance = self._distance(data, block)

@@ -98,7 +98,8 @@ class ProjectionMicroaggregation(Microaggregation, kind="projection-microaggrega
         members = labels_by_pattern(x, columns, self.k, lambda part: _cut(part[:, -1], self.k, ctx))
         encoded = [Encoded(name, "number", data.number(name)) for name in columns]
         values = values_of(data, encoded, members, self.aggregate, self.replace)
-        return publish(data, values, members, self.replace, self.integers or self.aggregate == "mode", ctx)
+        new = publish(data, values, members, self.replace, self.integers or self.aggregate == "mode", ctx)
+        return self.in_precision(data, new, columns)
 
     def _groups(self, x: Floats, ctx: Context) -> NDArray[np.signedinteger]:
         """Group complete records."""
@@ -181,7 +182,7 @@ class _ColumnByColumn(AggregatesGroups):
         """Cut each sorted column and replace the values present."""
         columns = data.choose(self.columns, "perturb")
         plain = self.aggregate == "mean" and self.replace == "all"
-        new: dict[str, Floats] = {}
+        before, new = data, dict[str, Floats]()
         for number, name in enumerate(columns):
             ctx.progress(number, len(columns), f"{ctx.step}: {name}")
             missing = data.count_missing(name)
@@ -192,7 +193,7 @@ class _ColumnByColumn(AggregatesGroups):
             else:
                 data = self._aggregated(data, name, present, ctx)
         ctx.progress(len(columns), len(columns), ctx.step)
-        return data.with_columns(new, integers=self.integers) if plain else data
+        return self.in_precision(before, data.with_columns(new, integers=self.integers) if plain else data, columns)
 
     def _means(self, x: Floats, present: Ints | None, ctx: Context) -> Floats:
         """Give each value the mean of its group, without listing the groups."""

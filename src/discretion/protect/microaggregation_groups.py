@@ -109,6 +109,9 @@ def _ranks(data: Dataset, name: str, kind: Kind, distinct: pl.Series) -> tuple[I
     return ranks, len(distinct)
 
 
+_MOST_DECIMALS = 9
+"""A column whose values need more has no precision to round to."""
+
 Aggregate = Literal["mean", "median", "mode"]
 Replace = Literal["all", "one"]
 Grouping = Callable[[Floats], NDArray[np.signedinteger]]
@@ -128,8 +131,33 @@ class AggregatesGroups(StratifiedMethod):
     """replace all values of a group, or one of each column, drawn at random ("blurring": no k-anonymity)"""
     integers: bool = False
     """round columns of whole numbers back to whole numbers"""
+    decimals: Literal["all", "column"] = "all"
+    """decimals of what stands for a group: all of them, or rounded to as many as the values of the column have"""
 
     by_group: ClassVar[bool] = True
+
+    def in_precision(self, before: Dataset, after: Dataset, columns: Sequence[str]) -> Dataset:
+        """Round the new numbers as the plan says; a value of the column's precision lies on the same side of a center.
+
+        (Rounding is monotone and leaves such values alone: what an intruder says of centers next to a value still
+        holds.)
+        """
+        if self.decimals == "all":
+            return after
+        import polars as pl
+
+        new = {}
+        for name in columns:
+            if not (before.is_numeric(name) and after.frame.schema[name].is_float()):
+                continue
+            x = before.number(name)
+            present = x[~np.isnan(x)]
+            digits = next((d for d in range(_MOST_DECIMALS + 1) if (np.round(present, d) == present).all()), None)
+            if digits is not None:
+                rounded = pl.Series(np.round(after.number(name), digits)).fill_nan(None)
+                whole = before.frame.schema[name].is_integer()
+                new[name] = rounded.cast(before.frame.schema[name]) if whole else rounded
+        return after.with_columns(new) if new else after
 
 
 class Microaggregation(AggregatesGroups):
@@ -142,7 +170,8 @@ class Microaggregation(AggregatesGroups):
         labels = labels_by_pattern(x, columns, self.k, lambda part: self._groups(part, ctx))
         encoded = [Encoded(name, "number", data.number(name)) for name in columns]
         values = values_of(data, encoded, labels, self.aggregate, self.replace)
-        return publish(data, values, labels, self.replace, self.integers or self.aggregate == "mode", ctx)
+        new = publish(data, values, labels, self.replace, self.integers or self.aggregate == "mode", ctx)
+        return self.in_precision(data, new, columns)
 
     @abstractmethod
     def _groups(self, x: Floats, ctx: Context) -> NDArray[np.signedinteger]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -23,6 +24,10 @@ Distance = Literal["euclidean", "gower", "mahalanobis", "robust-mahalanobis"]
 """How records are compared; see DistanceLinkage."""
 Gaps = Literal["average", "match", "exclude"]
 """What a missing or suppressed cell of the release counts as against a value the intruder knows."""
+
+
+_FIRST = 1e6
+"""How much more a tree is split by columns that exclude candidates."""
 
 
 @dataclass(frozen=True)
@@ -52,12 +57,20 @@ class Space:
         """Tell whether the distance is the root of the sum of the terms."""
         return self.distance != "gower"
 
+    @cached_property
     def tree(self) -> Tree:
-        """Order the published records for searches, with any records of the intruder, scales and bounds."""
+        """The published records in an order for searches, with any records of the intruder, scales and bounds.
+
+        It is split first by what excludes candidates: categories that must agree, and values that must be equal.
+        """
         from discretion.kernels.linkage_mixed import build_tree
 
-        spread = np.where(np.isfinite(self.terms.scale), self.terms.scale, 1.0).mean(axis=0)
-        return build_tree(self.published, self.terms.kinds, self.split_by(spread))
+        scale, low, high = self.terms.scale, self.terms.low, self.terms.high
+        spread = np.where(np.isfinite(scale), scale, 1.0).mean(axis=0)
+        must = np.isinf(scale).all(axis=0)
+        if len(low):
+            must |= ((low == high) | np.isnan(self.known)).all(axis=0) & ~np.isnan(low).all(axis=0)
+        return build_tree(self.published, self.terms.kinds, self.split_by(np.where(must, spread * _FIRST, spread)))
 
     def split_by(self, spread: Floats) -> Floats:
         """Let a tree be split by columns of values: most records have one, so that gaps divide them badly."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -141,8 +141,9 @@ def _joined(space: Space, seen: View, links: Links, ctx: Context, *, few: bool =
         most = max(_FEWEST, pairs * len(asked) // (len(there) * len(units)))
         targets = asked[np.sort(ctx.within(f"units/{column}").rng.permutation(len(asked))[:most])]
         near = nearest_units(
-            part.known, mine, part.published, units, part.terms, targets, ctx.progress, both=whole, equal=kept
-        )
+            part.known, mine, part.published, units, part.terms, targets, ctx.progress, both=whole, equal=kept,
+            own=seen.rows[there], tree=space.tree,
+        )  # fmt: skip
         inside = np.ones(len(there)) if of_people else _inside(part, units, mine, seen.rows[there])
         figures = np.full((2, int(units.max()) + 1), np.nan)
         figures[0, targets] = np.where(near.has_own, 1.0 / np.maximum(near.size, 1), 0.0)
@@ -543,7 +544,7 @@ def _linked(
 
 def _informed_search(informed: Informed, rows: NDArray[np.int64], targets: NDArray[np.int64], ctx: Context) -> Links:
     if informed.exchange is None:
-        return _search(_part_of(informed.space, targets), rows[targets], ctx, lambda: informed.tree)
+        return _search(_part_of(informed.space, targets), rows[targets], ctx, informed.space)
     from discretion.risk.identity.transparency.swaps import search_exchanged
 
     near = search_exchanged(informed.space, *informed.exchange[:2], targets, ctx)
@@ -577,7 +578,7 @@ def _certain(informed: Informed, rows: NDArray[np.int64], targets: NDArray[np.in
     kinds = np.where(nominal, NOMINAL, SQUARED)
     free = replace(informed, space=space.changed(kinds=kinds, scale=scale, gap=np.zeros_like(space.terms.gap)))
     if informed.exchange is None and (scale == scale[0]).all():
-        alone = _alone(_part_of(free.space, targets), rows[targets], informed.tree)
+        alone = _alone(_part_of(free.space, targets), rows[targets], space.tree)
     else:
         found = _informed_search(free, rows, targets, ctx)
         alone = found.right & (found.size == 1)
@@ -660,7 +661,8 @@ def link(space: Space, rows: NDArray[np.int64], ctx: Context) -> Links:
     )
 
 
-def _search(space: Space, rows: NDArray[np.int64], ctx: Context, tree: Callable[[], Tree] | None = None) -> Links:
+def _search(space: Space, rows: NDArray[np.int64], ctx: Context, whole: Space | None = None) -> Links:
+    """Link the records of a space, which may be a part of those of a `whole` one whose tree is shared."""
     if space.is_plain:
         from discretion.kernels.linkage import nearest_ties
 
@@ -671,5 +673,5 @@ def _search(space: Space, rows: NDArray[np.int64], ctx: Context, tree: Callable[
 
     there = rows >= 0
     own = space.published[np.where(there, rows, 0)]
-    near = nearest_mixed(space.known, space.tree() if tree is None else tree(), space.terms, own, ctx.progress)
+    near = nearest_mixed(space.known, (whole or space).tree, space.terms, own, ctx.progress)
     return Links(near.size, near.has_own & there, near.lowest, near.distance == 0)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,8 +34,6 @@ from discretion.risk.identity.transparency.swaps import Window, center_window, e
 
 if TYPE_CHECKING:
     import polars as pl
-
-    from discretion.kernels.linkage_mixed import Tree
 
 # Categories that were moved at random by known probabilities: how much an agreement tells (PRAM).
 
@@ -178,11 +175,6 @@ class Informed:
     """for each column what its method told"""
     exchange: tuple[NDArray[np.int64], int, float] | None = field(default=None, repr=False)
     """columns whose partners can be followed, the one whose windows are walked through, and their mean size"""
-
-    @cached_property
-    def tree(self) -> Tree:
-        """The published records in the order in which they are searched, for all targets."""
-        return self.space.tree()
 
 
 def inform(

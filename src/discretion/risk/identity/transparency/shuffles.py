@@ -138,7 +138,9 @@ def _log_densities(known: Floats, published: Floats, classes: Ints, ctx: Context
     for rows in np.split(order, np.cumsum(np.bincount(classes))[:-1]):
         some = rows if len(rows) <= _MOST_PEOPLE else rng.choice(rows, _MOST_PEOPLE, replace=False)
         for part in np.split(rows, range(_BLOCK, len(rows), _BLOCK)):
-            gaps = ((published[part][:, None, :] - known[some][None, :, :]) ** 2).sum(axis=2)
+            gaps = np.zeros((len(part), len(some)))
+            for mine, theirs in zip(known[some].T, published[part].T, strict=True):
+                gaps += (theirs[:, None] - mine) ** 2
             least = gaps.min(axis=1, initial=np.inf)
             found[part] = np.log(np.exp(-0.5 * (gaps - least[:, None])).mean(axis=1)) - 0.5 * least
     return found

@@ -82,8 +82,10 @@ def _limits(
     """Give for each unit a distance that its own is not beyond; infinity where the own one need not be possible."""
     sums = np.bincount(of_known, pair_costs(known, published[own], terms), minlength=count) * (1 + both)
     people, records = (np.bincount(units, minlength=count) for units in (of_known, of_published))
-    matched = np.bincount(of_published[np.unique(own)], minlength=count) == records  # each record is some known one's
-    possible = matched & (people == records) if both or equal else people <= records
+    matched = np.zeros(len(published), np.bool_)
+    matched[own] = True
+    whole = np.bincount(of_published[matched], minlength=count) == records  # each record is some known one's
+    possible = whole & (people == records) if both or equal else people <= records
     return np.where(possible, sums * ROUNDED[0] + ROUNDED[1] * (sums > 0), np.inf)
 
 
@@ -113,7 +115,8 @@ def _near_units(
             at = np.arange(int(spans.sum())) - np.repeat(np.cumsum(spans) - spans, spans)
             units = of_published[order[np.repeat(begins[found], spans) + at]]
             pairs.append(np.repeat(who, spans) * len(my_starts) + units)
-    who, units = np.divmod(np.unique(np.concatenate([np.empty(0, np.int64), *pairs])), len(my_starts))
+    every = np.sort(np.concatenate([np.empty(0, np.int64), *pairs]))
+    who, units = np.divmod(every[np.append(True, every[1:] != every[:-1])[: len(every)]], len(my_starts))
     return np.concatenate([[0], np.cumsum(np.bincount(who, minlength=len(targets)))]).astype(np.int64), units
 
 

@@ -868,7 +868,7 @@ class IndividualRanking(_IndividualRanking):
         aggregate: Literal['mean', 'median', 'mode'] = 'mean',
         replace: Literal['all', 'one'] = 'all',
         integers: bool = False,
-        decimals: Literal['all', 'column'] = 'all',
+        precision: Literal['original', 'full'] = 'full',
     ) -> None: ...
 
 from discretion.risk.identity.household import IndividualRisk as _IndividualRisk
@@ -1176,7 +1176,7 @@ class Mdav(_Mdav):
         aggregate: Literal['mean', 'median', 'mode'] = 'mean',
         replace: Literal['all', 'one'] = 'all',
         integers: bool = False,
-        decimals: Literal['all', 'column'] = 'all',
+        precision: Literal['original', 'full'] = 'full',
         blocks: Sequence[Any] = (),
         distance: Literal['euclidean', 'robust-mahalanobis', 'gower', 'cosine', 'jaccard', 'edit'] | None = None,
     ) -> None: ...
@@ -1383,7 +1383,7 @@ class OptimalMicroaggregation(_OptimalMicroaggregation):
         aggregate: Literal['mean', 'median', 'mode'] = 'mean',
         replace: Literal['all', 'one'] = 'all',
         integers: bool = False,
-        decimals: Literal['all', 'column'] = 'all',
+        precision: Literal['original', 'full'] = 'full',
     ) -> None: ...
 
 from discretion.protect.noise import OrthogonalNoise as _OrthogonalNoise
@@ -1633,7 +1633,7 @@ class ProjectionMicroaggregation(_ProjectionMicroaggregation):
         aggregate: Literal['mean', 'median', 'mode'] = 'mean',
         replace: Literal['all', 'one'] = 'all',
         integers: bool = False,
-        decimals: Literal['all', 'column'] = 'all',
+        precision: Literal['original', 'full'] = 'full',
         axis: Literal['component', 'robust', 'z-scores'] = 'component',
         sort_by: str | None = None,
     ) -> None: ...
@@ -2188,7 +2188,7 @@ class VariableMdav(_VariableMdav):
         aggregate: Literal['mean', 'median', 'mode'] = 'mean',
         replace: Literal['all', 'one'] = 'all',
         integers: bool = False,
-        decimals: Literal['all', 'column'] = 'all',
+        precision: Literal['original', 'full'] = 'full',
         gamma: float = 0.2,
     ) -> None: ...
 

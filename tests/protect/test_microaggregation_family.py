@@ -188,7 +188,7 @@ def test_means_of_the_columns_precision_stay_next_to_the_value(
     if np.isfinite(x).sum() < 4 * k:
         return
     data = pl.DataFrame({"x": x}, nan_to_null=True)
-    exact, rounded = (method(columns=["x"], k=k, decimals=how)(data, seed=1)["x"] for how in ("all", "column"))
+    exact, rounded = (method(columns=["x"], k=k, precision=how)(data, seed=1)["x"] for how in ("full", "original"))
     own = rounded.to_numpy()
     # sorted: other settings draw other places for equal values
     np.testing.assert_allclose(np.sort(own), np.sort(exact.to_numpy()), atol=0.5000001 / 10**digits)
@@ -200,7 +200,7 @@ def test_means_of_the_columns_precision_stay_next_to_the_value(
 
 def test_means_of_whole_numbers_and_of_numbers_without_precision() -> None:
     data = pl.DataFrame({"whole": [1, 2, 4, 5], "cents": [0.1, 0.2, 0.4, 0.55], "free": [1 / 3, 2 / 3, 0.1, 0.2]})
-    released = dc.Mdav(blocks=[["whole"], ["cents"], ["free"]], k=2, decimals="column")(data)
+    released = dc.Mdav(blocks=[["whole"], ["cents"], ["free"]], k=2, precision="original")(data)
     assert released["whole"].to_list() == [2, 2, 4, 4] and released["whole"].dtype == pl.Int64
     assert released["cents"].to_list() == [0.15, 0.15, 0.48, 0.48]
     assert released["free"].to_list() == pytest.approx([0.5, 0.5, 0.15, 0.15])

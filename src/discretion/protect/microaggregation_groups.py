@@ -18,6 +18,7 @@ from discretion.errors import DataError
 from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.method import Decision, StratifiedMethod
 from discretion.part import Columns
+from discretion.protect.noise_keep import Precision, decimals_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -109,9 +110,6 @@ def _ranks(data: Dataset, name: str, kind: Kind, distinct: pl.Series) -> tuple[I
     return ranks, len(distinct)
 
 
-_MOST_DECIMALS = 9
-"""A column whose values need more has no precision to round to."""
-
 Aggregate = Literal["mean", "median", "mode"]
 Replace = Literal["all", "one"]
 Grouping = Callable[[Floats], NDArray[np.signedinteger]]
@@ -131,8 +129,9 @@ class AggregatesGroups(StratifiedMethod):
     """replace all values of a group, or one of each column, drawn at random ("blurring": no k-anonymity)"""
     integers: bool = False
     """round columns of whole numbers back to whole numbers"""
-    decimals: Literal["all", "column"] = "all"
-    """decimals of what stands for a group: all of them, or rounded to as many as the values of the column have"""
+    precision: Precision = "full"
+    """`full`: publish all digits of means; `original`: round to the number of decimals of the column (whole numbers
+    stay whole), after which means hold only nearly"""
 
     by_group: ClassVar[bool] = True
 
@@ -142,21 +141,16 @@ class AggregatesGroups(StratifiedMethod):
         (Rounding is monotone and leaves such values alone: what an intruder says of centers next to a value still
         holds.)
         """
-        if self.decimals == "all":
+        if self.precision == "full":
             return after
         import polars as pl
 
         new = {}
-        for name in columns:
-            if not (before.is_numeric(name) and after.frame.schema[name].is_float()):
-                continue
-            x = before.number(name)
-            present = x[~np.isnan(x)]
-            digits = next((d for d in range(_MOST_DECIMALS + 1) if (np.round(present, d) == present).all()), None)
-            if digits is not None:
-                rounded = pl.Series(np.round(after.number(name), digits)).fill_nan(None)
-                whole = before.frame.schema[name].is_integer()
-                new[name] = rounded.cast(before.frame.schema[name]) if whole else rounded
+        numbers = [name for name in columns if before.is_numeric(name) and after.frame.schema[name].is_float()]
+        for name, digits in decimals_of(before, numbers).items():
+            rounded = pl.Series(np.round(after.number(name), digits) + 0.0).fill_nan(None)
+            kind = before.frame.schema[name]
+            new[name] = rounded.cast(kind) if kind.is_integer() else rounded
         return after.with_columns(new) if new else after
 
 

@@ -37,7 +37,7 @@ class EditCheck:
         """Say it in words, for the internal side."""
         moves, before = [], self.original
         for step, count in self.after:
-            if count is None or before is None or count != before:
+            if count != before:
                 moves.append(f"{'not judged' if count is None else count} after {step}")
             before = count
         told = "; ".join([*moves, f"{'not judged' if self.released is None else self.released} in the release"])

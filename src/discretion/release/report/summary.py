@@ -59,6 +59,8 @@ class Summary:
     about: str
     """the file, its records and the day"""
     sentences: tuple[str, ...]
+    details: tuple[str, ...]
+    """what was counted of edit rules and earlier releases, for the internal side"""
     answers: tuple[PlainAnswer, ...]
     may_publish: bool
     verdict: str
@@ -79,14 +81,14 @@ def summary_of(
         if steps
         else "No protection step was applied to the original data.",
         *_requirements(met, len(release.findings)),
-        *(f"{words[:1].upper()}{words[1:]}." for one in release.edit_checks if internal for words in [one.explain()]),
-        *(f"{words[:1].upper()}{words[1:]}." for one in release.combined if internal for words in [one.explain()]),
-        *(f"{found.explain(release.lineage.journals)}." for found in release.averaging if internal),
     ]
+    details = [one.explain() for one in (*release.edit_checks, *release.combined) if internal]
+    details += [found.explain(release.lineage.journals) for found in release.averaging if internal]
     return Summary(
         title=release.plan.title.strip() or _file_title(release) or "Release report",
         about=_about_file(release),
         sentences=tuple(sentences),
+        details=tuple(f"{words[:1].upper()}{words[1:]}." for words in details),
         answers=(_goes_out(release), _found(release, risk), _lost(release, utility)),
         may_publish=met == len(release.findings),
         verdict=_verdict(release, risk),

@@ -82,7 +82,8 @@ def summary_of(
         else "No protection step was applied to the original data.",
         *_requirements(met, len(release.findings)),
     ]
-    details = [one.explain() for one in (*release.edit_checks, *release.combined) if internal]
+    details = [one.explain() for one in release.edit_checks if internal]
+    details += [one.explain() for one in release.combined if internal]
     details += [found.explain(release.lineage.journals) for found in release.averaging if internal]
     return Summary(
         title=release.plan.title.strip() or _file_title(release) or "Release report",

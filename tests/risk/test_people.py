@@ -113,3 +113,18 @@ def test_members_of_a_published_household_are_found_in_it() -> None:
     score = dc.DistanceLinkage(columns=["age"])(data, data)
     # home 1: alone with two of 40, its members alike; 2 and 3 alike, their members told apart; 4: alone with one
     assert score.detail["joined"]["home"] == pytest.approx((2 * 1 / 2 + 4 * 1 / 2 + 1) / 7)
+
+
+def test_a_sample_of_people_whose_records_are_joined() -> None:
+    """Units are drawn at random too: their figure is near that of all, which the stated interval holds."""
+    rng = np.random.default_rng(5)
+    frame = pl.DataFrame({"home": np.repeat(np.arange(1500), 2), **{name: rng.normal(size=3000) for name in "ab"}})
+    data = dc.Dataset(frame, roles={"home": "household", "a": "quasi", "b": "quasi"})
+    released = dc.AdditiveNoise(columns=["a", "b"], sd_share=0.1)(data, seed=3)
+    whole = dc.DistanceLinkage(columns=["a", "b"])(data, released)
+    drawn = dc.DistanceLinkage(columns=["a", "b"], sample=300)(data, released)
+    low, high = drawn.detail["interval"]
+    assert low < whole.detail["joined"]["home"] < high
+    assert 0 < abs(drawn.detail["joined"]["home"] - whole.detail["joined"]["home"]) < 0.06
+    assert drawn.value == drawn.detail["joined"]["home"] > drawn.detail["plain"]
+    assert drawn.value <= high and "joins" in drawn.detail["intruder"]

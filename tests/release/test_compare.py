@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import discretion as dc
-from discretion.release.compare import comparable_measures, data_file, match, plan_beside, short_names
+from discretion.release.compare import comparable_measures, data_file, match, plan_beside, read_releases, short_names
 from discretion.release.comparison import ComparedRelease, Comparison
 from discretion.release.report.wording import percent
 from discretion.release.tune_cache import Figure
@@ -217,6 +217,22 @@ def test_release_folders_know_their_data_and_plan(tmp_path: Path) -> None:
         data_file(tmp_path / "out")
     with pytest.raises(dc.DataError, match=r"no report\.json"):
         data_file(tmp_path)
+
+
+@pytest.mark.parametrize("fields", [{"columns": ["income"]}, {}], ids=["partly", "fully"])
+def test_all_copies_of_a_folder_are_read_with_the_rows_of_each(tmp_path: Path, fields: dict[str, Any]) -> None:
+    original = dc.Dataset(survey(240), roles=ROLES)
+    steps = [{"sequential-trees": {"copies": 3, **fields}}]
+    plan = dc.Plan.from_dict({"roles": ROLES, "steps": steps, "measures": ["marginals"], "requirements": "none"})
+    plan.run(original, out=tmp_path / "out")
+    (found,) = read_releases(original, [str(tmp_path / "out")], lambda file: dc.Dataset(pl.read_csv(file))).values()
+    copies = found.copies()
+    assert [len(copy) for copy in copies] == [240] * 3 and found.has_new_rows is not bool(fields)
+    assert len({tuple(copy.frame["income"].to_list()) for copy in copies}) == 3
+    for copy in copies if fields else ():
+        assert copy.frame["age"].equals(original.frame["age"][copy.row_ids])
+    alone = read_releases(original, [str(tmp_path / "out" / "data-2.csv")], lambda file: dc.Dataset(pl.read_csv(file)))
+    assert len(alone["data-2.csv"]) == 240
 
 
 def test_names_are_short_where_they_can_be() -> None:

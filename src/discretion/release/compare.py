@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import count, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -326,12 +327,22 @@ def read_releases(original: Dataset, places: Sequence[str], read: Callable[[Path
         raise PlanError("a release is named twice")
     found = {}
     for name, place in zip(short_names(places), places, strict=True):
-        file = data_file(place)
-        data = read(file)
-        if not set(data.columns) & set(original.columns):
-            raise DataError(f"{str(place)!r} has no column of the original: it is no release of it")
-        data = Dataset(data.frame, schema=original.schema.only(data.columns))
-        journal = Path(place).with_name(Path(place).name + "-private")
-        known = Path(place).is_dir() and (journal / ORDER_FILE).is_file()
-        found[name] = in_journal_order(original, data, journal, file) if known else data
+        parts = []
+        for file in _copies(data_file(place)) if Path(place).is_dir() else [data_file(place)]:
+            data = read(file)
+            if not set(data.columns) & set(original.columns):
+                raise DataError(f"{str(place)!r} has no column of the original: it is no release of it")
+            data = Dataset(data.frame, schema=original.schema.only(data.columns))
+            journal = Path(place).with_name(Path(place).name + "-private")
+            known = Path(place).is_dir() and (journal / ORDER_FILE).is_file()
+            parts.append(in_journal_order(original, data, journal, file) if known else data)
+        found[name] = parts[0] if len(parts) == 1 else Dataset.of_copies(parts)
     return found
+
+
+def _copies(file: Path) -> list[Path]:
+    """Give the files of all synthetic copies where a release's file is the first of several."""
+    if not file.stem.endswith("-1"):
+        return [file]
+    every = (file.with_name(f"{file.stem[:-1]}{number}{file.suffix}") for number in count(1))
+    return list(takewhile(Path.is_file, every))

@@ -98,7 +98,12 @@ def journal_digest(file: Path) -> str:
 
 
 def _output(release: Release, published: Mapping[Path, str]) -> dict[str, Any]:
-    files = [{"file": str(path.absolute()), "sha256": digest} for path, digest in published.items()]
+    files: list[dict[str, Any]] = [
+        {"file": str(path.absolute()), "sha256": digest} for path, digest in published.items()
+    ]
+    if len(files) > 1 and release.several == "copies":
+        for file, copy in zip(files, release.data.copies(), strict=True):
+            file["records"] = len(copy)
     more = {release.several: files} if len(files) > 1 else {}
     levels = {name: level for name, level in release.data.levels.items() if isinstance(level, int)}
     lost = {"records_suppressed": release.data.lost_records, "levels": levels}
@@ -106,12 +111,16 @@ def _output(release: Release, published: Mapping[Path, str]) -> dict[str, Any]:
 
 
 def write_order(path: Path, original: Dataset, released: Dataset) -> None:
-    """Write for each released row its place in the original, from 0 on (−1: none), as int64 in NumPy's format."""
+    """Write for each released row its place in the original, from 0 on (−1: none), as int64 in NumPy's format.
+
+    Of several synthetic copies one after the other, each as its file has the rows.
+    """
     rows = np.full(len(released), -1, dtype=np.int64)
     if released.origin is original.origin and not released.has_new_rows:
+        ids = np.concatenate([copy.row_ids for copy in released.copies()])
         by_id = np.argsort(original.row_ids, kind="stable")
-        place = np.searchsorted(original.row_ids[by_id], released.row_ids)
-        known = released.row_ids >= 0
+        place = np.searchsorted(original.row_ids[by_id], ids)
+        known = ids >= 0
         rows[known] = by_id[place[known]]
     with path.open("wb") as handle:
         np.save(handle, rows, allow_pickle=False)
@@ -147,14 +156,21 @@ def read_decisions(path: str | Path) -> dict[str, Decision]:
 
 
 def in_journal_order(original: Dataset, released: Dataset, journal: str | Path, file: str | Path) -> Dataset:
-    """Give a release that was read from `file` the row ids, levels, lost records and steps that its journal kept."""
+    """Give a release that was read from `file` the row ids, levels, lost records and steps that its journal kept.
+
+    The journal of several synthetic copies has the rows of all, one copy after the other.
+    """
     rows = read_order(journal)
     content = Path(journal) / "journal.json"
     output = json.loads(content.read_text(encoding="utf-8"))["output"] if content.is_file() else {}
-    known = [one["sha256"] for one in output.get("copies", [output] if output else [])]
+    copies = output.get("copies", [output] if output else [])
+    known = [one["sha256"] for one in copies]
     synthetic = bool(len(rows)) and bool((rows < 0).all())
     if synthetic and len(known) > 1:
         rows = rows[: len(released)]  # one of several copies; no row of any belongs to anybody
+    elif len(known) > 1 and "records" in copies[0] and Path(file).is_file() and (own := sha256_of(Path(file))) in known:
+        ends = np.cumsum([one["records"] for one in copies])
+        rows = np.split(rows, ends[:-1])[known.index(own)]
     if len(rows) != len(released) or (known and Path(file).is_file() and sha256_of(Path(file)) not in known):
         raise DataError(f"the journal {str(journal)!r} does not belong to {str(file)!r}: that is not the file it wrote")
     if not synthetic and len(rows) and (rows.min() < 0 or rows.max() >= len(original)):

@@ -199,7 +199,7 @@ class Method(Part):
 
     def _drawing(self, data: Dataset, ctx: Context, decision: Decision | None) -> Context:
         def told() -> bytes:
-            known = None if decision is None else _to_digits(decision.to_plan())
+            known = None if decision is None else _to_digits(decision.values)
             content = {"method": self.kind, "settings": self.model_dump(mode="json"), "decision": known}
             return json.dumps(content, sort_keys=True, default=str).encode()
 
@@ -227,12 +227,16 @@ def scaling() -> list[str]:
 
 
 def _to_digits(plain: Any) -> Any:
-    """Round the numbers of a decision: processors differ in the last digits, and must draw the same."""
+    """Round the numbers of a decision: processors differ in the last digits, and must draw the same.
+
+    Gives it as JSON reads it back, but shares its texts: those of a generator are as large as the data.
+    """
     if isinstance(plain, float):
         return float(f"{plain:.{_DIGITS}g}")
-    if isinstance(plain, dict):
-        return {key: _to_digits(value) for key, value in plain.items()}
-    return [_to_digits(value) for value in plain] if isinstance(plain, list) else plain
+    if isinstance(plain, Mapping):
+        names = {key: key if isinstance(key, str) else next(iter(json.loads(json.dumps({key: 0})))) for key in plain}
+        return {names[key]: _to_digits(value) for key, value in plain.items()}
+    return [_to_digits(value) for value in plain] if isinstance(plain, list | tuple) else plain
 
 
 def _without(values: Mapping[str, Any], names: Container[str]) -> dict[str, Any]:

@@ -14,5 +14,5 @@ WORKDIR /data
 VOLUME ["/data", "/ledger"]
 EXPOSE 8000 8080
 STOPSIGNAL SIGTERM
-HEALTHCHECK --interval=30s --timeout=10s --start-period=60s CMD ["python", "-c", "import ssl, urllib.request as ask\ntry: ask.urlopen('http://127.0.0.1:8000/health')\nexcept OSError: ask.urlopen('https://127.0.0.1:8000/health', context=ssl._create_unverified_context())"]
+HEALTHCHECK --interval=30s --timeout=10s --start-period=60s CMD ["python", "-c", "import socket, ssl, urllib.request as ask\ntry: ask.urlopen('http://127.0.0.1:8000/health')\nexcept OSError:\n  try: ask.urlopen('https://127.0.0.1:8000/health', context=ssl._create_unverified_context())\n  except OSError: socket.create_connection(('127.0.0.1', 8080), 5).close()  # the web app"]
 CMD ["discretion", "serve", "/data/service.yaml", "--host", "0.0.0.0", "--port", "8000"]

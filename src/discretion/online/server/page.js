@@ -252,7 +252,7 @@
       add("text", { x: left, y: 14, class: "head" }, name);
       ends.forEach(([value, from, to], r) => {
         const y = 24 + r * high, key = answer.rows[r].slice(0, answer.groups).map((part) => (part === null ? "–" : String(part))).join(", ");
-        add("text", { x: left - 6, y: y + 12, "text-anchor": "end" }, key.length > 18 ? `${key.slice(0, 17)}…` : key);
+        add("text", { x: left - 6, y: y + 12, "text-anchor": "end" }, key.length > 18 ? `${key.slice(0, 9)}…${key.slice(-8)}` : key);
         if (typeof value !== "number") return;
         add("rect", { class: "bar", x: Math.min(x(0), x(value)), y: y + 2, width: Math.abs(x(value) - x(0)), height: high - 5 });
         if (typeof from === "number" && typeof to === "number") add("path", { class: "path", d: `M${x(from)} ${y + high / 2}H${x(to)}` });

@@ -120,7 +120,7 @@ def class_sizes(original: Dataset, released: Dataset | None, columns: tuple[str,
     series: list[tuple[str, Sequence[float]]] = [("original", shares_of(original, columns))]
     if released is not None:
         series.append(("now", shares_of(released, columns)))
-    words = "people who look alike (size of the group)"
+    words = "people who look alike (size of the group)" if width >= WIDTH else "size of the group"
     return bars("Groups of people who look alike", LABELS, series, words, width=width)
 
 

@@ -285,7 +285,8 @@ def judged(
 def told_of(finding: Finding) -> str:
     """Say what was required and what was reached."""
     if finding.kind == "detail-limits" and isinstance(finding.result, Verdict):
-        return f"{counted(int(finding.result.value), 'value')} or areas beyond the limits; none may be"
+        broken = counted(int(finding.result.value), "limit") if finding.result.value else "no limit"
+        return f"{broken} of detail {'is' if finding.result.value <= 1 else 'are'} broken"
     return finding.explain().removeprefix(f"{finding.kind}: ")
 
 

@@ -232,7 +232,8 @@ def _annex(
     done = [(kind, getattr(find(kind), "guarantee", "") or find(kind).summary()) for kind, _ in steps]
     cards = attacker_cards(scores, earlier=bool(plan.previous))
     known = {field.name for field in fields(Together)}
-    beside = [Together(**{key: value for key, value in one.items() if key in known}) for one in journal["previous"]]
+    earlier = journal.get("previous", ())
+    beside = [Together(**{key: value for key, value in one.items() if key in known}) for one in earlier]
     asked = [("holds" if one["holds"] else "does not hold", one["text"]) for one in journal["requirements"]]
     rows = [
         (one.name, one.question, "" if one.attack is None else title_of(one.attack.measure), one.finding, one.attacker)

@@ -197,8 +197,8 @@ def _besiege(folder: Path, ledger: str, rounds: int) -> Siege:
     return siege
 
 
-def test_killed_20_times_under_load_sqlite(tmp_path: Path) -> None:
-    siege = _besiege(tmp_path, "sqlite:///ledger.db", 20)
+def test_killed_8_times_under_load_sqlite(tmp_path: Path) -> None:
+    siege = _besiege(tmp_path, "sqlite:///ledger.db", 8)
     with dc.StatisticalDatabase(siege.path) as database:
         for heard in siege.clients:
             for sql, answer in list(heard.answers.items())[-5:]:

@@ -141,7 +141,14 @@ def test_a_refused_count_is_not_told_by_the_share_of_a_sum() -> None:
             assert grouped.frame["country"].to_list() == ["Austria", "Italy", "Spain"]
 
 
-@pytest.mark.parametrize(("people", "kind", "size"), [(60, "whole", 12), (400, "whole", 5), (200, "centered", 5)])
+@pytest.mark.parametrize(
+    ("people", "kind", "size"),
+    [
+        (60, "whole", 12),
+        pytest.param(400, "whole", 5, marks=pytest.mark.slow),
+        pytest.param(200, "centered", 5, marks=pytest.mark.slow),
+    ],
+)
 def test_all_perturbed_answers_about_one_person_leave_half_of_the_spread(people: int, kind: str, size: int) -> None:
     """Pairs of a set with and without somebody, averaged: however many people, 24 figures and no more."""
     errors = []

@@ -190,13 +190,14 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.parametrize("seeds", [4, pytest.param(20, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("case", CASES)
-def test_no_table_that_holds_gives_a_cell_away(case: str, engine: str) -> None:
+def test_no_table_that_holds_gives_a_cell_away(case: str, engine: str, seeds: int) -> None:
     options = CASES[case]
     rule = dc.Threshold(minimum=MINIMUM) if options["value"] is None else dc.PPercent(percent=100 * PERCENT)
     tried = sensitive = 0
-    for seed in range(8):
+    for seed in range(seeds):
         found = attacked(seed, engine, rule=rule, **options)
         if found is None:
             continue
@@ -211,8 +212,8 @@ def test_no_table_that_holds_gives_a_cell_away(case: str, engine: str) -> None:
                     assert not world.fails(cut), (case, engine, seed, "a difference")
             for group in np.eye(len(world.truth), dtype=int)[world.people < MINIMUM]:
                 assert not world.exactly(group), (case, engine, seed, "a group of people")
-    assert tried >= 3
-    assert sensitive >= 3
+    assert tried >= 2
+    assert sensitive >= 2
 
 
 def second_year(data: pl.DataFrame, rng: np.random.Generator) -> pl.DataFrame:
@@ -224,11 +225,12 @@ def second_year(data: pl.DataFrame, rng: np.random.Generator) -> pl.DataFrame:
     return pl.concat([stay.with_columns(town), new])
 
 
+@pytest.mark.parametrize("seeds", [4, pytest.param(20, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("engine", ENGINES)
-def test_no_second_table_gives_a_cell_of_the_first_away(engine: str) -> None:
+def test_no_second_table_gives_a_cell_of_the_first_away(engine: str, seeds: int) -> None:
     tried = 0
     rule = dc.Threshold(minimum=MINIMUM)
-    for seed in range(10):
+    for seed in range(seeds):
         data = people(np.random.default_rng(100 + seed), firms=False)
         first = held(dc.tabulate(data, ["town", "ill"]).apply_rules([rule]), "levels")
         if first is None:
@@ -245,14 +247,15 @@ def test_no_second_table_gives_a_cell_of_the_first_away(engine: str) -> None:
         for code in (TOTAL, "y", "n"):
             for cut in bonds_below(world, cuts(world, ["town"], ["grid"], {"ill": code})):
                 assert not world.fails(cut), (engine, seed, "a difference")
-    assert tried >= 3
+    assert tried >= 2
 
 
+@pytest.mark.parametrize("seeds", [4, pytest.param(20, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("engine", ENGINES)
-def test_no_table_of_the_next_year_gives_away_who_came_or_left(engine: str) -> None:
+def test_no_table_of_the_next_year_gives_away_who_came_or_left(engine: str, seeds: int) -> None:
     tried = changes = 0
     rule = dc.Threshold(minimum=MINIMUM)
-    for seed in range(8):
+    for seed in range(seeds):
         rng = np.random.default_rng(200 + seed)
         data = people(rng, firms=False)
         later = second_year(data, rng)
@@ -277,8 +280,8 @@ def test_no_table_of_the_next_year_gives_away_who_came_or_left(engine: str) -> N
         for group in np.eye(len(world.truth), dtype=int)[world.people < MINIMUM]:
             changes += 1
             assert not world.exactly(group), (engine, seed)
-    assert tried >= 3
-    assert changes >= 10
+    assert tried >= 2
+    assert changes >= 5
 
 
 def test_the_attack_of_this_file_finds_what_an_unprotected_table_gives_away() -> None:

@@ -121,6 +121,7 @@ def test_a_few_files_do_not_break_the_claim() -> None:
     assert all(proved(first, second) <= EPSILON for first, second in pairs)
 
 
+@pytest.mark.slow
 def test_a_domain_that_is_looked_up_is_found() -> None:
     stranger = pl.concat([PEOPLE, pl.DataFrame({"a": ["z"], "b": ["x"]})])
 
@@ -131,6 +132,7 @@ def test_a_domain_that_is_looked_up_is_found() -> None:
     assert shares(generator(PrivateMarginals, ONE), named, PEOPLE, stranger, 200) <= EPSILON
 
 
+@pytest.mark.slow
 def test_a_true_number_of_rows_is_found() -> None:
     def long(ran: Ran) -> float:
         return float(len(ran.data) == len(ONE_MORE))
@@ -139,6 +141,7 @@ def test_a_true_number_of_rows_is_found() -> None:
     assert shares(generator(PrivateMarginals, ONE), long, PEOPLE, ONE_MORE, 600) <= EPSILON
 
 
+@pytest.mark.slow
 def test_a_person_with_many_rows_is_found_where_nobody_bounds_them() -> None:
     people = PEOPLE.with_row_index("who")
     many = pl.concat([people, *[people[:1].with_columns(who=pl.lit(99, pl.UInt32))] * 20])

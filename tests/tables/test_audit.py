@@ -126,7 +126,7 @@ def test_named_respondents(seed: int) -> None:
         assert found.status[i] == want.get(cell, "complementary")
 
 
-@pytest.mark.parametrize("coalition", [1, 2, 3])
+@pytest.mark.parametrize("coalition", [1, 2, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("seed", "kind"), [(0, "flat"), (1, "flat"), (2, "flat"), (3, "linked")])
 def test_every_coalition_of_respondents(seed: int, kind: str, coalition: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit_insiders, "MANY", 0)

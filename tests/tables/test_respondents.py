@@ -74,10 +74,11 @@ def gives_away(cells: dc.Cells, data: pl.DataFrame, coalition: int = 1) -> bool:
     return False
 
 
+@pytest.mark.parametrize("seeds", [5, pytest.param(20, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("engine", ["levels", "optimal"])
-def test_tables_that_hold_give_no_respondent_another_cell(engine: str) -> None:
+def test_tables_that_hold_give_no_respondent_another_cell(engine: str, seeds: int) -> None:
     held = saved = 0
-    for seed in range(10):
+    for seed in range(seeds):
         data = firms(seed)
         cells = dc.tabulate(data, ["row", "col"], "x", contributor="firm").apply_rules([dc.PPercent(percent=15)])
         if not cells.primary.any():
@@ -90,7 +91,8 @@ def test_tables_that_hold_give_no_respondent_another_cell(engine: str) -> None:
             saved += bool(gives_away(alone.cells, data))
         else:  # said, and somebody really is too close
             assert gives_away(done.cells, data), f"seed {seed}"
-    assert held >= 6 and saved >= 1  # without respondents in mind, some of these tables gave a cell away
+    assert held >= seeds // 2
+    assert saved >= 1 or seeds < 10  # without respondents in mind, some of these tables give a cell away
 
 
 def test_the_cheapest_pattern_against_respondents_is_the_cheapest_of_all() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -290,6 +291,17 @@ def test_a_group_that_one_person_dominates_follows_from_two_sums(project: Resear
 
     told = differences([groups[1]], [groups[0]], project.unit, project.limits)
     assert [one.rule for one in told] == ["differencing"] and "dominates" in told[0].text
+    seen: dict[bytes, Any] = {}
+    for _ in range(2):  # the second time it is remembered, under the names that the results have then
+        groups = [replace(one, output=f"{one.output}+") for one in groups]
+        again = differences([groups[1]], [groups[0]], project.unit, project.limits, seen)
+        assert [one.text for one in again] == [
+            one.text for one in differences([groups[1]], [groups[0]], project.unit, project.limits)
+        ]
+    asked = len(seen)
+    other = replace(project.limits, p_percent=project.limits.p_percent / 2)
+    differences([groups[1]], [groups[0]], project.unit, other, seen)
+    assert len(seen) > asked > 0  # other limits are another question
 
 
 def test_the_same_variable_under_another_name_and_unit(project: ResearchProject, data: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -37,23 +38,33 @@ class OutputGroups:
     """variables of which sums, means or the like are told for these groups, with the value of each record"""
 
 
+Computable = list[tuple[bytes, tuple[str, ...]]]
+"""Groups that follow from some results: their records, packed, and the word for them in each of the results."""
+
+
 def differences(
-    new: Sequence[OutputGroups], old: Sequence[OutputGroups], unit: Ints, limits: OutputLimits
+    new: Sequence[OutputGroups],
+    old: Sequence[OutputGroups],
+    unit: Ints,
+    limits: OutputLimits,
+    seen: dict[bytes, Computable] | None = None,
 ) -> list[OutputFinding]:
     """Judge what new results tell with each other, with earlier ones, and with the number of all records.
 
     Whoever has them all may add and subtract: groups that no result shows, but several together tell, must be large
     enough too (the audit of linked tables over one column of codes for each result). What earlier results alone told
-    is not held against a new one. Groups of people whose values are missing are for review.
+    is not held against a new one. Groups of people whose values are missing are for review. `seen` keeps what some
+    results tell, so that it is not computed again while the results that matter are the same.
     """
     from discretion.tables.rules.magnitude import Threshold
 
     rules = (Threshold(minimum=limits.min_count),)
+    seen = {} if seen is None else seen
 
     def told(groups: Sequence[OutputGroups]) -> list[_Told]:
         columns = _columns(groups)
         small = _left_out(columns, lambda inside: len(np.unique(unit[inside])) < limits.min_count)
-        return [*small, *_told(columns, unit, rules, None)]
+        return [*small, *_told(columns, unit, rules, None, seen)]
 
     findings, found = [], told([*old, *new])
     if found:
@@ -66,7 +77,7 @@ def differences(
         findings += _worded(found, limits, "")
     for one in new:
         for name, values in one.values.items():
-            findings += _of_sums(name, values, new, old, unit, limits)
+            findings += _of_sums(name, values, new, old, unit, limits, seen)
             findings += _nearly_same(name, values, one, [*old, *new], unit, limits)
     return findings
 
@@ -108,20 +119,42 @@ def _refines(fine: Ints, coarse: Ints) -> bool:
     return len(pairs) == len(np.unique(fine))
 
 
-def _told(columns: Sequence[_Column], unit: Ints, rules: Sequence[Rule], values: Floats | None) -> list[_Told]:
+def _told(
+    columns: Sequence[_Column],
+    unit: Ints,
+    rules: Sequence[Rule],
+    values: Floats | None,
+    seen: dict[bytes, Computable],
+) -> list[_Told]:
     """List the groups that the rules find sensitive and that an audit does not find protected."""
+    if not columns:
+        return []
+    codes = np.column_stack([one.codes for one in columns])
+    given = [codes, unit] if values is None else [codes, unit, values]
+    key = sha256(repr([rules, *(one.shape for one in given)]).encode())
+    for one in given:
+        key.update(np.ascontiguousarray(one).tobytes())
+    if (found := seen.get(key.digest())) is None:
+        found = seen[key.digest()] = _computable(codes, unit, rules, values)
+    return [
+        _Told(records, "missing" in words, tuple(f"{word} of {columns[i].name}" for i, word in enumerate(words)))
+        if records
+        else _Told(records, False, words)
+        for records, words in found
+    ]
+
+
+def _computable(codes: Ints, unit: Ints, rules: Sequence[Rule], values: Floats | None) -> Computable:
+    """Give the groups that several divisions (columns of codes) tell together and that break a rule."""
     import polars as pl
 
     from discretion.tables.tabulate import tabulate
 
-    if not columns:
-        return []
     words = {MISSING: "missing", LEFT_OUT: "left out"}
-    codes = np.column_stack([one.codes for one in columns])
     patterns, pattern_of = np.unique(codes, axis=0, return_inverse=True)
     pattern_of = pattern_of.reshape(-1)
     labels = [tuple(words.get(code, f"cell {code}") for code in row) for row in patterns.tolist()]
-    names = [f"{number}" for number in range(len(columns))]
+    names = [f"{number}" for number in range(codes.shape[1])]
     texts = np.array(labels, dtype=object)[pattern_of]
     frame = pl.DataFrame(
         {name: texts[:, number].tolist() for number, name in enumerate(names)}
@@ -138,7 +171,7 @@ def _told(columns: Sequence[_Column], unit: Ints, rules: Sequence[Rule], values:
     )
     cells = cells.mark(np.ones(len(cells), dtype=bool), "safe").apply_rules(list(rules))  # every cell went out
     audit = cells.audit()
-    found = []
+    found: Computable = []
     if audit.unpublished is not None and cells.differences is not None:
         place = {row: number for number, row in enumerate(labels)}
         inner = [
@@ -150,10 +183,9 @@ def _told(columns: Sequence[_Column], unit: Ints, rules: Sequence[Rule], values:
             chosen = np.zeros(len(labels), dtype=bool)
             chosen[[inner[one] for one in cells.differences.forms.members[[number]].indices.tolist()]] = True
             first = labels[int(np.flatnonzero(chosen)[0])]
-            told = tuple(f"{code} of {columns[place].name}" for place, code in enumerate(first))
-            found.append(_Told(np.packbits(chosen[pattern_of]).tobytes(), "missing" in first, told))
+            found.append((np.packbits(chosen[pattern_of]).tobytes(), first))
         if not audit.unpublished.complete:
-            found.append(_Told(b"", False, ("differences are too many to list",)))
+            found.append((b"", ("differences are too many to list",)))
     return found
 
 
@@ -255,6 +287,7 @@ def _of_sums(
     old: Sequence[OutputGroups],
     unit: Ints,
     limits: OutputLimits,
+    seen: dict[bytes, Computable],
 ) -> list[OutputFinding]:
     """Judge the sums of a variable that follow from all results about it, over the people whom any of them counts.
 
@@ -288,7 +321,7 @@ def _of_sums(
         columns = _columns([OutputGroups(one.output, one.group[counted], one.names, {}) for one in groups])
         whole = any(bool((one.group[counted] >= 0).all()) for one in groups)  # then what another leaves out follows
         small = _left_out(columns, few) if whole else []
-        return [*small, *_told(columns, own, rules, np.abs(np.nan_to_num(values)))]
+        return [*small, *_told(columns, own, rules, np.abs(np.nan_to_num(values)), seen)]
 
     before = {one.records for one in told(earlier)}
     return _worded([one for one in told(about) if one.records not in before], limits, name)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from discretion.errors import DataError, PlanError, need, unknown
-from discretion.outputs.history import LEFT_OUT, MISSING, OutputGroups, differences
+from discretion.outputs.history import LEFT_OUT, MISSING, Computable, OutputGroups, differences
 from discretion.outputs.judge import (
     Bools,
     Floats,
@@ -119,6 +119,7 @@ class ResearchProject:
         self.memory = ProjectMemory(Path(folder), [str(label) for label in self.data.index])
         self.outputs: dict[str, ResearchOutput] = {}
         self._number = 0
+        self._seen: dict[bytes, Computable] = {}
 
     def __repr__(self) -> str:
         counts = {
@@ -615,7 +616,7 @@ class ResearchProject:
     def _differences(self, new: Sequence[OutputGroups], before: Sequence[ResearchOutput]) -> list[OutputFinding]:
         going = [one for one in before if one.verdict != "fail" or one.exception]
         earlier = [*self.memory.groups(), *(group for one in going for group in one.groups)]
-        return differences(new, earlier, self.unit, self.limits)
+        return differences(new, earlier, self.unit, self.limits, self._seen)
 
     def _judge_again(self) -> None:
         """Judge every output together with those before it: what one tells with another is held against the later."""

@@ -245,43 +245,38 @@ def opened(person: Person, folder: Path, name: str = "people", rows: int = 400) 
     person.wait()
 
 
-def test_pages_are_accessible_and_ask_nobody_else(browser: Any, server: Server, tmp_path: Path, axe: str) -> None:
-    dark = Person(browser, server, color_scheme="dark", bypass_csp=True)
-    light = Person(browser, server, bypass_csp=True)
-    assert serious(light, axe) == []
-    opened(light, tmp_path)
-    dark.page.reload()
-    dark.click("link", re.compile("^people"))
+@pytest.mark.parametrize("look", ["light", pytest.param("dark", marks=pytest.mark.slow)])
+def test_pages_are_accessible_and_ask_nobody_else(
+    browser: Any, server: Server, tmp_path: Path, axe: str, look: str
+) -> None:
+    person = Person(browser, server, color_scheme=look, bypass_csp=True)
+    assert serious(person, axe) == []
+    opened(person, tmp_path, f"people-{look}")
     found: dict[str, list[str]] = {}
-    for person, look in ((light, "light"), (dark, "dark")):
-        for name in ("Data", "Roles", "Risk", "Protect", "Balance", "Release", "Tables", "Service", "Plan", "History"):
-            person.step(name)
-            person.wait()
-            if wrong := serious(person, axe):
-                found[f"{name} {look}"] = wrong
-        person.step("Roles")
-        person.click("link", "Build the hierarchy of age")
-        found |= {"hierarchy": wrong} if (wrong := serious(person, axe)) else {}
-        person.step("Roles")
-        person.click("link", "Build the hierarchy of region")
-        found |= {"groups": wrong} if (wrong := serious(person, axe)) else {}
-        person.step("Protect")
-        person.click("link", re.compile("^Rank swap"))
-        found |= {"form": wrong} if (wrong := serious(person, axe)) else {}
-        person.step("Release")
-        person.choose("Policy", "Scientific-use file")
-        person.click("button", "Use this policy")
+    for name in ("Data", "Roles", "Risk", "Protect", "Balance", "Release", "Tables", "Service", "Plan", "History"):
+        person.step(name)
         person.wait()
-        found |= {f"policy {look}": wrong} if (wrong := serious(person, axe)) else {}
+        found |= {name: wrong} if (wrong := serious(person, axe)) else {}
+    for step, link in (
+        ("Roles", "Build the hierarchy of age"),
+        ("Roles", "Build the hierarchy of region"),
+        ("Protect", re.compile("^Rank swap")),
+    ):
+        person.step(step)
+        person.click("link", link)
+        found |= {str(link): wrong} if (wrong := serious(person, axe)) else {}
+    person.step("Release")
+    person.choose("Policy", "Scientific-use file")
+    person.click("button", "Use this policy")
+    person.wait()
+    found |= {"policy": wrong} if (wrong := serious(person, axe)) else {}
     assert not found
-    assert not light.elsewhere + dark.elsewhere
-    assert not light.complaints + dark.complaints
-    for person in (light, dark):
-        person.page.set_viewport_size({"width": 390, "height": 844})
-        for name in ("Data", "Roles", "Protect", "Release"):
-            person.step(name)
-            wide = person.page.evaluate("document.documentElement.scrollWidth - innerWidth")
-            assert wide <= 0, (name, wide)
+    assert not person.elsewhere + person.complaints
+    person.page.set_viewport_size({"width": 390, "height": 844})
+    for name in ("Data", "Roles", "Protect", "Release"):
+        person.step(name)
+        wide = person.page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        assert wide <= 0, (name, wide)
 
 
 def test_a_form_with_parts_inside_and_an_undo(browser: Any, server: Server, tmp_path: Path) -> None:

@@ -520,7 +520,7 @@ def profile_of(data: Dataset, column: str) -> tuple[str, ...]:
     import polars as pl
 
     coded = data.codes(column)
-    if len(coded.values) <= _FEW_LEVELS:
+    if coded.size <= _FEW_LEVELS:
         return ()
     level = pl.Series("level", coded.codes)
     levels = level.n_unique()
@@ -531,7 +531,7 @@ def profile_of(data: Dataset, column: str) -> tuple[str, ...]:
         if name == column or data.frame.schema[name].is_nested():
             continue
         codes = data.codes(name)
-        if 1 < len(codes.values) < _ONE_TO_ONE * levels:
+        if 1 < codes.size < _ONE_TO_ONE * levels:
             pairs = pl.DataFrame([level, pl.Series("other", codes.codes)]).n_unique()
             if pairs <= levels * _SAME:
                 found[name] = pl.Series(name, codes.codes)

@@ -161,12 +161,14 @@ def test_generators_can_be_tuned_and_compared(people: dc.Dataset) -> None:
     found = dc.tune(
         people,
         methods=[dc.Vary(dc.SequentialTrees, pruning=dc.Grid([0.0, 30.0]))],
-        risk=dc.ReplicatedUniques(columns=["region", "age", "sex", "education"]),
+        before=[dc.DropIdentifiers()],
+        risk=dc.ClosestRecord(),
         utility=dc.Contingency(columns=["sex", "education", "marital_status"]),
         max_risk=1.0,
         seed=1,
     )
-    assert len(found.points) == 2
+    assert len(found.points) == 2 and found.original_risk is not None
+    assert all(0.4 < point.risk < 0.6 < found.original_risk and point.risk_spread > 0 for point in found.points)
     both = {"trees": dc.SequentialTrees()(people, seed=1), "margins": dc.IndependentMargins()(people, seed=1)}
     compared = dc.compare(people, both)
     rows = {row.kind: row for row in compared.rows}

@@ -270,8 +270,9 @@ def _attribute(
         return
     matched = rows_match(original, released)
     truth = {} if matched else {"truth": "released"}
-    yield "group-attack", {"columns": others, "sensitive": sensitive, "percent": _NEAR, **truth}
-    yield "group-attack", {"columns": others, "sensitive": sensitive, "percent": _NEAR, "coalition": 1, **truth}
+    if matched or not released.has_new_rows:  # values of synthetic rows are nobody's: DiSCO asks what is true of people
+        yield "group-attack", {"columns": others, "sensitive": sensitive, "percent": _NEAR, **truth}
+        yield "group-attack", {"columns": others, "sensitive": sensitive, "percent": _NEAR, "coalition": 1, **truth}
     categorical = [name for name in _single(original, sensitive) if not _counts(original, released, name)]
     if categorical and not matched and _single(original, others):
         yield "disco", {"columns": _single(original, others), "targets": categorical}

@@ -19,7 +19,7 @@ from discretion.errors import DataError, Infeasible, PlanError
 from discretion.measure import Measure
 from discretion.method import Method
 from discretion.release.gate import Finding, judge
-from discretion.release.holdout import run_with_holdout
+from discretion.release.holdout import needs_split, run_with_holdout
 from discretion.release.plan import Requirement
 from discretion.release.study import Study
 from discretion.release.tune_cache import Figure, FigureCache, data_digest, release_key, rows_digest
@@ -387,8 +387,9 @@ class _Work:
         if all(figure is not None for figure in known):
             return [figure for figure in known if figure is not None]
         released = self._release(steps, rows, seed)
+        original = rows.data if steps else released  # without its identifiers
         figures = [
-            self._measure(measure, rows.data, released) if figure is None else figure
+            self._measure(measure, original, released, seed) if figure is None else figure
             for measure, figure in zip(measures, known, strict=True)
         ]
         self.cache.keep(key, list(zip(measures, figures, strict=True)))
@@ -440,8 +441,10 @@ class _Work:
         ctx = Context(self.seed, "", self.tick)
         return [judge(one, self.data, released, ctx, knows_method=self.knows_method) for one in self.requirements]
 
-    def _measure(self, measure: Measure, original: Dataset, released: Dataset) -> Figure:
-        ctx = Context(self.seed, f"measure/{measure.kind}", self.tick)
+    def _measure(self, measure: Measure, original: Dataset, released: Dataset, seed: int) -> Figure:
+        """Measure a release; whom attacks draw is the same in every run, but not the people who are put aside."""
+        split = needs_split(measure, original, released)
+        ctx = Context(seed if split else self.seed, f"measure/{measure.kind}", self.tick)
         score = run_with_holdout(measure, original, released, ctx)
         return figure_of(score, sampled=measure not in self.measures)
 

@@ -382,6 +382,8 @@ class GroupAttack(Measure, kind="group-attack"):
         members = "one other member" if self.coalition == 1 else f"{self.coalition} other members"
         who = "a stranger learns" if self.coalition == 0 else f"{members} can learn"
         warned = warning(original, released, columns) if self.published == "values" else {}
+        if self.truth == "released":
+            warned = {"warning": "published values are taken as true; of values that were drawn nobody learns so much"}
         certain = self.share == 1 or self.published == "total"
         anyway = float(np.logical_or.reduce([one.anyway & one.counted for one in found.values()])[counted].mean())
         meaning = (
@@ -398,8 +400,6 @@ class GroupAttack(Measure, kind="group-attack"):
             )
         if left_out:
             meaning += f" Not attacked: {'; '.join(left_out.values())}."
-        if self.truth == "released":
-            meaning += " Published values are taken as true."
         return self.score(
             value,
             said(meaning, warned),

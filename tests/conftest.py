@@ -14,7 +14,7 @@ from hypothesis import settings
 
 from discretion import context
 
-settings.register_profile("repeatable", deadline=None, derandomize=True)
+settings.register_profile("repeatable", deadline=None, derandomize=True, max_examples=50)
 settings.register_profile("explore", deadline=None)
 settings.load_profile("repeatable")
 

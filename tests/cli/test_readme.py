@@ -52,7 +52,7 @@ def commands(block: str) -> Iterator[list[str]]:
             yield words[1:]
 
 
-@pytest.mark.parametrize("page", LEFT)
+@pytest.mark.parametrize("page", ["README.md", "docs/tour.md", pytest.param("docs/tuning.md", marks=pytest.mark.slow)])
 def test_every_block_runs_in_order(
     page: str, demo: Path, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -154,12 +154,13 @@ def adult(folder: Path) -> tuple[Path, list[Path]]:
         return shared / "adult.csv", sorted(shared.glob("adult_hierarchy_*.csv"))
     rng = np.random.default_rng(1)
     count = 3000
+    age = rng.integers(17, 90, count)
     made = pl.DataFrame(
         {
             "sex": rng.choice(["Male", "Female"], count),
-            "age": rng.integers(17, 90, count),
+            "age": age,
             "education": rng.choice(["Bachelors", "Masters", "10th", "11th", "Doctorate"], count),
-            "salary-class": rng.choice(["<=50K", ">50K"], count),
+            "salary-class": np.where((age > 40) & (rng.random(count) < 0.5), ">50K", "<=50K"),  # told by groups of age
         }
     )
     made.write_csv(folder / "adult.csv", separator=";")

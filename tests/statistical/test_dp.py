@@ -247,7 +247,11 @@ def law_of_a_choice(counts: Sequence[int], choice: ExponentialChoice) -> np.ndar
 
 
 @pytest.mark.parametrize(
-    "loss", [PrivacyLoss.micro_epsilon(1_000_000), PrivacyLoss.nano_rho(125_000_000)], ids=["epsilon", "rho"]
+    "loss",
+    [
+        pytest.param(PrivacyLoss.micro_epsilon(1_000_000), id="epsilon"),
+        pytest.param(PrivacyLoss.nano_rho(125_000_000), id="rho", marks=pytest.mark.slow),
+    ],
 )
 def test_a_mode_follows_its_law(loss: PrivacyLoss) -> None:
     """A scale that is a tenth off would be found."""

@@ -90,7 +90,7 @@ def test_laplace_and_lognormal_have_the_promised_shape() -> None:
     assert np.log(factor.to_numpy()).std() == pytest.approx(np.sqrt(np.log1p(0.16)), rel=0.01)
 
 
-@pytest.mark.parametrize("joint", [False, True])
+@pytest.mark.parametrize("joint", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_outlier_noise_keeps_means_and_bounds_variances(data: pl.DataFrame, joint: bool) -> None:
     mean, cov, _ = of(data)
     p = 0.5

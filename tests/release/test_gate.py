@@ -18,8 +18,7 @@ from discretion.errors import PlanError, RequirementNotMet
 from discretion.release.gate import judge, unsaid
 from discretion.release.plan import Requirement
 from discretion.release.release import Release
-from discretion.release.report.scores import scores_of
-from discretion.release.report.summary import summary_of
+from discretion.release.report.summary import scores_of, summary_of
 from tests.cli.conftest import Cli, cli  # noqa: F401
 from tests.release.report.build import release
 from tests.release.survey import PLAN, ROLES, files_of, put_survey, survey

@@ -17,8 +17,7 @@ from discretion.release.ranking import best_attack, chance_of, rank_attacks, suc
 from discretion.release.report import svg
 from discretion.release.report.assessment import assessment_page
 from discretion.release.report.attack_lines import WIDTH, Line, draw
-from discretion.release.report.record_risk import draw as draw_record_risk
-from discretion.release.report.record_risk import record_risk_of
+from discretion.release.report.charts import draw_record_risk, record_risk_of
 from discretion.release.report.wording import percent, title_of
 from tests.release.report.html import assert_sound
 

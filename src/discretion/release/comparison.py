@@ -12,9 +12,9 @@ import numpy as np
 from discretion.measure import Better, Measure, as_percent
 from discretion.part import Family
 from discretion.release.report.attack_lines import NARROW, WIDTH, Line, draw
+from discretion.release.report.charts import plain_columns, sides_between
 from discretion.release.report.figures import FigureGroup, column_figure, pair_figure
 from discretion.release.report.page import template
-from discretion.release.report.pairs import plain_columns, sides_between
 from discretion.release.report.wording import NOTHING, count, figure, percent, title_of
 from discretion.release.tune_cache import Figure
 from discretion.release.tune_scales import gain_of, loss_of

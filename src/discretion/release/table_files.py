@@ -15,9 +15,8 @@ import numpy as np
 from discretion import __version__
 from discretion.release.journal import plain, sha256_of, versions
 from discretion.release.report.page import template
-from discretion.release.report.settings import settings_of
 from discretion.release.report.svg import RELEASED, note, picture, rect, text
-from discretion.release.report.wording import count, number, title_of
+from discretion.release.report.wording import count, number, settings_of, title_of
 from discretion.release.staging import publishing, release_places
 from discretion.release.under_policy import policy_facts, policy_words
 from discretion.tables.pivot import Pivot, pivoted

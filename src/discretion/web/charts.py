@@ -10,7 +10,7 @@ import numpy as np
 
 from discretion.data.dataset import Dataset
 from discretion.release.report import svg
-from discretion.release.report.class_sizes import LABELS, shares_of
+from discretion.release.report.charts import LABELS, shares_of
 from discretion.release.report.wording import number, percent, shorten
 
 WIDTH, SMALL, HEIGHT = 340, 215, 200

@@ -17,10 +17,10 @@ from discretion.part import Columns, confidential
 from discretion.privacy.k_anonymity import KAnonymity
 from discretion.release.plan import Requirement
 from discretion.release.release import Measured
+from discretion.release.report.charts import sides_of
 from discretion.release.report.figures import figures_of, strength_withheld
 from discretion.release.report.page import render
-from discretion.release.report.pairs import sides_of
-from discretion.release.report.settings import settings_of
+from discretion.release.report.wording import settings_of
 from tests.release.report.build import people, published, release
 
 NOISE = dc.AdditiveNoise(columns=["savings"], sd_share=0.0731)

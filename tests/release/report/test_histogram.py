@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from discretion.release.report.histogram import FEWEST, draw, histogram_of
+from discretion.release.report.charts import FEWEST_IN_BAR, draw_histogram, histogram_of
 from tests.release.report.html import read
 
 values = st.one_of(
@@ -23,13 +23,13 @@ def test_every_bar_stands_for_ten_original_records(x: np.ndarray, seed: int) -> 
     found = histogram_of("x", x, y)
     if found is None:
         return
-    assert min(found.counts) >= FEWEST
+    assert min(found.counts) >= FEWEST_IN_BAR
     assert sum(found.counts) == len(x)
     assert list(found.edges) == sorted(set(found.edges))
     inside = np.searchsorted(found.edges, x, side="left")
     assert np.bincount(inside, minlength=len(found.edges) + 1).tolist() == list(found.counts)
     assert all(abs(share * 1000 - round(share * 1000)) < 1e-9 for share in (*found.original, *found.released))
-    assert read(draw(found)).faults == []
+    assert read(draw_histogram(found)).faults == []
 
 
 @given(st.integers(100, 3000), st.integers(0, 1000))
@@ -53,7 +53,7 @@ def test_years_keep_their_digits() -> None:
     found = histogram_of("year", years, years)
     assert found is not None
     assert found.width == 2
-    assert "1,980" in draw(found)
+    assert "1,980" in draw_histogram(found)
 
 
 def test_the_release_may_lie_elsewhere() -> None:

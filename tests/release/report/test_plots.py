@@ -6,10 +6,10 @@ import pytest
 
 import discretion as dc
 from discretion.data.dataset import Dataset
-from discretion.release.report import class_sizes, correlation, error_curve, figures, page, svg
+from discretion.release.report import charts, figures, page, svg
+from discretion.release.report.charts import Sides, sides_of
 from discretion.release.report.figures import figures_of
-from discretion.release.report.pairs import Sides, sides_of
-from discretion.release.report.scores import scores_of
+from discretion.release.report.summary import scores_of
 from tests.release.report.build import people, release
 from tests.release.report.html import read
 
@@ -22,13 +22,13 @@ def both(original: dict[str, object], released: dict[str, object]) -> Sides:
 
 def test_error_curve_needs_a_hundred_records_in_public() -> None:
     x = RNG.normal(size=99)
-    assert error_curve.error_curve_of("x", x, x + 1, internal=False, withhold_scale=False) is None
-    assert error_curve.error_curve_of("x", x, x + 1, internal=True, withhold_scale=False) is not None
+    assert charts.error_curve_of("x", x, x + 1, internal=False, withhold_scale=False) is None
+    assert charts.error_curve_of("x", x, x + 1, internal=True, withhold_scale=False) is not None
 
 
 def test_error_curve_in_standard_deviations() -> None:
     x = RNG.normal(0, 5, 2000)
-    curve = error_curve.error_curve_of("x", x, x + 10, internal=False, withhold_scale=False)
+    curve = charts.error_curve_of("x", x, x + 10, internal=False, withhold_scale=False)
     assert curve is not None
     assert curve.percentiles == tuple(range(1, 100))
     assert set(curve.errors) == {float(f"{10 / x.std(ddof=1):.2g}")}
@@ -38,7 +38,7 @@ def test_error_curve_leaves_ten_records_beyond() -> None:
     x = RNG.normal(size=200)
     y = x.copy()
     y[:9] += 1000
-    curve = error_curve.error_curve_of("x", x, y + 0.1, internal=False, withhold_scale=False)
+    curve = charts.error_curve_of("x", x, y + 0.1, internal=False, withhold_scale=False)
     assert curve is not None
     assert curve.percentiles[-1] == 95
     assert max(curve.errors) < 1
@@ -48,8 +48,8 @@ def test_error_curve_leaves_ten_records_beyond() -> None:
 def test_scaled_error_curve_hides_the_strength(strength: float) -> None:
     x = RNG.normal(size=500)
     noise = np.random.default_rng(3).normal(size=500)
-    curve = error_curve.error_curve_of("x", x, x + strength * noise, internal=False, withhold_scale=True)
-    plain = error_curve.error_curve_of("x", x, x + noise, internal=False, withhold_scale=True)
+    curve = charts.error_curve_of("x", x, x + strength * noise, internal=False, withhold_scale=True)
+    plain = charts.error_curve_of("x", x, x + noise, internal=False, withhold_scale=True)
     assert curve == plain
     assert curve is not None
     assert curve.errors[-1] == 1.0
@@ -57,21 +57,21 @@ def test_scaled_error_curve_hides_the_strength(strength: float) -> None:
 
 @pytest.mark.parametrize("y", [np.zeros(300), np.arange(300.0)])
 def test_no_error_curve_without_spread_or_error(y: np.ndarray) -> None:
-    assert error_curve.error_curve_of("x", y, y, internal=True, withhold_scale=False) is None
+    assert charts.error_curve_of("x", y, y, internal=True, withhold_scale=False) is None
 
 
 def test_class_sizes_are_shares_of_records() -> None:
     labels = ["a"] + ["b"] * 2 + ["c"] * 4 + ["d"] * 9 + ["e"] * 19 + ["f"] * 49 + ["g"] * 50
     data = Dataset(pl.DataFrame({"x": labels}), roles={"x": "quasi"})
-    shares = class_sizes.shares_of(data, ("x",))
+    shares = charts.shares_of(data, ("x",))
     assert shares == tuple(round(size / len(labels), 3) for size in (1, 2, 4, 9, 19, 49, 50))
-    drawn = class_sizes.draw(class_sizes.ClassSizes(("x",), shares, shares))
+    drawn = charts.draw_class_sizes(charts.ClassSizes(("x",), shares, shares))
     assert "classes of 50+: 37.3% before, 37.3% after" in drawn
 
 
 def test_no_class_sizes_without_quasi_identifiers() -> None:
     data = Dataset(pl.DataFrame({"x": [1.0, 2.0]}), roles={"x": "sensitive"})
-    assert class_sizes.class_sizes_of(release([], data)) is None
+    assert charts.class_sizes_of(release([], data)) is None
 
 
 def test_correlation_differences_have_two_decimals() -> None:
@@ -79,25 +79,25 @@ def test_correlation_differences_have_two_decimals() -> None:
     x[:, 1] += x[:, 0]
     before = {name: x[:, j] for j, name in enumerate("abc")}
     after = {**before, "a": x[::-1, 0].copy()}
-    found = correlation.correlations_of(both(before, after), list("abc"), internal=False)
+    found = charts.correlations_of(both(before, after), list("abc"), internal=False)
     assert found is not None
     change = np.corrcoef(after["a"], x[:, 1])[0, 1] - np.corrcoef(x[:, 0], x[:, 1])[0, 1]
     assert found.differences[1][0] == pytest.approx(change, abs=0.00501)
     assert found.differences[2][1] == 0
     assert all(value is not None and round(value, 2) == value for row in found.differences for value in row)
-    assert read(correlation.draw(found)).faults == []
+    assert read(charts.draw_correlations(found)).faults == []
 
 
 def test_correlations_of_few_records_stay_inside() -> None:
     columns = {name: RNG.normal(size=60) for name in "abc"}
     sides = both(columns, columns)
-    assert correlation.correlations_of(sides, list("abc"), internal=False) is None
-    assert correlation.correlations_of(sides, list("abc"), internal=True) is not None
+    assert charts.correlations_of(sides, list("abc"), internal=False) is None
+    assert charts.correlations_of(sides, list("abc"), internal=True) is not None
 
 
 def test_constant_and_too_few_columns_have_no_correlations() -> None:
     columns = {"a": RNG.normal(size=200), "b": RNG.normal(size=200), "c": np.ones(200)}
-    assert correlation.correlations_of(both(columns, columns), list("abc"), internal=True) is None
+    assert charts.correlations_of(both(columns, columns), list("abc"), internal=True) is None
 
 
 def test_categories_name_only_frequent_values() -> None:

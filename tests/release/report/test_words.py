@@ -14,8 +14,7 @@ from discretion.release.plan import Requirement
 from discretion.release.release import Release
 from discretion.release.report import wording
 from discretion.release.report.page import columns_of, details_of, exposed_of, render, requirements_of, steps_of
-from discretion.release.report.scores import scores_of
-from discretion.release.report.summary import Summary, summary_of
+from discretion.release.report.summary import Summary, scores_of, summary_of
 from tests.release.report.build import people, release
 
 

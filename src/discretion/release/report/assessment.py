@@ -17,10 +17,9 @@ from discretion.release.ranking import (
     notes_of,
     rank_attacks,
 )
-from discretion.release.report import record_risk
 from discretion.release.report.attack_lines import NARROW, WIDTH, Line, draw
-from discretion.release.report.attackers import card_rows
-from discretion.release.report.page import template
+from discretion.release.report.charts import draw_record_risk, record_risk_of
+from discretion.release.report.page import card_rows, template
 from discretion.release.report.wording import figure, percent, title_of
 
 
@@ -110,7 +109,7 @@ def _pictures(scores: Sequence[Score]) -> list[tuple[str, Any]]:
 
     drawn = {}
     for score, note in zip(scores, notes_of(scores), strict=True):
-        risk = record_risk.record_risk_of(score)
+        risk = record_risk_of(score)
         if risk is not None:
-            drawn[_name(score.measure, note), risk] = Markup(record_risk.draw(risk))
+            drawn[_name(score.measure, note), risk] = Markup(draw_record_risk(risk))
     return [(title, picture) for (title, _), picture in drawn.items()]

@@ -11,8 +11,28 @@ import numpy as np
 
 from discretion.data.hierarchy import canonical
 from discretion.release.facts import strength_withheld
-from discretion.release.report import class_sizes, correlation, error_curve, histogram, record_risk, svg
-from discretion.release.report.pairs import Sides, plain_columns, sides_of
+from discretion.release.report import svg
+from discretion.release.report.charts import (
+    FEWEST_COLUMNS,
+    FEWEST_IN_BAR,
+    FEWEST_RECORDS,
+    MOST_CORRELATED,
+    Correlations,
+    ErrorCurve,
+    Sides,
+    class_sizes_of,
+    correlations_of,
+    draw_class_sizes,
+    draw_correlations,
+    draw_error_curve,
+    draw_histogram,
+    draw_record_risk,
+    error_curve_of,
+    histogram_of,
+    plain_columns,
+    record_risk_of,
+    sides_of,
+)
 from discretion.release.report.wording import count, counted, number, shorten, title_of
 from discretion.utility.marginals import pair_differences
 
@@ -172,11 +192,11 @@ def figures_of(release: Release, *, internal: bool) -> tuple[FigureGroup, ...]:
 
 def _record_risks(release: Release) -> FigureGroup:
     intro = "How many records are at which risk, for every attack that has a figure for each record. Internal only."
-    found = [record_risk.record_risk_of(item.after) for item in release.measured]
+    found = [record_risk_of(item.after) for item in release.measured]
     figures = tuple(
         Chart(
             f"{title_of(risk.kind)}: records at risk",
-            record_risk.draw(risk),
+            draw_record_risk(risk),
             f"{title_of(risk.kind)}: share of the records whose risk is at least the level below the bar. Dashed: "
             "guessing.",
         )
@@ -187,7 +207,7 @@ def _record_risks(release: Release) -> FigureGroup:
 
 
 def _class_sizes(release: Release) -> FigureGroup:
-    found = None if release.data.has_new_rows else class_sizes.class_sizes_of(release)
+    found = None if release.data.has_new_rows else class_sizes_of(release)
     intro = (
         "Somebody who knows the quasi-identifiers of a person finds all records with these values. The larger this "
         "class, the better the person is hidden; a record alone in its class is unique."
@@ -198,13 +218,13 @@ def _class_sizes(release: Release) -> FigureGroup:
         f"Share of records in classes of each size, over {', '.join(found.columns)}. "
         "Missing values count as a value of their own; shares are rounded to 0.1%."
     )
-    return FigureGroup("class-sizes", "Class sizes", intro, (Chart("Class sizes", class_sizes.draw(found), caption),))
+    return FigureGroup("class-sizes", "Class sizes", intro, (Chart("Class sizes", draw_class_sizes(found), caption),))
 
 
 def _numbers(release: Release, sides: Sides, columns: list[str], internal: bool) -> FigureGroup:
     intro = (
         "Original and released values of numeric columns that were changed. A bar stands for at least "
-        f"{histogram.FEWEST} original records; bars with fewer were merged with their neighbors and show the average "
+        f"{FEWEST_IN_BAR} original records; bars with fewer were merged with their neighbors and show the average "
         "over their width. The bars at both ends hold everything beyond. Values that are missing or suppressed are "
         "left out. An error is the distance between the released and the original value of a record."
     )
@@ -224,27 +244,27 @@ def _numbers(release: Release, sides: Sides, columns: list[str], internal: bool)
 def _number_figures(release: Release, sides: Sides, name: str, internal: bool) -> tuple[list[Chart], list[str]]:
     original, released = sides.numbers(name)
     figures, notes = [], []
-    bars = histogram.histogram_of(name, original, released)
+    bars = histogram_of(name, original, released)
     if bars is not None:
         caption = f"{name}: distribution of {counted(len(original), 'original value')} and of the released ones."
-        figures.append(Chart(f"{name}: values", histogram.draw(bars), caption))
+        figures.append(Chart(f"{name}: values", draw_histogram(bars), caption))
     else:
         notes.append(f"{name}: no histogram, because too few records would stand behind its bars.")
     if not sides.aligned:
         notes.append(f"{name}: no errors, because released records do not belong to original ones.")
         return figures, notes
     hidden = strength_withheld(release, name)
-    curve = error_curve.error_curve_of(name, original, released, internal=internal, withhold_scale=hidden)
+    curve = error_curve_of(name, original, released, internal=internal, withhold_scale=hidden)
     if curve is None:
-        fewest = error_curve.FEWEST_RECORDS
+        fewest = FEWEST_RECORDS
         reason = f"they are drawn for {count(fewest)} records or more, where values differ"
         notes.append(f"{name}: no errors, because {reason}.")
     else:
-        figures.append(Chart(f"{name}: errors", error_curve.draw(curve), _curve_caption(curve)))
+        figures.append(Chart(f"{name}: errors", draw_error_curve(curve), _curve_caption(curve)))
     return figures, notes
 
 
-def _curve_caption(curve: error_curve.ErrorCurve) -> str:
+def _curve_caption(curve: ErrorCurve) -> str:
     words = f"{curve.column}: errors of all records sorted from the smallest to the largest, percentile by percentile"
     if curve.scaled:
         return f"{words}. Only the shape is shown: the size would give a withheld setting away."
@@ -286,13 +306,13 @@ def _pairs(release: Release, sides: Sides) -> FigureGroup:
 def pair_figure(sides: Sides, title: str = "Difference of the tables of pairs") -> Chart | None:
     """Draw how far the table of each pair of columns moved; None for few columns or records."""
     columns = [name for name in plain_columns(sides) if not sides.original.frame.schema[name].is_nested()]
-    columns = columns[: correlation._MOST_COLUMNS]
+    columns = columns[:MOST_CORRELATED]
     fewest = min(len(sides.original), len(sides.released))
-    if len(columns) < correlation.FEWEST_COLUMNS or fewest < correlation.FEWEST_RECORDS:
+    if len(columns) < FEWEST_COLUMNS or fewest < FEWEST_RECORDS:
         return None
     found = pair_differences(sides.original, sides.released, columns)
     rows = tuple(tuple(round(value, 2) for value in row) for row in found)
-    drawn = correlation.draw(correlation.Correlations(tuple(columns), rows), (title, "kept ← → moved"))
+    drawn = draw_correlations(Correlations(tuple(columns), rows), (title, "kept ← → moved"))
     caption = "½Σ|p − q| over the cells of each table, rounded to two decimals. Columns are numbered as the rows are."
     return Chart(title, drawn, caption, wide=len(columns) > 6)
 
@@ -301,8 +321,8 @@ def column_figure(sides: Sides, name: str, title: str) -> Chart | None:
     """Draw the original and the released distribution of a column; None where too few records stand behind it. Not
     for the public."""
     if sides.is_numeric(name):
-        bars = histogram.histogram_of(name, *sides.numbers(name))
-        return None if bars is None else Chart(title, histogram.draw(bars), f"{title}: original and released values.")
+        bars = histogram_of(name, *sides.numbers(name))
+        return None if bars is None else Chart(title, draw_histogram(bars), f"{title}: original and released values.")
     found = categories_of(sides.released, name)
     if found is None:
         return None
@@ -318,15 +338,15 @@ def _correlations(release: Release, sides: Sides, changed: list[str], internal: 
     )
     numeric = [name for name in plain_columns(sides) if sides.is_numeric(name)]
     empty = FigureGroup("correlations", "Relations between numbers", intro, ())
-    if not changed or len(numeric) < correlation.FEWEST_COLUMNS:
+    if not changed or len(numeric) < FEWEST_COLUMNS:
         return empty
     hidden = not internal and any(strength_withheld(release, name) for name in numeric)
-    found = correlation.correlations_of(sides, numeric, internal=internal, digits=1 if hidden else 2)
+    found = correlations_of(sides, numeric, internal=internal, digits=1 if hidden else 2)
     if found is None:
         return empty
     caption = (
         "Correlation in the release minus correlation in the original, over records that have both values, rounded to "
         f"{'one decimal' if hidden else 'two decimals'}. Columns are numbered as the rows are."
     )
-    figure = Chart("Change of correlations", correlation.draw(found), caption, wide=len(found.columns) > 6)
+    figure = Chart("Change of correlations", draw_correlations(found), caption, wide=len(found.columns) > 6)
     return FigureGroup("correlations", "Relations between numbers", intro, (figure,))

@@ -16,13 +16,21 @@ from discretion.errors import DataError
 from discretion.model import FailingClass, Verdict
 from discretion.release.facts import smallest_class
 from discretion.release.published import published_columns, to_look_at
+from discretion.release.ranking import AttackerCard
 from discretion.release.report import svg
-from discretion.release.report.attackers import card_rows
 from discretion.release.report.figures import figures_of
-from discretion.release.report.scores import ScoreRange, ScoreRow, scores_of
-from discretion.release.report.settings import ShownSetting, settings_of
-from discretion.release.report.summary import summary_of
-from discretion.release.report.wording import NOTHING, caveats, count, counted, number, title_of
+from discretion.release.report.summary import ScoreRange, ScoreRow, scores_of, summary_of
+from discretion.release.report.wording import (
+    NOTHING,
+    ShownSetting,
+    caveats,
+    count,
+    counted,
+    number,
+    percent,
+    settings_of,
+    title_of,
+)
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -30,6 +38,29 @@ if TYPE_CHECKING:
     from discretion.part import Family
     from discretion.release.gate import Finding
     from discretion.release.release import Measured, Release
+
+
+def card_rows(cards: Sequence[AttackerCard], *, figures: bool = True) -> list[dict[str, str]]:
+    """Word the attackers for a page; without `figures`, only who was considered and whether anything was tried."""
+    rows = []
+    for card in cards:
+        by = "" if card.measure is None else f" by {title_of(card.measure)}"
+        doubt = " (takes perturbed values as true)" if card.doubtful else ""
+        between = "" if card.low is None else f"{percent(card.low)} to {percent(card.high)}"
+        done = "not tried" if not card.tried else f"tried: {', '.join(title_of(kind) for kind in card.tried)}"
+        rows.append(
+            {
+                "attacker": card.attacker,
+                "knows": card.knows,
+                "can": f"{card.can}{by}{doubt}" if figures else done,
+                "success": percent(card.success) if figures else "",
+                "interval": between if figures else "",
+                "chance": percent(card.chance) if figures else "",
+                "not_tried": "; ".join(f"{kind} ({why})" for kind, why in card.not_tried.items()) if figures else "",
+            }
+        )
+    return rows
+
 
 # What was done: each step in words, with its guarantee and settings.
 

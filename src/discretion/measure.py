@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 Better = Literal["lower", "higher"]
+_EVERYBODY, _DRAWN = 50_000, 10_000
+"""Of more records that stay in their files, an attack looks for so many people, drawn at random, among all."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,10 @@ class Measure(Part):
         ctx = Context(0 if seed is None else seed, self.kind, progress)
         if second is first or (second.origin is first.origin and id is None) or not (len(first) and len(second)):
             return self.run(first, second, ctx)
+        if isinstance(second, Scan):
+            if id is not None or align == "position":
+                raise PlanError(f"{self.kind}: rows that stay in their files are matched as they stand, or not at all")
+            return self.run(first, second, ctx)
         bare = second.schema.columns == {} and first.schema.columns != {}
         if bare:
             second = Dataset(second.to_native(), schema=first.schema.only(second.columns))
@@ -137,9 +143,9 @@ class Measure(Part):
         if len(released) == 0 or len(original) == 0:
             raise DataError(f"{self.kind}: the data has no rows; a measure of nothing says nothing")
         if isinstance(released, Scan):
-            if self.scale != "classes":
-                raise PlanError(f"{self.kind} needs all rows in memory; the data stays in its files")
-            return self._over_classes(released, ctx)
+            if self.scale == "classes":
+                return self._over_classes(released, ctx)
+            return self._over_rows(original, released, ctx)
         if self.scale != "classes":
             original.require_rows(self.kind)
             released.require_rows(self.kind)
@@ -148,6 +154,39 @@ class Measure(Part):
         if self.needs == "both" and self.aligned:
             original, released = align(original, released, self.kind)
         return self.assess(original, released, ctx)
+
+    def refuse_scan(self, original: Scan, released: Scan) -> str:
+        """Say why all records that stay in their files cannot be assessed; empty where they can."""
+        if self.scale in ("columns", "sampled"):
+            short = original.too_large(released, self.reads(original, released))
+            return f"{self.kind}: {short}" if short else ""
+        return "" if self.scale == "classes" else f"{self.kind} needs all rows in memory; the data stays in its files"
+
+    def on_files(self, released: Dataset) -> Self:
+        """Give the measure as it is run on rows that stay in their files: there are too many to look for everybody."""
+        many = isinstance(released, Scan) and len(released) > _EVERYBODY
+        if not many or self.scale != "sampled" or getattr(self, "sample", False):
+            return self
+        return self.model_copy(update={"sample": _DRAWN})
+
+    def reads(self, original: Dataset, released: Dataset) -> tuple[str, ...]:
+        """Name the columns that a measure of rows needs: those it names with what joins them, or all."""
+        named = {text for text in _texts_in(self.model_dump(mode="json")) if text in original.columns}
+        if not named:
+            hidden = {name for name in original.having("identifier") if name not in released.columns}
+            return tuple(name for name in original.columns if name not in hidden)
+        for step in released.pending if isinstance(released, Scan) else ():
+            named |= step.touched if step.touched & named else set()
+        named |= {*original.having("weight", "household", "unit")}
+        return tuple(name for name in original.columns if name in named)
+
+    def _over_rows(self, original: Dataset, released: Scan, ctx: Context) -> Score:
+        """Assess all records, with the columns that the measure reads in memory; no figure per record is kept."""
+        first = original if isinstance(original, Scan) else released.original
+        if short := self.refuse_scan(first, released):
+            raise PlanError(short)
+        sides = first.beside(released, self.reads(first, released))
+        return replace(self.on_files(released).run(*sides, ctx), per_record=None, more_per_record={})
 
     def _over_classes(self, released: Scan, ctx: Context) -> Score:
         """Assess the classes with their counts; no figure per record."""
@@ -192,6 +231,17 @@ class Measure(Part):
     def score(self, value: float, meaning: str, per_record: NDArray[Any] | None = None, **detail: Any) -> Score:
         """Wrap a figure with the direction and family of this measure."""
         return Score(self.kind, float(value), self.better, self.family, meaning, detail, per_record)
+
+
+def _texts_in(found: Any) -> Iterator[str]:
+    """Give all texts in plain data, also the keys of mappings."""
+    if isinstance(found, str):
+        yield found
+    elif isinstance(found, Mapping):
+        yield from _texts_in([*found, *found.values()])
+    elif isinstance(found, list | tuple):
+        for one in found:
+            yield from _texts_in(one)
 
 
 def as_percent(share: float) -> str:

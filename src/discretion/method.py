@@ -160,14 +160,15 @@ class Method(Part):
         if isinstance(data, Scan):
             self.refuse_scan()
         learns = saved is None and self.scale == "rows" and type(self).fit is not Method.fit
-        if self.scale in ("memory", "columns") or learns:
+        if self.scale in ("memory", "columns", "blocks") or learns:
             data.require_rows(self.kind)
         first = self._drawing(data, ctx, None)
-        seen = data.projected(self.reads(data)) if isinstance(data, Scan) and self._by_columns else data
+        seen = data.projected(self.holds(data)) if isinstance(data, Scan) and self._by_columns else data
         decision = self.decide(seen, first) if saved is None else saved
         second = first if self.by_group else self._drawing(data, ctx, decision)
         if isinstance(data, Scan) and seen is not data:
-            done: Dataset = data.replaced(self, self.perform(seen, decision, second), second)
+            held, decision = self._perform_held(seen, decision, second)
+            done: Dataset = data.replaced(self, held, second)
         elif isinstance(data, Scan):
             decision, lost = self.for_rows(data, decision)
             done = data.advance(self, decision, second, lost)
@@ -183,6 +184,25 @@ class Method(Part):
         """Give a decision by which rows can be rewritten batch by batch, and the records that it drops."""
         return decision, 0
 
+    def holds(self, data: Dataset) -> tuple[str, ...]:
+        """Name the columns of which a method that works on all rows together must have all."""
+        return self.reads(data)
+
+    def _perform_held(self, seen: Dataset, decision: Decision, ctx: Context) -> tuple[Dataset, Decision]:
+        """Rewrite columns of all rows, in blocks of similar records where the method says so and forms no groups."""
+        if self.scale != "blocks" or bool(getattr(self, "by", ())):
+            return self.perform(seen, decision, ctx), decision
+        from discretion.engines.blocks import in_blocks
+
+        def rewrite(part: Dataset, inner: Context) -> Dataset:
+            return self.perform(part, decision, inner)
+
+        made = in_blocks(seen, self.holds(seen), getattr(self, "k", 1), rewrite, ctx)
+        if made.blocks == 1:
+            return made.data, decision
+        told = {"blocks": made.blocks, "extra_loss_at_a_border": made.extra_loss}
+        return made.data, Decision(MappingProxyType({**decision.values, **told}))
+
     def refuse_scan(self) -> None:
         """Raise if the method cannot be carried out on rows that stay in their files."""
         if self.scale == "memory" or getattr(self, "by_person", False):
@@ -195,7 +215,7 @@ class Method(Part):
     @property
     def _by_columns(self) -> bool:
         """Whether all rows of the columns that are read must be in memory, also because there are groups."""
-        return self.scale == "columns" or (self.scale == "rows" and bool(getattr(self, "by", ())))
+        return self.scale in ("columns", "blocks") or (self.scale == "rows" and bool(getattr(self, "by", ())))
 
     def _drawing(self, data: Dataset, ctx: Context, decision: Decision | None) -> Context:
         def told() -> bytes:

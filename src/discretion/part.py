@@ -54,11 +54,12 @@ PACKAGES: Mapping[str, Family] = {
 }
 """Where parts live, and what the parts of each package are."""
 
-Scale = Literal["rows", "classes", "columns", "memory"]
+Scale = Literal["rows", "classes", "columns", "blocks", "sampled", "memory"]
 """What a part needs of the data at a time, and so how it grows:
 
 `rows`: summaries of columns, then some rows after the others; `classes`: the combinations of values that occur, with
-their counts; `columns`: all rows of the columns that it reads; `memory`: all the data.
+their counts; `columns`: all rows of the columns that it reads; `blocks`: these, and it works on blocks of similar
+records; `sampled`: these, and it looks for some people, drawn at random, among all; `memory`: all the data.
 """
 
 ENTRY_POINTS = "discretion.parts"

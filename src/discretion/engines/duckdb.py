@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _SPILL = "discretion-spill-"
-_MEMORY = re.compile(r"\d+(\.\d+)?\s*[KMGT]i?B", re.IGNORECASE)
+_MEMORY = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT])(i?)B", re.IGNORECASE)
 
 
 class DuckdbRows:
@@ -50,8 +50,7 @@ class DuckdbRows:
         schema: Schema | None = None,
         given: Given | None = None,
     ) -> None:
-        if not _MEMORY.fullmatch(memory):
-            raise PlanError(f"memory: expected a size such as 4GB or 500MB, got {memory!r}")
+        self.room = _bytes(memory)
         self.files, self.memory, self._chosen = tuple(files), memory, columns
         self.spill = _private_folder(spill)
         weakref.finalize(self, shutil.rmtree, self.spill, ignore_errors=True)
@@ -141,6 +140,14 @@ class DuckdbRows:
         connection = duckdb.connect(config=settings)
         connection.execute("SET enable_progress_bar = false")
         return connection
+
+
+def _bytes(memory: str) -> int:
+    found = _MEMORY.fullmatch(memory)
+    if found is None:
+        raise PlanError(f"memory: expected a size such as 4GB or 500MB, got {memory!r}")
+    power = 1 + "KMGT".index(found[2].upper())
+    return int(float(found[1]) * (1024 if found[3] else 1000) ** power)
 
 
 def _private_folder(below: str | Path | None) -> Path:

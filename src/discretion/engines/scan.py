@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 COUNT, FIRST = "discretion:records", "discretion:row"
 """Columns of a frequency table: how many records a class has, and its first row."""
+_HIDDEN = "discretion:suppressed:"
+"""Before the name of a column: which of its cells were suppressed."""
 _KEPT_BYTES = 1 << 30
 """What whole columns may take in memory after they were used; one column is always kept."""
 _MERGE_AT = 2_000_000
@@ -49,6 +51,17 @@ class RowMethod(Protocol):
         """Change rows by a decision."""
 
 
+class CarriedRows(Protocol):
+    """All rows after the steps, kept once these were carried out."""
+
+    @property
+    def places(self) -> NDArray[np.int64]:
+        """Where each row stood in the original."""
+
+    def batches(self, names: Sequence[str]) -> Iterator[pl.DataFrame]:
+        """Give some columns, so many rows at a time."""
+
+
 class ScanStore(Protocol):
     """Where rows lie: what an engine must be able to do."""
 
@@ -56,6 +69,8 @@ class ScanStore(Protocol):
     """what reports and journals call the engine"""
     files: tuple[Path, ...]
     """where the rows lie, in their order"""
+    room: int
+    """bytes that columns of all rows may take in memory where something needs several of them at once"""
 
     @property
     def kinds(self) -> dict[str, pl.DataType]:
@@ -115,8 +130,10 @@ class _Replacement:
         import pyarrow.parquet as pq
 
         with pq.ParquetFile(self.file) as opened:
-            frame = pl.DataFrame(pl.from_arrow(opened.read_row_group(ctx.first_batch))).cast(pl.Schema(self.kinds))
-        return data.with_columns({name: frame[name] for name in frame.columns}, levels=self.levels)
+            frame = pl.DataFrame(pl.from_arrow(opened.read_row_group(ctx.first_batch)))
+        new = data.with_columns({name: frame[name].cast(kind) for name, kind in self.kinds.items()}, levels=self.levels)
+        hidden = {name: frame[_HIDDEN + name].to_numpy() for name in self.kinds if _HIDDEN + name in frame.columns}
+        return new.with_columns({}, suppressed=hidden) if hidden else new
 
 
 class Scan(Dataset):
@@ -132,7 +149,7 @@ class Scan(Dataset):
     >>> people = dc.scan("register/*.parquet", roles={"age": "quasi", "income": "sensitive"})  # doctest: +SKIP
     """
 
-    __slots__ = ("_kept", "pending", "store")
+    __slots__ = ("_kept", "carried", "pending", "store")
 
     def __init__(self, store: ScanStore, schema: Schema) -> None:
         import polars as pl
@@ -140,6 +157,7 @@ class Scan(Dataset):
         super().__init__(pl.DataFrame(schema=store.kinds), schema=schema)
         self.store = store
         self.pending: tuple[PendingStep, ...] = ()
+        self.carried: CarriedRows | None = None
         self._kept: dict[str, pl.Series] = {}
 
     # --- looking: what a Dataset answers from its frame, answered from the store ------------------------------------
@@ -231,6 +249,9 @@ class Scan(Dataset):
     def stream(self, columns: Iterable[str] | None = None) -> Iterator[Dataset]:
         """Give the rows 65,536 at a time, in their order, the pending steps carried out."""
         wanted = self.columns if columns is None else tuple(columns)
+        if self.carried is not None:
+            yield from self._stream_carried(self.carried, wanted)
+            return
         needed, steps = self._inputs(wanted)
         root = self.original
         for number, frame in enumerate(self.store.batches(needed)):
@@ -241,6 +262,15 @@ class Scan(Dataset):
                 data = step.carried_out(data, number)
             gone = [name for name in data.columns if name not in wanted]
             yield data.drop(gone) if gone else data
+
+    def _stream_carried(self, carried: CarriedRows, wanted: Sequence[str]) -> Iterator[Dataset]:
+        places, start = carried.places, 0
+        for frame in carried.batches(wanted):
+            data = self.original._derive(frame, self._changed, {})
+            data._rows = np.asarray(places[start : start + len(frame)])
+            data.schema, data.levels, data.steps = self.schema.only(wanted), self.levels, self.steps
+            yield data
+            start += len(frame)
 
     def stream_states(self) -> Iterator[list[Dataset]]:
         """Give the rows 65,536 at a time, in their order: as they were read, and after each of the pending steps."""
@@ -338,14 +368,73 @@ class Scan(Dataset):
         data.levels = MappingProxyType({name: level for name, level in self.levels.items() if name in names})
         return data
 
+    def beside(self, released: Scan, columns: Sequence[str]) -> tuple[Dataset, Dataset]:
+        """Give some columns of all records of this data and of a release of it in memory, for what compares records."""
+        before = self._standing(columns)
+        if released is self:
+            return before, before
+        after = released._standing(columns)
+        if released.original is self.original:
+            after._root = before
+        return before, after
+
+    def too_large(self, released: Scan, columns: Sequence[str]) -> str:
+        """Say why some columns of this data and of a release cannot be held in memory; empty where they can.
+
+        They may take half of the memory that was given: the other half is for the work on them.
+        """
+        needed = 2 * sum(side._bytes_of(columns) for side in (self, released))
+        if needed <= self.store.room:
+            return ""
+        named = [name for name in self.columns if name in columns]
+        return (
+            f"{len(self):,} records of {', '.join(named)} need about {needed / 1e9:.2g} GB, more than the "
+            f"{self.store.room / 1e9:.2g} GB of `memory`; name fewer columns, or give it more memory"
+        )
+
+    def _standing(self, columns: Sequence[str]) -> Dataset:
+        """Give some columns of all rows as data in memory that stands for itself; the last is kept (`let_go`)."""
+        import polars as pl
+
+        names = [name for name in self.columns if name in columns]
+        kept = self._cache.get("held")
+        if kept is not None and kept[0] == names:
+            return cast(Dataset, kept[1])
+        self.let_go()
+        if not self.pending:
+            data = Dataset(self._collected(names), schema=self.schema.only(names))
+        else:
+            parts = list(self.stream(names))
+            whole = pl.concat([part.frame for part in parts], how="vertical_relaxed")
+            data = self.original._derive(whole, (), {})
+            data._changed, data._rows = self._changed & set(names), np.concatenate([part.row_ids for part in parts])
+            data.schema, data.steps, data.lost_records = self.schema.only(names), self.steps, self.lost_records
+            data.levels = MappingProxyType({name: level for name, level in self.levels.items() if name in names})
+        self._cache["held"] = names, self._own(data)
+        return data
+
+    def let_go(self) -> None:
+        """Forget columns that are held in memory."""
+        self._cache.pop("held", None)
+
+    def _bytes_of(self, columns: Sequence[str]) -> int:
+        """Estimate what some columns of all rows take in memory, by the first rows."""
+        first = next(self.stream([name for name in self.columns if name in columns]), None)
+        if first is None:
+            raise DataError("the data has no rows")
+        return int(first.frame.estimated_size() * len(self) / max(len(first), 1))
+
     def replaced(self, method: RowMethod, done: Dataset, ctx: Context) -> Scan:
         """Add a step that was carried out on columns in memory: they are kept in a private file, by batches."""
+        import polars as pl
+
         touched = frozenset(done.changed)
         if len(done) != len(self):
             raise PlanError(f"{method.kind} drops records, which data that stays in its files cannot follow")
         file = self.store.spill / f"columns-{len(self.pending)}.parquet"
         names = [name for name in done.columns if name in touched]
-        done.frame.select(names).write_parquet(file, row_group_size=BATCH_ROWS)
+        hidden = [pl.Series(_HIDDEN + name, done.suppressed(name)) for name in names if name in done.suppressed_cells]
+        done.frame.select(*names, *hidden).write_parquet(file, row_group_size=BATCH_ROWS)
         kinds = {name: done.frame.schema[name] for name in names}
         levels = {name: _one_level(name, level) for name, level in done.levels.items() if name in touched}
         step = _Replacement(method.kind, method.perturbs, file, kinds, levels)
@@ -399,7 +488,7 @@ class Scan(Dataset):
             setattr(new, name, getattr(made, name))
         new.schema, new.steps = like.schema, self.steps
         new.levels = MappingProxyType({name: _one_level(name, level) for name, level in like.levels.items()})
-        new.store, new.pending, new._kept = self.store, self.pending, {}
+        new.store, new.pending, new.carried, new._kept = self.store, self.pending, None, {}
         return new
 
 

@@ -325,6 +325,11 @@ class Mdav(Microaggregation, kind="mdav"):
         """
         return MdavWithFunctions.build(self, distance, aggregate)
 
+    def holds(self, data: Dataset) -> tuple[str, ...]:
+        """Name the columns to aggregate and those that form groups."""
+        named = [name for block in self.blocks for name in block]
+        return self._reads_also(data, named or data.choose(self.columns, "perturb"))
+
     def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:  # noqa: ARG002
         """Group the records, block by block, and replace their values by what stands for the group."""
         blocks = self.blocks or (data.choose(self.columns, "perturb"),)

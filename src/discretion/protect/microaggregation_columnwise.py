@@ -70,6 +70,7 @@ class ProjectionMicroaggregation(Microaggregation, kind="projection-microaggrega
     sort_by: str | None = None
     """a numeric column to sort by instead of an axis; it need not be one of `columns`"""
 
+    scale: ClassVar[Scale] = "columns"
     purpose: ClassVar[Purpose] = "hide exact numbers"
     effect: ClassVar[str] = (
         "Means are exact where groups are replaced by their means; variances are too small, correlations too large, "
@@ -86,6 +87,10 @@ class ProjectionMicroaggregation(Microaggregation, kind="projection-microaggrega
         if self.sort_by is not None and self.axis != "component":
             raise ValueError("give `axis` or `sort_by`, not both")
         return self
+
+    def holds(self, data: Dataset) -> tuple[str, ...]:
+        """Name the columns to aggregate and to sort by, and those that form groups."""
+        return (*super().holds(data), *([self.sort_by] if self.sort_by else []))
 
     def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:
         """Sort, cut, and replace the values."""

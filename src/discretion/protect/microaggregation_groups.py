@@ -17,7 +17,7 @@ from discretion.data.hierarchy import canonical
 from discretion.errors import DataError
 from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.method import Decision, StratifiedMethod
-from discretion.part import Columns
+from discretion.part import Columns, Scale
 from discretion.protect.noise_keep import Precision, decimals_of
 
 if TYPE_CHECKING:
@@ -156,6 +156,12 @@ class AggregatesGroups(StratifiedMethod):
 
 class Microaggregation(AggregatesGroups):
     """A method that groups similar records on numeric columns and replaces values by what stands for their group."""
+
+    scale: ClassVar[Scale] = "blocks"
+
+    def holds(self, data: Dataset) -> tuple[str, ...]:
+        """Name the columns to aggregate and those that form groups."""
+        return self._reads_also(data, data.choose(self.columns, "perturb"))
 
     def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:  # noqa: ARG002
         """Group the records and replace their values."""

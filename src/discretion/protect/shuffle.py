@@ -14,7 +14,7 @@ from discretion.data.hierarchy import canonical
 from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Floats
 from discretion.method import Decision, Purpose, StratifiedMethod
-from discretion.part import Columns
+from discretion.part import Columns, Scale
 
 Block = Callable[[slice], Floats]
 """From a run of rows to their part of the design matrix."""
@@ -59,6 +59,7 @@ class Shuffle(StratifiedMethod, kind="shuffle"):
     predictors: Columns = ()
     """columns whose relation with the shuffled ones is kept; without it, the other quasi-identifiers"""
 
+    scale: ClassVar[Scale] = "columns"
     random: ClassVar[bool] = True
     by_group: ClassVar[bool] = True
     purpose: ClassVar[Purpose] = "swap"
@@ -70,6 +71,11 @@ class Shuffle(StratifiedMethod, kind="shuffle"):
         "True values were dealt out anew by a model: each column's distribution is exact, but a value does not belong "
         "to its record; what other columns predict of a value can still be inferred."
     )
+
+    def holds(self, data: Dataset) -> tuple[str, ...]:
+        """Name the columns to shuffle, the predictors, and those that form groups."""
+        columns = data.choose(self.columns, "perturb")
+        return self._reads_also(data, (*columns, *self._predictors(data, columns)))
 
     def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:  # noqa: ARG002
         """Fit the model, draw new scores, deal the values out by their ranks."""

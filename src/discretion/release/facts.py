@@ -38,7 +38,7 @@ def public_facts(release: Release) -> dict[str, Any]:
         "waivers": [{"requirement": one.requirement, "by": one.by} for one in release.plan.waivers],
         "records": release.records,
         "records_suppressed": release.data.lost_records,
-        "cells_suppressed": dict(release.data.suppressed_cells),
+        "cells_suppressed": dict(release.suppressed_cells),
         "row_order": {"order": release.plan.order, "meaning": order_words(release.plan.order, release.data)},
         "smallest_class": None if (least := smallest_class(release)) is None else least.to_dict(),
         "households_alone": households_alone(release),

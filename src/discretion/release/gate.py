@@ -371,6 +371,7 @@ def judge(
     # the draws of a measure that is shown, so that the same measure reaches the same figure here and there
     inner = ctx.within(f"{'measure' if isinstance(part, Measure) else 'require'}/{part.kind}")
     if isinstance(part, Measure):
+        part = part.on_files(released)
         score, by = run_with_holdout(part, original, released, inner), ""
         if part.kind in LINKAGES and requirement.at_most is not None:
             for columns in _fewer(part, score, original):

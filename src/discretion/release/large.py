@@ -7,11 +7,13 @@ of a random sample, through which the same steps went with the same draws; the r
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 import numpy as np
@@ -25,6 +27,7 @@ from discretion.engines.scan import Scan
 from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Ints
 from discretion.kernels.order import key_order, keyed_mix
+from discretion.measure import Measure
 from discretion.method import Decision
 from discretion.release.attack_set import report_set
 from discretion.release.gate import check_publishable, judge, told_by_others
@@ -43,6 +46,12 @@ SAMPLE = 50_000
 """Records on which pictures and attacks by rows are computed."""
 _PLACE, _KEY = "discretion:place", "discretion:key"
 _T = TypeVar("_T")
+_ON_SAMPLE = (
+    "Computed on this sample: {}. There an attacker has fewer records to confuse with the right one, so that linkages "
+    "find more people than among all."
+)
+_IN_BLOCKS = "{} worked in {:,} blocks of similar records, not on all of them together{}."
+_REQUIRED = "measures that compare numbers, intervals or the nearest records"
 PART_ROWS = 1 << 22
 """Rows of a published part: as many are in memory while they are put in order."""
 
@@ -102,6 +111,7 @@ def run_large(
     if left := current.having("identifier"):
         current = current.drop(left)
     carried = _carry_out(current, original, positions, progress)
+    current.carried = carried.rows
     study = Study(
         original,
         seed,
@@ -125,10 +135,13 @@ def _refuse(plan: Plan, scan: Scan) -> None:
         else:
             problems += _needs_memory(step.method)
     for requirement in plan.requirements:
-        if requirement.part.scale != "classes":
-            problems.append(
-                f"requirements: {requirement.part.kind} needs all rows in memory; models that count classes can"
-            )
+        part = requirement.part
+        if isinstance(part, Measure):
+            short = part.refuse_scan(scan, scan)
+        else:
+            short = "" if part.scale == "classes" else f"{part.kind} needs all rows in memory"
+        if short:
+            problems.append(f"requirements: {short}; models that count classes can be required, and {_REQUIRED}")
     if units := scan.having("household", "unit"):
         problems.append(f"the numbers of households and people ({', '.join(units)}) are given anew in memory only")
     if plan.schema.edit_rules:
@@ -147,6 +160,12 @@ def _needs_memory(method: Any) -> list[str]:
     except PlanError as error:
         return [str(error)]
     return []
+
+
+def _border(decision: Decision) -> str:
+    """Say what a border between blocks costs, as it was measured between two of them."""
+    extra = decision["extra_loss_at_a_border"]
+    return "" if extra is None else f"; the border between two of them raised their squared error by {extra:.2%}"
 
 
 def _positions(height: int, seed: int) -> Ints:
@@ -188,6 +207,8 @@ class _Carried:
 
     states: tuple[Dataset, ...]
     rows: _RowFiles
+    hidden: Mapping[str, int]
+    """suppressed cells of each column that has any"""
 
 
 def _carry_out(current: Scan, original: Dataset, positions: Ints, progress: Progress) -> _Carried:
@@ -196,25 +217,32 @@ def _carry_out(current: Scan, original: Dataset, positions: Ints, progress: Prog
 
     rows = _RowFiles(current.store.spill, dict(current.kinds))
     states: list[list[pl.DataFrame]] = []
+    masks: list[list[dict[str, NDArray[np.bool_]]]] = []
     like: list[Dataset] = []
+    hidden: Counter[str] = Counter()
     while not rows.complete:
-        states = [[] for _ in current.pending]
+        states, masks = [[] for _ in current.pending], [[] for _ in current.pending]
+        hidden.clear()
         with rows.writing() as add:
             for start, every in _batches(current.stream_states(), len(current), progress, "carrying out the steps"):
                 first, last = np.searchsorted(positions, [start, start + len(every[0])])
                 like = every[1:]
-                for kept, data in zip(states, like, strict=True):
+                for kept, marked, data in zip(states, masks, like, strict=True):
                     chosen = np.isin(data.row_ids, positions[first:last], assume_unique=True)
                     kept.append(data.frame.filter(chosen).with_columns(pl.Series(_PLACE, data.row_ids[chosen])))
+                    marked.append({name: data.suppressed(name)[chosen] for name in data.columns})
+                hidden.update(every[-1].suppressed_cells)
                 add(every[-1])
     found = []
-    for frames, one in zip(states, like, strict=True):
+    for frames, marked, one in zip(states, masks, like, strict=True):
         frame = pl.concat(frames, how="vertical_relaxed")
         data = original._derive(frame.drop(_PLACE), one.changed, {})
         data._rows = np.searchsorted(positions, frame[_PLACE].to_numpy())
         data.schema, data.levels, data.steps = one.schema, one.levels, one.steps
+        every_mask = {name: np.concatenate([mask[name] for mask in marked]) for name in data.columns}
+        data._masks = MappingProxyType({name: mask for name, mask in every_mask.items() if mask.any()})
         found.append(data)
-    return _Carried(tuple(found), rows)
+    return _Carried(tuple(found), rows, dict(hidden))
 
 
 class _RowFiles:
@@ -236,6 +264,7 @@ class _RowFiles:
 
         wider = dict(self.kinds)
         schema = pl.DataFrame(schema=self.kinds).to_arrow().schema
+        repeating = [name for name, kind in self.kinds.items() if not kind.is_float() and not kind.is_nested()]
         self.parts = []
         rows, writer = PART_ROWS, cast(Any, None)
         with ExitStack() as stack, (self.folder / "places").open("wb") as places:
@@ -252,7 +281,7 @@ class _RowFiles:
                 if rows >= PART_ROWS:
                     stack.close()
                     self.parts.append(self.folder / f"data-{len(self.parts) + 1:05}.parquet")
-                    writer = stack.enter_context(pq.ParquetWriter(self.parts[-1], schema))
+                    writer = stack.enter_context(pq.ParquetWriter(self.parts[-1], schema, use_dictionary=repeating))
                     rows = 0
                 writer.write_table(frame.cast(pl.Schema(self.kinds)).to_arrow())
                 places.write(data.row_ids.astype(np.int64).tobytes())
@@ -287,11 +316,12 @@ def _concluded(plan: Plan, study: Study, released: Dataset, current: Scan, carri
     """Measure and judge: by classes on all records, otherwise on the sample."""
     ctx, scan = study.context(), current.original
     shown = plan.measures or tuple(Shown(measure) for measure in report_set(study.original, released))
-    measured, not_run = [], {}
+    measured, not_run, on_sample = [], {}, []
     for number, item in enumerate(shown):
         study.progress(number, len(shown), f"measuring: {item.measure.kind}")
-        sides = (scan, current) if item.measure.scale == "classes" else (study.original, released)
+        every = not item.measure.refuse_scan(scan, current)
         try:
+            sides = (scan, current) if every else (study.original, released)
             found = measure_shown(item, *sides, ctx, plan.knows_method)
         except (PlanError, DataError) as error:
             if plan.measures:
@@ -299,8 +329,15 @@ def _concluded(plan: Plan, study: Study, released: Dataset, current: Scan, carri
             not_run[item.measure.kind] = str(error)
             continue
         measured.append(replace(found, chosen=bool(plan.measures)))
+        on_sample += [] if every else [item.measure.kind]
     findings = tuple(judge(one, scan, current, ctx, knows_method=plan.knows_method) for one in plan.requirements)
-    return LargeRelease(plan, study, released, tuple(measured), findings, not_run, current=current, rows=carried.rows)
+    for side in (scan, current):
+        side.let_go()
+    drawn = tuple(dict.fromkeys(on_sample))
+    return LargeRelease(
+        plan, study, released, tuple(measured), findings, not_run,
+        current=current, rows=carried.rows, hidden=carried.hidden, on_sample=drawn,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -310,11 +347,20 @@ class LargeRelease(Release):
     several: ClassVar[str] = "parts"
     current: Scan = field(kw_only=True)
     rows: _RowFiles = field(kw_only=True, repr=False)
+    hidden: Mapping[str, int] = field(default_factory=dict, kw_only=True, repr=False)
+    """suppressed cells of each column"""
+    on_sample: tuple[str, ...] = field(default=(), kw_only=True)
+    """measures that were computed on the sample"""
 
     @property
     def records(self) -> int:
         """The number of published records."""
         return len(self.current)
+
+    @property
+    def suppressed_cells(self) -> Mapping[str, int]:
+        """The number of suppressed cells of each published column that has any."""
+        return {name: count for name, count in self.hidden.items() if name in self.data.columns}
 
     def counted(self, columns: Sequence[str]) -> list[Dataset]:
         """Give the data in which classes over some columns are counted: all of it."""
@@ -333,9 +379,14 @@ class LargeRelease(Release):
             return super().notes
         return (
             *super().notes,
-            f"Groups of records that look alike were counted on all {self.records:,} records. Pictures, and attacks "
-            f"that compare records one by one, are those of a random sample of {len(self.data):,}: there an attacker "
-            "has fewer records to confuse with the right one, so that linkages find more people than among all.",
+            f"Groups of records that look alike were counted on all {self.records:,} records; pictures are those of a "
+            f"random sample of {len(self.data):,}.",
+            *(
+                _IN_BLOCKS.format(one.step.method.kind, one.decision["blocks"], _border(one.decision))
+                for one in self.study.done
+                if "blocks" in one.decision.values
+            ),
+            *([_ON_SAMPLE.format(", ".join(self.on_sample))] if self.on_sample else []),
         )
 
     @cached_property

@@ -194,6 +194,11 @@ class Release:
         """The number of published records, in all copies."""
         return len(self.data)
 
+    @property
+    def suppressed_cells(self) -> Mapping[str, int]:
+        """The number of suppressed cells of each published column that has any."""
+        return self.data.suppressed_cells
+
     def counted(self, columns: Sequence[str]) -> list[Dataset]:  # noqa: ARG002 - one that is larger counts by columns
         """Give the data in which classes over some columns are counted: each copy."""
         return self.data.copies()

@@ -13,7 +13,7 @@ from discretion.data.dataset import Dataset
 from discretion.errors import DataError
 from discretion.kernels.arrays import Floats
 from discretion.measure import Better, Measure, Score
-from discretion.part import Columns
+from discretion.part import Columns, Scale
 from discretion.utility.comparable import numeric_columns, shares_of, unseen
 
 
@@ -23,6 +23,7 @@ class _Shape(Measure):
     columns: Columns = ()
     """numeric columns; without it, all numbers but identifiers and weights (one generalized is an error)"""
 
+    scale: ClassVar[Scale] = "columns"
     better: ClassVar[Better] = "lower"
     aligned: ClassVar[bool] = False
 

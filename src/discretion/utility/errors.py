@@ -14,7 +14,7 @@ from discretion.errors import DataError
 from discretion.kernels.arrays import Bools, Floats
 from discretion.learning.columns import Numbers
 from discretion.measure import Better, Measure, Score, as_percent
-from discretion.part import Columns
+from discretion.part import Columns, Scale
 from discretion.utility.comparable import Pair, choose_columns, numeric_columns, read_pair, shares_of, unseen
 
 # How many cells a method touched, and how far (U12).
@@ -26,6 +26,7 @@ class _CellByCell(Measure):
 
     better: ClassVar[Better] = "lower"
     limits: ClassVar[tuple[float | None, float | None]] = (0.0, 1.0)
+    scale: ClassVar[Scale] = "columns"
     screens_with: ClassVar[int | None] = 0
 
 
@@ -156,6 +157,7 @@ class _Comparison(Measure):
     """numeric columns to compare; without it, all but identifiers and weights (one generalized is an error)"""
 
     better: ClassVar[Better] = "lower"
+    scale: ClassVar[Scale] = "columns"
     screens_with: ClassVar[int | None] = 0
 
     def _pairs(self, original: Dataset, released: Dataset) -> tuple[Floats, Floats, tuple[str, ...]]:

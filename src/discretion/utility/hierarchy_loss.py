@@ -14,7 +14,7 @@ from discretion.data.hierarchy import canonical
 from discretion.errors import DataError
 from discretion.kernels.arrays import Floats, Ints
 from discretion.measure import Better, Measure, Score
-from discretion.part import Columns, ColumnWeights, confidential
+from discretion.part import Columns, ColumnWeights, Scale, confidential
 
 # Loss read off the sizes of the equivalence classes (U7, U8).
 
@@ -101,6 +101,7 @@ class _LevelLoss(Measure):
 
     better: ClassVar[Better] = "lower"
     needs: ClassVar[Literal["both", "released"]] = "released"
+    scale: ClassVar[Scale] = "columns"
     screens_with: ClassVar[int | None] = 0
 
     def _columns(self, data: Dataset) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from discretion.errors import DataError
 from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.learning.columns import Labels, Numbers, Values
 from discretion.measure import Better, Measure, Score
-from discretion.part import Columns
+from discretion.part import Columns, Scale
 from discretion.utility.comparable import Pair, as_codes, choose_columns, read_pair, shares_of
 
 # How wrong are counts that a user asks for? (U12)
@@ -55,6 +55,7 @@ class RangeQueries(Measure, kind="range-queries"):
     floor_share: float = Field(0.001, gt=0, lt=1)
     """errors of smaller counts are divided by this share of the records"""
 
+    scale: ClassVar[Scale] = "columns"
     better: ClassVar[Better] = "lower"
     aligned: ClassVar[bool] = False
 
@@ -168,6 +169,7 @@ class Contingency(Measure, kind="contingency"):
     bins: int = Field(5, ge=2)
     """bins for numbers, at the original's quantiles"""
 
+    scale: ClassVar[Scale] = "columns"
     better: ClassVar[Better] = "lower"
     aligned: ClassVar[bool] = False
 
@@ -268,6 +270,7 @@ class Marginals(Measure, kind="marginals"):
     bins: int = Field(20, ge=2)
     """bins for numbers, at the original's quantiles"""
 
+    scale: ClassVar[Scale] = "columns"
     better: ClassVar[Better] = "lower"
     aligned: ClassVar[bool] = False
     limits: ClassVar[tuple[float | None, float | None]] = (0.0, 1.0)

@@ -337,7 +337,7 @@ class ColumnRow:
 def columns_of(release: Release) -> tuple[ColumnRow, ...]:
     """Describe every column of the original."""
     original, data = release.study.original, release.data
-    suppressed = data.suppressed_cells
+    suppressed = release.suppressed_cells
     rows = []
     for name in original.columns:
         column = original.schema[name]

@@ -764,9 +764,9 @@ def _lost(release: Release, rows: tuple[ScoreRow, ...]) -> PlainAnswer:
 
 def _suppressed(release: Release) -> list[str]:
     data = release.data
-    per_column = data.suppressed_cells
+    per_column = release.suppressed_cells
     cells = sum(per_column.values())
-    every = len(data) * len(data.columns)
+    every = release.records * len(data.columns)
     lost = []
     if data.lost_records:
         lost.append(counted(data.lost_records, "record"))

@@ -15,7 +15,7 @@ from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Bools, Floats
 from discretion.kernels.order import places
 from discretion.measure import Better, Measure, Score, as_percent
-from discretion.part import Columns, Family
+from discretion.part import Columns, Family, Scale
 from discretion.risk.identity.distances import robust_moments, whitening
 from discretion.risk.identity.transparency.steps import History
 
@@ -58,6 +58,7 @@ class _OnNumbers(Measure):
     family: ClassVar[Family] = "risk"
     better: ClassVar[Better] = "lower"
     limits: ClassVar[tuple[float | None, float | None]] = (0.0, 1.0)
+    scale: ClassVar[Scale] = "columns"
     screens_with: ClassVar[int | None] = 0
 
     def _tested(self, original: Dataset, released: Dataset) -> tuple[str, ...]:

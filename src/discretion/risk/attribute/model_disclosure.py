@@ -22,7 +22,7 @@ from discretion.learning.estimators import Model, ModelField
 from discretion.learning.fitting import agreement, chance_agreement, fit, folds, seeds, target_array
 from discretion.learning.values import choose_features, choose_target
 from discretion.measure import Better, Measure, Score, as_percent
-from discretion.part import Columns, Family
+from discretion.part import Columns, Family, Scale
 from discretion.risk.synthetic.records import wilson
 
 # Data-driven model-based attribute disclosure: do models of the original and of the release agree? (R6)
@@ -183,6 +183,7 @@ class ModelDisclosure(Measure, kind="model-disclosure"):
     family: ClassVar[Family] = "risk"
     better: ClassVar[Better] = "lower"
     limits: ClassVar[tuple[float | None, float | None]] = (0.0, 1.0)
+    scale: ClassVar[Scale] = "sampled"
     screens_with: ClassVar[int | None] = 5_000
 
     def run(self, original: Dataset, released: Dataset, ctx: Context) -> Score:

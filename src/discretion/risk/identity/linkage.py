@@ -14,7 +14,7 @@ from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.kernels.arrays import Floats, Ints
 from discretion.measure import Better, Measure, Score, as_percent
-from discretion.part import Columns, Family, Part
+from discretion.part import Columns, Family, Part, Scale
 from discretion.risk.identity.distances import Distance, Gaps, Space, make_space, with_gaps, with_who_lacks
 from discretion.risk.identity.intruder import Intruder, View, columns_to_link, intruder_field, unused, view
 
@@ -267,6 +267,7 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
     family: ClassVar[Family] = "risk"
     better: ClassVar[Better] = "lower"
     limits: ClassVar[tuple[float | None, float | None]] = (0.0, 1.0)
+    scale: ClassVar[Scale] = "sampled"
     screens_with: ClassVar[int | None] = 1_000
 
     def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:

@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.docs-installed
 JOBS ?= 2
 
-.PHONY: help install demo web check test test-all test-cpus test-cpus-quick lint types stubs wheel bench docs clean
+.PHONY: help install demo web check test test-all test-cpus test-cpus-quick lint types stubs kernels wheel bench docs clean
 
 help:
 	@echo "make demo      protect an invented census and write a release with a report to demo/"
@@ -17,6 +17,7 @@ help:
 	@echo "make lint      ruff and mypy"
 	@echo "make check     before a push: lint and test"
 	@echo "make stubs     write __init__.pyi again, after a part was added or a field changed"
+	@echo "make kernels   compile ahead what first commands need, for the wheel (and this clone, until a kernel changes)"
 	@echo "make wheel     build the wheel and the source archive in dist/"
 	@echo "make bench     the benchmarks, as ratios to numpy, scipy and polars on this machine"
 	@echo "make docs      build the documentation in site/"
@@ -64,7 +65,10 @@ types: $(STAMP)
 stubs: $(STAMP)
 	$(BIN)/python docs/stubs.py
 
-wheel: $(STAMP)
+kernels: $(STAMP)
+	$(BIN)/python docs/kernels.py
+
+wheel: kernels
 	rm -rf dist
 	$(BIN)/python -m build --no-isolation
 

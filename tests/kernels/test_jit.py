@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,7 +37,7 @@ def run(more: str = "", **environment: str) -> str:
     inherited = {k: v for k, v in os.environ.items() if k not in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME")}
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", PROGRAM.format(more=more)],
-        env=inherited | environment,
+        env=inherited | {"NUMBA_OPT": "3"} | environment,  # with a setting, nothing that came with a wheel is used
         capture_output=True,
         text=True,
         check=True,
@@ -171,3 +173,72 @@ def test_what_cannot_be_called_without_numba_is_called_through_it() -> None:
     assert double(1.5) == 3.0
     assert double.ready  # type: ignore[attr-defined]
     assert double(2**63) == 2**64 % 2**64
+
+
+@pytest.fixture
+def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Keep a kernel in LLVM's language, as a wheel does, and make numba unusable."""
+    for name in [name for name in os.environ if name.startswith("NUMBA_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(jit, "BUILT", tmp_path / "built.zip")
+    kinds: list[str] = []
+    given = (np.arange(5.0), np.zeros(5))
+    jit.unpack(given, kinds, [])
+    compiled = running_sums._compile(given)  # type: ignore[attr-defined]
+    head = json.dumps(list(jit.code_of(compiled, kinds)[1:]))
+    with zipfile.ZipFile(jit.BUILT, "w") as archive:
+        archive.comment = json.dumps(jit.built_for()).encode()
+        archive.writestr(jit.name_of(running_sums, kinds), f"{head}\n{compiled.library.get_llvm_str()}")
+    monkeypatch.setattr(jit._LeanKernel, "_compile", unusable)
+    return jit.BUILT
+
+
+class NumbaWasAskedError(Exception):
+    pass
+
+
+def unusable(*_: object) -> None:
+    raise NumbaWasAskedError
+
+
+@jit.lean_kernel
+def running_sums(x: np.ndarray, out: np.ndarray) -> int:
+    total = 0.0
+    for i in range(x.size):
+        total += x[i]
+        out[i] = total
+    return x.size
+
+
+def again() -> np.ndarray:
+    running_sums.ready.clear()  # type: ignore[attr-defined]
+    out = np.zeros(5)
+    assert running_sums(np.arange(5.0), out) == 5
+    return out
+
+
+def test_what_came_with_a_wheel_is_compiled_without_numba_and_kept(built: Path) -> None:
+    told: list[int] = []
+    with jit.on_first_compile(lambda: told.append(1)):
+        assert again().tolist() == [0, 1, 3, 6, 10] and told == [1]
+        built.unlink()
+        assert again().tolist() == [0, 1, 3, 6, 10] and told == [1]
+
+
+@pytest.mark.parametrize("change", ["sources", "setting", "cut off", "other types"])
+def test_what_came_with_a_wheel_is_not_used_where_it_does_not_fit(
+    built: Path, change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if change == "sources":
+        monkeypatch.setattr(jit, "_fingerprint", lambda: "other")
+    elif change == "setting":
+        monkeypatch.setenv("NUMBA_BOUNDSCHECK", "1")
+    elif change == "cut off":
+        built.write_bytes(built.read_bytes()[:-30])
+    else:
+        with pytest.raises(NumbaWasAskedError):
+            running_sums(np.arange(5), np.zeros(5))
+        return
+    with pytest.raises(NumbaWasAskedError):
+        again()

@@ -30,7 +30,7 @@ import numpy as np
 # each other: an array is handed over as its address, shape and strides. Code that would need more is refused, and the
 # kernel is then called through numba.
 
-_LAYOUT = 0x503  # the flags of an array that its type in numba depends on: order, alignment, may be written to
+_LAYOUT = 0x501  # the flags of an array that its type in numba depends on: order by rows, alignment, may be written to
 _ARRAY = "PPqqP"
 _CTYPES = {
     "P": ctypes.c_void_p, "q": ctypes.c_int64, "Q": ctypes.c_uint64, "i": ctypes.c_int32, "I": ctypes.c_uint32,
@@ -58,7 +58,8 @@ def unpack(arguments: Sequence[Any], kinds: list[str], flat: list[Any]) -> None:
     for given in arguments:
         kind = type(given)
         if kind is np.ndarray:
-            kinds.append(f"{given.dtype.str}/{given.ndim}/{given.flags.num & _LAYOUT}")
+            layout = given.flags.num
+            kinds.append(f"{given.dtype.str}/{given.ndim}/{layout & (_LAYOUT if layout & 1 else _LAYOUT | 2)}")
             flat += (None, None, given.size, given.itemsize, given.__array_interface__["data"][0])
             flat += given.shape
             flat += given.strides
@@ -125,7 +126,10 @@ def code_of(compiled: Any, kinds: Sequence[str]) -> Code:
     function = compiled.library.get_function(name)
     if [str(argument.type) for argument in function.arguments][2:] != [_LLVM[letter] for letter in takes]:
         raise Refused
-    code = Code(compiled.library.serialize_using_object_code()[2][0], name, takes, gives)
+    return _without_numba(Code(compiled.library.serialize_using_object_code()[2][0], name, takes, gives))
+
+
+def _without_numba(code: Code) -> Code:
     if any(symbol.startswith(("numba", "NRT_", "Py", "_Py")) for symbol in _undefined(code.machine)):
         raise Refused
     return code
@@ -164,11 +168,11 @@ def write(file: Path, code: Code) -> None:
         return
 
 
-def file_of(folder: Path, function: Callable[..., Any], kinds: Sequence[str]) -> Path:
-    """Name the file for the code of a kernel, for these types and this machine."""
+def name_of(function: Callable[..., Any], kinds: Sequence[str], machine: Sequence[str] = ()) -> str:
+    """Name the code of a kernel for these types, on this machine."""
     name = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}"
-    digest = hashlib.sha256(json.dumps([function.__module__, kinds, _machine()]).encode())
-    return folder / f"{name}-{digest.hexdigest()[:20]}.code"
+    digest = hashlib.sha256(json.dumps([function.__module__, kinds, machine]).encode())
+    return f"{name}-{digest.hexdigest()[:20]}"
 
 
 @functools.cache
@@ -176,11 +180,63 @@ def _machine() -> list[str]:
     """Say what machine code depends on: processor, versions and numba's settings."""
     import llvmlite.binding as llvm
 
-    settings = sorted(f"{k}={v}" for k, v in os.environ.items() if k.startswith("NUMBA_") and k != "NUMBA_CACHE_DIR")
     return [
         llvm.get_process_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten(),
-        version("numba"), version("llvmlite"), sys.version, *settings,
+        version("numba"), version("llvmlite"), sys.version, *_settings(),
     ]  # fmt: skip
+
+
+def _settings() -> list[str]:
+    return sorted(f"{k}={v}" for k, v in os.environ.items() if k.startswith("NUMBA_") and k != "NUMBA_CACHE_DIR")
+
+
+# Kernels that come with a wheel as LLVM's language, which numba writes and any processor of a family can be served
+# from: that is six sevenths of the work of compiling, and done once where the wheel is built (`docs/kernels.py`).
+
+BUILT = Path(__file__).parent / "built.zip"
+
+
+def built_for() -> list[str]:
+    """Say what the kernels that come with a wheel depend on: their sources, the system, the version of LLVM."""
+    import llvmlite.binding as llvm
+
+    return [_fingerprint(), llvm.get_process_triple(), version("llvmlite")]
+
+
+def read_built(function: Callable[..., Any], kinds: Sequence[str]) -> tuple[str, list[str]] | None:
+    """Read a kernel that came with the wheel, and what `Code` needs beside; None where there is none that fits.
+
+    Who changes settings of numba is served by numba.
+    """
+    import zipfile
+
+    if _settings() or not BUILT.exists():
+        return None
+    try:
+        with zipfile.ZipFile(BUILT) as archive:
+            if json.loads(archive.comment) != built_for():
+                return None
+            head, _, text = archive.read(name_of(function, kinds)).decode().partition("\n")
+        return text, json.loads(head)
+    except (OSError, KeyError, ValueError, zipfile.BadZipFile):
+        return None
+
+
+def finish(text: str, rest: Sequence[str]) -> Code:
+    """Compile a kernel that came with the wheel for this processor, as numba does it."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    module = llvm.parse_assembly(text)
+    target = llvm.Target.from_default_triple().create_target_machine(
+        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=3, jit=True
+    )
+    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    options.loop_vectorization, options.slp_vectorization = True, False
+    passes = llvm.create_pass_builder(target, options)
+    passes.getModulePassManager().run(module, passes)
+    return _without_numba(Code(target.emit_object(module), *rest))
 
 
 def _load(code: Code) -> tuple[Any, int]:
@@ -284,12 +340,15 @@ class _LeanKernel(_Kernel):
         folder = cache_folder()
         if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
             return None
-        file = None if folder is None else file_of(folder, self.function, kinds)
+        file = None if folder is None else folder / f"{name_of(self.function, kinds, _machine())}.code"
         try:
             code = None if file is None else read(file)
             if code is not None:
                 return callable_of(code)
-            code = code_of(self._compile(arguments), kinds)
+            built = read_built(self.function, kinds)
+            if built is not None:
+                _tell()
+            code = code_of(self._compile(arguments), kinds) if built is None else finish(*built)
             if file is not None:
                 write(file, code)
             return callable_of(code)
@@ -443,6 +502,12 @@ def _can_write(folder: Path) -> bool:
         return False
 
 
+def _tell() -> None:
+    callback = _listener.get()
+    if callback is not None:
+        callback()
+
+
 @functools.cache
 def _announce_compiles() -> None:
     """Listen to numba's compile events, for as long as the process lives."""
@@ -450,9 +515,8 @@ def _announce_compiles() -> None:
 
     class Listener(event.Listener):
         def on_start(self, event: Any) -> None:
-            callback = _listener.get()
-            if callback is not None and _is_ours(event.data["dispatcher"]):
-                callback()
+            if _is_ours(event.data["dispatcher"]):
+                _tell()
 
         def on_end(self, event: Any) -> None:
             pass

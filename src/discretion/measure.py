@@ -188,10 +188,14 @@ class Measure(Part):
         sides = first.beside(released, self.reads(first, released))
         return replace(self.on_files(released).run(*sides, ctx), per_record=None, more_per_record={})
 
+    def counts_with(self, released: Dataset) -> tuple[str, ...]:  # noqa: ARG002
+        """Name further columns that a measure of classes needs of their records."""
+        return ()
+
     def _over_classes(self, released: Scan, ctx: Context) -> Score:
         """Assess the classes with their counts; no figure per record."""
         columns = released.choose(getattr(self, "columns", ()), "classes")
-        table = released.table(columns)
+        table = released.table([*columns, *self.counts_with(released)])
         found = self.assess(table, table, ctx)
         moved = {name for step in released.pending if step.method.perturbs for name in step.touched} & set(columns)
         warned = (

@@ -102,7 +102,7 @@ class PrivacyModel(Part):
         before = None if original is None else Dataset.of(original)
         return self.run(Dataset.of(data), Context(0, self.kind), original=before)
 
-    def _classes_of(self, released: Scan) -> Dataset:  # noqa: ARG002
+    def classes_of(self, released: Scan) -> Dataset:  # noqa: ARG002
         """Give the classes that the model looks at, with their counts."""
         raise PlanError(f"{self.kind} needs all rows in memory; the data stays in its files")
 
@@ -111,7 +111,7 @@ class PrivacyModel(Part):
         if len(released) == 0:
             raise DataError(f"{self.kind}: the data has no rows; a model of nothing says nothing")
         if isinstance(released, Scan):
-            released = self._classes_of(released)
+            released = self.classes_of(released)
         if self.scale != "classes":
             released.require_rows(self.kind)
         copies = [self.check(copy, ctx, original=original) for copy in released.copies()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -15,7 +16,14 @@ from discretion.errors import PlanError
 from discretion.part import index
 from discretion.release.large import run_large, scan_data
 
-ROLES = {"age": "quasi", "region": "quasi", "hours": "quasi", "income": "sensitive", "savings": "sensitive"}
+ROLES = {
+    "age": "quasi",
+    "region": "quasi",
+    "hours": "quasi",
+    "income": "sensitive",
+    "savings": "sensitive",
+    "weight": "other",
+}
 OPTIONS: dict[str, Any] = {"roles": ROLES, "hierarchies": {"age": dc.Hierarchy.intervals(width=10, levels=3)}}
 SEED = 2**100 + 7
 STEPS = [
@@ -51,11 +59,27 @@ MEASURES: dict[str, Any] = {
     "contingency": dc.Contingency(columns=["age", "region"]),
     "range-queries": dc.RangeQueries(columns=NUMBERS),
 }
+COUNTING: dict[str, Any] = {
+    "sample-uniqueness": dc.SampleUniqueness(),
+    "attacker-risk": dc.AttackerRisk(attacker="marketer"),
+    "population-uniqueness": dc.PopulationUniqueness(share=0.1),
+    "quasi-identifiers": dc.QuasiIdentifiers(),
+    "suda": dc.Suda(columns=["age", "region", "hours"]),
+    "individual-risk": dc.IndividualRisk(weight="weight"),
+    "average-class-size": dc.AverageClassSize(k=2),
+    "discernibility": dc.Discernibility(),
+}
 
 
 @pytest.fixture(scope="module")
 def people() -> pl.DataFrame:
-    return dc.datasets.census(2_500, seed=3).frame.select(*ROLES)
+    frame = dc.datasets.census(2_500, seed=3).frame.select(*(name for name in ROLES if name != "weight"))
+    rng = np.random.default_rng(1)
+    gone = pl.Series(rng.random(len(frame)) < 0.02)
+    return frame.with_columns(
+        pl.when(gone).then(None).otherwise("region").alias("region"),
+        pl.Series("weight", rng.integers(2, 9, len(frame)) / 2),
+    )
 
 
 @pytest.fixture(scope="module")
@@ -77,8 +101,7 @@ def studies(people: pl.DataFrame, folder: Path) -> tuple[dc.Study, dc.Study]:
 
 def test_every_measure_of_records_that_scales_is_tried() -> None:
     scaling = {e.kind for e in index().values() if e.family in ("risk", "utility") and e.load().scale != "memory"}
-    counting = {e.kind for e in index().values() if e.family == "risk" and e.load().scale == "classes"}
-    assert scaling - counting == set(MEASURES)
+    assert scaling == {*MEASURES, *COUNTING}
 
 
 @pytest.mark.parametrize("kind", MEASURES)
@@ -86,6 +109,40 @@ def test_a_measure_gives_the_same_on_files_as_in_memory(kind: str, studies: tupl
     one, other = (study.scores(MEASURES[kind])[0] for study in studies)
     assert other.value == pytest.approx(one.value, rel=1e-12)
     assert other.meaning == one.meaning
+
+
+def same(one: Any, other: Any) -> None:
+    assert other.value == pytest.approx(one.value, rel=1e-12)
+    assert other.meaning.partition(" Warning:")[0] == one.meaning.partition(" Warning:")[0]
+    for name, value in one.detail.items():
+        flat = [*value.values()] if isinstance(value, dict) else [value]
+        if all(isinstance(one, int | float) for one in flat):
+            assert other.detail[name] == pytest.approx(value, rel=1e-12), name
+
+
+@pytest.mark.parametrize("kind", COUNTING)
+def test_a_measure_of_classes_gives_the_same_on_files_as_in_memory(
+    kind: str, studies: tuple[dc.Study, dc.Study]
+) -> None:
+    same(*(study.scores(COUNTING[kind])[0] for study in studies))
+
+
+@pytest.mark.parametrize("missing", ["category", "wildcard", "ignore", "skip"])
+def test_minimal_uniques_of_classes_are_those_of_their_records(missing: Any) -> None:
+    rng = np.random.default_rng(7)
+    rows = pl.DataFrame({name: rng.integers(0, 4, 200) for name in "abc"})
+    rows = rows.with_columns(pl.when(pl.Series(rng.random(200) < 0.1)).then(None).otherwise("a").alias("a"))
+    classes = rows.group_by(pl.all(), maintain_order=True).len("n")
+    measure = dc.Suda(columns=["a", "b", "c"], missing=missing, threshold=0.0)
+    same(measure(rows), measure(dc.Dataset(classes, counts="n")))
+
+
+def test_weights_of_classes_are_summed() -> None:
+    rng = np.random.default_rng(7)
+    rows = pl.DataFrame({"a": rng.integers(0, 30, 300), "w": rng.integers(1, 4, 300) * 0.75})
+    classes = rows.group_by(pl.all(), maintain_order=True).len("n")
+    measure = dc.IndividualRisk(columns=["a"], weight="w", thresholds=(0.02, 0.1))
+    same(measure(rows), measure(dc.Dataset(classes, counts="n")))
 
 
 def test_many_records_are_looked_for_by_a_sample(

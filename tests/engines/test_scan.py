@@ -101,6 +101,9 @@ METHODS: dict[str, Any] = {
     "projection-microaggregation": dc.ProjectionMicroaggregation(columns=["income", "hours"], k=5),
     "shuffle": dc.Shuffle(columns=["income"], predictors=["age", "sex"]),
     "winsorize-outliers": dc.WinsorizeOutliers(columns=["income", "hours"]),
+    "suppress-records": dc.SuppressRecords(
+        columns=["age", "region"], k=30, models=[dc.DistinctLDiversity(l=24, sensitive=["hours"])], limit=0.3
+    ),
     "optimal-generalization": dc.OptimalGeneralization(
         models=[dc.KAnonymity(k=120), dc.DistinctLDiversity(l=20, sensitive=["hours"])], suppression_limit=0.05
     ),
@@ -138,7 +141,12 @@ def steps(study: dc.Study, *kinds: str) -> dc.Study:
 
 @pytest.mark.parametrize(
     "kinds",
-    [("top-code", "generalize"), ("rank-swap", "generalize"), ("pram", "additive-noise", "optimal-generalization")],
+    [
+        ("top-code", "generalize"),
+        ("rank-swap", "generalize"),
+        ("pram", "additive-noise", "optimal-generalization"),
+        ("pram", "suppress-records"),
+    ],
 )
 def test_classes_after_steps_are_those_of_the_rows(kinds: tuple[str, ...], memory: Dataset, scan: Scan) -> None:
     one, other = (steps(dc.Study(data, seed=2**100 + 5), *kinds) for data in (memory, scan))

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar
 
-import numpy as np
 from pydantic import BeforeValidator, Field, PlainSerializer, field_validator
 
 from discretion.anonymize.lattice import Bounds
@@ -17,7 +16,7 @@ from discretion.anonymize.solutions import Solution, solve
 from discretion.anonymize.summaries import SummaryName
 from discretion.context import Context, Progress
 from discretion.data.dataset import Dataset
-from discretion.engines.scan import Scan
+from discretion.engines.scan import Scan, without_classes
 from discretion.errors import Infeasible, PlanError
 from discretion.measure import as_percent
 from discretion.method import Decision, Method, Purpose
@@ -178,13 +177,7 @@ class OptimalGeneralization(Method, kind="optimal-generalization"):
     def _rewrite_batch(self, data: Dataset, decision: Decision) -> Dataset:
         raised, gone = _raised(data, decision), decision.dropped
         data = Generalize(levels=raised).rewrite(data, decision, Context(0)) if raised else data
-        if not len(gone):
-            return data
-        rows = data.frame.select(gone.columns).with_row_index("discretion:row")
-        lost = rows.join(gone, on=gone.columns, how="semi", nulls_equal=True)["discretion:row"].to_numpy()
-        keep = np.ones(len(data), np.bool_)
-        keep[lost] = False
-        return data.take(keep, suppressed=True)
+        return without_classes(data, gone)
 
     def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:  # noqa: ARG002
         """Apply the levels and drop the records of classes that fail."""

@@ -12,7 +12,7 @@ from discretion.cli.apply import parse_field, write_released
 from discretion.cli.assess import parse_part
 from discretion.cli.console import common_options, print_json, print_table, progress_bar, say, shown
 from discretion.cli.output_checks import all_or_nothing, check_outputs
-from discretion.cli.plan_options import keep_order_option, order_file_option, seed_option
+from discretion.cli.plan_options import engine_option, keep_order_option, order_file_option, seed_option
 from discretion.cli.schema_options import read_with, schema_options, source_options, take_schema
 from discretion.cli.wording import GIVE_HIERARCHY
 from discretion.errors import PlanError
@@ -20,6 +20,7 @@ from discretion.errors import PlanError
 if TYPE_CHECKING:
     from discretion.anonymize.solutions import Solution
     from discretion.data.dataset import Dataset
+    from discretion.data.schema import Schema
     from discretion.model import PrivacyModel
     from discretion.release.plan import Plan
 
@@ -81,6 +82,7 @@ _LIMITS = (0.01, 0.02, 0.05)
 @seed_option
 @click.option("--force", is_flag=True, help="overwrite files that exist")
 @click.option("--dry-run", is_flag=True, help="search, but write nothing")
+@engine_option
 @schema_options
 @source_options
 @common_options
@@ -94,6 +96,9 @@ def anonymize(source: str, target: str, **options: Any) -> None:  # fmt: skip
     left_out = _left_out(options["plan_file"])
     schema, reading = take_schema(options)
     outputs = (target, options["space"], options["step_file"], options["plan_out"], options["order_file"])
+    if options["engine"] == "duckdb":
+        _of_files(source, target, models, schema, reading, left_out, options, as_json, quiet)
+        return
     check_outputs(*outputs, force=options["force"], as_json=as_json, dry_run=options["dry_run"])
     options["seed"] = read_seed(options["seed_file"]) if options["seed_file"] else new_seed()
     data = read_with(source, schema, reading, quiet)
@@ -101,6 +106,43 @@ def anonymize(source: str, target: str, **options: Any) -> None:  # fmt: skip
     with all_or_nothing(*outputs):
         search = _best if options["search"] == _SEARCHES[0] else _local
         search(data, models, options, target, as_json, quiet)
+
+
+def _of_files(
+    source: str, target: str, models: list[PrivacyModel], schema: Schema, reading: dict[str, Any],
+    left_out: Collection[str], options: dict[str, Any], as_json: bool, quiet: bool,
+) -> None:  # fmt: skip
+    """Search on the counted classes of rows that stay in their files, and write a folder of Parquet parts."""
+    from discretion.cli.output_checks import check_files
+    from discretion.context import new_seed
+    from discretion.release.large import scan_file, write_solution
+    from discretion.release.run import read_seed
+
+    refused = [name for name in ("plan_out", "step_file", "space", "summarize") if options[name]]
+    if options["search"] != _SEARCHES[0] or refused:
+        named = f"--search {options['search']}" if not refused else f"--{refused[0].replace('_', '-')}"
+        raise PlanError(f"{named} needs all rows in memory (`--engine memory`); `discretion run` writes reports")
+    check_files([name for name in (options["order_file"],) if name], force=options["force"])
+    if Path(target).exists() and not options["dry_run"]:
+        raise PlanError(f"{target!r} exists: rows in files are written as a new folder of parts; name another one")
+    seed = read_seed(options["seed_file"]) if options["seed_file"] else new_seed()
+    data = scan_file(source, schema, reading, memory=options["memory"])
+    data = data.drop([name for name in left_out if name in data.columns])
+    with progress_bar(quiet) as progress:
+        solution = _solve(data, models, options, progress)
+        sample = None
+        if not options["dry_run"]:
+            sample = write_solution(
+                data, solution, Path(target), seed=seed, order="keep" if options["keep_order"] else "permute",
+                order_file=Path(options["order_file"]) if options["order_file"] else None, progress=progress,
+            )  # fmt: skip
+    _name_fixed(data, solution, quiet)
+    _say_dropped(data, quiet)
+    gains = [] if options["levels"] else _gains(data, models, options, solution)
+    _report(solution, gains, as_json, quiet, stderr=False)
+    if sample is not None:
+        _warn(sample, quiet)
+        say(f"written: {target}", quiet)
 
 
 def _left_out(plan_file: str | None) -> tuple[str, ...]:
@@ -290,7 +332,7 @@ def _report(solution: Solution, gains: list[Solution], as_json: bool, quiet: boo
     print_table(title, ("loss", "k", "suppressed", "status", "levels"), rows, (0, 1, 2), stderr=stderr)
     say(solution.words, quiet)
     if gains:
-        records = len(solution.dataset.origin)
+        records = solution.dataset.origin.records
         more = [
             (f"{share:.0%}", shown(one.score), f"{one.suppressed / records:.2%}",
              ", ".join(f"{name} {level}" for name, level in one.levels.items()))

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from discretion.cli.console import ARROWS, DIRECTIONS, common_options, print_json, print_table, progress_bar, say, shown
-from discretion.cli.matching import matching_options, read_released, take_matching
+from discretion.cli.matching import Matching, matching_options, read_released, take_matching
 from discretion.cli.output_checks import check_files
+from discretion.cli.plan_options import engine_option
 from discretion.cli.schema_options import read_with, schema_options, take_schema
 from discretion.cli.wording import in_options
 from discretion.errors import PlanError
@@ -16,8 +17,10 @@ from discretion.errors import PlanError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from discretion.data.schema import Schema
     from discretion.measure import Measure, Score
     from discretion.part import Family, Part
+    from discretion.release.assess import Assessment
     from discretion.release.published import PublishedColumn
     from discretion.release.ranking import AttackerCard, RankedAttack
 
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
 @click.option(
     "--jobs", type=click.IntRange(min=1), metavar="N", help="measures to run at a time; default: cores, up to 4"
 )
+@engine_option
 @schema_options
 @common_options
 def assess(
@@ -49,28 +53,20 @@ def assess(
     **options: Any,
 ) -> None:
     """Attack a release and measure what is left of it, and say what each kind of attacker can do."""
-    from discretion.release.assess import assess as assess_data
-
     quiet, as_json = options.pop("quiet"), options.pop("as_json")
     matching = take_matching(options)
     earlier = _names_earlier(options["plan_file"], matching.journal)
     schema, reading = take_schema(options)
     if page is not None:
         check_files([page], force=False)
-    before = read_with(original, schema, reading, quiet)
-    after, aligned_by = read_released(before, released, reading, matching, quiet)
     chosen = [_parse_measure(text) for text in measures]
-    with progress_bar(quiet) as progress:
-        found = assess_data(
-            before,
-            after,
-            measures=chosen,
-            align="none",
-            unprotected=page is not None,
-            earlier=earlier,
-            jobs=jobs,
-            progress=progress,
-        )
+    if options["engine"] == "duckdb":
+        found, aligned_by = _assess_files(original, released, chosen, schema, reading, matching, options, quiet)
+    else:
+        found, aligned_by = _assess_data(
+            original, released, chosen, schema, reading, matching, quiet,
+            unprotected=page is not None, earlier=earlier, jobs=jobs,
+        )  # fmt: skip
     content = {
         "aligned_by": aligned_by,
         **found.to_dict(),
@@ -94,6 +90,50 @@ def assess(
     click.echo(found.best_attack)
     for note in content["notes"]:
         click.echo(f"Note: {note}")
+
+
+def _assess_data(
+    original: str, released: str, measures: Sequence[Measure], schema: Schema, reading: dict[str, Any],
+    matching: Matching, quiet: bool, **how: Any,
+) -> tuple[Assessment, str | None]:  # fmt: skip
+    from discretion.release.assess import assess as assess_data
+
+    before = read_with(original, schema, reading, quiet)
+    after, aligned_by = read_released(before, released, reading, matching, quiet)
+    with progress_bar(quiet) as progress:
+        return assess_data(before, after, measures=measures, align="none", progress=progress, **how), aligned_by
+
+
+def _assess_files(
+    original: str, released: str, measures: Sequence[Measure], schema: Schema, reading: dict[str, Any],
+    matching: Matching, options: dict[str, Any], quiet: bool,
+) -> tuple[Assessment, str | None]:  # fmt: skip
+    """Assess rows that stay in their files."""
+    from pathlib import Path
+
+    from discretion.release.earlier import Earlier
+    from discretion.release.journal import read_order
+    from discretion.release.large import assess_large, scan_file
+    from discretion.risk.identity.intruder import knowing_method
+
+    if matching.id_column is not None:
+        raise PlanError("--id: rows that stay in their files are matched as they stand, or by --journal")
+    whole = {name: value for name, value in reading.items() if name != "columns"}
+    before = scan_file(original, schema, reading, memory=options["memory"])
+    after = scan_file(released, schema, whole, memory=options["memory"])
+    rows, steps = None, []
+    if matching.journal is not None:
+        rows = read_order(matching.journal)
+        if len(rows) != len(after) or (len(rows) and not 0 <= rows.min() <= rows.max() < len(before)):
+            raise PlanError(f"the journal {matching.journal!r} does not belong to these files: it has other rows")
+        if (Path(matching.journal) / "journal.json").is_file():
+            steps = [step.method for step in Earlier.open({"journal": matching.journal}).steps]
+    asked = [knowing_method(measure, True) for measure in measures]
+    with progress_bar(quiet) as progress:
+        found = assess_large(
+            before, after, measures=asked, rows=rows, steps=steps, unrelated=matching.unrelated, progress=progress
+        )
+    return found, None if matching.unrelated else "position" if rows is None else "journal"
 
 
 def _names_earlier(plan_file: str | None, journal: str | None) -> bool:

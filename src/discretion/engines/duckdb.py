@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import shutil
 import tempfile
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +17,7 @@ from discretion.data.dialect import Given
 from discretion.data.formats import format_of
 from discretion.data.read import text_to_parquet
 from discretion.data.schema import Schema
-from discretion.engines.scan import COUNT, FIRST, Scan
+from discretion.engines.scan import COUNT, FIRST, Scan, spilling
 from discretion.errors import DataError, PlanError, unknown
 
 if TYPE_CHECKING:
@@ -64,7 +62,7 @@ class DuckdbRows:
         """Write a text file as Parquet among the spilled files."""
         number = self.files.index(file)
         target = self.spill / f"input-{number:05}.parquet"
-        with _writing():
+        with spilling():
             text_to_parquet(file, target, schema, given, self._chosen)
         return target
 
@@ -168,17 +166,6 @@ def _runs(process: int) -> bool:
     except PermissionError:
         return True
     return True
-
-
-@contextmanager
-def _writing() -> Iterator[None]:
-    """Say what to do where the private files do not fit on the disk."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        raise DataError("the disk is full: give a folder with more room as `spill`, or set TMPDIR") from None
 
 
 class _reading:  # noqa: N801 - used like a function

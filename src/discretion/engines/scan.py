@@ -6,7 +6,9 @@ has in memory too: the same seed gives the same values on every engine.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -34,6 +36,17 @@ _KEPT_BYTES = 1 << 30
 """What whole columns may take in memory after they were used; one column is always kept."""
 _MERGE_AT = 2_000_000
 """Classes of single batches that are gathered before they are added up."""
+
+
+@contextmanager
+def spilling() -> Iterator[None]:
+    """Say what to do where private files do not fit on the disk."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise DataError("the disk is full: give a folder with more room as `spill`, or set TMPDIR") from None
 
 
 class RowMethod(Protocol):
@@ -149,7 +162,7 @@ class Scan(Dataset):
     >>> people = dc.scan("register/*.parquet", roles={"age": "quasi", "income": "sensitive"})  # doctest: +SKIP
     """
 
-    __slots__ = ("_kept", "carried", "pending", "store")
+    __slots__ = ("_kept", "carried", "matched", "pending", "places", "store")
 
     def __init__(self, store: ScanStore, schema: Schema) -> None:
         import polars as pl
@@ -158,7 +171,16 @@ class Scan(Dataset):
         self.store = store
         self.pending: tuple[PendingStep, ...] = ()
         self.carried: CarriedRows | None = None
+        self.matched: Scan | None = None
+        self.places: NDArray[np.int64] | None = None
         self._kept: dict[str, pl.Series] = {}
+
+    def match(self, original: Scan, places: NDArray[np.int64] | None) -> None:
+        """Say of what data this is a release that was made elsewhere: its hierarchies count.
+
+        `places` has for each row its place in the original; None: nobody can tell.
+        """
+        self.matched, self.places = original, places
 
     # --- looking: what a Dataset answers from its frame, answered from the store ------------------------------------
 
@@ -199,8 +221,8 @@ class Scan(Dataset):
 
     def hierarchy(self, column: str) -> HierarchyLevels:
         """Give the hierarchy of a column, bound to the values that occur in the original."""
-        if self._root is not None:
-            return self._root.hierarchy(column)
+        if (before := self._root or self.matched) is not None:
+            return before.hierarchy(column)
         recipe = self.schema[column].hierarchy
         if recipe is None:
             return super().hierarchy(column)
@@ -350,7 +372,7 @@ class Scan(Dataset):
 
     def _own(self, data: Dataset) -> Dataset:
         """Let a table stand for itself, with the hierarchies of the whole data."""
-        data._root = None
+        data._root, data.lost_records = None, self.lost_records
         for name in data.columns:
             if data.schema[name].hierarchy is not None:
                 data._cache["hierarchy", name] = self.hierarchy(name)
@@ -374,6 +396,10 @@ class Scan(Dataset):
         if released is self:
             return before, before
         after = released._standing(columns)
+        if released.matched is self and released.places is not None:
+            after = after.matched_to(before, released.places)
+            after.steps = released.steps
+            return before, after
         if released.original is self.original:
             after._root = before
         return before, after
@@ -434,7 +460,8 @@ class Scan(Dataset):
         file = self.store.spill / f"columns-{len(self.pending)}.parquet"
         names = [name for name in done.columns if name in touched]
         hidden = [pl.Series(_HIDDEN + name, done.suppressed(name)) for name in names if name in done.suppressed_cells]
-        done.frame.select(*names, *hidden).write_parquet(file, row_group_size=BATCH_ROWS)
+        with spilling():
+            done.frame.select(*names, *hidden).write_parquet(file, row_group_size=BATCH_ROWS)
         kinds = {name: done.frame.schema[name] for name in names}
         levels = {name: _one_level(name, level) for name, level in done.levels.items() if name in touched}
         step = _Replacement(method.kind, method.perturbs, file, kinds, levels)
@@ -464,7 +491,8 @@ class Scan(Dataset):
         named = getattr(method, "columns", ()) or (getattr(method, "column", None) or (), getattr(method, "levels", ()))
         gone = frozenset(probe.columns) - frozenset(done.columns)
         levels = _names(tuple(decision.values.get("levels", ())))
-        touched = done._changed | gone | ((_names(named) | levels) & frozenset(probe.columns))
+        lost_by = frozenset() if decision.dropped is None else frozenset(decision.dropped.columns)
+        touched = done._changed | gone | lost_by | ((_names(named) | levels) & frozenset(probe.columns))
         new = self._derived(done)
         new.pending = (*self.pending, PendingStep(method, decision, ctx, touched, draws, bool(lost)))
         new.steps = (*self.steps, cast("Part", method))
@@ -488,8 +516,20 @@ class Scan(Dataset):
             setattr(new, name, getattr(made, name))
         new.schema, new.steps = like.schema, self.steps
         new.levels = MappingProxyType({name: _one_level(name, level) for name, level in like.levels.items()})
-        new.store, new.pending, new.carried, new._kept = self.store, self.pending, None, {}
+        new.store, new.pending, new._kept = self.store, self.pending, {}
+        new.carried, new.matched, new.places = None, self.matched, self.places
         return new
+
+
+def without_classes(data: Dataset, gone: pl.DataFrame) -> Dataset:
+    """Give rows without those of some classes, which were suppressed."""
+    if not len(gone):
+        return data
+    rows = data.frame.select(gone.columns).with_row_index(FIRST)
+    lost = rows.join(gone, on=gone.columns, how="semi", nulls_equal=True)[FIRST].to_numpy()
+    keep = np.ones(len(data), np.bool_)
+    keep[lost] = False
+    return data.take(keep, suppressed=True)
 
 
 def _names(found: Any) -> frozenset[str]:

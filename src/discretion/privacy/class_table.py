@@ -236,7 +236,7 @@ class ClassModel(PrivacyModel):
             find_failing=lambda: self.list_failing(judged.data, columns, judged.classes, failing),
         )
 
-    def _classes_of(self, released: Scan) -> Dataset:
+    def classes_of(self, released: Scan) -> Dataset:
         """Count the classes over the columns of the model and its sensitive columns."""
         if self.counts_units and released.original.having("household", "unit"):
             raise PlanError(

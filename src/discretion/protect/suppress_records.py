@@ -12,11 +12,12 @@ from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema, mod
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
+from discretion.engines.scan import Scan, without_classes
 from discretion.errors import DataError, DiscretionError, Infeasible, PlanError
 from discretion.kernels.arrays import Bools
 from discretion.measure import Measure, as_percent
 from discretion.method import Decision, Method, Purpose
-from discretion.part import HOLDS_PARTS, Columns, confidential, parse
+from discretion.part import HOLDS_PARTS, Columns, Scale, confidential, parse
 from discretion.privacy.class_table import ClassModel
 from discretion.privacy.k_anonymity import KAnonymity
 from discretion.protect.suppress_search import ReachesModels, has_value
@@ -159,6 +160,7 @@ class SuppressRecords(ReachesModels, kind="suppress-records"):
     limit: float = Field(0.05, ge=0, le=1)
     """largest share of the records that may be dropped"""
 
+    scale: ClassVar[Scale] = "classes"
     by_group: ClassVar[bool] = True
     perturbs: ClassVar[bool] = False
     purpose: ClassVar[Purpose] = "take out"
@@ -186,8 +188,11 @@ class SuppressRecords(ReachesModels, kind="suppress-records"):
 
     def fit(self, data: Dataset, ctx: Context) -> Decision:
         """Find the records to drop: dropping some may make others fail, so it is repeated until all models hold."""
+        models, scan = self._models(data), isinstance(data, Scan)
+        if isinstance(data, Scan):
+            tables = [model.classes_of(data) for model in models]
+            data = data.table(list(dict.fromkeys(name for table in tables for name in table.columns)))
         keep = np.arange(len(data))
-        models = self._models(data)
         left = data
         while len(left):
             gone = np.zeros(len(left), np.bool_)
@@ -200,9 +205,10 @@ class SuppressRecords(ReachesModels, kind="suppress-records"):
             left = data.take(keep)
         if len(data) and not len(keep):
             raise DataError(
-                f"suppress-records: none of the {len(data)} records satisfies the models; nothing would be left"
+                f"suppress-records: none of the {data.records} records satisfies the models; nothing would be left"
             )
-        _check_limit(self.kind, len(data) - len(keep), len(data), self.limit, "dropped")
+        lost = data.records - left.records
+        _check_limit(self.kind, lost, data.records, self.limit, "dropped")
         dropped = np.setdiff1d(np.arange(len(data)), keep)
         reached: list[Mapping[str, Any]] = []
         for model in models if len(left) else []:
@@ -210,11 +216,21 @@ class SuppressRecords(ReachesModels, kind="suppress-records"):
             if not verdict.holds:
                 raise Infeasible(f"suppress-records: {model.kind} was not reached by dropping records")
             reached.append({"model": model.kind, "value": verdict.value})
-        share = len(dropped) / max(len(data), 1)
-        return Decision(MappingProxyType({"rows": dropped.tolist(), "share": share, "reached": reached}))
+        known = {"share": lost / max(data.records, 1), "reached": reached}
+        if scan:
+            return Decision(MappingProxyType({"rows": [], **known}), data.frame[dropped])
+        return Decision(MappingProxyType({"rows": dropped.tolist(), **known}))
+
+    def for_rows(self, data: Scan, decision: Decision) -> tuple[Decision, int]:
+        """Give the decision, and the records that it drops."""
+        if decision.dropped is None:
+            raise PlanError(f"{self.kind}: a saved decision names rows of other data; let the step decide anew")
+        return decision, round(decision["share"] * len(data))
 
     def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:  # noqa: ARG002
         """Drop the records."""
+        if decision.dropped is not None:
+            return without_classes(data, decision.dropped)
         keep = np.ones(len(data), np.bool_)
         keep[decision["rows"]] = False
         return data.take(keep, suppressed=True) if decision["rows"] else data

@@ -361,7 +361,7 @@ def assess(
         Scores(scores),
         tuple(failed),
         tuple(NotRun(kind, f"takes long ({why})") for kind, why in left.items()),
-        None if asked else _no_attack(before, scores),
+        None if asked else no_attack(before, scores),
         after,
         earlier,
     )
@@ -389,7 +389,8 @@ def _matched(before: Dataset, after: Dataset, id_column: str | None, align: str)
         return data
 
 
-def _no_attack(original: Dataset, scores: Sequence[Score]) -> str | None:
+def no_attack(original: Dataset, scores: Sequence[Score]) -> str | None:
+    """Say why no attack ran; None where one did."""
     if any(score.family == "risk" for score in scores):
         return None
     if original.having("quasi", "sensitive"):

@@ -22,25 +22,32 @@ from numpy.typing import NDArray
 from discretion.context import BATCH_ROWS, Context, Progress, ignore_progress
 from discretion.data.dataset import Dataset
 from discretion.data.dialect import Given
+from discretion.data.schema import Schema
 from discretion.engines.duckdb import DuckdbRows, data_files
-from discretion.engines.scan import Scan
+from discretion.engines.scan import Scan, spilling
 from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Ints
 from discretion.kernels.order import key_order, keyed_mix
-from discretion.measure import Measure
-from discretion.method import Decision
-from discretion.release.attack_set import report_set
+from discretion.measure import Measure, Scores, match_rows
+from discretion.method import Decision, Method
+from discretion.part import parse
+from discretion.release.assess import Assessment, NotRun, no_attack
+from discretion.release.attack_set import attack_set, report_set, too_large
 from discretion.release.gate import check_publishable, judge, told_by_others
-from discretion.release.order import order_key
-from discretion.release.plan import Plan, Shown
+from discretion.release.holdout import run_with_holdout
+from discretion.release.order import Order, order_key
+from discretion.release.plan import Plan, Shown, Step
 from discretion.release.plan_columns import check_columns
 from discretion.release.release import Release
 from discretion.release.run import check_plan, check_roles, measure_shown, require_decisions, seed_of
+from discretion.release.staging import appearing
 from discretion.release.study import Done, Study
 
 if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
+
+    from discretion.anonymize.solutions import Solution
 
 SAMPLE = 50_000
 """Records on which pictures and attacks by rows are computed."""
@@ -50,6 +57,7 @@ _ON_SAMPLE = (
     "Computed on this sample: {}. There an attacker has fewer records to confuse with the right one, so that linkages "
     "find more people than among all."
 )
+_SAY = "give the journal of the release (--journal FOLDER), or say that they are not the same people (--unrelated)"
 _IN_BLOCKS = "{} worked in {:,} blocks of similar records, not on all of them together{}."
 _REQUIRED = "measures that compare numbers, intervals or the nearest records"
 PART_ROWS = 1 << 22
@@ -71,6 +79,15 @@ def scan_data(plan: Plan, source: str | Path | None = None, *, memory: str = "4G
     store = DuckdbRows(files, memory, columns=plan.data.get("columns"), schema=plan.schema, given=Given(**dialect))
     check_columns(plan, tuple(store.kinds))
     return Scan(store, plan.schema.only(list(store.kinds)))
+
+
+def scan_file(source: str | Path, schema: Schema, reading: Mapping[str, Any], *, memory: str = "4GB") -> Scan:
+    """Open data whose rows stay in their files, with the roles of those columns that it has."""
+    if others := sorted(set(reading) - {one.name for one in fields(Given)} - {"columns"}):
+        raise PlanError(f"{', '.join(others)}: rows that stay in their files are read from Parquet or text, without")
+    given = Given(**{name: value for name, value in reading.items() if name != "columns"})
+    store = DuckdbRows(data_files(source), memory, columns=reading.get("columns"), schema=schema, given=given)
+    return Scan(store, schema.only([name for name in store.kinds if name in schema.columns]))
 
 
 def run_large(
@@ -217,32 +234,41 @@ def _carry_out(current: Scan, original: Dataset, positions: Ints, progress: Prog
 
     rows = _RowFiles(current.store.spill, dict(current.kinds))
     states: list[list[pl.DataFrame]] = []
-    masks: list[list[dict[str, NDArray[np.bool_]]]] = []
+    masks: list[list[tuple[dict[str, NDArray[np.bool_]], int]]] = []
     like: list[Dataset] = []
     hidden: Counter[str] = Counter()
     while not rows.complete:
         states, masks = [[] for _ in current.pending], [[] for _ in current.pending]
         hidden.clear()
-        with rows.writing() as add:
+        with spilling(), rows.writing() as add:
             for start, every in _batches(current.stream_states(), len(current), progress, "carrying out the steps"):
                 first, last = np.searchsorted(positions, [start, start + len(every[0])])
                 like = every[1:]
                 for kept, marked, data in zip(states, masks, like, strict=True):
-                    chosen = np.isin(data.row_ids, positions[first:last], assume_unique=True)
-                    kept.append(data.frame.filter(chosen).with_columns(pl.Series(_PLACE, data.row_ids[chosen])))
-                    marked.append({name: data.suppressed(name)[chosen] for name in data.columns})
+                    places = np.searchsorted(data.row_ids, positions[first:last])
+                    found = places < len(data)
+                    found[found] = data.row_ids[places[found]] == positions[first:last][found]
+                    chosen = places[found]
+                    kept.append(data.frame[chosen].with_columns(pl.Series(_PLACE, data.row_ids[chosen])))
+                    marked.append(
+                        ({name: data.suppressed(name)[chosen] for name in data.suppressed_cells}, len(chosen))
+                    )
                 hidden.update(every[-1].suppressed_cells)
                 add(every[-1])
-    found = []
+    made = []
     for frames, marked, one in zip(states, masks, like, strict=True):
         frame = pl.concat(frames, how="vertical_relaxed")
         data = original._derive(frame.drop(_PLACE), one.changed, {})
         data._rows = np.searchsorted(positions, frame[_PLACE].to_numpy())
         data.schema, data.levels, data.steps = one.schema, one.levels, one.steps
-        every_mask = {name: np.concatenate([mask[name] for mask in marked]) for name in data.columns}
-        data._masks = MappingProxyType({name: mask for name, mask in every_mask.items() if mask.any()})
-        found.append(data)
-    return _Carried(tuple(found), rows, dict(hidden))
+        data._masks = MappingProxyType(
+            {
+                name: np.concatenate([mask.get(name, np.zeros(size, np.bool_)) for mask, size in marked])
+                for name in {name for mask, _ in marked for name in mask}
+            }
+        )
+        made.append(data)
+    return _Carried(tuple(made), rows, dict(hidden))
 
 
 class _RowFiles:
@@ -416,7 +442,7 @@ class LargeRelease(Release):
         import polars as pl
 
         places, start = self.rows.places, 0
-        with _Buckets(self.rows.folder, max(1, -(-self.records // PART_ROWS))) as buckets:
+        with spilling(), _Buckets(self.rows.folder, max(1, -(-self.records // PART_ROWS))) as buckets:
             for frame in self.rows.batches(list(self.rows.kinds), 16 * BATCH_ROWS):
                 self.study.progress(start, 2 * self.records, "putting rows in order")
                 keys = keyed_mix(np.arange(start, start + len(frame)), key)
@@ -442,6 +468,86 @@ class LargeRelease(Release):
         """Write for each published row its place in the original, as `write_data` left them."""
         shutil.move(self._order_file, path)
         path.chmod(0o600)
+
+
+def write_solution(
+    data: Scan,
+    solution: Solution,
+    folder: Path,
+    *,
+    seed: int,
+    order: Order,
+    order_file: Path | None = None,
+    progress: Progress = ignore_progress,
+) -> Dataset:
+    """Write data generalized by a solution as a folder of parts, whole or not at all; give a sample of it."""
+    method: Any = parse(solution.plan_step(), "method")
+    shown: Any = parse("sample-uniqueness", "risk")
+    plan = Plan(data.schema, (Step(method, method.kind),), (Shown(shown),), no_requirements=True, order=order)
+    release = run_large(plan, data, seed=seed, progress=progress)
+    with appearing(folder) as new:
+        release.write_data(new)
+    if order_file is not None:
+        release.write_order(order_file)
+    return release.data
+
+
+def assess_large(
+    original: Scan,
+    released: Scan,
+    *,
+    measures: Sequence[Measure] = (),
+    rows: Ints | None = None,
+    steps: Sequence[Method] = (),
+    unrelated: bool = False,
+    seed: int = 0,
+    progress: Progress = ignore_progress,
+) -> Assessment:
+    """Attack and measure a release whose rows, like those of the original, stay in their files.
+
+    `rows` has for each released row its place in the original, as a journal keeps them (with its `steps`); without it
+    the rows stand in the same order, which a sample must confirm, or they are `unrelated`. A measure that cannot look
+    at all records looks at a random sample of them, and says so.
+    """
+    if not unrelated and rows is None and len(original) != len(released):
+        raise DataError(f"the original has {len(original):,} rows and the release {len(released):,}; {_SAY}")
+    released.match(original, None if unrelated else np.arange(len(released)) if rows is None else rows)
+    released.steps = tuple(steps)
+    positions = _positions(len(released), seed)
+    after = _gathered(released, positions, progress)
+    if unrelated:
+        before = _gathered(original, _positions(len(original), seed), progress)
+    else:
+        places = positions if rows is None else rows[positions]
+        chosen, back = np.unique(places, return_inverse=True)
+        before = _gathered(original, chosen, progress).take(back)
+        before._rows = None
+        standing = np.arange(len(after))
+        if rows is None and not np.array_equal(match_rows(before, after, "assess").rows, standing):
+            raise DataError(f"the rows of the two do not stand in the same order; {_SAY}")
+        after = after.matched_to(before, standing)
+        for step in steps:
+            after = after.after(step, after)
+    asked = list(measures) or attack_set(before, after)
+    scores, failed = [], []
+    for number, measure in enumerate(asked):
+        progress(number, len(asked), f"measuring: {measure.kind}")
+        every = not measure.refuse_scan(original, released)
+        try:
+            sides: tuple[Dataset, Dataset] = (original, released) if every else (before, after)
+            found = run_with_holdout(measure, *sides, Context(seed, measure.kind))
+        except (PlanError, DataError) as error:
+            if measures:
+                raise
+            failed.append(NotRun(measure.kind, str(error)))
+            continue
+        on = "" if every or len(after) == len(released) else f" (On a random sample of {len(after):,} records.)"
+        scores.append(replace(found, meaning=found.meaning + on, per_record=None, more_per_record={}))
+    for side in (original, released):
+        side.let_go()
+    left = {} if measures else too_large(before, after)
+    asking = tuple(NotRun(kind, f"takes long ({why})") for kind, why in left.items())
+    return Assessment(Scores(scores), tuple(failed), asking, None if measures else no_attack(before, scores), after)
 
 
 class _Buckets:

@@ -47,10 +47,23 @@ def release_places(
 @contextmanager
 def publishing(public: Path, private: Path) -> Iterator[tuple[Path, Path]]:
     """Give two new folders to fill; at the end both are moved into place, or neither."""
+    with _explained(public), _Staged(public) as new_public, _Staged(private) as new_private:
+        yield new_public, new_private
+        _swap_in([(new_private, private), (new_public, public)])
+
+
+@contextmanager
+def appearing(folder: Path) -> Iterator[Path]:
+    """Give a new folder to fill; at the end it is moved into place."""
+    with _explained(folder), _Staged(folder) as new:
+        yield new
+        _swap_in([(new, folder)])
+
+
+@contextmanager
+def _explained(public: Path) -> Iterator[None]:
     try:
-        with _Staged(public) as new_public, _Staged(private) as new_private:
-            yield new_public, new_private
-            _swap_in([(new_private, private), (new_public, public)])
+        yield
     except OSError as error:
         reason = "the disk is full" if error.errno == errno.ENOSPC else error.strerror or type(error).__name__
         raise DataError(f"{str(public)!r} was not written: {reason}; nothing was published") from error

@@ -40,6 +40,7 @@ class AverageClassSize(Measure, kind="average-class-size"):
     columns: Columns = ()
     """columns that define the classes; without it, the quasi-identifiers"""
 
+    scale: ClassVar[Scale] = "classes"
     better: ClassVar[Better] = "lower"
     needs: ClassVar[Literal["both", "released"]] = "released"
 
@@ -73,6 +74,7 @@ class Discernibility(Measure, kind="discernibility"):
     columns: Columns = ()
     """columns that define the classes; without it, the quasi-identifiers"""
 
+    scale: ClassVar[Scale] = "classes"
     better: ClassVar[Better] = "lower"
     needs: ClassVar[Literal["both", "released"]] = "released"
 
@@ -82,10 +84,11 @@ class Discernibility(Measure, kind="discernibility"):
         hidden = np.ones(len(released), dtype=bool)
         for name in columns:
             hidden &= released.suppressed(name)
-        gone = int(hidden.sum()) + released.lost_records
-        total = len(released) + released.lost_records
+        gone = released.tally(hidden) + released.lost_records
+        total = released.records + released.lost_records
         if hidden.any():
-            value = float(released.class_sizes(columns)[~hidden].sum())
+            sizes = released.class_sizes(columns)
+            value = float((sizes if released.counts is None else sizes * released.counts)[~hidden].sum())
         else:
             value = float((released.class_counts(columns).astype(np.float64) ** 2).sum())
         value += float(gone) * total

@@ -14,9 +14,9 @@ from discretion.data.codes import ColumnCodes, Missing
 from discretion.data.dataset import Dataset
 from discretion.data.households import Households, find_households
 from discretion.errors import DataError, PlanError
-from discretion.kernels.arrays import Floats
+from discretion.kernels.arrays import Bools, Floats
 from discretion.measure import Better, Measure, Score, as_percent, source_of
-from discretion.part import Columns, Family, confidential
+from discretion.part import Columns, Family, Scale, confidential
 from discretion.risk.identity.truthful import having_column, said, warning
 
 # Individual risk: how likely is each record found, given what it stands for in the population? (R10)
@@ -127,9 +127,9 @@ class Sizes(NamedTuple):
     """people that the records stand for"""
 
     @property
-    def below(self) -> int:
-        """Count the records of classes whose weights sum to less than their records."""
-        return int((self.people < self.sample)[self.of_record].sum())
+    def below(self) -> Bools:
+        """Tell which records are in classes whose weights sum to less than their records."""
+        return np.asarray((self.people < self.sample)[self.of_record])
 
 
 class WeightedRisk(Measure):
@@ -180,10 +180,12 @@ class WeightedRisk(Measure):
         weights = self._weights(original, released)
         coded = [released.codes(name) for name in columns]
         if self.missing == "wildcard" and any(c.missing >= 0 for c in coded):
+            released.require_rows(f"{self.kind} with `missing: wildcard`")
             return self._wildcard_sizes(coded, weights)
         classes = released.classes(columns)
         sample = classes.counts.astype(np.float64)
-        people = np.bincount(classes.ids, weights, len(classes)).astype(np.float64)
+        each = weights if released.counts is None else weights * released.counts
+        people = np.bincount(classes.ids, each, len(classes)).astype(np.float64)
         if self.missing == "ignore":
             for c in coded:
                 sample[c.codes[classes.first_rows] == c.missing] = np.nan
@@ -254,13 +256,20 @@ class IndividualRisk(WeightedRisk, kind="individual-risk"):
     thresholds: tuple[float, ...] = confidential((0.01, 0.05, 0.1, 0.2, 0.5))
     """levels of risk; the records above each are counted"""
 
+    scale: ClassVar[Scale] = "classes"
+
+    def counts_with(self, released: Dataset) -> tuple[str, ...]:
+        """Name the column of the weights: classes are counted with each of its values."""
+        return () if self.share is not None else (self.weight or self._by_role(released, released),)
+
     def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:  # noqa: ARG002
         """Estimate every class."""
         columns = released.choose(self.columns, "classes")
         sizes = self.sizes(original, released, columns)
         risk = self.risks(sizes)
         counted = ~np.isnan(risk)
-        expected, records = float(risk[counted].sum()), int(counted.sum())
+        records = released.tally(counted)
+        expected = float(risk[counted].sum()) if released.counts is None else released.average(risk, counted) * records
         warned = warning(original, released, columns)
         meaning = (
             f"An intruder who looks everybody up is expected to find {as_percent(expected / records)} of the records, "
@@ -275,8 +284,8 @@ class IndividualRisk(WeightedRisk, kind="individual-risk"):
             expected_reidentifications=expected,
             highest=float(risk[counted].max()),
             chance=1.0 / max(sizes.total, 1.0),
-            above={f"{level:g}": int((risk[counted] > level).sum()) for level in self.thresholds},
-            records_in_classes_below_sample=sizes.below,
+            above={f"{level:g}": released.tally(risk > level) for level in self.thresholds},
+            records_in_classes_below_sample=released.tally(sizes.below),
             classes=_riskiest(released, columns, sizes, risk),
             **warned,
         )
@@ -285,11 +294,17 @@ class IndividualRisk(WeightedRisk, kind="individual-risk"):
 def _riskiest(data: Dataset, columns: tuple[str, ...], sizes: Sizes, risk: Floats) -> list[dict[str, Any]]:
     """List the classes at highest risk, by one of their rows and never by their values."""
     rows = data.classes(columns).first_rows
+    ids = np.arange(len(data)) if data.counts is None else data.row_ids
     rows = rows[~np.isnan(risk[rows])]
     top = rows[np.lexsort((rows, -risk[rows]))[:_SHOWN]]
     sample, people = sizes.sample[sizes.of_record[top]], sizes.people[sizes.of_record[top]]
     return [
-        {"row": int(row), "records": float(f), "people": float(total), "risk": float(risk[row])}
+        {
+            "row": int(ids[row]),
+            "records": float(f),
+            "people": float(total),
+            "risk": float(risk[row]),
+        }
         for row, f, total in zip(top, sample, people, strict=True)
     ]
 

@@ -19,7 +19,7 @@ from discretion.data.hierarchy import canonical
 from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Floats, Ints
 from discretion.measure import Better, Measure, Score, as_percent
-from discretion.part import Columns, Family
+from discretion.part import Columns, Family, Scale
 from discretion.risk.identity.truthful import said, warning
 
 if TYPE_CHECKING:
@@ -122,6 +122,7 @@ class Suda(Measure, kind="suda"):
     leaving out, for its record, the sets of columns that contain it (skip: the reading of sdcMicro)"""
 
     family: ClassVar[Family] = "risk"
+    scale: ClassVar[Scale] = "classes"
     better: ClassVar[Better] = "lower"
     needs: ClassVar[Literal["both", "released"]] = "released"
     limits: ClassVar[tuple[float | None, float | None]] = (0.0, 1.0)
@@ -130,9 +131,9 @@ class Suda(Measure, kind="suda"):
         """Find the minimal sample uniques and turn their scores into probabilities."""
         found = self.records(released, ctx)
         counted = ~np.isnan(found.dis)
-        dis = found.dis[counted]
-        value = float((dis > self.threshold).mean())
-        special = found.rows.size / dis.size
+        records = released.tally(counted)
+        value = released.tally(found.dis > self.threshold) / records
+        special = found.rows.size / records
         warned = warning(original, released, found.columns)
         score = self.score(
             value,
@@ -143,11 +144,11 @@ class Suda(Measure, kind="suda"):
             ),
             per_record=found.dis,
             columns=list(found.columns),
-            records=int(dis.size),
+            records=records,
             special_records=int(found.rows.size),
             share_special=special,
-            mean_dis=float(dis.mean()),
-            highest_dis=float(dis.max()),
+            mean_dis=released.average(found.dis, counted),
+            highest_dis=float(found.dis[counted].max()),
             minimal_uniques=found.by_size,
             records_in_pairs=found.pairs,
             **self._parts(released, found),
@@ -259,10 +260,11 @@ def _by_wildcard(
             ctx.progress(done, len(sets), "minimal sample uniques")
             some = [coded[j] for j in chosen]
             lost = [c.missing if c.missing >= 0 else None for c in some]
-            matches, _ = wildcard_counts([c.codes for c in some], lost, [c.size for c in some])
+            rows_alike, records = wildcard_counts([c.codes for c in some], lost, [c.size for c in some], data.counts)
+            matches = rows_alike if records is None else records
             yield sum(1 << j for j in chosen), number[matches == 1]
 
-    return rows, int((sizes == 2).sum()), add_up_sets(nodes(), rows.size, weights)
+    return rows, data.tally(sizes == 2), add_up_sets(nodes(), rows.size, weights)
 
 
 def _of_values(column: ColumnCodes, rows: Ints, sums: Floats) -> list[dict[str, Any]]:

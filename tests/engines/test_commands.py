@@ -1,0 +1,169 @@
+"""Commands on rows that stay in their files, and what goes wrong with these: nothing is half published."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import discretion as dc
+from discretion.cli.app import run
+from discretion.errors import DataError
+from discretion.release.large import run_large, scan_data
+
+ROLES = ["--quasi", "age,sex,region", "--sensitive", "income,savings"]
+HIERARCHY = ["--hierarchy", "age={intervals: {width: 10, levels: 3}}"]
+MORE = [*ROLES, *HIERARCHY, "--hierarchy", "sex={masking: {}}", "--hierarchy", "region={masking: {}}", "--quiet"]
+PLAN: dict[str, Any] = {
+    "roles": {"age": "quasi", "sex": "quasi", "region": "quasi", "income": "sensitive", "savings": "sensitive"},
+    "hierarchies": {"age": {"intervals": {"width": 10, "levels": 3}}},
+    "steps": [
+        {"additive-noise": {"columns": ["income", "savings"], "sd_share": 0.1}},
+        {"rank-swap": {"columns": ["savings"], "percent": 3}},
+    ],
+    "requirements": [{"k-anonymity": {"k": 1}}],
+    "measures": ["sample-uniqueness"],
+    "output": {"format": "parquet"},
+}
+
+
+@pytest.fixture(scope="module")
+def people() -> pl.DataFrame:
+    return dc.datasets.census(2_000, seed=1).frame.select("age", "sex", "region", "income", "savings")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, people: pl.DataFrame) -> Path:
+    place = tmp_path / "register"
+    place.mkdir()
+    people[:700].write_parquet(place / "a.parquet")
+    people[700:].write_parquet(place / "b.parquet")
+    people.write_parquet(tmp_path / "all.parquet")
+    return place
+
+
+def test_anonymize_gives_the_rows_of_memory(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "seed").write_text(str(2**100 + 5))
+    asked = ["--k", "5", "--suppression-limit", "0.02", "--seed-file", str(tmp_path / "seed"), *MORE]
+    for name, source, more in (("one.parquet", tmp_path / "all.parquet", []), ("two", folder, ["--engine", "duckdb"])):
+        order = ["--order-file", str(tmp_path / f"{name}.npy")]
+        assert run(["anonymize", str(source), str(tmp_path / name), *asked, *order, *more]) == 0
+    one, two = pl.read_parquet(tmp_path / "one.parquet"), pl.read_parquet(tmp_path / "two" / "*.parquet")
+    assert two.equals(one)
+    assert np.array_equal(*(np.load(tmp_path / f"{name}.npy") for name in ("one.parquet", "two")))
+    assert run(["anonymize", str(folder), str(tmp_path / "two"), "--k", "5", *MORE, "--engine", "duckdb"]) == 2
+    local = ["--search", "mondrian", "--engine", "duckdb"]
+    assert run(["anonymize", str(folder), str(tmp_path / "three"), "--k", "5", *MORE, *local]) == 2
+    assert not (tmp_path / "three").exists()
+
+
+def test_assess_gives_the_figures_of_memory(
+    folder: Path, people: pl.DataFrame, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import json
+
+    noisy = dc.AdditiveNoise(columns=["income", "savings"], sd_share=0.2)(people, seed=1)
+    order = np.random.default_rng(1).permutation(len(people))
+    (tmp_path / "out").mkdir()
+    noisy[order].write_parquet(tmp_path / "out" / "data.parquet")
+    np.save(tmp_path / "order.npy", order)
+    measures = ["distance-linkage:{columns: [age, income]}", "mse:{columns: [income]}", "sample-uniqueness"]
+    options = [*ROLES, *HIERARCHY, "--journal", str(tmp_path / "order.npy"), "--quiet", "--json"]
+    options += [word for measure in measures for word in ("--measure", measure)]
+    found = []
+    for original, more in ((tmp_path / "all.parquet", []), (folder, ["--engine", "duckdb"])):
+        released = tmp_path / "out" / "data.parquet"
+        assert run(["assess", str(original), str(released), *options, *more]) == 0
+        found.append(json.loads(capsys.readouterr().out)["scores"])
+    for one, other in zip(*found, strict=True):
+        assert other["value"] == pytest.approx(one["value"], rel=1e-12) and other["meaning"] == one["meaning"]
+
+
+def test_assess_asks_where_rows_do_not_belong_together(
+    folder: Path, people: pl.DataFrame, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    people[:1000].write_parquet(tmp_path / "some.parquet")
+    people.sample(fraction=1.0, shuffle=True, seed=1).write_parquet(tmp_path / "mixed.parquet")
+    for name, said in (("some", "the release 1,000"), ("mixed", "nothing tells which rows belong together")):
+        assert run(["assess", str(folder), str(tmp_path / f"{name}.parquet"), *MORE, "--engine", "duckdb"]) == 3
+        assert said in capsys.readouterr().err
+    asked = ["--unrelated", "--measure", "sample-uniqueness", "--engine", "duckdb"]
+    assert run(["assess", str(folder), str(tmp_path / "mixed.parquet"), *MORE, *asked]) == 0
+
+
+def made(folder: Path, **more: Any) -> dc.Plan:
+    return dc.Plan.from_dict({**PLAN, "data": {"path": str(folder)}, **more})
+
+
+def fail_to_write(*_: object, **__: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize("what", ["pyarrow.parquet.ParquetWriter.write_table", "polars.DataFrame.write_parquet"])
+def test_a_full_disk_is_said(what: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = made(folder)
+    scan = scan_data(plan)
+    monkeypatch.setattr(what, fail_to_write)
+    with pytest.raises(DataError, match="disk is full"):
+        run_large(plan, scan, seed=2**100)
+
+
+def test_a_disk_that_fills_while_parts_are_written(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = made(folder)
+    release = run_large(plan, scan_data(plan), seed=2**100)
+    monkeypatch.setattr("pyarrow.RecordBatchStreamWriter.write_table", fail_to_write, raising=False)
+    monkeypatch.setattr("polars.DataFrame.write_parquet", fail_to_write)
+    with pytest.raises(DataError, match="disk is full"):
+        release.write(tmp_path / "out")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["all.parquet", "register"]
+
+
+def spoil_pages(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[4 : len(content) // 2] = bytes(len(content) // 2 - 4)
+    file.write_bytes(content)
+
+
+@pytest.mark.parametrize("spoil", [spoil_pages, Path.unlink])
+def test_a_part_that_can_no_longer_be_read(spoil: Any, folder: Path) -> None:
+    plan = made(folder)
+    scan = scan_data(plan)
+    spoil(folder / "b.parquet")
+    with pytest.raises(DataError, match="cannot be read"):
+        run_large(plan, scan, seed=2**100)
+
+
+def test_a_column_that_changes_its_type(folder: Path, people: pl.DataFrame) -> None:
+    people[:5].with_columns(pl.col("age").cast(pl.String)).write_parquet(folder / "c.parquet")
+    with pytest.raises(DataError, match=r"c\.parquet: its columns differ from those of a\.parquet in age"):
+        scan_data(made(folder))
+
+
+@pytest.mark.slow
+def test_a_killed_run_publishes_nothing_and_is_cleaned_by_the_next(folder: Path, tmp_path: Path) -> None:
+    import yaml
+
+    spilled = tmp_path / "tmp"
+    spilled.mkdir()
+    (tmp_path / "plan.yaml").write_text(yaml.safe_dump({**PLAN, "data": {"path": str(folder)}}))
+    command = [sys.executable, "-m", "discretion", "run", str(tmp_path / "plan.yaml"), "--out", str(tmp_path / "out")]
+    command += ["--engine", "duckdb", "--quiet"]
+    environment = {**os.environ, "TMPDIR": str(spilled)}
+    with subprocess.Popen(command, env=environment) as process:
+        while process.poll() is None and not list(spilled.glob("discretion-spill-*/data-*.parquet")):
+            time.sleep(0.02)
+        process.send_signal(signal.SIGKILL)
+    assert not (tmp_path / "out").exists() and list(spilled.glob("discretion-spill-*"))
+    assert subprocess.run(command, env=environment, check=False).returncode == 0
+    assert (tmp_path / "out").exists() and not list(spilled.glob("discretion-spill-*"))

@@ -63,6 +63,22 @@ def test_a_changed_column_is_not_read_from_the_cache() -> None:
     assert hidden.class_sizes(["age", "town"], "wildcard").tolist() == [4, 4, 4, 4]
 
 
+def test_large_data_lets_go_of_arrays_and_keeps_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = people()
+
+    def computed() -> list[object]:
+        return [data.number("age").tolist(), data.codes("town").codes.tolist(), data.class_sizes(["age"]).tolist()]
+
+    before, kept = computed(), data.cached(("result", "age"), object)
+    codes, classes = data.codes("town"), data.classes(["age"])
+    data.forget()
+    assert data.codes("town") is codes and data.classes(["age"]) is classes  # four rows are not large
+    monkeypatch.setattr("discretion.data.dataset._LARGE", 4)
+    data.forget()
+    assert data.codes("town") is not codes and data.classes(["age"]) is not classes
+    assert computed() == before and data.cached(("result", "age"), object) is kept
+
+
 @pytest.mark.parametrize("column", ["age", "income"])
 def test_arrays_cannot_be_written_to(column: str) -> None:
     data = people()

@@ -47,6 +47,16 @@ def test_public_folder_and_private_journal(tmp_path: Path) -> None:
     assert {c["name"]: c["published"] for c in report["columns"]}["person_id"] is False
 
 
+def test_what_is_let_go_of_between_measures_changes_no_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    for name in ("kept", "let-go"):
+        (tmp_path / name).mkdir()
+        published(tmp_path / name, without(PLAN, "measures", "- sample-uniqueness", "- il1s"))
+        made.append(files_of(tmp_path / name / "out"))
+        monkeypatch.setattr("discretion.data.dataset._LARGE", 0)
+    assert made[0] == made[1]
+
+
 def test_only_the_owner_reads_the_journal(tmp_path: Path) -> None:
     published(tmp_path)
     assert (tmp_path / "secret").stat().st_mode & 0o777 == 0o700

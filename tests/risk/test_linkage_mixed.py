@@ -120,7 +120,8 @@ def test_tree_against_all_pairs(
         low, high = q - rng.choice(reach, (m, d)), q + rng.choice(reach, (m, d))
     terms = Terms(kinds, scale, np.full(d, gap), alike, offsets, low, high, some_laws(rng, kinds, size))
     spread = np.where(np.isfinite(scale), scale, 1.0).mean(axis=0)
-    check_against_all_pairs(q, p, terms, build_tree(p, kinds, spread), rng.integers(0, n, m))
+    queries = [None, 1, m][rng.integers(0, 3)]
+    check_against_all_pairs(q, p, terms, build_tree(p, kinds, spread, queries), rng.integers(0, n, m))
 
 
 def test_codes_of_other_columns_do_not_end_the_table_of_a_column() -> None:

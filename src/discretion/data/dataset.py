@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 Purpose = Literal["classes", "perturb", "compare", "compare-numbers"]
 Level = int | NDArray[np.int64]
 _T = TypeVar("_T")
+_LARGE = 500_000
+"""Rows from which on memory is scarcer than the time to make arrays of columns once more."""
+_MADE_AGAIN = ("number", "codes", "classes", "wildcard-sizes", "texts", "compared with", "part of")
+"""What is kept of columns for every row and quickly made again, by the first word of its key."""
 
 
 class Dataset:
@@ -313,6 +317,12 @@ class Dataset:
         if key not in self._cache:
             self._cache[key] = make()
         return self._cache[key]  # type: ignore[no-any-return]
+
+    def forget(self) -> None:
+        """Let go of columns as arrays and codes, where the data is large: together they are larger than the data."""
+        if len(self) >= _LARGE:
+            for key in [key for key in self._cache if isinstance(key, tuple) and str(key[0]).startswith(_MADE_AGAIN)]:
+                del self._cache[key]
 
     def number(self, column: str) -> NDArray[np.float64]:
         """Give one numeric column as floats, missing as NaN."""

@@ -19,6 +19,7 @@ from discretion.kernels.swap_law import Laws, no_laws, swap_bound, swap_cost, sw
 
 ABSOLUTE, SQUARED, NOMINAL, SWAPPED = 0, 1, 2, 3
 _LEAF = 12  # points that are compared one by one
+_MOST_IN_LEAF = 1000  # where there are few queries
 _QUERIES = 8192  # searched between two reports of progress
 _DEPTH = 128  # nodes that can wait at a time
 ROUNDED = 1 + 1e-6, 1e-9  # factor and summand far above the errors of a distance that is added up in another order
@@ -75,11 +76,15 @@ class Tree(NamedTuple):
     boxes: Boxes
 
 
-def build_tree(points: Floats, kinds: Ints, scale: Floats) -> Tree:
-    """Merge equal points and order them; the tree can be searched with any scale, bounds and missing costs."""
+def build_tree(points: Floats, kinds: Ints, scale: Floats, queries: int | None = None) -> Tree:
+    """Merge equal points and order them; the tree can be searched with any scale, bounds and missing costs.
+
+    For few `queries` it is less deep: to order the points further takes longer than to compare more of them.
+    """
     merged = distinct_rows(fill(points))
     distinct = points[merged.first_row]
-    depth = max(0, int(np.ceil(np.log2(max(len(distinct), 1) / _LEAF))))
+    leaf = _LEAF if queries is None else max(_LEAF, min(len(distinct) // max(queries, 1), _MOST_IN_LEAF))
+    depth = max(0, int(np.ceil(np.log2(max(len(distinct), 1) / leaf))))
     order, boxes = _build(distinct, kinds, scale, depth)
     return Tree(distinct[order], merged.counts[order].astype(np.int64), merged.first_row[order], boxes)
 
@@ -152,7 +157,7 @@ def _build(points: Floats, kinds: Ints, scale: Floats, depth: int) -> tuple[Ints
     )  # fmt: skip
     boxes.stop[0] = n
     points = np.ascontiguousarray(points)
-    ranks = np.array([np.unique(fill(x), return_inverse=True)[1].ravel() for x in points.T])
+    ranks = np.array([np.unique(fill(x), return_inverse=True)[1].ravel().astype(np.uint32) for x in points.T])
     order = np.arange(n)
     for level in range(depth + 1):
         here = np.arange(2**level - 1, 2 ** (level + 1) - 1)

@@ -185,6 +185,8 @@ def conclude(plan: Plan, study: Study) -> Release:
     shown = plan.measures or tuple(Shown(measure) for measure in report_set(study.original, published))
     measured, not_run = [], {}
     for number, item in enumerate(shown):
+        for data in (study.original, *(step.data for step in study.done), published, final):
+            data.forget()
         study.progress(number, len(shown), f"measuring: {item.measure.kind}")
         seen = final if item.measure.reads_order else published
         try:

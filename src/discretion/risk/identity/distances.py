@@ -70,7 +70,8 @@ class Space:
         must = np.isinf(scale).all(axis=0)
         if len(low):
             must |= ((low == high) | np.isnan(self.known)).all(axis=0) & ~np.isnan(low).all(axis=0)
-        return build_tree(self.published, self.terms.kinds, self.split_by(np.where(must, spread * _FIRST, spread)))
+        by = self.split_by(np.where(must, spread * _FIRST, spread))
+        return build_tree(self.published, self.terms.kinds, by, len(self.known))
 
     def split_by(self, spread: Floats) -> Floats:
         """Let a tree be split by columns of values: most records have one, so that gaps divide them badly."""

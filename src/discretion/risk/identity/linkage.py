@@ -144,7 +144,10 @@ def _joined(space: Space, seen: View, links: Links, ctx: Context, *, few: bool =
             part.known, mine, part.published, units, part.terms, targets, ctx.progress, both=whole, equal=kept,
             own=seen.rows[there], tree=space.tree,
         )  # fmt: skip
-        inside = np.ones(len(there)) if of_people else _inside(part, units, mine, seen.rows[there])
+        inside = np.ones(len(there))
+        if not of_people:
+            tried = np.flatnonzero(np.isin(mine, targets))
+            inside[tried] = _inside(_part_of(part, tried), units, mine[tried], seen.rows[there[tried]])
         figures = np.full((2, int(units.max()) + 1), np.nan)
         figures[0, targets] = np.where(near.has_own, 1.0 / np.maximum(near.size, 1), 0.0)
         figures[1, targets] = near.has_own & (near.size == 1) & (near.distance == 0)
@@ -350,7 +353,7 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
             space, gaps = with_gaps(seen, self.intruder, space)
             drawn = self._drawn(seen, ctx)
             known, rows = (space, seen.rows) if drawn is None else (_part_of(space, drawn), seen.rows[drawn])
-            links = link(known, rows, ctx)
+            links = link(known, rows, ctx, space)
             joined = _joined(space, seen, links, ctx, few=drawn is not None)
             return seen, links, used, space.incomparable, gaps, joined
 
@@ -647,12 +650,12 @@ def _arrays(links: Links) -> tuple[NDArray[Any], ...]:
     return links.size, links.right, links.first, links.exact
 
 
-def link(space: Space, rows: NDArray[np.int64], ctx: Context) -> Links:
+def link(space: Space, rows: NDArray[np.int64], ctx: Context, whole: Space | None = None) -> Links:
     """Link record b of the intruder to the release, where row `rows[b]` is the right one (−1: it is not there).
 
-    A record without any value, or whose values no published record has, could be anybody.
+    A record without any value, or whose values no published record has, could be anybody. `whole`: see `_search`.
     """
-    found = _search(space, rows, ctx)
+    found = _search(space, rows, ctx, whole)
     anybody = (found.size == 0) | np.isnan(space.known).all(axis=1)
     return Links(
         np.where(anybody, len(space.published), found.size),
@@ -673,6 +676,7 @@ def _search(space: Space, rows: NDArray[np.int64], ctx: Context, whole: Space | 
     from discretion.kernels.linkage_mixed import nearest_mixed
 
     there = rows >= 0
-    own = space.published[np.where(there, rows, 0)]
+    in_place = len(rows) == len(space.published) and np.array_equal(rows, np.arange(len(rows)))
+    own = space.published if in_place else space.published[np.where(there, rows, 0)]
     near = nearest_mixed(space.known, (whole or space).tree, space.terms, own, ctx.progress)
     return Links(near.size, near.has_own & there, near.lowest, near.distance == 0)

@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -55,6 +55,20 @@ class Batch:
     rng: np.random.Generator
 
 
+class KeyNeeded(Exception):
+    """A step that travelled to other machines drew from a key that did not go with it."""
+
+
+def _not_here() -> bytes:
+    raise KeyNeeded
+
+
+def _arrived(known: dict[str, bytes]) -> Stream:
+    stream = Stream(b"", _not_here, _not_here)
+    vars(stream).update(known)
+    return stream
+
+
 class Stream:
     """The secret from which one step draws, worked out when it first draws: that takes a pass over the data.
 
@@ -63,6 +77,10 @@ class Stream:
 
     def __init__(self, root: bytes, told: Callable[[], bytes], read: Callable[[], bytes]) -> None:
         self._root, self._told, self._read = root, told, read
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel with the keys that were used, and without what they are made of."""
+        return _arrived, ({name: vars(self)[name] for name in ("steady", "key") if name in vars(self)},)
 
     @cached_property
     def steady(self) -> bytes:

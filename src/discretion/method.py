@@ -20,7 +20,7 @@ from discretion.data.households import Households, at_household_level, find_hous
 from discretion.data.schema import Schema
 from discretion.engines.scan import Scan
 from discretion.errors import DataError, Infeasible, PlanError
-from discretion.part import HOLDS_PARTS, Columns, Family, Part, index, parse
+from discretion.part import HOLDS_PARTS, Columns, Family, Part, Scale, index, parse
 
 Purpose = Literal["take out", "blur groups", "hide exact numbers", "swap", "make up", "other"]
 PURPOSES: tuple[Purpose, ...] = get_args(Purpose)
@@ -158,7 +158,7 @@ class Method(Part):
         same draws, two strengths or two deliveries would give the noise away.
         """
         if isinstance(data, Scan):
-            self.refuse_scan()
+            self.refuse_scan(remote=data.store.remote)
         learns = saved is None and self.scale == "rows" and type(self).fit is not Method.fit
         if self.scale in ("memory", "columns", "blocks") or learns:
             data.require_rows(self.kind)
@@ -203,8 +203,14 @@ class Method(Part):
         told = {"blocks": made.blocks, "extra_loss_at_a_border": made.extra_loss}
         return made.data, Decision(MappingProxyType({**decision.values, **told}))
 
-    def refuse_scan(self) -> None:
-        """Raise if the method cannot be carried out on rows that stay in their files."""
+    def refuse_scan(self, remote: bool = False) -> None:
+        """Raise if the method cannot be carried out on rows that stay in their files, or (`remote`) on a cluster."""
+        if remote and self._by_columns:
+            raise PlanError(
+                f"{self.kind} needs whole columns in memory{' to work within groups' if self.scale == 'rows' else ''}, "
+                "which do not come to the driver of a Spark cluster; use the engine `duckdb`, or a method that works "
+                f"row by row: {', '.join(scaling('rows'))}"
+            )
         if self.scale == "memory" or getattr(self, "by_person", False):
             with_ = " with `by_person`" if self.scale != "memory" else ""
             raise PlanError(
@@ -240,10 +246,11 @@ class Method(Part):
         return self.run(taken, ctx).data.to_native()
 
 
-def scaling() -> list[str]:
-    """Name the methods whose data may be larger than memory."""
+def scaling(*scales: Scale) -> list[str]:
+    """Name the methods whose data may be larger than memory, or only those of some scales."""
+    chosen = scales or tuple(one for one in get_args(Scale) if one != "memory")
     methods = [entry for entry in index().values() if entry.family == "method"]
-    return sorted(entry.kind for entry in methods if entry.load().scale != "memory")
+    return sorted(entry.kind for entry in methods if entry.load().scale in chosen)
 
 
 def _to_digits(plain: Any) -> Any:

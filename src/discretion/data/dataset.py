@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from discretion.context import BATCH_ROWS
 from discretion.data.codes import Classes, ColumnCodes, Missing, add_counts, count_few, encode, wildcard_sizes
 from discretion.data.conditions import finite
 from discretion.data.hierarchy import HierarchyLevels, MaskingHierarchy, canonical
@@ -34,6 +36,26 @@ _LARGE = 500_000
 """Rows from which on memory is scarcer than the time to make arrays of columns once more."""
 _MADE_AGAIN = ("number", "codes", "classes", "wildcard-sizes", "texts", "compared with", "part of")
 """What is kept of columns for every row and quickly made again, by the first word of its key."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A batch of at most 65,536 rows as they pass by: those of `data` from `start` to `stop`."""
+
+    data: Dataset
+    start: int
+    stop: int
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+    def number(self, column: str) -> NDArray[np.float64]:
+        """Give one numeric column as floats, missing as NaN."""
+        return self.data.number(column)[self.start : self.stop]
+
+    def series(self, column: str) -> pl.Series:
+        """Give one column."""
+        return self.data.series(column).slice(self.start, len(self))
 
 
 class Dataset:
@@ -346,6 +368,50 @@ class Dataset:
         arrays = [self.number(name) for name in columns]
         return arrays[0].reshape(-1, 1) if len(arrays) == 1 else np.column_stack(arrays)
 
+    def each_batch(
+        self,
+        columns: Sequence[str],  # noqa: ARG002 - what is read, where rows are not in memory
+        look: Callable[[Piece], _T],
+        merge: Callable[[_T, _T], _T] | None = None,  # noqa: ARG002
+    ) -> list[_T]:
+        """Give what is found in each batch of 65,536 rows, in their order.
+
+        Summaries are made of these, so that they are the same wherever the rows are. `merge` puts what was found in
+        neighboring batches together, where it does not matter in which order: whole numbers, sets, extremes.
+        """
+        starts = range(0, len(self), BATCH_ROWS)
+        return [look(Piece(self, start, min(start + BATCH_ROWS, len(self)))) for start in starts]
+
+    def at_hand(self) -> Dataset:
+        """Give the data as far as it is in memory, at least what columns there are and of what types: all of it."""
+        return self
+
+    def at_hand_of(self, columns: Sequence[str]) -> Dataset:  # noqa: ARG002
+        """Give data in which batches of some columns can be looked at several times: itself."""
+        return self
+
+    def texts(self, column: str, most: int) -> list[bytes] | None:
+        """List the different texts of a column in order; None where there are `most` or more."""
+        import polars as pl
+
+        coded = self.codes(column)
+        counts, rows = coded.counts_and_rows
+        used = np.flatnonzero(counts)
+        used = used[used != coded.missing]
+        if len(used) >= most:
+            return None
+        return sorted(text.encode() for text in coded.series.gather(rows[used]).cast(pl.String).to_list())
+
+    def value_counts(self, column: str) -> dict[str, int]:
+        """Count the records of each value, by its name and in the order of names; missing values are left out."""
+
+        def make() -> dict[str, int]:
+            counts = self.codes(column).counts_and_rows[0]
+            named = zip(self.codes(column).values, counts.tolist(), strict=True)
+            return dict(sorted((canonical(value), count) for value, count in named if value is not None))
+
+        return self.cached(("value-counts", column), make)
+
     def require_spread(self, columns: Sequence[str]) -> None:
         """Raise if a numeric column has no values or only one value: nothing can be scaled by its spread."""
         for name in columns:
@@ -366,6 +432,14 @@ class Dataset:
             return (float(np.fmin.reduce(x)), float(np.fmax.reduce(x))) if np.isnan(low) else (float(low), float(high))
 
         return self.cached(("extremes", column), make)
+
+    def quantiles(self, column: str, shares: Sequence[float]) -> NDArray[np.float64]:
+        """Give quantiles of the values present in a numeric column (linear interpolation)."""
+        x = self.number(column)
+        x = x[~np.isnan(x)]
+        if not len(x):
+            raise DataError(f"column {column!r} has no values")
+        return np.asarray(np.quantile(x, np.asarray(shares)))
 
     def count_missing(self, column: str) -> int:
         """Count the missing values of a column."""

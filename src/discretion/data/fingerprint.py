@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discretion.context import BATCH_ROWS, keyed_hash
-from discretion.data.codes import ColumnCodes
-from discretion.data.dataset import Dataset
-
-if TYPE_CHECKING:
-    import polars as pl
+from discretion.data.dataset import Dataset, Piece
 
 _FEW = 65_536
 """Texts with at most as many different values are hashed as their ranks among these."""
@@ -29,69 +26,82 @@ def fingerprint(data: Dataset, column: str, key: bytes) -> bytes:
     """
     known: dict[bytes, bytes] = data.cached(("fingerprint", column), dict)
     if key not in known:
-        contents = _contents(data, column, key)
-        kind = next(contents)
-        known[key] = keyed_hash(key, column, kind, str(len(data)), *(keyed_hash(key, one) for one in contents))
+        kind, look = _looking(data.at_hand_of([column]), column, key)
+        digests = data.at_hand_of([column]).each_batch([column], lambda piece: keyed_hash(key, look(piece)))
+        known[key] = keyed_hash(key, column, kind, str(len(data)), *digests)
     return known[key]
 
 
-def _contents(data: Dataset, column: str, key: bytes) -> Iterator[bytes]:
-    """Yield the kind of the column, then each batch of it."""
+def _looking(data: Dataset, column: str, key: bytes) -> tuple[bytes, Callable[[Piece], bytes]]:
+    """Give the kind of the column, and what writes a batch of it as bytes."""
     import polars as pl
 
-    series, kind = data.series(column), data.kinds[column]
+    kind = data.kinds[column]
     if kind.is_numeric():
-        yield b"numbers"
-        yield from _numbers(data.number(column), key)
-    elif kind in (pl.String, pl.Categorical, pl.Enum):
-        yield from _texts(data.codes(column))
-    elif kind.is_temporal() or kind == pl.Boolean:
-        yield str(kind.base_type()).replace("Datetime", "Date").encode()  # pandas has no dates without time
-        moments = series.cast(pl.Datetime("us")) if kind == pl.Date else series
-        whole = moments.dt.cast_time_unit("us") if isinstance(moments.dtype, pl.Datetime | pl.Duration) else moments
-        yield from _whole(whole.to_physical().cast(pl.Int64))
-    else:
-        yield str(kind.base_type()).encode()
-        yield from (json.dumps(part.to_list(), default=str).encode() for part in _parts(series))
+        return b"numbers", partial(_numbers, column, key)
+    if kind in (pl.String, pl.Categorical, pl.Enum):
+        texts = data.texts(column, _FEW)
+        if texts is None:
+            return b"many texts", partial(_many_texts, column)
+        listed = b"".join(len(text).to_bytes(8, "big") + text for text in texts)
+        return b"texts" + listed, partial(_few_texts, column, texts)
+    if kind.is_temporal() or kind == pl.Boolean:  # pandas has no dates without time
+        return str(kind.base_type()).replace("Datetime", "Date").encode(), partial(_whole, column)
+    return str(kind.base_type()).encode(), partial(_nested, column)
 
 
-def _parts(series: pl.Series) -> Iterator[pl.Series]:
-    return (series.slice(start, BATCH_ROWS) for start in range(0, len(series), BATCH_ROWS))
-
-
-def _numbers(x: NDArray[np.float64], key: bytes) -> Iterator[bytes]:
-    from discretion.kernels.hashing import MORE_KEYS, hash_floats
+@lru_cache(maxsize=1)
+def _pads(key: bytes) -> NDArray[np.uint64]:
+    from discretion.kernels.hashing import MORE_KEYS
 
     pads = np.random.Philox(key=int.from_bytes(keyed_hash(key, "numbers")[:16], "big"))
-    keys = np.asarray(pads.random_raw(min(len(x), BATCH_ROWS) + MORE_KEYS), np.uint64)
-    for start in range(0, len(x), BATCH_ROWS):
-        yield hash_floats(x[start : start + BATCH_ROWS], keys).tobytes()
+    return np.asarray(pads.random_raw(BATCH_ROWS + MORE_KEYS), np.uint64)
 
 
-def _whole(series: pl.Series) -> Iterator[bytes]:
-    for part in _parts(series):
-        yield part.is_null().to_numpy().tobytes() + part.fill_null(0).to_numpy().tobytes()
+def _numbers(column: str, key: bytes, piece: Piece) -> bytes:
+    from discretion.kernels.hashing import hash_floats
+
+    return hash_floats(piece.number(column), _pads(key)).tobytes()
 
 
-def _texts(coded: ColumnCodes) -> Iterator[bytes]:
-    """Yield texts as their ranks among the different ones, which stand before them; many different as they are."""
+def _whole(column: str, piece: Piece) -> bytes:
     import polars as pl
 
-    counts, rows = coded.counts_and_rows
-    used = np.flatnonzero(counts)
-    used = used[used != coded.missing]
-    if len(used) < _FEW:
-        texts = [text.encode() for text in coded.series.gather(rows[used]).cast(pl.String).to_list()]
-        order = sorted(range(len(texts)), key=texts.__getitem__)
-        yield b"texts" + b"".join(len(texts[place]).to_bytes(8, "big") + texts[place] for place in order)
+    series = piece.series(column)
+    moments = series.cast(pl.Datetime("us")) if series.dtype == pl.Date else series
+    timed = isinstance(moments.dtype, pl.Datetime | pl.Duration)
+    whole = (moments.dt.cast_time_unit("us") if timed else moments).to_physical().cast(pl.Int64)
+    return bytes(whole.is_null().to_numpy().tobytes() + whole.fill_null(0).to_numpy().tobytes())
+
+
+def _nested(column: str, piece: Piece) -> bytes:
+    return json.dumps(piece.series(column).to_list(), default=str).encode()
+
+
+def _few_texts(column: str, texts: Sequence[bytes], piece: Piece) -> bytes:
+    """Write texts as their ranks among the different ones."""
+    coded = piece.data.codes(column)
+
+    def make() -> NDArray[Any]:
+        import polars as pl
+
+        counts, rows = coded.counts_and_rows
+        used = np.flatnonzero(counts)
+        used = used[used != coded.missing]
+        place = {text: rank for rank, text in enumerate(texts)}
         ranks = np.full(max(coded.size, 256), len(texts), np.uint8 if len(texts) < 256 else np.uint16)
-        ranks[used[order]] = np.arange(len(texts))
-        narrow = ranks.dtype == np.uint8 == coded.codes.dtype
-        for start in range(0, len(coded.codes), BATCH_ROWS):
-            codes = coded.codes[start : start + BATCH_ROWS]
-            yield codes.tobytes().translate(ranks.tobytes()) if narrow else ranks[codes].tobytes()
-        return
-    yield b"many texts"
-    for part in _parts(coded.series.cast(pl.String)):
-        lengths = part.str.len_bytes().cast(pl.Int64).fill_null(-1).to_numpy()
-        yield lengths.tobytes() + str(part.str.join("").item() or "").encode()
+        ranks[used] = [place[text.encode()] for text in coded.series.gather(rows[used]).cast(pl.String).to_list()]
+        return ranks
+
+    ranks = piece.data.cached(("ranks", column), make)
+    codes = coded.codes[piece.start : piece.stop]
+    narrow = ranks.dtype == np.uint8 == codes.dtype
+    return codes.tobytes().translate(ranks.tobytes()) if narrow else ranks[codes].tobytes()
+
+
+def _many_texts(column: str, piece: Piece) -> bytes:
+    import polars as pl
+
+    part = piece.series(column).cast(pl.String)
+    lengths = part.str.len_bytes().cast(pl.Int64).fill_null(-1).to_numpy()
+    return bytes(lengths.tobytes() + str(part.str.join("").item() or "").encode())

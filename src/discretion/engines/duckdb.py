@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from discretion.context import BATCH_ROWS
 from discretion.data.dialect import Given
@@ -38,6 +38,7 @@ class DuckdbRows:
     """
 
     name = "duckdb"
+    remote = False
 
     def __init__(
         self,
@@ -238,7 +239,7 @@ def data_files(source: str | Path) -> list[Path]:
 
 
 def scan(
-    source: str | Path,
+    source: Any,
     *,
     roles: Mapping[str, object] | None = None,
     types: Mapping[str, object] | None = None,
@@ -248,6 +249,9 @@ def scan(
     columns: Sequence[str] | None = None,
     memory: str = "4GB",
     spill: str | Path | None = None,
+    engine: Literal["duckdb", "spark"] = "duckdb",
+    master: str | None = None,
+    session: Any = None,
 ) -> Scan:
     """Open Parquet files whose rows stay where they are: a file, a folder, or a pattern such as `register/*.parquet`.
 
@@ -256,6 +260,10 @@ def scan(
     search and measures of uniqueness; parts that need all rows refuse it by name. `memory` bounds what duckdb keeps
     while it counts, before it spills below the folder `spill` (a private one of the system by default).
 
+    With `engine="spark"` the machines of a Spark cluster do the work: that of `session`, of a session that is there, or
+    of `master` (`local[2]`, this machine, by default). They must see the files and `spill`. `source` may be a Spark
+    frame, which is written below `spill` first.
+
     Examples
     --------
     >>> import discretion as dc
@@ -263,4 +271,10 @@ def scan(
     >>> dc.KAnonymity(k=5)(people).holds  # doctest: +SKIP
     """
     schema = Schema.build(roles, types, hierarchies, missing_codes, orders)
+    if engine == "spark":
+        from discretion.engines.spark import open_spark
+
+        return Scan(open_spark(source, master, session, memory, spill, columns, schema), schema)
+    if engine != "duckdb" or master is not None or session is not None:
+        raise PlanError("engine: expected `duckdb` or `spark`; `master` and `session` go with `spark`")
     return Scan(DuckdbRows(data_files(source), memory, spill, columns, schema), schema)

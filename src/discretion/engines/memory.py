@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from discretion.data.codes import Classes
-from discretion.data.dataset import Dataset
+from discretion.data.dataset import Dataset, Piece
 from discretion.errors import DataError
 from discretion.kernels.arrays import Floats, Ints
 
@@ -37,14 +38,30 @@ class Moments:
         return np.sqrt(np.diag(self.covariance) * self.count / (self.count - 1))
 
 
-def _variance(x: Floats, mean: float) -> float:
-    """Give the variance (1/N) in blocks that stay in the processor's cache."""
-    total = 0.0
-    for start in range(0, len(x), 65_536):
-        centered = x[start : start + 65_536] - mean
-        centered *= centered
-        total += float(centered.sum())
-    return total / len(x)
+@dataclass(frozen=True)
+class _Sums:
+    """Adds up the complete records of a batch: their number and values, or their products about means."""
+
+    columns: tuple[str, ...]
+    about: tuple[float, ...] | None = None
+
+    def __call__(self, piece: Piece) -> tuple[int, list[float]]:
+        arrays = [piece.number(name) for name in self.columns]
+        missing = np.any([np.isnan(x) for x in arrays], axis=0)
+        if missing.any():
+            arrays = [x[~missing] for x in arrays]
+        if self.about is None:
+            return len(arrays[0]), [float(x.sum()) for x in arrays]
+        centered = [x - mean for x, mean in zip(arrays, self.about, strict=True)]
+        places = range(len(centered))
+        return len(arrays[0]), [float((centered[i] * centered[j]).sum()) for i in places for j in places[i:]]
+
+
+def _added(data: Dataset, columns: Sequence[str], look: _Sums) -> tuple[int, list[float]]:
+    """Add the sums of all batches exactly, then round: the same wherever, and in whatever order, they were made."""
+    found = data.each_batch(columns, look)
+    each = zip(*(sums for _, sums in found), strict=True)
+    return sum(count for count, _ in found), [math.fsum(sums) for sums in each]
 
 
 def _group_name(key: Mapping[str, str | None]) -> str:
@@ -68,23 +85,26 @@ class MemoryEngine:
 
     def moments(self, data: Dataset, columns: Sequence[str]) -> Moments:
         """Summarize numeric columns: over the values present for one column, over complete records for several."""
-        x = data.numbers(columns)
-        if any(data.count_missing(name) for name in columns):
-            x = x[~np.isnan(x).any(axis=1)]
-        if len(x) < 2:
+        columns = tuple(columns)
+        count, sums = _added(data, columns, _Sums(columns))
+        if count < 2:
             raise DataError(f"columns {', '.join(columns)}: fewer than two complete records")
-        mean = x.mean(axis=0)
-        if x.shape[1] == 1:
-            return Moments(len(x), mean, np.array([[_variance(x[:, 0], mean[0])]]))
-        return Moments(len(x), mean, np.cov(x, rowvar=False, bias=True))
+        mean = np.array(sums) / count
+        _, products = _added(data, columns, _Sums(columns, tuple(mean.tolist())))
+        covariance = np.empty((len(columns), len(columns)))
+        upper = np.triu_indices(len(columns))
+        covariance[upper] = np.array(products) / count
+        covariance.T[upper] = covariance[upper]
+        return Moments(count, mean, covariance)
+
+    def mean(self, data: Dataset, column: str) -> float:
+        """Give the mean of the values present."""
+        count, (total,) = _added(data, [column], _Sums((column,)))
+        return total / count
 
     def quantiles(self, data: Dataset, column: str, shares: Sequence[float]) -> Floats:
         """Give quantiles of the values present (linear interpolation)."""
-        x = data.number(column)
-        x = x[~np.isnan(x)]
-        if not len(x):
-            raise DataError(f"column {column!r} has no values")
-        return np.asarray(np.quantile(x, np.asarray(shares)))
+        return data.quantiles(column, shares)
 
     def map_rows(self, data: Dataset, columns: Sequence[str], kernel: RowKernel, *, integers: bool = False) -> Dataset:
         """Rewrite numeric columns block by block, each block with its own generator."""

@@ -7,19 +7,21 @@ has in memory too: the same seed gives the same values on every engine.
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial, reduce
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discretion.context import BATCH_ROWS, Context, ignore_progress
-from discretion.data.dataset import Dataset, Level, as_read
-from discretion.data.hierarchy import HierarchyLevels
+from discretion.context import BATCH_ROWS, Context, KeyNeeded, ignore_progress
+from discretion.data.dataset import Dataset, Level, Piece, as_read
+from discretion.data.hierarchy import HierarchyLevels, canonical
 from discretion.data.schema import Schema
 from discretion.errors import DataError, PlanError
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
     from discretion.part import Part
 
+_T = TypeVar("_T")
 COUNT, FIRST = "discretion:records", "discretion:row"
 """Columns of a frequency table: how many records a class has, and its first row."""
 _HIDDEN = "discretion:suppressed:"
@@ -80,6 +83,8 @@ class ScanStore(Protocol):
 
     name: str
     """what reports and journals call the engine"""
+    remote: bool
+    """whether rows are worked on elsewhere: then only summaries of them come here, by `each_batch`"""
     files: tuple[Path, ...]
     """where the rows lie, in their order"""
     room: int
@@ -107,6 +112,21 @@ class ScanStore(Protocol):
         """Count the combinations of values as they stand: the columns, COUNT, and FIRST."""
 
 
+class RemoteStore(ScanStore, Protocol):
+    """Rows that are worked on elsewhere."""
+
+    def each_batch(
+        self, rows: Passing, look: Callable[[Piece], _T], merge: Callable[[_T, _T], _T] | None = None
+    ) -> list[_T]:
+        """Give what is found in each batch, in their order, or in several of them put together."""
+
+    def first_batch(self, rows: Passing, look: Callable[[Piece], _T]) -> _T:
+        """Give what is found in the first batch."""
+
+    def classes_after(self, rows: Passing, kinds: Mapping[str, pl.DataType]) -> pl.DataFrame:
+        """Count the combinations of values after some steps: the columns, COUNT, and FIRST."""
+
+
 @dataclass(frozen=True)
 class PendingStep:
     """A step that was decided, and is carried out whenever rows pass by."""
@@ -121,10 +141,57 @@ class PendingStep:
     part: Part | None = None
     """the method that was carried out, where `method` only puts its result in place"""
 
+    def to_travel(self) -> PendingStep:
+        """Give the step as it goes to other machines: with the keys it draws from, without the seed."""
+        return replace(self, ctx=travelling(self.ctx))
+
     def carried_out(self, data: Dataset, batch: int = 0) -> Dataset:
         """Give a batch after the step."""
         ctx = replace(self.ctx, first_batch=batch, progress=ignore_progress)
         return self.method.perform(data, self.decision, ctx).after(self.part or cast("Part", self.method), data)
+
+
+@dataclass(frozen=True)
+class Passing:
+    """What must be known to read rows and to carry out steps on them; it can travel to other machines."""
+
+    schema: Schema
+    hierarchies: Mapping[str, HierarchyLevels]
+    columns: tuple[str, ...]
+    """what is read"""
+    steps: tuple[PendingStep, ...]
+
+    def states(self, number: int, frame: pl.DataFrame) -> list[Dataset]:
+        """Give a batch as it was read, and after each of the steps; row ids count from its first row."""
+        whole = Dataset(frame, schema=self.schema)
+        for name, known in self.hierarchies.items():
+            whole._cache["hierarchy", name] = known
+        states = [whole._derive(whole._frame, (), {})]
+        for step in self.steps:
+            states.append(step.carried_out(states[-1], number))
+        return states
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """What a step made of the first batch, without its rows."""
+
+    before: tuple[str, ...]
+    frame: pl.DataFrame
+    changed: frozenset[str]
+    schema: Schema
+    levels: Mapping[str, int]
+    lost: int
+
+    @classmethod
+    def on(cls, data: Dataset, method: RowMethod, decision: Any, ctx: Context) -> _Tried:
+        """Carry out a step on a batch."""
+        probe = data._derive(data.frame, (), {})
+        probe._changed = frozenset()
+        done = method.perform(probe, decision, replace(ctx, progress=ignore_progress))
+        levels = {name: _one_level(name, level) for name, level in done.levels.items()}
+        gone = len(probe) - len(done)
+        return cls(probe.columns, done._frame.clear(), done._changed, done.schema, levels, gone)
 
 
 @dataclass(frozen=True)
@@ -200,6 +267,8 @@ class Scan(Dataset):
 
     def series(self, column: str) -> pl.Series:
         """Give one column of all rows; those asked for last are kept, as far as they fit."""
+        if self.store.remote:
+            self._refuse()
         found = self._kept.pop(column, None)
         if found is None:
             found = self._collected([column])[column]
@@ -233,6 +302,103 @@ class Scan(Dataset):
             return recipe.bind(present.unique(maintain_order=True).to_list(), column)
 
         return self.cached(("hierarchy", column), bind)
+
+    def at_hand(self) -> Dataset:
+        """Give the columns and their types, without rows."""
+        return self._like(self._frame)
+
+    def at_hand_of(self, columns: Sequence[str]) -> Dataset:
+        """Give some columns of all rows in memory."""
+        import polars as pl
+
+        return self if self.store.remote else self._like(pl.DataFrame([self.series(name) for name in columns]))
+
+    def _like(self, frame: pl.DataFrame) -> Dataset:
+        """Give data in memory with some of the columns, in the state they are in."""
+        data = self.original._derive(frame, (), {})
+        data.schema, data.steps = self.schema.only(frame.columns), self.steps
+        data.levels = MappingProxyType({name: level for name, level in self.levels.items() if name in frame.columns})
+        return data
+
+    def each_batch(
+        self, columns: Sequence[str], look: Callable[[Piece], _T], merge: Callable[[_T, _T], _T] | None = None
+    ) -> list[_T]:
+        """Give what is found in each batch of 65,536 rows, in their order."""
+        if self.store.remote:
+            return self._remote.each_batch(self.passing(columns), look, merge)
+        return self.at_hand_of(columns).each_batch(columns, look, merge)
+
+    @property
+    def _remote(self) -> RemoteStore:
+        return cast(RemoteStore, self.store)
+
+    def passing(self, columns: Sequence[str] | None = None) -> Passing:
+        """Give what must be known to make batches of some columns, or of all after every step, on other machines."""
+        root = self.original
+        needed, steps = (list(root.columns), list(self.pending)) if columns is None else self._inputs(columns)
+        named = {name for step in steps for name in step.touched}
+        bound = {name: root.hierarchy(name) for name in needed if name in named and root.schema[name].hierarchy}
+        return Passing(root.schema.only(needed), bound, tuple(needed), tuple(step.to_travel() for step in steps))
+
+    def extremes(self, column: str) -> tuple[float, float]:
+        """Give the smallest and the largest value of a numeric column; NaN where there is none."""
+        if not self.store.remote:
+            return super().extremes(column)
+
+        def find() -> tuple[float, float]:
+            found = np.array(self.each_batch([column], lambda piece: piece.data.extremes(column), _wider))
+            return float(np.fmin.reduce(found[:, 0])), float(np.fmax.reduce(found[:, 1]))
+
+        return self.cached(("extremes", column), find)
+
+    def count_missing(self, column: str) -> int:
+        """Count the missing values of a column."""
+        if not self.store.remote:
+            return super().count_missing(column)
+        self.require([column])
+
+        def count() -> int:
+            return sum(self.each_batch([column], lambda piece: piece.data.count_missing(column), operator.add))
+
+        return self.cached(("missing", column), count)
+
+    def texts(self, column: str, most: int) -> list[bytes] | None:
+        """List the different texts of a column in order; None where there are `most` or more."""
+        if not self.store.remote:
+            return super().texts(column, most)
+
+        def merge(one: set[bytes] | None, other: set[bytes] | None) -> set[bytes] | None:
+            together = None if one is None or other is None else one | other
+            return None if together is None or len(together) >= most else together
+
+        def look(piece: Piece) -> set[bytes] | None:
+            found = piece.data.texts(column, most)
+            return None if found is None else set(found)
+
+        every = reduce(merge, self.each_batch([column], look, merge))
+        return None if every is None else sorted(every)
+
+    def quantiles(self, column: str, shares: Sequence[float]) -> NDArray[np.float64]:
+        """Give quantiles of the values present in a numeric column (linear interpolation)."""
+        if not self.store.remote:
+            return super().quantiles(column, shares)
+        present = len(self) - self.count_missing(column)
+        if not present:
+            raise DataError(f"column {column!r} has no values")
+        places = (present - 1) * np.asarray(shares, dtype=np.float64)
+        below = np.floor(places).astype(np.int64)
+        ranks = np.unique(np.concatenate([below, np.minimum(below + 1, present - 1)]))
+        values = dict(zip(ranks.tolist(), selected(self, column, ranks.tolist()), strict=True))
+        pairs = [(values[low], values[min(low + 1, present - 1)]) for low in below.tolist()]
+        between = (places - below).tolist()
+        return np.array([float(np.quantile(pair, share)) for pair, share in zip(pairs, between, strict=True)])
+
+    def value_counts(self, column: str) -> dict[str, int]:
+        """Count the records of each value, by its name; missing values are left out."""
+        table = self.table([column])
+        counts = np.bincount(table.codes(column).codes, table.counts, table.codes(column).size).astype(np.int64)
+        named = zip(table.codes(column).values, counts.tolist(), strict=True)
+        return dict(sorted((canonical(value), count) for value, count in named if value is not None))
 
     def class_counts(self, columns: Sequence[str]) -> NDArray[np.int64]:
         """Give the sizes of the classes in no particular order."""
@@ -344,6 +510,8 @@ class Scan(Dataset):
     def _table_of_rows(self, columns: list[str]) -> Dataset:
         import polars as pl
 
+        if self.store.remote:
+            return self._table_elsewhere(columns)
         adding = (pl.col(COUNT).sum(), pl.col(FIRST).min())
         parts: list[pl.DataFrame] = []
         gathered = 0
@@ -361,6 +529,18 @@ class Scan(Dataset):
         data = self._counted(found.select(columns), found)
         data._changed, data.steps, data.schema = last._changed, last.steps, last.schema
         data.levels = MappingProxyType({name: _one_level(name, level) for name, level in last.levels.items()})
+        return self._own(data)
+
+    def _table_elsewhere(self, columns: list[str]) -> Dataset:
+        rows = self.passing(columns)
+        kinds = reduce(
+            wider, self.each_batch(columns, lambda piece: dict(piece.data.frame.select(columns).schema), wider)
+        )
+        found = self._remote.classes_after(rows, kinds)
+        data = self._counted(found.select(columns), found)
+        data._changed, data.steps = self._changed, self.steps
+        data.schema = self.schema.only(columns)
+        data.levels = MappingProxyType({name: level for name, level in self.levels.items() if name in columns})
         return self._own(data)
 
     def _counted(self, frame: pl.DataFrame, counted: pl.DataFrame) -> Dataset:
@@ -385,10 +565,7 @@ class Scan(Dataset):
         if self.lost_records:
             raise PlanError("a method that needs whole columns must come before the step that drops records")
         names = [name for name in self.columns if name in columns]
-        data = self.original._derive(self._collected(names), (), {})
-        data.schema, data.steps = self.schema.only(names), self.steps
-        data.levels = MappingProxyType({name: level for name, level in self.levels.items() if name in names})
-        return data
+        return self._like(self._collected(names))
 
     def beside(self, released: Scan, columns: Sequence[str]) -> tuple[Dataset, Dataset]:
         """Give some columns of all records of this data and of a release of it in memory, for what compares records."""
@@ -409,6 +586,8 @@ class Scan(Dataset):
 
         They may take half of the memory that was given: the other half is for the work on them.
         """
+        if self.store.remote:
+            return "records do not come to the driver of a Spark cluster; use the engine `duckdb`"
         needed = 2 * sum(side._bytes_of(columns) for side in (self, released))
         if needed <= self.store.room:
             return ""
@@ -477,27 +656,42 @@ class Scan(Dataset):
 
         `lost`: the records that it drops. What draws must come before: its batches are those of all rows.
         """
-        first = next(self.stream(), None)
-        if first is None:
+        if not self.store.height:
             raise DataError("the data has no rows")
-        probe = first._derive(first.frame, (), {})
-        probe._changed = frozenset()
-        done = method.perform(probe, decision, replace(ctx, progress=ignore_progress))
+        tried = self._tried(method, decision, ctx)
         draws = ctx.stream is not None and ctx.stream.used is not None
-        if len(done) != len(probe) and not lost:
+        if tried.lost and not lost:
             raise PlanError(f"{method.kind} drops records, which data that stays in its files cannot follow")
         if draws and any(step.drops for step in self.pending):
             raise PlanError(f"{method.kind} draws for each record; put it before the step that drops records")
         named = getattr(method, "columns", ()) or (getattr(method, "column", None) or (), getattr(method, "levels", ()))
-        gone = frozenset(probe.columns) - frozenset(done.columns)
+        gone = frozenset(tried.before) - frozenset(tried.frame.columns)
         levels = _names(tuple(decision.values.get("levels", ())))
         lost_by = frozenset() if decision.dropped is None else frozenset(decision.dropped.columns)
-        touched = done._changed | gone | lost_by | ((_names(named) | levels) & frozenset(probe.columns))
+        touched = tried.changed | gone | lost_by | ((_names(named) | levels) & frozenset(tried.before))
+        done = self._like(tried.frame)
+        done.schema, done.levels = tried.schema, MappingProxyType(tried.levels)
+        done._changed = tried.changed
         new = self._derived(done)
         new.pending = (*self.pending, PendingStep(method, decision, ctx, touched, draws, bool(lost)))
         new.steps = (*self.steps, cast("Part", method))
         new.lost_records = self.lost_records + lost
         return new
+
+    def _tried(self, method: RowMethod, decision: Any, ctx: Context) -> _Tried:
+        if not self.store.remote:
+            return _Tried.on(next(self.stream()), method, decision, ctx)
+        rows, sent = self.passing(), travelling(ctx)
+        stream = ctx.stream
+        for key in ("steady", "key", ""):
+            try:
+                return self._remote.first_batch(rows, lambda piece: _Tried.on(piece.data, method, decision, sent))  # noqa: B023
+            except KeyNeeded:
+                if stream is None or not key:
+                    raise
+                getattr(stream, key)
+                sent = travelling(ctx)
+        raise KeyNeeded
 
     def drop(self, columns: Iterable[str]) -> Scan:
         """Give the data without some columns."""
@@ -530,6 +724,62 @@ def without_classes(data: Dataset, gone: pl.DataFrame) -> Dataset:
     keep = np.ones(len(data), np.bool_)
     keep[lost] = False
     return data.take(keep, suppressed=True)
+
+
+def travelling(ctx: Context) -> Context:
+    """Give a context as it goes to other machines: with the keys of its stream in place of the seed."""
+    return replace(ctx, progress=ignore_progress, seed=ctx.seed if ctx.stream is None else 0)
+
+
+def wider(one: Mapping[str, pl.DataType], other: Mapping[str, pl.DataType]) -> dict[str, pl.DataType]:
+    """Give the types that hold what either of two holds."""
+    import polars as pl
+
+    if one == other:
+        return dict(one)
+    return dict(pl.concat([pl.DataFrame(schema=one), pl.DataFrame(schema=other)], how="vertical_relaxed").schema)
+
+
+def _wider(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:
+    return float(np.fmin(one[0], other[0])), float(np.fmax(one[1], other[1]))
+
+
+_DIGIT_BITS = (11, 11, 11, 11, 11, 9)
+"""The digits of a number of 64 bits by which values are told apart, one pass each."""
+
+
+def selected(data: Dataset, column: str, ranks: Sequence[int]) -> list[float]:
+    """Give the values of some ranks among those present: digit by digit, by counting. No value leaves its place."""
+    found = [0] * len(ranks)
+    left, shift = list(ranks), 64
+    for width in _DIGIT_BITS:
+        shift -= width
+        prefixes = sorted(set(found))
+        look = partial(_count_digits, column, prefixes, shift, width)
+        counts = np.sum(data.each_batch([column], look, np.add), axis=0)
+        for place, prefix in enumerate(found):
+            upto = np.cumsum(counts[prefixes.index(prefix)])
+            digit = int(np.searchsorted(upto, left[place], side="right"))
+            left[place] -= int(upto[digit - 1]) if digit else 0
+            found[place] = (prefix << width) | digit
+    bits = np.array(found, np.uint64)
+    bits ^= (~bits.view(np.int64) >> 63).view(np.uint64) | _SIGN
+    return [float(value) for value in bits.view(np.float64)]
+
+
+_SIGN = np.uint64(1 << 63)
+
+
+def _count_digits(column: str, prefixes: list[int], shift: int, width: int, piece: Piece) -> NDArray[np.int64]:
+    """Count the next digit of values that begin with each of some prefixes; floats in the order of their bits."""
+    x = piece.number(column)
+    bits = (x[~np.isnan(x)] + 0.0).view(np.uint64)
+    bits ^= (bits.view(np.int64) >> 63).view(np.uint64) | _SIGN
+    digits = bits >> np.uint64(shift)
+    begins = digits >> np.uint64(width)
+    digits &= np.uint64((1 << width) - 1)
+    chosen = [digits[begins == np.uint64(prefix)].astype(np.int64) for prefix in prefixes]
+    return np.array([np.bincount(one, minlength=1 << width) for one in chosen])
 
 
 def _names(found: Any) -> frozenset[str]:

@@ -73,7 +73,7 @@ class VariancePreservingNoise(NoiseMethod, kind="variance-preserving-noise"):
         moments = ctx.engine.moments(data, columns)
         # With N−1 the noise has, in expectation, exactly the covariance that the shrinking takes away.
         covariance = moments.covariance * moments.count / (moments.count - 1) * self.variance_share
-        means = [float(np.nanmean(data.number(name))) for name in columns]
+        means = [ctx.engine.mean(data, name) for name in columns]
         values = {"columns": list(columns), "decimals": self.decimals(data, columns), "mean": means}
         return Decision(MappingProxyType({**values, "factor": factor_of(covariance).tolist()}))
 

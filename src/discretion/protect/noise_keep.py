@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import BeforeValidator, model_validator
 
 from discretion.context import Context
-from discretion.data.dataset import Dataset
+from discretion.data.dataset import Dataset, Piece
 from discretion.data.persons import PersonDraws
 from discretion.engines.memory import RowKernel
 from discretion.errors import DataError, PlanError, unknown
@@ -40,7 +40,7 @@ Bounds = Annotated[FrozenMapping[str, float], BeforeValidator(_per_column)]
 
 Precision = Literal["original", "full"]
 
-_MOST_DECIMALS = 12
+_MOST_DECIMALS, _NO_DECIMALS = 12, 99
 _ULPS = 4
 """Rounding errors that a decimal number may carry: 0.1 + 0.2 has one decimal."""
 _EPS = float(np.finfo(np.float64).eps)
@@ -179,23 +179,37 @@ def decimals_of(data: Dataset, columns: Sequence[str]) -> dict[str, int]:
     for name in columns:
         kind = data.kinds[name]
         eps = float(np.finfo(np.float32).eps) if kind == pl.Float32 else _EPS
-        count = 0 if kind.is_integer() else count_decimals(data.number(name), eps)
+        count = 0 if kind.is_integer() else _common_decimals(data, name, eps)
         if count is not None:
             found[name] = count
     return found
 
 
-def count_decimals(x: Floats, eps: float = _EPS) -> int | None:
+def _common_decimals(data: Dataset, column: str, eps: float) -> int | None:
+    size = min(1.0, max((abs(end) for end in data.extremes(column) if not np.isnan(end)), default=0.0))
+
+    def look(piece: Piece) -> int:
+        found = count_decimals(piece.number(column), eps, size)
+        return _NO_DECIMALS if found is None else found
+
+    most = max(data.each_batch([column], look, max), default=0)
+    return None if most == _NO_DECIMALS else most
+
+
+def count_decimals(x: Floats, eps: float = _EPS, size: float | None = None) -> int | None:
     """Give the smallest number of decimals that all values have, up to rounding errors of a few `eps`; NaN is left out.
+
+    `size`: of the largest value of the column where these are not all, at most 1: errors near zero are those of such.
 
     None where there is none up to twelve, or where the last decimal would lie among the rounding errors. Linear in the
     number of values; one of full precision ends it.
     """
-    most, size = 0, 0.0
+    most = 0
+    if size is None:
+        size = min(1.0, float(np.fmax.reduce(np.abs(x), initial=0.0)))
     starts = [0, *range(_FIRST, len(x), _BLOCK)]
     for start, stop in zip(starts, [*starts[1:], len(x)], strict=True):
         left = x[start:stop]
-        size = max(size, min(1.0, float(np.fmax.reduce(np.abs(left), initial=0.0))))
         left = left[_beyond(left, most, size, eps)]
         for decimals in range(_MOST_DECIMALS + 1 if len(left) else 0):
             left = left[_beyond(left, decimals, size, eps)]

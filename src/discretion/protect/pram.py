@@ -147,12 +147,12 @@ class RandomizedResponse(Method, kind="randomized-response"):
         """Estimate the true share of each answer among those who answered, from released data (frame or Dataset)."""
         data = Dataset.of(released)
         data.require([column])
-        counts = {name: found.count for name, found in categories_of(data, column).items()}
+        counts = _counts(data, column)
         answers = self._answers(data, column)
         return estimate_shares({name: counts.get(name, 0) for name in answers}, self.truth_share)
 
     def _answers(self, data: Dataset, column: str) -> list[str]:
-        seen = categories_of(data, column)
+        seen = _counts(data, column)
         given = (self.answers or {}).get(column)
         if given is None:
             if len(seen) < 2:
@@ -161,7 +161,7 @@ class RandomizedResponse(Method, kind="randomized-response"):
                     "give the possible ones as `answers`"
                 )
             return list(seen)
-        if outside := sum(found.count for name, found in seen.items() if name not in given):
+        if outside := sum(count for name, count in seen.items() if name not in given):
             raise DataError(f"column {column!r}: {outside} values are not among its possible `answers`")
         return list(given)
 
@@ -313,7 +313,7 @@ class Pram(StratifiedMethod, kind="pram"):
         return Decision(MappingProxyType({"columns": found}))
 
     def _transitions(self, data: Dataset, column: str) -> dict[str, Any]:
-        known = {name: found.count for name, found in categories_of(data, column).items()}
+        known = _counts(data, column)
         if self.matrix is not None:
             rows = self.matrix[column]
             outside = sum(count for category, count in known.items() if category not in rows)
@@ -421,6 +421,20 @@ class Category:
     row: int
 
 
+def _counts(data: Dataset, column: str) -> dict[str, int]:
+    counts = data.value_counts(column)
+    _refuse_many(column, len(counts))
+    return counts
+
+
+def _refuse_many(column: str, found: int) -> None:
+    if found > MOST_CATEGORIES:
+        raise DataError(
+            f"column {column!r} has {found} different values; at most {MOST_CATEGORIES} categories can be moved: "
+            "recode it first"
+        )
+
+
 def categories_of(data: Dataset, column: str) -> dict[str, Category]:
     """Give the categories of a column by name, in order of the names; missing values are left out."""
 
@@ -428,11 +442,7 @@ def categories_of(data: Dataset, column: str) -> dict[str, Category]:
         coded = data.codes(column)
         counts, rows = coded.counts_and_rows
         present = [code for code in np.flatnonzero(counts).tolist() if code != coded.missing]
-        if len(present) > MOST_CATEGORIES:
-            raise DataError(
-                f"column {column!r} has {len(present)} different values; at most {MOST_CATEGORIES} categories can be "
-                "moved: recode it first"
-            )
+        _refuse_many(column, len(present))
         values = coded.series.gather(rows[present].astype(np.uint32)).to_list()
         named = sorted(zip(map(canonical, values), present, strict=True))
         return {name: Category(code, int(counts[code]), int(rows[code])) for name, code in named}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import operator
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from itertools import pairwise
@@ -14,7 +16,7 @@ import numpy as np
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from discretion.context import Context
-from discretion.data.dataset import Dataset
+from discretion.data.dataset import Dataset, Piece
 from discretion.data.hierarchy import TOP, canonical, interval_bounds, interval_label
 from discretion.errors import DataError, PlanError, unknown
 from discretion.kernels.arrays import Bools, Floats, Ints
@@ -205,21 +207,31 @@ class _TailCode(StratifiedMethod):
 
     def fit(self, data: Dataset, ctx: Context) -> Decision:
         """Find the bound and what replaces the values beyond it."""
-        found = ordered(data, self.column)
-        if np.isnan(found.places).all():
+        found = ordered(data.at_hand(), self.column)
+        if data.count_missing(self.column) == len(data):
             raise DataError(f"column {self.column!r} has no values")
         if found.scale == "order" and self.replace == "mean":
             raise DataError(f"column {self.column!r} has categories, and categories have no mean; use cut or flag")
         bound = self._bound(found, data, ctx)
-        place = found.place(bound)
-        beyond = found.places[self._beyond(found.places, place)]
         value: float | str = bound
-        if self.replace == "mean" and len(beyond):
-            value = self._mean(found, data, float(beyond.mean()))
+        if self.replace == "mean":
+            count, total = self._sum_beyond(data, found.place(bound))
+            value = self._mean(found, data, total / count) if count else bound
         elif self.replace == "flag":
             shown = (canonical(bound) if bound.is_integer() else f"{bound:.12g}") if isinstance(bound, float) else bound
             value = self.label if self.label is not None else f"{self._sign} {shown}"
         return Decision(MappingProxyType({"bound": bound, "value": value}))
+
+    def _sum_beyond(self, data: Dataset, place: float) -> tuple[int, float]:
+        """Count the values beyond the bound, and add them up."""
+
+        def look(piece: Piece) -> tuple[int, float]:
+            places = ordered(piece.data, self.column).places[piece.start : piece.stop]
+            beyond = places[self._beyond(places, place)]
+            return len(beyond), float(beyond.sum())
+
+        found = data.each_batch([self.column], look)
+        return sum(count for count, _ in found), math.fsum(total for _, total in found)
 
     def _mean(self, found: Ordered, data: Dataset, mean: float) -> float | str:
         """Write the mean with the decimals of the column: with more of them it would show which values were coded."""
@@ -233,8 +245,7 @@ class _TailCode(StratifiedMethod):
             return found.name(found.place(self.at))
         if found.scale == "number":
             return float(ctx.engine.quantiles(data, self.column, [self.quantile or 0.0])[0])
-        present = found.places[~np.isnan(found.places)]
-        return found.name(float(np.quantile(present, self.quantile or 0.0, method="inverted_cdf")))
+        return found.name(_reached(data, self.column, self.quantile or 0.0))
 
     def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:  # noqa: ARG002
         """Replace the values beyond the bound."""
@@ -265,6 +276,19 @@ class _TailCode(StratifiedMethod):
         if self._sign == ">":
             return (*found.levels[: place + 1], decision["value"])
         return (decision["value"], *found.levels[place:])
+
+
+def _reached(data: Dataset, column: str, share: float) -> float:
+    """Give the smallest place of a date or category at or below which a share of the values present lies."""
+
+    def look(piece: Piece) -> Counter[float]:
+        places = ordered(piece.data, column).places[piece.start : piece.stop]
+        return Counter(dict(zip(*(one.tolist() for one in np.unique_counts(places[~np.isnan(places)])), strict=True)))
+
+    counts = sum(data.each_batch([column], look, operator.add), Counter[float]())
+    values = sorted(counts)
+    upto = np.cumsum([counts[value] for value in values])
+    return float(values[int(np.searchsorted(upto, max(math.ceil(upto[-1] * share - 1), 0), side="right"))])
 
 
 def _room_for(series: Any, value: float, rounded: bool) -> tuple[Any, Any]:
@@ -421,9 +445,7 @@ class GroupCategories(Method, kind="group-categories"):
         data.require([self.column])
         if data.type_of(self.column) == "set" or data.kinds[self.column].is_nested():
             raise DataError(f"column {self.column!r} holds sets; a column of categories is needed")
-        codes = data.codes(self.column)
-        totals = np.bincount(codes.codes, minlength=codes.size)
-        counts = {canonical(v): int(n) for v, n in zip(codes.values, totals, strict=True) if v is not None}
+        counts = data.value_counts(self.column)
         if not counts:
             raise DataError(f"column {self.column!r} has no values")
         if self.groups is not None:
@@ -595,13 +617,23 @@ def _generalized(data: Dataset, column: str, level: int) -> Any:
     return labels.gather(codes.codes.astype(np.uint32))
 
 
-def _rounded(cuts: Floats, x: Floats) -> Floats:
+def _rounded(cuts: Floats, data: Dataset, column: str) -> Floats:
     """Round cuts to the fewest significant digits, at least three, that leave each interval nearly its records."""
-    order = np.sort(x)
-    sizes = np.diff(np.searchsorted(order, cuts), prepend=0, append=len(x))
-    for digits in range(3, 13):
-        short = np.array([float(f"{cut:.{digits}g}") for cut in cuts])
-        moved = np.abs(np.diff(np.searchsorted(order, short), prepend=0, append=len(x)) - sizes)
+    shorter = [np.array([float(f"{cut:.{digits}g}") for cut in cuts]) for digits in range(3, 13)]
+    every = np.unique(np.concatenate([cuts, *shorter]))
+
+    def look(piece: Piece) -> Ints:
+        return np.asarray(np.searchsorted(np.sort(piece.number(column)), every))
+
+    below = np.sum(data.each_batch([column], look, np.add), axis=0)
+    records = len(data) - data.count_missing(column)
+
+    def counts(chosen: Floats) -> Ints:
+        return np.asarray(np.diff(below[np.searchsorted(every, chosen)], prepend=0, append=records))
+
+    sizes = counts(cuts)
+    for short in shorter:
+        moved = np.abs(counts(short) - sizes)
         if (np.diff(short) > 0).all() and (moved <= _MOVED * sizes).all():
             return short
     return cuts
@@ -675,24 +707,27 @@ class Recode(Method, kind="recode"):
     def fit(self, data: Dataset, ctx: Context) -> Decision:
         """Find the cuts."""
         data.require([self.column])
-        x = data.number(self.column)
-        x = x[~np.isnan(x)]
-        if not len(x):
+        least, most = data.extremes(self.column)
+        if math.isnan(least):
             raise DataError(f"column {self.column!r} has no values")
-        whole = bool(np.all(x == np.floor(x)))
+        whole = all(data.each_batch([self.column], self._whole, operator.and_))
         if self.cuts is not None:
             cuts = list(self.cuts)
         elif self.width is not None:
-            cuts = self._equal(float(x.min()), float(x.max()))
+            cuts = self._equal(least, most)
         else:
             shares = np.linspace(0, 1, int(self.quantiles or 2) + 1)
             found = np.unique(ctx.engine.quantiles(data, self.column, shares.tolist()))
             if len(found) < 2:
                 raise DataError(f"column {self.column!r} is constant; it has no quantile intervals")
-            inner = _rounded(np.unique(np.ceil(found[1:-1])) if whole else found[1:-1], x)
+            inner = _rounded(np.unique(np.ceil(found[1:-1])) if whole else found[1:-1], data, self.column)
             cuts = [-math.inf, *inner.tolist(), math.inf]
         bounds = [cut if math.isfinite(cut) else None for cut in cuts]
         return Decision(MappingProxyType({"cuts": bounds, "labels": self._names(cuts, whole), "whole": whole}))
+
+    def _whole(self, piece: Piece) -> bool:
+        x = piece.number(self.column)
+        return bool(np.all((x == np.floor(x)) | np.isnan(x)))
 
     def _equal(self, least: float, most: float) -> list[float]:
         """Give the bounds of equal intervals that hold the values; rounded to 15 digits, so that 0.3 is 3 × 0.1."""

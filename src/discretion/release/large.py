@@ -150,7 +150,7 @@ def _refuse(plan: Plan, scan: Scan) -> None:
         if step.method.private or step.method.makes_rows:
             problems.append(f"{step.method.kind} needs all rows in memory")
         else:
-            problems += _needs_memory(step.method)
+            problems += _needs_memory(step.method, scan.store.remote)
     for requirement in plan.requirements:
         part = requirement.part
         if isinstance(part, Measure):
@@ -171,9 +171,9 @@ def _refuse(plan: Plan, scan: Scan) -> None:
         raise PlanError([*problems, "sample the data, or use the engine `memory`"])
 
 
-def _needs_memory(method: Any) -> list[str]:
+def _needs_memory(method: Any, remote: bool) -> list[str]:
     try:
-        method.refuse_scan()
+        method.refuse_scan(remote=remote)
     except PlanError as error:
         return [str(error)]
     return []

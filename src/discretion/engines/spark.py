@@ -1,0 +1,412 @@
+"""Rows on a Spark cluster: read, counted and rewritten by its machines; only summaries come to the driver.
+
+A task has a run of whole batches of 65,536 rows, which it reads from the Parquet files by their place: the position of
+a row is that of its file among the files and of the row in the file, never that of a Spark partition. What each batch
+gives is therefore the same on every engine, and the same again when Spark repeats a task whose machine was lost.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import shutil
+import sys
+import warnings
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+import discretion.errors
+from discretion.context import BATCH_ROWS, KeyNeeded
+from discretion.data.dataset import Dataset, Piece
+from discretion.data.dialect import Given
+from discretion.data.read import text_to_parquet
+from discretion.data.schema import Schema
+from discretion.engines.duckdb import DuckdbRows, _metadata, _private_folder, _reading, _rechunked, data_files
+from discretion.engines.scan import COUNT, FIRST, Passing
+from discretion.errors import DataError, DiscretionError, PlanError
+
+if TYPE_CHECKING:
+    import polars as pl
+    import pyarrow as pa
+
+_T = TypeVar("_T")
+_LOCAL = re.compile(r"local\[(\d+|\*)\]")
+_TRIES = 4
+"""How often a task is tried, also on this machine, where Spark itself would give up at once."""
+_RUN = 16
+"""Batches of a task, about: a million rows."""
+
+
+def spark_session(master: str | None = None, memory: str = "1GB", spill: str | Path | None = None) -> Any:
+    """Give the session that is there, or start one: `master` as Spark names it, by default this machine alone.
+
+    `memory` bounds the Java process that a session on this machine starts. Without Java this is an error that says
+    what to install.
+    """
+    try:
+        from pyspark.sql import SparkSession
+    except ModuleNotFoundError:
+        raise PlanError("the engine `spark` needs pyspark: pip install 'discretion[spark]'") from None
+    if (active := SparkSession.getActiveSession()) is not None:
+        return active
+    if not (shutil.which("java") or Path(os.environ.get("JAVA_HOME", ""), "bin/java").is_file()):
+        raise PlanError(
+            "Spark needs Java 17: install it (Debian: openjdk-17-jre-headless), or set JAVA_HOME to where it is"
+        )
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    master = master or "local[2]"
+    size = re.sub(r"\s|i?B$", "", memory, flags=re.IGNORECASE)
+    settings = {
+        "spark.driver.memory": str(max(512, round(_megabytes(size)))) + "m",
+        "spark.task.maxFailures": str(_TRIES),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "8",
+        "spark.log.level": "OFF",
+    }
+    if local := _LOCAL.fullmatch(master):
+        master = f"local[{local[1]},{_TRIES}]"
+        folder = _private_folder(spill)
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        settings |= {
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.host": "127.0.0.1",
+            "spark.local.dir": str(folder),
+        }
+    builder = SparkSession.builder.master(master).appName("discretion")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def open_spark(
+    source: Any,
+    master: str | None = None,
+    session: Any = None,
+    memory: str = "4GB",
+    spill: str | Path | None = None,
+    columns: Sequence[str] | None = None,
+    schema: Schema | None = None,
+    given: Given | None = None,
+) -> SparkRows:
+    """Open files, or a frame of Spark, whose order is that in which its parts are written first."""
+    framed = not isinstance(source, str | Path)
+    if session is None:
+        session = source.sparkSession if framed else spark_session(master, memory, spill)
+    if not framed:
+        return SparkRows(data_files(source), session, spill, columns, schema, given)
+    folder = _private_folder(spill)
+    try:
+        source.write.parquet(str(folder / "frame"))
+        rows = SparkRows(data_files(folder / "frame"), session, spill, columns, schema, given)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    weakref.finalize(rows, shutil.rmtree, folder, ignore_errors=True)
+    return rows
+
+
+def _megabytes(size: str) -> float:
+    return float(size[:-1]) * {"k": 2**-10, "m": 1, "g": 2**10, "t": 2**20}[size[-1].lower()]
+
+
+@dataclass(frozen=True)
+class RowFiles:
+    """Parquet files as every machine reads them: by the place of a row among all."""
+
+    paths: tuple[str, ...]
+    heights: tuple[int, ...]
+    kinds: Mapping[str, pl.DataType]
+
+    def batches(self, run: tuple[int, int], names: Sequence[str]) -> Iterator[tuple[int, pl.DataFrame]]:
+        """Give some batches with their numbers."""
+        import polars as pl
+
+        kinds = pl.Schema({name: self.kinds[name] for name in names})
+        for number, table in enumerate(_rechunked(self._tables(run, names)), run[0]):
+            yield number, pl.DataFrame(pl.from_arrow(table)).cast(kinds)
+
+    def _tables(self, run: tuple[int, int], names: Sequence[str]) -> Iterator[pa.Table]:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        first, last = run[0] * BATCH_ROWS, run[1] * BATCH_ROWS
+        start = 0
+        for path, height in zip(self.paths, self.heights, strict=True):
+            low, high = max(first - start, 0), min(last - start, height)
+            start += height
+            if low >= high:
+                continue
+            with _reading(), pq.ParquetFile(path) as opened:
+                sizes = [opened.metadata.row_group(place).num_rows for place in range(opened.num_row_groups)]
+                ends = np.cumsum(sizes)
+                groups = [place for place, end in enumerate(ends.tolist()) if end > low and end - sizes[place] < high]
+                at = int(ends[groups[0]]) - sizes[groups[0]]
+                for batch in opened.iter_batches(BATCH_ROWS, row_groups=groups, columns=list(names)):
+                    cut = batch.slice(max(low - at, 0), max(min(high - at, len(batch)) - max(low - at, 0), 0))
+                    at += len(batch)
+                    if len(cut):
+                        yield pa.Table.from_batches([cut])
+                    if at >= high:
+                        break
+
+
+class SparkRows(DuckdbRows):
+    """The rows of Parquet files, worked on by a Spark cluster: its machines must see the files and `spill`."""
+
+    name = "spark"
+    remote = True
+
+    def __init__(
+        self,
+        files: Sequence[Path],
+        session: Any,
+        spill: str | Path | None = None,
+        columns: Sequence[str] | None = None,
+        schema: Schema | None = None,
+        given: Given | None = None,
+    ) -> None:
+        self.session = session
+        super().__init__(files, spill=spill, columns=columns, schema=schema, given=given)
+
+    def _converted(self, file: Path, schema: Schema, given: Given | None) -> Path:
+        """Let one of the machines write a text file as Parquet."""
+        target = self.spill / f"input-{self.files.index(file):05}.parquet"
+        chosen = self._chosen
+        self.spread([file], lambda one: text_to_parquet(one, target, schema, given, chosen))
+        return target
+
+    # --- the one door to the cluster -------------------------------------------------------------------------------
+
+    def spread(self, items: Sequence[_T], work: Callable[[_T], Any]) -> list[Any]:
+        """Let the machines work on items, one task each, and give what they found, in the order of the items."""
+        from pyspark.cloudpickle import dumps, loads
+
+        sent = dumps((list(items), work))
+
+        def serve(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            import pyarrow as pa
+
+            every, doing = loads(sent)
+            for batch in batches:
+                for number in batch.column(0).to_pylist():
+                    found = dumps(_answer(doing, every[number]))
+                    yield pa.RecordBatch.from_pydict({"id": [number], "found": [found]})
+
+        tasks = len(items)
+        table = self._collected(self._mapped(tasks, serve, "id long, found binary"))
+        answers = dict(zip(table["id"].to_pylist(), table["found"].to_pylist(), strict=True))
+        return [_opened(loads(answers[number])) for number in range(tasks)]
+
+    def _mapped(self, tasks: int, serve: Callable[..., Any], kinds: str) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # pyspark has not been tried with the newest pandas
+            return self.session.range(0, tasks, 1, tasks).mapInArrow(serve, kinds)
+
+    def _collected(self, frame: Any) -> pa.Table:
+        """Bring a small table to the driver: nothing else does."""
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return frame.toArrow()
+        except Exception as error:
+            said = re.findall(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception))\b", str(error), re.MULTILINE)
+            raise DataError(
+                f"Spark gave a task up after {_TRIES} tries ({said[-1] if said else type(error).__name__}); its logs "
+                "say more"
+            ) from None
+
+    # --- rows ------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def rows(self) -> RowFiles:
+        """The files as the machines read them."""
+        return RowFiles(tuple(str(file.absolute()) for file in self._parquet), tuple(self._heights), self.kinds)
+
+    @cached_property
+    def runs(self) -> list[tuple[int, int]]:
+        """Runs of batches, a task each: they begin where groups of rows do, so that little is read twice."""
+        total = -(-self.height // BATCH_ROWS)
+        starts, at = {0}, 0
+        for file in self._parquet:
+            metadata = _metadata(file)
+            for place in range(metadata.num_row_groups):
+                starts.add(-(-at // BATCH_ROWS))
+                at += metadata.row_group(place).num_rows
+        borders = [0]
+        for start in sorted(starts | set(range(0, total, 4 * _RUN))):
+            if start - borders[-1] >= _RUN and start < total:
+                borders.append(start)
+        return list(zip(borders, [*borders[1:], total], strict=True))
+
+    def each_batch(
+        self, rows: Passing, look: Callable[[Piece], _T], merge: Callable[[_T, _T], _T] | None = None
+    ) -> list[_T]:
+        """Give what is found in each batch, in their order, or in several of them put together."""
+        files = self.rows
+
+        def work(run: tuple[int, int]) -> list[_T]:
+            made = (_piece(rows.states(number, frame)[-1]) for number, frame in files.batches(run, rows.columns))
+            found = (look(piece) for piece in made)
+            return list(found) if merge is None else [reduce(merge, found)]
+
+        return [one for found in self.spread(self.runs, work) for one in found]
+
+    def first_batch(self, rows: Passing, look: Callable[[Piece], _T]) -> _T:
+        """Give what is found in the first batch."""
+        files = self.rows
+
+        def work(run: tuple[int, int]) -> _T:
+            number, frame = next(files.batches(run, rows.columns))
+            return look(_piece(rows.states(number, frame)[-1]))
+
+        found: _T = self.spread([(0, 1)], work)[0]
+        return found
+
+    def columns(self, names: Sequence[str]) -> pl.DataFrame:
+        """Refuse: whole columns do not come to the driver."""
+        raise PlanError(f"whole columns ({', '.join(names)}) do not come to the driver; use the engine `duckdb`")
+
+    def batches(self, names: Sequence[str]) -> Iterator[pl.DataFrame]:
+        """Refuse: rows do not come to the driver."""
+        raise PlanError(f"rows ({', '.join(names)}) do not come to the driver; use the engine `duckdb`")
+
+    # --- classes ---------------------------------------------------------------------------------------------------
+
+    def classes(self, names: Sequence[str]) -> pl.DataFrame:
+        """Count the combinations of values as they stand, in the order of their first rows."""
+        kinds = {name: self.kinds[name] for name in names}
+        return self._counted(lambda _, frame: (frame, np.arange(len(frame))), tuple(names), kinds)
+
+    def classes_after(self, rows: Passing, kinds: Mapping[str, pl.DataType]) -> pl.DataFrame:
+        """Count the combinations of values after some steps, in the order of their first rows."""
+
+        def after(number: int, frame: pl.DataFrame) -> tuple[pl.DataFrame, Any]:
+            data = rows.states(number, frame)[-1]
+            return data.frame, data.row_ids
+
+        return self._counted(after, rows.columns, kinds)
+
+    def _counted(
+        self,
+        make: Callable[[int, pl.DataFrame], tuple[pl.DataFrame, Any]],
+        needed: tuple[str, ...],
+        kinds: Mapping[str, pl.DataType],
+    ) -> pl.DataFrame:
+        """Count each batch where it is, and let Spark SQL add up what the batches have in common."""
+        import polars as pl
+        from pyspark.cloudpickle import dumps, loads
+
+        keys = [f"k{place}" for place in range(len(kinds))]
+        sent = dumps((self.rows, self.runs, make, needed, dict(kinds)))
+
+        def serve(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            files, runs, doing, columns, wanted = loads(sent)
+            for batch in batches:
+                for place in batch.column(0).to_pylist():
+                    for number, frame in files.batches(runs[place], columns):
+                        made, rows = doing(number, frame)
+                        yield from _partial(made, rows, wanted, number * BATCH_ROWS)
+
+        told = [
+            f"{key} {'string' if _as_text(kind) else 'long'}" for key, kind in zip(keys, kinds.values(), strict=True)
+        ]
+        tasks = len(self.runs)
+        parts = self._mapped(tasks, serve, ", ".join([*told, "n long", "r long"]))
+        listed = ", ".join(keys)
+        parts.createOrReplaceTempView("discretion_classes")
+        counted = self.session.sql(
+            f"SELECT {listed}, sum(n) AS n, min(r) AS r FROM discretion_classes GROUP BY {listed} ORDER BY r"
+        )
+        try:
+            found = pl.DataFrame(pl.from_arrow(self._collected(counted)))
+        finally:
+            self.session.catalog.dropTempView("discretion_classes")
+        columns = [_decoded(found[key], name, kind) for key, (name, kind) in zip(keys, kinds.items(), strict=True)]
+        return pl.DataFrame([*columns, found["n"].alias(COUNT), found["r"].alias(FIRST)])
+
+
+def _answer(work: Callable[[_T], Any], item: _T) -> tuple[str, Any]:
+    """Do a piece of work; what is wrong with data or plan is an answer too, since to try again would not help."""
+    try:
+        return "", work(item)
+    except KeyNeeded:
+        return "KeyNeeded", ""
+    except DiscretionError as error:
+        return type(error).__name__, str(error)
+
+
+def _opened(answer: tuple[str, Any]) -> Any:
+    wrong, found = answer
+    if wrong == "KeyNeeded":
+        raise KeyNeeded
+    if wrong:
+        raise getattr(discretion.errors, wrong)(found)
+    return found
+
+
+def _piece(data: Dataset) -> Piece:
+    return Piece(data, 0, len(data))
+
+
+def _as_text(kind: pl.DataType) -> bool:
+    import polars as pl
+
+    return kind in (pl.String, pl.Categorical, pl.Enum)
+
+
+def _partial(frame: pl.DataFrame, rows: Any, kinds: Mapping[str, pl.DataType], start: int) -> Iterator[pa.RecordBatch]:
+    """Count the classes of a batch: keys as Spark takes them, how many, and the first row."""
+    import polars as pl
+    import pyarrow as pa
+
+    if sets := [name for name, kind in kinds.items() if kind.is_nested()]:
+        raise PlanError(f"columns {', '.join(sets)} hold sets, which are not counted on Spark; use the engine `duckdb`")
+    encoded = [_encoded(frame[name].cast(kind)).alias(f"k{place}") for place, (name, kind) in enumerate(kinds.items())]
+    counted = (
+        pl.DataFrame([*encoded, pl.Series("r", np.asarray(rows, np.int64) + start)])
+        .group_by([one.name for one in encoded])
+        .agg(pl.len().cast(pl.Int64).alias("n"), pl.col("r").min())
+        .select(*(one.name for one in encoded), "n", "r")
+    )
+    table = counted.to_arrow()
+    plain = pa.schema(
+        [(one.name, pa.string() if pa.types.is_large_string(one.type) else one.type) for one in table.schema]
+    )
+    yield from table.cast(plain).combine_chunks().to_batches()
+
+
+def _encoded(series: pl.Series) -> pl.Series:
+    """Write values as texts or whole numbers of 64 bits: floats as their bits, dates as days."""
+    import polars as pl
+
+    if _as_text(series.dtype):
+        return series.cast(pl.String)
+    if series.dtype.is_float():
+        plain = series.cast(pl.Float64) + 0.0
+        bits = pl.Series(np.where(np.isnan(plain.to_numpy()), np.nan, plain.to_numpy()).view(np.int64))
+        return pl.select(pl.when(series.is_null()).then(None).otherwise(bits)).to_series()
+    if series.dtype == pl.UInt64:
+        return series.reinterpret(signed=True)
+    return series.to_physical().cast(pl.Int64)
+
+
+def _decoded(series: pl.Series, name: str, kind: pl.DataType) -> pl.Series:
+    import polars as pl
+
+    if kind.is_float():
+        values = pl.Series(series.fill_null(0).to_numpy().view(np.float64))
+        plain = pl.select(pl.when(series.is_null()).then(None).otherwise(values)).to_series()
+        return plain.cast(kind).alias(name)
+    if kind == pl.UInt64:
+        return series.reinterpret(signed=False).alias(name)
+    if kind.is_temporal():
+        return series.cast(pl.Int32 if kind == pl.Date else pl.Int64).cast(kind).alias(name)
+    return series.cast(kind).alias(name)

@@ -1,0 +1,96 @@
+"""Rows on a Spark cluster (here, one of this machine): the same seed gives the same values, and only summaries come."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import discretion as dc
+from discretion.data.dataset import Dataset
+from discretion.engines.scan import Scan
+from discretion.errors import DataError, PlanError
+from discretion.method import scaling
+from tests.engines.test_scan import METHODS, OPTIONS, folder, frame, memory  # noqa: F401 - fixtures
+
+pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'discretion[spark]'")
+pytestmark = [
+    pytest.mark.skipif(shutil.which("java") is None, reason="no Java: install openjdk-17-jre-headless"),
+    pytest.mark.xdist_group("spark"),
+]
+SEED = 2**100 + 3
+BY_ROWS = scaling("rows")
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[Any]:
+    from discretion.engines.spark import spark_session
+
+    made = spark_session("local[2]", "700MB")
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="module")
+def scan(folder: Path, session: Any) -> Scan:  # noqa: F811
+    return dc.scan(folder, engine="spark", session=session, **OPTIONS)
+
+
+def rows_of(scan: Scan) -> pl.DataFrame:
+    """Bring all rows here, which only a test does."""
+    return pl.concat(scan.each_batch(scan.columns, lambda piece: piece.data.frame), how="vertical_relaxed")
+
+
+def compare(kind: str, memory: Dataset, scan: Scan) -> None:  # noqa: F811
+    one, other = (dc.Study(data, seed=SEED).apply(METHODS[kind]) for data in (memory, scan))
+    assert other.drawn == one.drawn
+    assert other.done[-1].decision.values == one.done[-1].decision.values
+    assert isinstance(other.current, Scan) and len(other.current) == len(one.current)
+    assert other.current.levels == one.current.levels
+    assert rows_of(other.current).select(one.current.columns).equals(one.current.frame, null_equal=True)
+
+
+def test_rows(memory: Dataset, scan: Scan) -> None:  # noqa: F811
+    compare("additive-noise", memory, scan)
+
+
+def test_quantiles_are_selected_where_the_rows_are(memory: Dataset, scan: Scan) -> None:  # noqa: F811
+    shares = [0.0, 0.01, 1 / 3, 0.5, 0.99, 1.0]
+    for name in ("income", "hours"):
+        assert np.array_equal(scan.quantiles(name, shares), memory.quantiles(name, shares))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", sorted({*BY_ROWS, "optimal-generalization"} - {"additive-noise"}))
+def test_every_method_that_works_row_by_row(kind: str, memory: Dataset, scan: Scan) -> None:  # noqa: F811
+    compare(kind, memory, scan)
+
+
+def test_classes_after_draws(memory: Dataset, scan: Scan) -> None:  # noqa: F811
+    one, other = (dc.Study(data, seed=SEED).apply(METHODS["pram"]) for data in (memory, scan))
+    for study in (dc.KAnonymity(k=30), dc.DistinctLDiversity(l=3, sensitive=["hours"])):
+        expected, found = one.check(study)[0], other.check(study)[0]
+        assert (found.holds, found.value, found.failing_records) == (
+            expected.holds, expected.value, expected.failing_records
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", sorted(scaling("columns")))
+def test_what_needs_whole_columns_is_refused(kind: str, scan: Scan) -> None:
+    with pytest.raises(PlanError, match=f"{kind} needs whole columns.*use the engine `duckdb`"):
+        METHODS[kind](scan, seed=1)
+
+
+def test_groups_are_refused(scan: Scan) -> None:
+    with pytest.raises(PlanError, match="additive-noise needs whole columns in memory to work within groups"):
+        dc.AdditiveNoise(columns=["income"], sd_share=0.2, by=["sex"])(scan, seed=1)
+
+
+def test_errors_come_back_as_they_are(scan: Scan) -> None:
+    with pytest.raises(DataError, match=r"'income': 0 values lie below the lower bound and [0-9]+ above"):
+        dc.AdditiveNoise(columns=["income"], sd_share=0.2, upper=10_000)(scan, seed=1)

@@ -1,7 +1,7 @@
 """Write `src/discretion/kernels/built.zip`: the kernels that first commands call, in LLVM's language, for the wheel.
 
 Numba compiles them here once, for any processor of this family and without the last optimizations; where the wheel is
-used, LLVM finishes them for the processor at hand, without numba, in a tenth of the time. They hold for these sources,
+used, LLVM finishes them for the processor at hand, without numba, in less time. They hold for these sources,
 this system and this version of LLVM; otherwise, and for all other kernels and types, numba compiles as ever.
 """
 

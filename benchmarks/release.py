@@ -68,11 +68,11 @@ def _model() -> Line:
 
     people = dc.datasets.census(100_000, seed=1)
     released = dc.RankSwap(columns=["income"], percent=5)(people, seed=1)
-    attack = dc.ModelDisclosure(target="income", features=list(people.having("quasi")), sample=40_000)
-    x = np.random.default_rng(1).normal(size=(40_000, 8))
+    attack = dc.ModelDisclosure(target="income", features=list(people.having("quasi")), sample=20_000)
+    x = np.random.default_rng(1).normal(size=(20_000, 8))
     y = x.sum(axis=1)
     return compare(
-        "ModelDisclosure(sample=40_000), census 100,000", lambda: attack(people, released), "sklearn tree, 40,000×8",
+        "ModelDisclosure(sample=20_000), census 100,000", lambda: attack(people, released), "sklearn tree, 20,000×8",
         lambda: DecisionTreeRegressor(min_samples_leaf=5, random_state=0).fit(x, y), 5.0,
     )  # fmt: skip
 

@@ -201,7 +201,6 @@ def test_attacks_that_take_long_are_named(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_models_attack_a_sample_of_large_data(monkeypatch: pytest.MonkeyPatch) -> None:
     people = dc.datasets.census(300)
-    monkeypatch.setattr("discretion.release.attack_set._MOST_MODELED", 250)
-    monkeypatch.setattr("discretion.release.attack_set._MODELED", 200)
+    monkeypatch.setattr("discretion.release.attack_set._MOST_MODELED", 200)
     models = [measure for measure in attack_set(people, people) if measure.kind == "model-disclosure"]
     assert models and all(getattr(measure, "sample") == 200 for measure in models)  # noqa: B009 - a field of one part

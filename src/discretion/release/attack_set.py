@@ -23,8 +23,7 @@ from discretion.risk.identity.intruder import knowing_method
 _MOST_LINKED = 20_000
 """Above so many records the linkages that look at pairs are left to those who ask for them."""
 _MOST_MODELED = 20_000
-"""Above so many records a model is trained and tested on a sample; its interval says what the whole may give."""
-_MODELED = 40_000
+"""Above so many records a model is trained and tested on so many, drawn; its interval says what the whole may give."""
 _MOST_KEYS = 10
 _MOST_SUBSETS = 8
 _MOST_TARGETS = 3
@@ -277,7 +276,7 @@ def _attribute(
     if categorical and not matched and _single(original, others):
         yield "disco", {"columns": _single(original, others), "targets": categorical}
     features = _single(original, others)
-    sample = {"sample": min(len(released), _MODELED)} if len(released) > _MOST_MODELED else {}
+    sample = {"sample": _MOST_MODELED} if len(released) > _MOST_MODELED else {}
     for target in _single(original, sensitive)[:_MOST_TARGETS] if features else ():
         yield "model-disclosure", {"target": target, "features": features, **sample, **truth}
 

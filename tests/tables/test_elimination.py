@@ -66,15 +66,14 @@ def test_agrees_with_fractions(seed: int, n: int) -> None:
 
 def test_candidates_that_are_offered_together_agree_with_fractions() -> None:
     """Few sensitive cells in a larger table: long runs of candidates are accepted, in groups, between two refusals."""
-    for seed in range(4):
-        rng = np.random.default_rng(seed)
-        row, col = np.indices((7, 7)).reshape(2, -1)
-        frame = pl.DataFrame({"row": row, "col": col, "v": rng.integers(1, 60, 49).astype(float)})
-        cells = dc.tabulate(frame.filter(pl.Series(rng.random(49) < 0.9)), ["row", "col"], "v")
-        inner = np.flatnonzero(np.diff(cells.x.transposed.indptr) == 1)
-        cells = cells.mark(rng.choice(inner, 1 + seed % 3, replace=False), "unsafe")
-        mask = eliminate(cells, cost=np.maximum(cells.value, 1e-9), singletons=False)
-        assert mask.any() and set(np.flatnonzero(mask).tolist()) == by_fractions(cells, []), seed
+    rng = np.random.default_rng(1)
+    row, col = np.indices((9, 9)).reshape(2, -1)
+    frame = pl.DataFrame({"row": row, "col": col, "v": rng.integers(1, 60, 81).astype(float)})
+    cells = dc.tabulate(frame.filter(pl.Series(rng.random(81) < 0.9)), ["row", "col"], "v")
+    inner = np.flatnonzero(np.diff(cells.x.transposed.indptr) == 1)
+    cells = cells.mark(rng.choice(inner, 2, replace=False), "unsafe")
+    mask = eliminate(cells, cost=np.maximum(cells.value, 1e-9), singletons=False)
+    assert mask.any() and set(np.flatnonzero(mask).tolist()) == by_fractions(cells, [])
 
 
 @settings(deadline=None, max_examples=20)

@@ -128,7 +128,7 @@ class EliminationArrays(NamedTuple):
     """(n) 1 for primary rows of several inner cells that are single themselves"""
     u: Ints
     """(n, v) random vectors orthogonal to all pivots"""
-    pivot_of: Ints
+    pivot_of: Ints32
     """(n) the pivot of each row, −1 where it has none"""
     pivot_row: Ints32
     """(n) the row of each pivot"""
@@ -139,15 +139,28 @@ class EliminationArrays(NamedTuple):
     entry_pivot: Ints32
     entry_next: Ints
     """the entries of pivots beside the pivot row; the next in the same row (of those not settled), −1 at the end"""
-    row_head: Ints
+    row_head: Ints32
     """(n) the first of these entries of each row"""
     row_entries: Ints32
     """(n) how many there are in all"""
-    settled_start: Ints
-    settled_row: Ints32
-    settled_sign: NDArray[np.int8]
+    settled_start: Ints32
+    settled_stop: Ints32
+    settled: Ints32
     settled_value: Ints
-    """the entries of relations by row: the pivot row of the column, 1 or −1 (0 for anything else), and the value"""
+    """the entries of relations by row: four times the pivot row of the column, plus 1 or 2 where the value is 1 or −1
+    (it is hardly anything else, and then needs no place in the cache), and the value"""
+    relation_start: Ints
+    relation_rows: Ints32
+    ties_start: Ints
+    ties: Ints32
+    """the rows of each relation, and the relations of each row"""
+    open_rows: Ints32
+    """for each relation how many of its rows are not known"""
+    class_of: Ints32
+    """(n) another row of the same class, at the end the row itself: two rows that are all a relation leaves open are
+    multiples of each other"""
+    gives_away: Bools
+    """(n) whether the class of a row that stands for it has a primary row"""
     value: Ints
     """(n) scratch: a column being reduced; zero between calls"""
     marked: Bools
@@ -273,12 +286,12 @@ def spread(w: EliminationArrays, n: int, vectors: int) -> int:  # noqa: PLR0912 
                 still = still and du[row, v] == 0
             if still:
                 continue
-        for e in range(w.settled_start[row], w.settled_start[row + 1]):
-            pivot, sign = w.settled_row[e], w.settled_sign[e]
+        for e in range(w.settled_start[row], w.settled_stop[row]):
+            pivot, value = w.settled[e] >> 2, w.settled[e] & 3
             for v in range(vectors):
-                if sign > 0:
+                if value == 1:
                     du[pivot, v] = minus(du[pivot, v], du[row, v])
-                elif sign < 0:
+                elif value == 2:
                     du[pivot, v] = plus(du[pivot, v], du[row, v])
                 else:
                     du[pivot, v] = minus(du[pivot, v], times(w.settled_value[e], du[row, v]))
@@ -326,13 +339,53 @@ def targets_hit(w: EliminationArrays, moved: int, vectors: int) -> int:
 @lean_helper
 def settle(w: EliminationArrays, moved: int, vectors: int, keep: bool) -> None:
     """Make the changes of u count, or forget them."""
+    known = 0
     for i in range(moved):
         row = w.moved[i]
         w.in_moved[row] = False
+        was_open = w.u[row, 0] != 0
         for v in range(vectors):
             if keep:
                 w.u[row, v] = plus(w.u[row, v], w.du[row, v])
             w.du[row, v] = 0
+        if was_open and w.u[row, 0] == 0:
+            w.hit[known] = row
+            known += 1
+    if vectors == 1:
+        for i in range(known):
+            row = w.hit[i]
+            for j in range(w.ties_start[row], w.ties_start[row + 1]):
+                w.open_rows[w.ties[j]] -= 1
+                if w.open_rows[w.ties[j]] == 2:
+                    join_pair(w, w.ties[j])
+
+
+@lean_helper
+def join_pair(w: EliminationArrays, relation: int) -> None:
+    """Put the two rows that a relation leaves open in one class; nothing where one of them is known by now."""
+    first, second = -1, -1
+    for i in range(w.relation_start[relation], w.relation_start[relation + 1]):
+        if w.u[w.relation_rows[i], 0] != 0:
+            first, second = second, w.relation_rows[i]
+    if first >= 0:
+        first, second = _root(w, first), _root(w, second)
+        w.class_of[first] = second
+        w.gives_away[second] = w.gives_away[second] or w.gives_away[first]
+
+
+@lean_helper
+def _root(w: EliminationArrays, row: int) -> int:
+    while w.class_of[row] != row:
+        w.class_of[row] = w.class_of[w.class_of[row]]
+        row = w.class_of[row]
+    return row
+
+
+@lean_helper
+def hopeless(w: EliminationArrays, row: int) -> bool:
+    """Tell whether a row is seen to be a multiple of a primary one, without carrying anything on."""
+    found: bool = w.u[row, 0] != 0 and w.gives_away[_root(w, row)]
+    return found
 
 
 EMPTY = -1
@@ -446,6 +499,8 @@ STEP = 256
 """Candidates between two reports of progress."""
 TOGETHER = 16
 """How many times as many candidates are taken then, where several are offered together."""
+RUN_PARTS = 8
+"""A group has this part of the candidates that were lately accepted in a row."""
 FEWEST = 8
 """But groups of fewer than these are offered one by one."""
 
@@ -487,7 +542,7 @@ def publishable(
     that stand for "computable" are wrong with a chance of about 2⁻⁶¹ per comparison.
     """
     vectors = 2 if single.any() else 1
-    work = _new_work(len(primary), len(relations.rows), primary, single, inside, own_kin, vectors)
+    work = _new_work(relations, primary, single, inside, own_kin, vectors)
     place = np.full(len(primary), len(order), np.int64)
     place[order] = np.arange(len(order))
     work = _related(work, relations, place)
@@ -513,12 +568,17 @@ def _random(shape: tuple[int, int]) -> Ints:
 
 
 def _new_work(
-    n: int, entries: int, primary: Bools, single: Bools, inside: Columns, own_kin: Ints32, vectors: int
+    relations: Relations, primary: Bools, single: Bools, inside: Columns, own_kin: Ints32, vectors: int
 ) -> EliminationArrays:
-    room = 4 * entries + 2 * n
-    lines = _lines(n)
-    lines[:n, :vectors] = _random((n, vectors))
-    lines[:, 5:7] = -1
+    n = len(primary)
+    room = 4 * len(relations.rows) + 2 * n
+    length = np.diff(relations.start)
+    ties = np.repeat(np.arange(len(length), dtype=np.int32), length)[np.argsort(relations.rows, kind="stable")]
+    ties_start = np.r_[0, np.cumsum(np.bincount(relations.rows, minlength=n))]
+    lines = _lines(n, 4 * vectors)
+    lines[:, :vectors] = _random((n, vectors))
+    small = lines.view(np.int32)[:, 4 * vectors :]
+    small[:, 2:4] = -1
     compared = int((primary | single).sum()) if vectors > 1 else 0
     slots = 1 << max(int(8 * compared).bit_length(), 4)
     return EliminationArrays(
@@ -528,26 +588,33 @@ def _new_work(
         inside_start=inside[0],
         inside=inside[1],
         own_kin=own_kin,
-        u=lines[:n, :vectors],
-        pivot_of=lines[:n, 5],
+        u=lines[:, :vectors],
+        pivot_of=small[:, 2],
         pivot_row=np.zeros(n, np.int32),
         pivot_start=np.zeros(n + 1, np.int64),
         entry_row=np.zeros(room, np.int32),
         entry_value=np.zeros(room, np.int64),
         entry_pivot=np.zeros(room, np.int32),
         entry_next=np.full(room, -1, np.int64),
-        row_head=lines[:n, 6],
+        row_head=small[:, 3],
         row_entries=np.zeros(n, np.int32),
-        settled_start=lines[:, 4],
-        settled_row=np.zeros(0, np.int32),
-        settled_sign=np.zeros(0, np.int8),
+        settled_start=small[:, 0],
+        settled_stop=small[:, 1],
+        settled=np.zeros(0, np.int32),
         settled_value=np.zeros(0, np.int64),
+        relation_start=relations.start,
+        relation_rows=relations.rows,
+        ties_start=ties_start,
+        ties=ties,
+        open_rows=np.zeros(len(length), np.int32),
+        class_of=np.arange(n, dtype=np.int32),
+        gives_away=primary.copy(),
         value=np.zeros(n, np.int64),
         marked=np.zeros(n, np.bool_),
         listed=np.zeros(n, np.int32),
         bits=np.zeros(n // _BITS + 1, np.int64),
         filled=np.zeros(n // _BITS**2 + 1, np.int64),
-        du=lines[:n, 2 : 2 + vectors],
+        du=lines[:, vectors : 2 * vectors],
         moved=np.zeros(n, np.int32),
         in_moved=np.zeros(n, np.bool_),
         hit=np.zeros(n, np.int32),
@@ -562,11 +629,11 @@ def _new_work(
     )
 
 
-def _lines(n: int) -> Ints:
-    """Give n + 1 lines of eight numbers, each in one line of the processor's cache: what is needed of a row at once."""
-    spare = np.zeros(8 * n + 16, np.int64)
+def _lines(n: int, width: int) -> Ints:
+    """Give n lines of 4 or 8 numbers, each within a line of the processor's cache: what is needed of a row at once."""
+    spare = np.zeros(width * n + 8, np.int64)
     first = -(spare.ctypes.data // 8) % 8
-    return spare[first : first + 8 * (n + 1)].reshape(n + 1, 8)
+    return spare[first : first + width * n].reshape(n, width)
 
 
 def _grown(work: EliminationArrays) -> EliminationArrays:
@@ -594,11 +661,12 @@ def _related(work: EliminationArrays, relations: Relations, place: Ints) -> Elim
         work = _grown(work)
     used = int(work.counts[USED])
     by_row = np.argsort(work.entry_row[:used], kind="stable")
-    work.settled_start[1:] = np.cumsum(work.row_entries)
+    work.settled_stop[:] = np.cumsum(work.row_entries)
+    work.settled_start[1:] = work.settled_stop[:-1]
     value = work.entry_value[:used][by_row]
+    kind = (value == 1) + 2 * (value == PRIME - 1).astype(np.int32)
     work = work._replace(
-        settled_row=work.pivot_row[work.entry_pivot[:used][by_row]],
-        settled_sign=(value == 1).astype(np.int8) - (value == PRIME - 1),
+        settled=4 * work.pivot_row[work.entry_pivot[:used][by_row]] + kind,
         settled_value=value,
     )
     _begin(work, work.u.shape[1])
@@ -640,7 +708,13 @@ def _begin(w: EliminationArrays, vectors: int) -> None:
             for e in range(w.pivot_start[k], w.pivot_start[k + 1]):
                 total = plus(total, times(w.entry_value[e], w.u[w.entry_row[e], v]))
             w.u[w.pivot_row[k], v] = minus(0, total)
-    if vectors > 1:
+    if vectors == 1:
+        for relation in range(len(w.open_rows)):
+            for i in range(w.relation_start[relation], w.relation_start[relation + 1]):
+                w.open_rows[relation] += w.u[w.relation_rows[i], 0] != 0
+            if w.open_rows[relation] == 2:
+                join_pair(w, relation)
+    else:
         n = 0
         for row in range(len(w.target)):
             if w.target[row]:
@@ -662,10 +736,16 @@ def _offer_all(w: EliminationArrays, order: Ints, start: int, stop: int, accepte
     while place < stop:
         if len(w.entry_row) - w.counts[USED] < n:
             return place
-        size = min(max(w.counts[RUN], run) // 2, stop - place) if place >= failing else (failing - place) // 2
+        if vectors == 1 and hopeless(w, order[place]):
+            place += 1
+            continue
+        size = min(max(w.counts[RUN], run) // RUN_PARTS, stop - place) if place >= failing else (failing - place) // 2
+        if vectors == 1 and size >= FEWEST:
+            size = _without_pivot(w, order, place, place + size)
         if vectors == 1 and size >= FEWEST:
             if _offer_together(w, order, place, place + size):
-                accepted[place : place + size] = True
+                for i in range(place, place + size):
+                    accepted[i] = w.u[order[i], 0] == 0
                 place += size
                 run += size
             else:
@@ -681,23 +761,31 @@ def _offer_all(w: EliminationArrays, order: Ints, start: int, stop: int, accepte
 
 
 @lean_helper
+def _without_pivot(w: EliminationArrays, order: Ints, start: int, stop: int) -> int:
+    """Give how many candidates there are before one that would need a pivot of its own."""
+    for i in range(start, stop):
+        cell = order[i]
+        if w.pivot_of[cell] >= 0 and w.u[cell, 0] != 0 and not hopeless(w, cell):
+            return i - start
+    return stop - start
+
+
+@lean_helper
 def _offer_together(w: EliminationArrays, order: Ints, start: int, stop: int) -> bool:
-    """Publish candidates in one step unless something becomes computable, or one would need a pivot of its own."""
+    """Publish candidates in one step unless something becomes computable; hopeless ones are left out."""
     n = 0
     for i in range(start, stop):
         cell = order[i]
-        if w.pivot_of[cell] < 0:
+        if w.pivot_of[cell] < 0 and not hopeless(w, cell):
             w.du[cell, 0] = minus(0, w.u[cell, 0])
             w.moved[n] = cell
             n += 1
     moved = spread(w, n, 1)
     allowed = _none_computable(w, targets_hit(w, moved, 1), 1)
-    for i in range(start, stop):
-        allowed = allowed and plus(w.u[order[i], 0], w.du[order[i], 0]) == 0
     settle(w, moved, 1, allowed)
     if allowed:
         for i in range(start, stop):
-            if w.pivot_of[order[i]] < 0:
+            if w.pivot_of[order[i]] < 0 and w.u[order[i], 0] == 0:
                 _add_pivot(w, order[i], 1, 0, True)
     return allowed
 

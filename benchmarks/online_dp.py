@@ -11,8 +11,7 @@ import duckdb
 from benchmarks.ratio import Line, compare
 from discretion.online.backends import Backend, open_backend
 from discretion.online.declare.catalog import DpPolicy, TableSpec
-from discretion.online.dp.answer import answer
-from discretion.online.dp.price import price
+from discretion.online.dp.answer import answer, price
 from discretion.online.question.query import Aggregate, Query
 
 N = 10_000_000

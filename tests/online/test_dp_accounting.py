@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 import discretion as dc
 from discretion.errors import PlanError
 from discretion.online.declare.catalog import DpPolicy
+from discretion.online.dp.answer import policy_budget, policy_cost, policy_filter
 from discretion.online.dp.composition import advanced, numerical, parallel, parallel_replace, sequential
-from discretion.online.dp.price import policy_budget, policy_cost, policy_filter
 from discretion.privacy import accounting
 from discretion.privacy.accounting import MICRO, NANO, Cost, PrivacyFilter, cost, epsilon_of_rho, nano_rho_within
 

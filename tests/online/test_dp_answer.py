@@ -17,9 +17,8 @@ import discretion as dc
 from discretion.errors import DataError, PlanError, QueryRefused
 from discretion.online.backends import Backend, Bounded, ClampedFigure, GroupKey, open_backend
 from discretion.online.declare.catalog import DpPolicy, TableSpec
-from discretion.online.dp.answer import answer
+from discretion.online.dp.answer import PricedQuery, answer, price
 from discretion.online.dp.mechanisms import Additive
-from discretion.online.dp.price import PricedQuery, price
 from discretion.online.question.query import Aggregate, Query
 from discretion.privacy.accounting import Cost
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from discretion.errors import PlanError, QueryRefused
 from discretion.online.declare.catalog import ColumnSpec
 from discretion.online.dp import mechanisms, sensitivity
+from discretion.online.dp.answer import in_order
 from discretion.online.dp.mechanisms import (
     Additive,
     ExponentialChoice,
@@ -24,7 +25,6 @@ from discretion.online.dp.mechanisms import (
     scores,
     value_of_step,
 )
-from discretion.online.dp.price import in_order
 from discretion.online.dp.sensitivity import Sensitivity, Unit
 from discretion.privacy import mechanisms as shared
 from discretion.privacy.mechanisms import LARGEST

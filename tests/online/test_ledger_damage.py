@@ -14,6 +14,7 @@ import pytest
 
 from discretion.errors import DataError, DiscretionError
 from discretion.online.ledger import (
+    COLUMNS,
     EACH,
     Cost,
     Entry,
@@ -26,7 +27,6 @@ from discretion.online.ledger import (
     pack_sets,
     verify_chain,
 )
-from discretion.online.ledger.entries import COLUMNS
 from tests.online.ledgers import Clock, Place, place
 
 __all__ = ["place"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,8 +15,8 @@ import pytest
 
 import discretion as dc
 from discretion.errors import DataError
-from discretion.online.ledger import EACH, Charge, Cost, Limit, PrivacyFilter, open_ledger, sqlite
-from discretion.online.ledger.entries import COSTS, TOTALS
+from discretion.online import ledger as ledgers
+from discretion.online.ledger import COSTS, EACH, TOTALS, Charge, Cost, Limit, PrivacyFilter, SqliteStore, open_ledger
 from discretion.online.question.query import Query
 from tests.online.ledgers import Clock, Place, place
 from tests.online.services import NOISE, TRUTH
@@ -42,15 +43,16 @@ class Work:
 @contextmanager
 def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Work]:
     work = Work()
-    entry_of, cost, connect = sqlite.entry_of, sqlite.Cost, sqlite.sqlite3.connect
+    entry_of, spending, connect = ledgers.entry_of, SqliteStore.spending, sqlite3.connect
 
     def one_row(*given: Any) -> Any:
         work.rows += 1
         return entry_of(*given)
 
-    def one_cost(*given: Any) -> Any:
-        work.rows += 1
-        return cost(*given)
+    def all_costs(*given: Any) -> Any:
+        costs = spending(*given)
+        work.rows += len(costs)
+        return costs
 
     def step() -> int:
         work.steps += 1
@@ -62,9 +64,9 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Work]:
         return connection
 
     with monkeypatch.context() as patch:
-        patch.setattr(sqlite, "entry_of", one_row)
-        patch.setattr(sqlite, "Cost", one_cost)
-        patch.setattr(sqlite.sqlite3, "connect", watched)
+        patch.setattr(ledgers, "entry_of", one_row)
+        patch.setattr(SqliteStore, "spending", all_costs)
+        patch.setattr(sqlite3, "connect", watched)
         yield work
 
 

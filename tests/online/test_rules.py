@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import discretion as dc
-from discretion.online.audit.protection import rule_of
+from discretion.online.audit.exact import rule_of
 from discretion.online.backends import open_backend
 from discretion.online.declare.catalog import ColumnSpec, TableSpec
 from discretion.online.dp.mechanisms import value_of_step

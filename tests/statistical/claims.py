@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from discretion.online.backends import open_backend
 from discretion.online.declare.catalog import TableSpec
+from discretion.online.dp.answer import Ingredient, PricedQuery
 from discretion.online.dp.mechanisms import Additive
-from discretion.online.dp.price import Ingredient, PricedQuery
 
 DRAWS = 20_000
 CONFIDENCE = 1 - 1e-6

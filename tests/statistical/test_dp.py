@@ -13,6 +13,7 @@ import pytest
 
 from discretion.online.declare.catalog import ColumnSpec, DpPolicy, TableSpec
 from discretion.online.dp import sensitivity
+from discretion.online.dp.answer import Ingredient, PricedQuery, price
 from discretion.online.dp.mechanisms import (
     Additive,
     ExponentialChoice,
@@ -22,7 +23,6 @@ from discretion.online.dp.mechanisms import (
     ThresholdedCounts,
     scores,
 )
-from discretion.online.dp.price import Ingredient, PricedQuery, price
 from discretion.online.dp.sensitivity import Unit
 from discretion.online.question.query import Aggregate, Query
 from discretion.privacy.accounting import epsilon_of_rho

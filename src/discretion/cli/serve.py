@@ -209,7 +209,7 @@ def _ledger_file(spec: ServiceSpec) -> Path | None:
 
 def _check(spec: ServiceSpec, service: str, as_json: bool, quiet: bool) -> None:
     """Open everything without writing anything; say which declarations are missing, by column."""
-    from discretion.online.declare.draft import undeclared
+    from discretion.online.declare.catalog import undeclared
     from discretion.online.statistical_database import StatisticalDatabase, secret_place
 
     _check_tls(spec)
@@ -265,7 +265,7 @@ def _check_ledger(spec: ServiceSpec) -> int:
 def _draft(service: str, data: str, force: bool, as_json: bool, quiet: bool) -> None:
     from discretion.data.atomic import write_text
     from discretion.data.read import read
-    from discretion.online.declare.draft import draft
+    from discretion.online.declare.catalog import draft
 
     path = Path(service)
     folder, source = path.resolve().parent, Path(data).resolve()

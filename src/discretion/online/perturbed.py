@@ -28,8 +28,16 @@ from discretion.kernels.arrays import Floats, Ints
 from discretion.online.backends import Backend, GroupKey, table_of
 from discretion.online.declare.catalog import PerturbedPolicy, TableSpec
 from discretion.online.ledger import Charge
-from discretion.online.mode import Desk, FreeMode, Reply, RequestedAccuracy, canonical_text, whole
-from discretion.online.question.answer import AnswerFigures, Estimate
+from discretion.online.question.answer import (
+    AnswerFigures,
+    Desk,
+    Estimate,
+    FreeMode,
+    Reply,
+    RequestedAccuracy,
+    canonical_text,
+    whole,
+)
 from discretion.online.question.query import Aggregate, Query, admit
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from discretion.errors import DataError, PlanError
 from discretion.online.backends import Backend, table_of
 from discretion.online.ledger import Kind, Ledger
-from discretion.online.mode import Desk
+from discretion.online.question.answer import Desk
 from discretion.online.question.query import Query
 
 if TYPE_CHECKING:

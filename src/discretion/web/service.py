@@ -31,7 +31,7 @@ def drafted(project: Project) -> str:
     file = project.folder / FILE
     if file.exists():
         return file.read_text(encoding="utf-8")
-    from discretion.online.declare.draft import draft
+    from discretion.online.declare.catalog import draft
     from discretion.release.plan import Plan
 
     plan = project.plan

@@ -27,23 +27,21 @@ from discretion.online.backends import (
     FEW,
     Bounded,
     GroupKey,
+    Layout,
     Limits,
     QueryTimeout,
-    Unit,
-    by_name,
-    require_public,
-    table_of,
-)
-from discretion.online.backends.statements import (
-    Layout,
     Sql,
+    Unit,
     bounded_groups,
+    by_name,
     emit_code,
     emit_filter,
     exact_frame,
     group_key,
     joined,
     quote,
+    require_public,
+    table_of,
 )
 from discretion.online.declare.catalog import PERSON, TableSpec
 from discretion.online.question.query import Aggregate, Query, admit

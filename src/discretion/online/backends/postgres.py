@@ -19,16 +19,23 @@ from discretion.data.conditions import Filter, Scalar
 from discretion.data.database import Address, parse_url, quoted
 from discretion.errors import DataError, PlanError, QueryRefused, need, unknown
 from discretion.kernels.arrays import Ints
-from discretion.online.backends import FEW, Bounded, GroupKey, Limits, QueryTimeout, Unit, require_public, table_of
-from discretion.online.backends.statements import (
+from discretion.online.backends import (
+    FEW,
+    Bounded,
+    GroupKey,
     Layout,
+    Limits,
+    QueryTimeout,
     Sql,
+    Unit,
     bounded_groups,
     emit_filter,
     exact_frame,
     group_key,
     joined,
     quote,
+    require_public,
+    table_of,
 )
 from discretion.online.declare.catalog import TableSpec
 from discretion.online.question.query import Aggregate, Query, admit

@@ -1,8 +1,4 @@
-"""Answers and estimates, once for Python, the wire, the client and OpenAPI; figures as the ledger keeps them.
-
-The ledger keeps the answer to the canonical question. The same question in other words (names, order of figures and of
-groups) gets the same figures under its own names, so that asking again never costs anything.
-"""
+"""Answers and estimates, once for Python, the wire, the client and OpenAPI, and what the ways to answer share."""
 
 from __future__ import annotations
 
@@ -12,13 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator
 
-from discretion.errors import need
-from discretion.online.backends import GroupKey
+from discretion.errors import QueryRefused, need
+from discretion.online.backends import Backend, GroupKey
 from discretion.online.declare.catalog import TableSpec
+from discretion.online.ledger import Entry, Kind, Ledger
 from discretion.online.question.query import Aggregate, Query
 from discretion.privacy.accounting import FREE, Cost
 
@@ -453,3 +450,113 @@ def _read_frame(content: dict[str, Any], part: str) -> pl.DataFrame | None:
             inner = pl.Float64
         columns.append(pl.Series(name, values, dtype=pl.List(inner) if several else inner))
     return pl.DataFrame(columns)
+
+
+_COUNTS = ("count", "count-distinct", "histogram")
+
+
+@dataclass(frozen=True)
+class RequestedAccuracy:
+    """What a user wants to spend, or how exact the answer should be; of neither, what the owner set."""
+
+    epsilon: float | None = None
+    error: float | None = None
+    records: int | None = None
+
+    def __post_init__(self) -> None:
+        if any(isinstance(wish, bool) for wish in (self.epsilon, self.error, self.records)):
+            raise QueryRefused("`epsilon`, `error` and `records` are numbers, not true or false")
+
+
+@dataclass(frozen=True)
+class Reply:
+    """Figures and how they came."""
+
+    figures: AnswerFigures
+    cost: Cost = FREE
+    cached: bool = False
+
+
+@dataclass(frozen=True)
+class Desk:
+    """Where the questions about one table are answered: its declaration, its rows and the ledger."""
+
+    table: TableSpec
+    backend: Backend
+    ledger: Ledger
+    max_groups: int | None = None
+    """most groups of one answer"""
+    confirm: Callable[[], None] = lambda: None
+    """raises DataError when rows were written to since the question came; asked before a true answer is recorded"""
+
+    def stored(self, query: Query, user: str, kind: Kind) -> Entry | None:
+        """Find the answer that this user got to the same question since the table last grew."""
+        return self.ledger.find_answer(self.table.name, query.digest(), user=user, kind=kind)
+
+    def charge(self, query: Query, user: str, kind: Kind, cost: Cost = FREE, limits: Sequence[Any] = ()) -> Entry:
+        """Write a question and its cost into the ledger, before there is an answer."""
+        return self.ledger.charge(
+            user, self.table.name, query.digest(), cost, kind, query=canonical_text(query), limits=limits
+        )
+
+    def note_refusal(self, query: Query, user: str, reason: QueryRefused) -> None:
+        """Remember a question that was not answered, and why."""
+        content = {"query": query.canonical().to_json(), "reason": str(reason)}
+        text = json.dumps(content, ensure_ascii=False)
+        self.ledger.charge(user, self.table.name, query.digest(), FREE, "refused", query=text)
+
+
+class AnswerMode(Protocol):
+    """One way to answer."""
+
+    name: str
+
+    def ask(self, query: Query, user: str, wish: RequestedAccuracy) -> Reply:
+        """Answer a question, or refuse; what an answer costs is charged before it exists."""
+        ...
+
+    def dry_run(self, query: Query, user: str, wish: RequestedAccuracy) -> Estimate:
+        """Say what an answer would cost and how exact it would be."""
+        ...
+
+    def budget(self, user: str) -> TableBudget:
+        """Say what a user has spent, and when, and has left."""
+        ...
+
+    def remaining(self, user: str) -> Cost | None:
+        """Say what a user has left; none where answers cost nothing."""
+        ...
+
+
+class FreeMode:
+    """A way to answer that spends nothing."""
+
+    name: str
+    _desk: Desk
+
+    def budget(self, user: str) -> TableBudget:  # noqa: ARG002
+        """Return that there is no budget."""
+        return TableBudget(self._desk.table.name, self.name)
+
+    def remaining(self, user: str) -> None:
+        """Return nothing: there is no budget."""
+
+
+def canonical_text(query: Query) -> str:
+    """Write the canonical question for the ledger."""
+    return json.dumps(query.canonical().to_json(), sort_keys=True, ensure_ascii=False)
+
+
+def whole(aggregate: Aggregate, value: Value) -> Value:
+    """Return counts as integers, and nothing but finite numbers."""
+    if isinstance(value, list | tuple):
+        return [_one(aggregate, item) for item in value]
+    return value if isinstance(value, str) else _one(aggregate, value)
+
+
+def _one(aggregate: Aggregate, value: int | float | None) -> int | float | None:
+    if not isinstance(value, float):
+        return value
+    if not math.isfinite(value):
+        return None
+    return int(value) if aggregate.function in _COUNTS and value.is_integer() else value

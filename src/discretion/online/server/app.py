@@ -17,7 +17,7 @@ from starlette.responses import Response
 from discretion import __version__
 from discretion.errors import BudgetExhausted, DiscretionError, QueryRefused
 from discretion.online.backends import QueryTimeout
-from discretion.online.ledger.entries import Entry
+from discretion.online.ledger import Entry
 from discretion.online.question.answer import Answer, AnswerBody, BudgetBody, EstimateBody, Price, cost_json
 from discretion.online.question.query import QUERY_FORM
 from discretion.online.question.sql import LONGEST

@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.ratio import Line, compare
 from discretion.outputs import OutputLimits
-from discretion.outputs.history import OutputGroups, differences
+from discretion.outputs.judge import OutputGroups, differences
 from discretion.policy.policy import Policy
 
 

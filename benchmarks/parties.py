@@ -23,9 +23,7 @@ import yaml
 from benchmarks.ratio import Line, cpu
 from discretion.cli.demo_parties import free_ports
 from discretion.parties.agreement import Agreement, make_identity, sign_agreement
-from discretion.parties.encrypted.client import decrypt, encrypt
-from discretion.parties.encrypted.keys import Keys
-from discretion.parties.encrypted.server import EncryptedTotals
+from discretion.parties.encrypted import EncryptedTotals, Keys, decrypt, encrypt
 from discretion.parties.intersection import commit
 
 COLUMNS: dict[str, Any] = {

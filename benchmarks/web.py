@@ -110,8 +110,7 @@ def _measured(address: str, folder: Path, pid: int) -> dict[str, float]:
 
 
 def _settled(folder: Path, name: str) -> Callable[[], list[dict[str, Any]]]:
-    from discretion.web.jobs import jobs_of
-    from discretion.web.project import Project
+    from discretion.web.project import Project, jobs_of
 
     project = Project(folder / "p" / name)
 

@@ -147,7 +147,7 @@ class AdditiveNoise(_AdditiveNoise):
         distribution: Literal['normal', 'laplace'] = 'normal',
     ) -> None: ...
 
-from discretion.privacy.alpha_k import AlphaK as _AlphaK
+from discretion.privacy.l_diversity import AlphaK as _AlphaK
 
 class AlphaK(_AlphaK):
     """Every class has at least k records, and no sensitive value makes up more than a share α of it."""
@@ -189,7 +189,7 @@ class AtHouseholdLevel(_AtHouseholdLevel):
         household: str = '',
     ) -> None: ...
 
-from discretion.risk.identity.attacker import AttackerRisk as _AttackerRisk
+from discretion.risk.identity.uniqueness import AttackerRisk as _AttackerRisk
 
 class AttackerRisk(_AttackerRisk):
     """Probability that an intruder who knows the quasi-identifiers picks the right person."""
@@ -241,7 +241,7 @@ class AverageRisk(_AverageRisk):
         risk: float,
     ) -> None: ...
 
-from discretion.privacy.likeness import BetaLikeness as _BetaLikeness
+from discretion.privacy.l_diversity import BetaLikeness as _BetaLikeness
 
 class BetaLikeness(_BetaLikeness):
     """No sensitive value is much more frequent in a class than in the whole table, relative to its frequency there."""
@@ -329,7 +329,7 @@ class ClassificationUtility(_ClassificationUtility):
         folds: int = 5,
     ) -> None: ...
 
-from discretion.risk.synthetic.closest_record import ClosestRecord as _ClosestRecord
+from discretion.risk.synthetic.attacks import ClosestRecord as _ClosestRecord
 
 class ClosestRecord(_ClosestRecord):
     """Share of released records that are closer to a record of the data than to one of a control group."""
@@ -342,7 +342,7 @@ class ClosestRecord(_ClosestRecord):
         columns: Sequence[str] = (),
     ) -> None: ...
 
-from discretion.utility.clustering import ClusteringUtility as _ClusteringUtility
+from discretion.utility.classification import ClusteringUtility as _ClusteringUtility
 
 class ClusteringUtility(_ClusteringUtility):
     """Agreement of the groups found in the release with the groups found in the original."""
@@ -416,7 +416,7 @@ class CorrelatedNoise(_CorrelatedNoise):
         variance_share: float,
     ) -> None: ...
 
-from discretion.utility.eigen import CorrelationChange as _CorrelationChange
+from discretion.utility.marginals import CorrelationChange as _CorrelationChange
 
 class CorrelationChange(_CorrelationChange):
     """Distance between the diagonals of the inverse correlation matrices, between 0 and 1."""
@@ -427,7 +427,7 @@ class CorrelationChange(_CorrelationChange):
         columns: Sequence[str] = (),
     ) -> None: ...
 
-from discretion.privacy.likeness import DeltaDisclosure as _DeltaDisclosure
+from discretion.privacy.l_diversity import DeltaDisclosure as _DeltaDisclosure
 
 class DeltaDisclosure(_DeltaDisclosure):
     """No sensitive value is much more or much less frequent in a class than in the whole table."""
@@ -487,7 +487,7 @@ class Discernibility(_Discernibility):
         columns: Sequence[str] = (),
     ) -> None: ...
 
-from discretion.risk.synthetic.replicated import Disco as _Disco
+from discretion.risk.synthetic.attacks import Disco as _Disco
 
 class Disco(_Disco):
     """Share of the people whose secret the release states with certainty, and rightly (DiSCO)."""
@@ -568,7 +568,7 @@ class EditRules(_EditRules):
         at_most: int = 0,
     ) -> None: ...
 
-from discretion.utility.eigen import EigenDifference as _EigenDifference
+from discretion.utility.marginals import EigenDifference as _EigenDifference
 
 class EigenDifference(_EigenDifference):
     """Mean relative difference of the eigenvalues of the correlation matrices."""
@@ -654,7 +654,7 @@ class Generalize(_Generalize):
         levels: Mapping[str, int],
     ) -> None: ...
 
-from discretion.risk.synthetic.shadow_generators import GeneratorMembership as _GeneratorMembership
+from discretion.risk.attribute.membership import GeneratorMembership as _GeneratorMembership
 
 class GeneratorMembership(_GeneratorMembership):
     """Share of people recognized as members of the data behind a synthetic file, when few others are taken for members."""
@@ -889,7 +889,7 @@ class IndividualRisk(_IndividualRisk):
         thresholds: Sequence[float] = ...,
     ) -> None: ...
 
-from discretion.risk.synthetic.inference import InferenceRisk as _InferenceRisk
+from discretion.risk.synthetic.attacks import InferenceRisk as _InferenceRisk
 
 class InferenceRisk(_InferenceRisk):
     """Share of people whose secret the release gives away to somebody who knows their other values, beyond chance."""
@@ -925,7 +925,7 @@ class IntegralPrivacy(_IntegralPrivacy):
         max_excess: float = 0.25,
     ) -> None: ...
 
-from discretion.utility.intervals_overlap import IntervalOverlap as _IntervalOverlap
+from discretion.utility.propensity import IntervalOverlap as _IntervalOverlap
 
 class IntervalOverlap(_IntervalOverlap):
     """Mean overlap of the confidence intervals that the original and the release give, between 0 and 1."""
@@ -938,7 +938,7 @@ class IntervalOverlap(_IntervalOverlap):
         confidence: float = 0.95,
     ) -> None: ...
 
-from discretion.privacy.attacks import IntervalProtection as _IntervalProtection
+from discretion.privacy.average_risk import IntervalProtection as _IntervalProtection
 
 class IntervalProtection(_IntervalProtection):
     """Only a small share of the published values lies close to the true ones."""
@@ -1070,7 +1070,7 @@ class Levels(_Levels):
         clean: int | None = None,
     ) -> None: ...
 
-from discretion.risk.synthetic.linkability import Linkability as _Linkability
+from discretion.risk.synthetic.attacks import Linkability as _Linkability
 
 class Linkability(_Linkability):
     """Share of people whose data in two sources the release links, beyond what it does for people outside it."""
@@ -1121,7 +1121,7 @@ class LocalSuppression(_LocalSuppression):
         linked: Mapping[str, Any] = ...,
     ) -> None: ...
 
-from discretion.risk.identity.log_linear import LogLinearRisk as _LogLinearRisk
+from discretion.risk.identity.uniqueness import LogLinearRisk as _LogLinearRisk
 
 class LogLinearRisk(_LogLinearRisk):
     """Share of the unique records whose person is expected to be unique in the population."""
@@ -1466,7 +1466,7 @@ class PQ(_PQ):
         coalition: int = 1,
     ) -> None: ...
 
-from discretion.privacy.alpha_k import PSensitive as _PSensitive
+from discretion.privacy.l_diversity import PSensitive as _PSensitive
 
 class PSensitive(_PSensitive):
     """Every class has at least k records and at least p different values of each sensitive column."""
@@ -1600,7 +1600,7 @@ class ProbabilisticLinkage(_ProbabilisticLinkage):
         intruder: Any = ...,
     ) -> None: ...
 
-from discretion.privacy.profitability import Profitability as _Profitability
+from discretion.privacy.population import Profitability as _Profitability
 
 class Profitability(_Profitability):
     """Every record brings its publisher more than it costs, against an attacker who attacks where that pays."""
@@ -1666,7 +1666,7 @@ class Pseudonymize(_Pseudonymize):
         key_file: str | Path,
     ) -> None: ...
 
-from discretion.risk.identity.quasi_identifiers import QuasiIdentifiers as _QuasiIdentifiers
+from discretion.risk.identity.suda import QuasiIdentifiers as _QuasiIdentifiers
 
 class QuasiIdentifiers(_QuasiIdentifiers):
     """How well subsets of the columns tell the records apart, and which columns identify."""
@@ -1796,7 +1796,7 @@ class RegressionUtility(_RegressionUtility):
         folds: int = 5,
     ) -> None: ...
 
-from discretion.privacy.attacks import ReidentificationBound as _ReidentificationBound
+from discretion.privacy.average_risk import ReidentificationBound as _ReidentificationBound
 
 class ReidentificationBound(_ReidentificationBound):
     """An attack on the release finds at most a given share of the people."""
@@ -1822,7 +1822,7 @@ class ReissueWeights(_ReissueWeights):
         digits: int = 6,
     ) -> None: ...
 
-from discretion.risk.synthetic.replicated import ReplicatedUniques as _ReplicatedUniques
+from discretion.risk.synthetic.attacks import ReplicatedUniques as _ReplicatedUniques
 
 class ReplicatedUniques(_ReplicatedUniques):
     """Share of the original records that are alone with their key values, in the data and in the release (repU)."""
@@ -1858,7 +1858,7 @@ class RestoreEditRules(_RestoreEditRules):
         rules: Sequence[str] = (),
     ) -> None: ...
 
-from discretion.privacy.result_privacy import ResultPrivacy as _ResultPrivacy
+from discretion.privacy.integral_privacy import ResultPrivacy as _ResultPrivacy
 
 class ResultPrivacy(_ResultPrivacy):
     """Given association rules are not found by whoever mines the release at the stated thresholds."""
@@ -1873,7 +1873,7 @@ class ResultPrivacy(_ResultPrivacy):
         missing: Literal['category', 'wildcard', 'ignore'] = 'wildcard',
     ) -> None: ...
 
-from discretion.utility.eigen import RobustEigenDifference as _RobustEigenDifference
+from discretion.utility.marginals import RobustEigenDifference as _RobustEigenDifference
 
 class RobustEigenDifference(_RobustEigenDifference):
     """Mean relative difference of the eigenvalues of robust correlation matrices."""
@@ -1898,7 +1898,7 @@ class Round(_Round):
         how: Literal['nearest', 'random', 'up', 'down'] = 'nearest',
     ) -> None: ...
 
-from discretion.risk.attribute.row_order import RowOrder as _RowOrder
+from discretion.risk.attribute.column_dependence import RowOrder as _RowOrder
 
 class RowOrder(_RowOrder):
     """Share of true values that an intruder guesses from nothing but where a row stands in the released file."""
@@ -2005,7 +2005,7 @@ class Shuffle(_Shuffle):
         predictors: Sequence[str] = (),
     ) -> None: ...
 
-from discretion.risk.synthetic.singling_out import SinglingOut as _SinglingOut
+from discretion.risk.synthetic.attacks import SinglingOut as _SinglingOut
 
 class SinglingOut(_SinglingOut):
     """Share of descriptions learned from the release that fit exactly one person in the data, beyond chance."""
@@ -2210,7 +2210,7 @@ class VariancePreservingNoise(_VariancePreservingNoise):
         variance_share: float,
     ) -> None: ...
 
-from discretion.risk.attribute.weight_disclosure import WeightDisclosure as _WeightDisclosure
+from discretion.risk.attribute.group_attack import WeightDisclosure as _WeightDisclosure
 
 class WeightDisclosure(_WeightDisclosure):
     """Share of records of which the published weight tells a stratum, an area or another quasi-identifier."""

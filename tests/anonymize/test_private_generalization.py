@@ -13,7 +13,7 @@ import discretion as dc
 from discretion.anonymize.private_generalization import delta_of, smallest_k
 from discretion.context import Context
 from discretion.errors import Infeasible, PlanError
-from discretion.privacy.mechanisms import choose_best
+from discretion.privacy.accounting import choose_best
 
 SETTINGS = [(0.1, 1e-3), (0.5, 1e-4), (1.0, 1e-5), (1.0, 0.01), (2.0, 1e-6), (3.0, 1e-2)]
 

@@ -9,8 +9,7 @@ import pytest
 
 import discretion as dc
 from discretion.kernels.classes import ClassValues, judge_classes, make_work
-from discretion.privacy.class_table import SensitiveCounts, SensitiveDomain, SensitiveModel
-from discretion.privacy.class_tests import smallest_standing
+from discretion.privacy.class_table import SensitiveCounts, SensitiveDomain, SensitiveModel, smallest_standing
 
 NONE = np.empty(0, np.int64)
 PARENTS = (np.array([0, 0, 1, 1]), np.array([0, 0, 0, 0]))

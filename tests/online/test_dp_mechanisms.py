@@ -26,8 +26,8 @@ from discretion.online.dp.mechanisms import (
     value_of_step,
 )
 from discretion.online.dp.sensitivity import Sensitivity, Unit
-from discretion.privacy import mechanisms as shared
-from discretion.privacy.mechanisms import LARGEST
+from discretion.privacy import accounting as shared
+from discretion.privacy.accounting import LARGEST
 
 pytest.importorskip("opendp")
 

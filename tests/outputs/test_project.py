@@ -287,7 +287,7 @@ def test_a_group_that_one_person_dominates_follows_from_two_sums(project: Resear
         project._groups(np.zeros(len(one), dtype=np.int64), project._places(one), ("all",), sales)
         for one in (young, more)
     ]
-    from discretion.outputs.history import differences
+    from discretion.outputs.judge import differences
 
     told = differences([groups[1]], [groups[0]], project.unit, project.limits)
     assert [one.rule for one in told] == ["differencing"] and "dominates" in told[0].text
@@ -415,7 +415,7 @@ def naive_attack(tables: list[np.ndarray], n: int, least: int) -> bool:
 
 def test_no_small_group_follows_from_results_that_passed() -> None:
     """Random sequences of filtered tables: where a naive attacker finds a small group, not all of them passed."""
-    from discretion.outputs.history import OutputGroups, differences
+    from discretion.outputs.judge import OutputGroups, differences
 
     limits = OutputLimits.of(dc.Policy.load("research-output"))
     attacked = stopped = 0

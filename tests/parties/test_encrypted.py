@@ -19,10 +19,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discretion.errors import DataError, PlanError
-from discretion.parties.encrypted import Keys, begin, collect, contribute
-from discretion.parties.encrypted.client import decrypt, encrypt
-from discretion.parties.encrypted.keys import HEAD_BITS, VALUE_BITS, Job, PublicKey, SecretKey
-from discretion.parties.encrypted.server import EncryptedTotals, framed, unframed
+from discretion.parties.encrypted import (
+    HEAD_BITS,
+    VALUE_BITS,
+    EncryptedTotals,
+    Job,
+    Keys,
+    PublicKey,
+    SecretKey,
+    begin,
+    collect,
+    contribute,
+    decrypt,
+    encrypt,
+    framed,
+    unframed,
+)
 from tests.parties.harness import people
 
 COLUMNS = {"age": {"lower": 0, "upper": 120, "step": 1}, "income": {"lower": 0, "upper": 200, "step": 0.01}}

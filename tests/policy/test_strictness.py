@@ -14,7 +14,7 @@ from discretion.data.dataset import Dataset
 from discretion.data.schema import Schema
 from discretion.model import PrivacyModel
 from discretion.part import parse
-from discretion.policy.strictness import Demand, shortfall
+from discretion.policy.policy import Demand, shortfall
 from discretion.tables.rules.rule import Rule
 from discretion.tables.tabulate import tabulate
 

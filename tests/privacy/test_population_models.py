@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import discretion as dc
-from discretion.risk.identity import population_models
-from discretion.risk.identity.population_models import (
+from discretion.risk.identity import uniqueness
+from discretion.risk.identity.uniqueness import (
     ESTIMATORS,
     dankar,
     expected_snb,
@@ -167,13 +167,13 @@ def test_newton_finds_the_maximum_that_a_search_within_bounds_finds(seed: int) -
     rng = np.random.default_rng(seed)
     theta, alpha = float(np.exp(rng.uniform(0, 5))), float(rng.uniform(0.15, 0.85))
     frequencies = np.bincount(np.bincount(pitman_population(3000, theta, alpha, seed)))
-    sample = population_models._sample(frequencies, 10**6)
-    start = population_models._pitman_start(sample)
-    quick = population_models.fit_pitman(frequencies, 10**6)
-    slow = population_models._fit_within_bounds(sample, start)
+    sample = uniqueness._sample(frequencies, 10**6)
+    start = uniqueness._pitman_start(sample)
+    quick = uniqueness.fit_pitman(frequencies, 10**6)
+    slow = uniqueness._fit_within_bounds(sample, start)
     assert quick.alpha == pytest.approx(slow.alpha, rel=1e-6)
     assert quick.theta == pytest.approx(slow.theta, rel=1e-6)
-    slope = population_models._pitman_likelihood(sample, *quick)[1]
+    slope = uniqueness._pitman_likelihood(sample, *quick)[1]
     assert np.abs(slope).max() < 1e-6
 
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import discretion as dc
 from discretion.kernels.pair_tables import draw, estimate, shrink, spanning_tree, to_simplex
 from discretion.online.ledger import open_ledger
-from discretion.privacy.mechanisms import DiscreteGaussian
+from discretion.privacy.accounting import DiscreteGaussian
 from tests.shared import reference
 
 pytest.importorskip("opendp")
@@ -416,7 +416,7 @@ def test_pairs_and_predictions_on_adult(epsilon: float, most: float, least: floa
 
 
 def test_the_square_of_the_sensitivity_is_a_whole_number_and_its_root_is_never_too_small() -> None:
-    from discretion.privacy.mechanisms import root_above
+    from discretion.privacy.accounting import root_above
 
     assert all(Fraction(root_above(n)) ** 2 >= n for n in range(1, 400))
 

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import discretion as dc
-from discretion.risk.identity.population_models import ESTIMATORS
+from discretion.risk.identity.uniqueness import ESTIMATORS
 
 
 def people(seed: int = 1) -> np.ndarray:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import discretion as dc
 from discretion.errors import PlanError
-from discretion.risk.identity.quasi_identifiers import minimal_keys
+from discretion.risk.identity.suda import minimal_keys
 from tests.shared import reference
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import discretion as dc
 from discretion.release.order import permuted
-from discretion.risk.attribute.row_order import _most_frequent
+from discretion.risk.attribute.column_dependence import _most_frequent
 
 N = 4000
 

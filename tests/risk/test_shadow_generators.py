@@ -8,7 +8,7 @@ import pytest
 
 import discretion as dc
 from discretion.method import Decision, Method
-from discretion.risk.synthetic.shadow_generators import _interval
+from discretion.risk.attribute.membership import _interval
 
 COLUMNS = ["a", "b", "c", "d", "e", "f"]
 

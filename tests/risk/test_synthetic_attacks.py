@@ -10,8 +10,8 @@ import pytest
 
 import discretion as dc
 from discretion.context import Context
+from discretion.risk.synthetic.attacks import _descriptions
 from discretion.risk.synthetic.records import encode_together
-from discretion.risk.synthetic.singling_out import _descriptions
 
 from .synthetic_people import EVERY, people
 

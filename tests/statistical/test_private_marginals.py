@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 import discretion as dc
 from discretion.method import Decision, Ran
-from discretion.privacy.mechanisms import DiscreteGaussian
+from discretion.privacy.accounting import DiscreteGaussian
 from discretion.protect.synthetic.private_marginals import PrivateMarginals
 from tests.statistical.claims import DRAWS, epsilon_at_least
 

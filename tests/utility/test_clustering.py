@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import discretion as dc
-from discretion.utility.clustering import (
+from discretion.utility.classification import (
     adjusted_rand_index,
     jaccard_index,
     largest_variation,

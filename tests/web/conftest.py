@@ -16,8 +16,7 @@ from discretion.web import worker
 from discretion.web.actions import Actions
 from discretion.web.app import create_app, login_page
 from discretion.web.guard import Users, WebGuard
-from discretion.web.jobs import Workers, last_job
-from discretion.web.project import Project, Projects
+from discretion.web.project import Project, Projects, Workers, last_job
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # it would rather have another client than httpx, which the tests do not need

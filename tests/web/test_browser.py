@@ -362,8 +362,7 @@ def long_job(person: Person, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_long_job_survives_reload_and_server_and_cancel_ends_it(browser: Any, tmp_path: Path) -> None:
-    from discretion.web.jobs import last_job, started
-    from discretion.web.project import Project
+    from discretion.web.project import Project, last_job, started
 
     server = Server(tmp_path / "projects")
     person = Person(browser, server)

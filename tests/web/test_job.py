@@ -258,7 +258,7 @@ def test_two_starts_at_once_are_one_job(app: App) -> None:
     import json
     import os
 
-    from discretion.web.jobs import started
+    from discretion.web.project import started
 
     running = {**job, "state": "running", "pid": os.getpid(), "process": started(os.getpid())}
     file.write_text(json.dumps(running))

@@ -20,8 +20,7 @@ from discretion.errors import PlanError
 from discretion.kernels.arrays import Bools, Ints
 from discretion.kernels.classes import ClassTest, ClassValues, ClassWork, judge_classes, keep_large, make_work
 from discretion.kernels.rollup import sensitive_triples
-from discretion.privacy.class_table import ClassModel, ClassTable, SensitiveCounts, SensitiveModel
-from discretion.privacy.class_tests import smallest_standing
+from discretion.privacy.class_table import ClassModel, ClassTable, SensitiveCounts, SensitiveModel, smallest_standing
 from discretion.privacy.k_anonymity import KAnonymity
 
 _NONE = np.empty(0, np.int64)

@@ -23,8 +23,7 @@ from discretion.errors import Infeasible, PlanError
 from discretion.kernels.classes import class_ids
 from discretion.method import Decision, Method, Purpose
 from discretion.part import Columns, FrozenMapping
-from discretion.privacy.accounting import Cost, cost
-from discretion.privacy.mechanisms import choose_best
+from discretion.privacy.accounting import Cost, choose_best, cost
 from discretion.protect.synthetic.private_marginals import ColumnDomain, Domain, Value
 
 _LEFT_OUT: tuple[Role, ...] = ("identifier", "weight", "household", "unit")

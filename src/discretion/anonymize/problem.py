@@ -39,7 +39,7 @@ from discretion.kernels.arrays import Floats, Ints
 from discretion.kernels.rollup import sum_of_products
 from discretion.measure import as_percent
 from discretion.privacy.class_table import ClassModel
-from discretion.privacy.profitability import Profitability
+from discretion.privacy.population import Profitability
 
 # Losses that look at whole classes: their number and sizes, what they cover, divergence. Conventions: see `losses`.
 

@@ -10,7 +10,7 @@ import click
 from discretion.cli.console import common_options, print_json, print_table, say
 
 if TYPE_CHECKING:
-    from discretion.outputs.memory import Decided
+    from discretion.outputs.project import Decided
 
 
 @click.command(name="check-output")
@@ -32,7 +32,7 @@ def check_output(result: str, as_json: bool, quiet: bool, **options: Any) -> int
     if not Path(result).is_dir():
         return _check_table(result, options["policy"], as_json, quiet)
     from discretion.errors import DataError, PlanError
-    from discretion.outputs.memory import Request
+    from discretion.outputs.project import Request
     from discretion.policy.policy import Policy
 
     request = Request.open(result)

@@ -252,7 +252,7 @@ def server(
     import socket
 
     from discretion.errors import need
-    from discretion.parties.encrypted.server import create_app
+    from discretion.parties.encrypted import create_app
 
     uvicorn = need("uvicorn", "the server", "parties")
     config = uvicorn.Config(
@@ -290,8 +290,7 @@ def job(
     owners: tuple[str, ...], least_people: int, as_json: bool, quiet: bool,
 ) -> None:  # fmt: skip
     """Make keys in FOLDER and open a job on a server; FOLDER/owners/NAME is for that owner of data."""
-    from discretion.parties.encrypted.client import begin
-    from discretion.parties.encrypted.keys import Keys
+    from discretion.parties.encrypted import Keys, begin
 
     declared = {
         name: {"lower": low, "upper": high} | ({} if moments else {"step": step}) for name, low, high in columns
@@ -312,7 +311,7 @@ def job(
 @common_options
 def send(job_folder: str, data: str, url: str, as_json: bool, quiet: bool) -> None:
     """Encrypt the columns of a job and send them, once; JOB is the folder that the holder of the keys made for you."""
-    from discretion.parties.encrypted.client import contribute
+    from discretion.parties.encrypted import contribute
 
     people = contribute(url, job_folder, data)
     if as_json:
@@ -327,7 +326,7 @@ def send(job_folder: str, data: str, url: str, as_json: bool, quiet: bool) -> No
 @common_options
 def open_totals(folder: str, url: str, least_parts: int, as_json: bool, quiet: bool) -> None:
     """Fetch the encrypted totals of a job, open them with the keys in FOLDER, and close the job for further parts."""
-    from discretion.parties.encrypted.client import collect
+    from discretion.parties.encrypted import collect
 
     found = collect(url, folder, least_parts)
     if as_json:

@@ -85,8 +85,7 @@ def _serve(options: dict[str, Any], users: Path | None) -> None:
     from discretion.web.actions import Actions
     from discretion.web.app import create_app, login_page
     from discretion.web.guard import Users, WebGuard
-    from discretion.web.jobs import Workers
-    from discretion.web.project import Projects
+    from discretion.web.project import Projects, Workers
 
     root = Path(options["folder"]).resolve()
     root.mkdir(parents=True, exist_ok=True, mode=0o700)

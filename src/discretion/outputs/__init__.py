@@ -5,7 +5,6 @@ project told before; `Request` is the folder that a checker signs.
 """
 
 from discretion.outputs.judge import OutputFinding, OutputLimits
-from discretion.outputs.memory import Request
-from discretion.outputs.project import ResearchOutput, ResearchProject
+from discretion.outputs.project import Request, ResearchOutput, ResearchProject
 
 __all__ = ["OutputFinding", "OutputLimits", "Request", "ResearchOutput", "ResearchProject"]

@@ -1,4 +1,4 @@
-"""l-diversity: the records of a class do not all share the same secret (M2)."""
+"""What a class may tell about secrets: l-diversity (M2), (α, k), p-sensitive, β-likeness and δ-disclosure (M9)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,265 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discretion.kernels.arrays import Bools, Floats, Ints
-from discretion.kernels.classes import DISTINCT, ENTROPY, RECURSIVE, ClassTest
+from discretion.kernels.classes import DISTINCT, ENTROPY, RECURSIVE, SHARES, ClassTest
 from discretion.part import confidential
-from discretion.privacy.class_table import TOLERANCE, ClassTable, SensitiveCounts, SensitiveDomain, SensitiveModel
-from discretion.privacy.class_tests import make_test
+from discretion.privacy.class_table import (
+    TOLERANCE,
+    ClassTable,
+    Count,
+    SensitiveCounts,
+    SensitiveDomain,
+    SensitiveModel,
+    make_test,
+)
+
+
+class _WithClassSize(SensitiveModel):
+    """A model about sensitive values that also asks for classes of at least k records."""
+
+    k: int = confidential(ge=1)
+    """smallest allowed class size"""
+    count: Count = "units"
+    """what k counts: different households (or other units) where the schema declares them, or records"""
+
+    def failing(self, table: ClassTable) -> Bools:
+        """A class fails when it is too small or fails for a sensitive column."""
+        return super().failing(table) | (table.counted(self.count) < self.k)
+
+    def details(self, table: ClassTable) -> dict[str, Any]:
+        """Add the size of the smallest class."""
+        return {**super().details(table), "k": int(table.counted(self.count).min())}
+
+    def meaning(self, table: ClassTable) -> str:
+        """Say what was reached in one sentence, the class size included."""
+        smallest = int(table.counted(self.count).min())
+        return f"{super().meaning(table).removesuffix('.')}; smallest class {smallest}, required {self.k}."
+
+
+class AlphaK(_WithClassSize, kind="alpha-k"):
+    """Every class has at least k records, and no sensitive value makes up more than a share α of it.
+
+    Guarantees k-anonymity, and that whoever finds a person's class infers the secret with probability at most α. All
+    values of the sensitive columns are bounded (the general form of the model). Does not protect against values that
+    are close in meaning, nor against a class that differs from everybody. Data in which one value has a share above α
+    in all cannot satisfy it, however much it is generalized.
+
+    The value reported is the largest share; the smallest class stands in the detail. A missing sensitive value counts
+    as a value of its own. Time linear.
+
+    References
+    ----------
+    Wong, Li, Fu & Wang (2006), KDD; catalogue M9.
+
+    Examples
+    --------
+    >>> import discretion as dc
+    >>> round(dc.AlphaK(alpha=0.7, k=3)(dc.datasets.diverse_classes()).value, 4)
+    0.6667
+    """
+
+    alpha: float = confidential(gt=0, le=1)
+    """largest allowed share of a sensitive value in a class"""
+
+    better: ClassVar[Literal["higher", "lower"]] = "lower"
+    monotone: ClassVar[bool] = False  # merging with a class full of a value raises that value's share
+    monotone_without_suppression: ClassVar[bool] = True  # each share of a mixture lies between those of its parts
+
+    @property
+    def required(self) -> float:
+        """The largest allowed share."""
+        return self.alpha
+
+    @property
+    def smallest_class(self) -> int:
+        """In a class of fewer than 1/α records a single one has a share above α."""
+        return max(self.k, math.ceil(1 / self.alpha - 1e-9))
+
+    def values_for(self, counts: SensitiveCounts, sizes: Ints) -> NDArray[Any]:
+        """Give the share of the most frequent value."""
+        return np.asarray(counts.per_class(np.maximum, counts.counts) / np.maximum(sizes, 1))
+
+    def class_test(self, domain: SensitiveDomain) -> ClassTest | None:
+        """Bound every share."""
+        return make_test(SHARES, domain, shares=np.ones(domain.size), high=self.alpha + TOLERANCE)
+
+    def refuse_impossible(self, table: ClassTable) -> None:
+        """With few values one of them has a large share."""
+        self.refuse_fewer_values(table, 1 / self.alpha, f"a share of at most {self.alpha:g} needs {1 / self.alpha:.4g}")
+
+
+class PSensitive(_WithClassSize, kind="p-sensitive"):
+    """Every class has at least k records and at least p different values of each sensitive column.
+
+    Guarantees k-anonymity and distinct diversity together. Does not protect against probable inference (one value may
+    dominate a class), nor against values that are close in meaning.
+
+    The value reported is the smallest number of different values; the smallest class stands in the detail. A missing
+    sensitive value counts as a value of its own. Time linear.
+
+    References
+    ----------
+    Truta & Vinay (2006), ICDE Workshops; catalogue M9.
+
+    Examples
+    --------
+    >>> import discretion as dc
+    >>> dc.PSensitive(p=2, k=3)(dc.datasets.diverse_classes()).holds
+    True
+    """
+
+    p: int = confidential(ge=1)
+    """number of different sensitive values that every class must have"""
+
+    monotone: ClassVar[bool] = True  # merging classes takes away neither records nor values
+    monotone_without_suppression: ClassVar[bool] = True
+
+    @property
+    def required(self) -> float:
+        """The number of values each class must have."""
+        return self.p
+
+    @property
+    def smallest_class(self) -> int:
+        """A class needs k records, and p for p values."""
+        return max(self.k, self.p)
+
+    def values_for(self, counts: SensitiveCounts, sizes: Ints) -> NDArray[Any]:  # noqa: ARG002
+        """Count the different values."""
+        return counts.distinct
+
+    def class_test(self, domain: SensitiveDomain) -> ClassTest | None:
+        """Ask for p values."""
+        return make_test(DISTINCT, domain, need=self.p)
+
+    def refuse_impossible(self, table: ClassTable) -> None:
+        """A column must have p values in all."""
+        self.refuse_fewer_values(table, self.p, f"p is {self.p}")
+
+
+def _ratios(counts: SensitiveCounts, sizes: Ints) -> Floats:
+    """Give Q/P of each triple: the share of its value in its class over the share in the whole table."""
+    return np.asarray(counts.shares(sizes) / counts.domain.distribution[counts.values])
+
+
+class BetaLikeness(SensitiveModel, kind="beta-likeness"):
+    """No sensitive value is much more frequent in a class than in the whole table, relative to its frequency there.
+
+    With P the share of a value in the table and Q its share in a class, (Q−P)/P must be at most β. With `enhanced` it
+    must also be at most −ln P, so that frequent values, for which a relative bound says nothing, are bounded too.
+    Unlike t-closeness it protects rare values. Guarantees a bound on how much the probability of each secret grows.
+    Does not bound how much it falls (a value may be ruled out: δ-disclosure), nor identification.
+
+    The value reported is the largest gain (Q−P)/P; with `enhanced`, the largest share of its own bound that a gain
+    takes up, times β, so that it compares with β. A missing sensitive value counts as a value of its own. Time linear.
+
+    References
+    ----------
+    Cao & Karras (2012), PVLDB 5(11); catalogue M9.
+
+    Examples
+    --------
+    >>> import discretion as dc
+    >>> dc.BetaLikeness(beta=1, enhanced=False)(dc.datasets.diverse_classes()).value
+    1.0
+    """
+
+    beta: float = confidential(gt=0)
+    """largest allowed relative gain of a value's share"""
+    enhanced: bool = True
+    """bound the gain also by −ln of the value's share in the table"""
+
+    better: ClassVar[Literal["higher", "lower"]] = "lower"
+    monotone: ClassVar[bool] = False  # merging with a class full of a value raises that value's share
+    monotone_without_suppression: ClassVar[bool] = True  # each share of a mixture lies between those of its parts
+
+    @property
+    def required(self) -> float:
+        """The largest allowed gain."""
+        return self.beta
+
+    def values_for(self, counts: SensitiveCounts, sizes: Ints) -> NDArray[Any]:
+        """Give the largest gain of each class."""
+        gains = _ratios(counts, sizes) - 1
+        if self.enhanced:
+            surprise = -np.log(counts.domain.distribution)
+            scale = self.beta / np.minimum(self.beta, np.maximum(surprise, np.finfo(np.float64).tiny))
+            gains = np.where(surprise[counts.values] > 0, gains * scale[counts.values], 0.0)
+        return np.asarray(np.maximum(counts.per_class(np.maximum, gains), 0.0))
+
+    def class_test(self, domain: SensitiveDomain) -> ClassTest | None:
+        """Bound the multiple of each share."""
+        gain = np.full(domain.size, self.beta + TOLERANCE)
+        if self.enhanced:
+            surprise = -np.log(domain.distribution)
+            gain *= np.where(surprise > 0, np.minimum(surprise / self.beta, 1.0), np.inf)
+        return make_test(SHARES, domain, high=1 + gain)
+
+
+class DeltaDisclosure(SensitiveModel, kind="delta-disclosure"):
+    """No sensitive value is much more or much less frequent in a class than in the whole table.
+
+    With P the share of a value in the table and Q its share in a class, |log2(Q/P)| must be below δ for every value of
+    the table. A value that does not occur in a class can be ruled out for its members: by the definition that is a
+    violation, and the value reported is infinite. ARX looks only at the values that occur; `absent="ignore"` does so
+    too. Guarantees that knowing the class changes the odds of every secret by a bounded factor. It is very strict: with
+    many values few data sets can satisfy it. Does not protect against identification.
+
+    A missing sensitive value counts as a value of its own. Time linear.
+
+    References
+    ----------
+    Brickell & Shmatikov (2008), KDD; catalogue M9.
+
+    Examples
+    --------
+    >>> import polars as pl, discretion as dc
+    >>> table = pl.DataFrame({"zip": ["1"] * 3 + ["2"] * 3, "ill": ["y", "y", "n", "y", "n", "n"]})
+    >>> round(dc.DeltaDisclosure(delta=1, columns=["zip"], sensitive=["ill"])(table).value, 4)
+    0.585
+    """
+
+    delta: float = confidential(gt=0)
+    """bound that the absolute binary logarithm of the ratio of shares must stay below"""
+    absent: Literal["fail", "ignore"] = "fail"
+    """whether a value of the table that does not occur in a class breaks the model"""
+
+    better: ClassVar[Literal["higher", "lower"]] = "lower"
+    monotone: ClassVar[bool] = False  # merging with a class full of a value moves all shares
+
+    @property
+    def monotone_without_suppression(self) -> bool:  # type: ignore[override]
+        """The shares of a mixture lie between those of its parts, unless a part may lack the value."""
+        return self.absent == "fail"
+
+    @property
+    def required(self) -> float:
+        """The bound that the logarithm must stay below."""
+        return self.delta
+
+    def values_for(self, counts: SensitiveCounts, sizes: Ints) -> NDArray[Any]:
+        """Give the largest logarithm of each class; infinite where a value does not occur."""
+        largest = counts.per_class(np.maximum, np.abs(np.log2(_ratios(counts, sizes))))
+        if self.absent == "ignore":
+            return largest
+        return np.where((counts.distinct < counts.domain.size) & (sizes > 0), np.inf, largest)
+
+    def failing_for(self, counts: SensitiveCounts, sizes: Ints) -> Bools:
+        """The inequality is strict, so that meeting it up to rounding is not enough."""
+        return np.asarray(self.values_for(counts, sizes) >= self.delta - TOLERANCE)
+
+    def class_test(self, domain: SensitiveDomain) -> ClassTest | None:
+        """Bound the multiple of each share from above and below."""
+        most = 2.0 ** (self.delta - TOLERANCE)
+        return make_test(SHARES, domain, high=most, low=1 / most, need=domain.size if self.absent == "fail" else 0)
+
+    def details(self, table: ClassTable) -> dict[str, Any]:
+        """Count the classes in which a value of the table does not occur."""
+        lacking = {
+            name: int((table.sensitive[name].distinct < table.sensitive[name].domain.size).sum())
+            for name in self._looked_at(table)
+        }
+        return {**super().details(table), "classes_without_some_value": lacking}
 
 
 class DistinctLDiversity(SensitiveModel, kind="distinct-l-diversity"):

@@ -15,8 +15,7 @@ from discretion.errors import PlanError
 from discretion.kernels.arrays import Floats, Ints
 from discretion.kernels.classes import ORDERED, TRANSPORT, ClassTest
 from discretion.part import confidential
-from discretion.privacy.class_table import TOLERANCE, SensitiveCounts, SensitiveDomain, SensitiveModel
-from discretion.privacy.class_tests import make_test
+from discretion.privacy.class_table import TOLERANCE, SensitiveCounts, SensitiveDomain, SensitiveModel, make_test
 
 # Earth mover's distance between the sensitive values of each class and those of everybody, without a dense matrix.
 #

@@ -367,7 +367,7 @@ class TuneResult:
 
         `like`: take everything but the steps from this plan, its measures and requirements included.
         """
-        from discretion.policy.strictness import same_subject, shortfall
+        from discretion.policy.policy import same_subject, shortfall
         from discretion.release.plan import Plan, Requirement, Shown, Step
 
         methods = self.steps(point)

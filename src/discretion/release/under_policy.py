@@ -11,8 +11,7 @@ from discretion.errors import PlanError
 from discretion.measure import Measure
 from discretion.model import PrivacyModel
 from discretion.part import Part
-from discretion.policy.policy import SAFEGUARDS, Policy, Rows, Waiver
-from discretion.policy.strictness import Demand, narrower, same_subject, shortfall
+from discretion.policy.policy import SAFEGUARDS, Demand, Policy, Rows, Waiver, narrower, same_subject, shortfall
 
 if TYPE_CHECKING:
     from discretion.data.dataset import Dataset

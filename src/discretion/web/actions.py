@@ -15,13 +15,14 @@ from discretion.errors import DataError, DiscretionError, PlanError
 from discretion.part import find, parse
 from discretion.release.plan import Plan
 from discretion.release.report.wording import counted, setting_text, title_of
-from discretion.web.jobs import Workers, last_job
 from discretion.web.project import (
     K,
     Project,
     Projects,
+    Workers,
     as_steps,
     hierarchy_files,
+    last_job,
     output_of,
     require_kind,
     required_in,

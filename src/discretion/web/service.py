@@ -17,8 +17,7 @@ from typing import Any
 
 from discretion.data.atomic import write_text
 from discretion.errors import DataError, PlanError
-from discretion.web.jobs import started
-from discretion.web.project import Project, read_json, write_json
+from discretion.web.project import Project, read_json, started, write_json
 
 _SECONDS = 60.0
 """Seconds within which a service must listen."""

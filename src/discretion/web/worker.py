@@ -26,8 +26,7 @@ from discretion.release.ranking import RankedAttack
 from discretion.release.report.wording import count, counted, listed, percent, title_of
 from discretion.release.study import Done, Study
 from discretion.web import charts
-from discretion.web.jobs import started
-from discretion.web.project import FULL_MAP, LIVE_MAP, Project, as_steps, read_json, required_in, write_json
+from discretion.web.project import FULL_MAP, LIVE_MAP, Project, as_steps, read_json, required_in, started, write_json
 
 _EVERY = 0.2
 """Seconds between two reports of progress."""
@@ -326,7 +325,7 @@ def reaching(plan: Plan, study: Study, steps: list[Any]) -> tuple[list[Any], str
 
     Where there is none, or it was asked already and a later step undid it, one more step at the end reaches them.
     """
-    from discretion.policy.strictness import Demand, same_subject, shortfall
+    from discretion.policy.policy import Demand, same_subject, shortfall
     from discretion.privacy.class_table import ClassModel
 
     wanted = [one.part for one in plan.requirements if isinstance(one.part, ClassModel)]

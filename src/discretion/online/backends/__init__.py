@@ -2,6 +2,12 @@
 
 A backend numbers the people of a table 0, 1, 2, … in the order of their first row. Rows are only ever appended, so
 that a number stays with its person and a new person has a new number; an audit that remembers query sets relies on it.
+
+Names are quoted by us, every constant is a bound parameter. Missing values mean the same in both: a missing value
+fulfils no comparison, and `Not(x)` holds for exactly the records for which x does not hold, those with missing values
+among them. SQL's third truth value never appears: negations are carried down to the comparisons (`Not(age > 30)` is
+`age IS NULL OR age <= 30`), and AND and OR of comparisons that are unknown choose the same records as AND and OR of
+comparisons that are false.
 """
 
 from __future__ import annotations

@@ -28,8 +28,7 @@ from discretion.online.dp.sensitivity import (
     mode_scores,
     quantile_scores,
 )
-from discretion.privacy.accounting import MICRO, NANO
-from discretion.privacy.mechanisms import DiscreteGaussian, checked, clamped, library, scale_above
+from discretion.privacy.accounting import MICRO, NANO, DiscreteGaussian, checked, clamped, library, scale_above
 
 _WIDEN = 1 + 2.0**-40
 _WIDER = 1 + 2.0**-20

@@ -23,7 +23,7 @@ import math
 from dataclasses import dataclass, replace
 
 from discretion.online.declare.catalog import Adjacency, TableSpec
-from discretion.privacy.mechanisms import root_above
+from discretion.privacy.accounting import root_above
 
 MANY = 2**31
 """stands for a number of cells that is not known beforehand"""

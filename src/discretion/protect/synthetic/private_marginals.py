@@ -32,8 +32,7 @@ from discretion.kernels.arrays import Bools, Ints
 from discretion.kernels.pair_tables import draw, estimate
 from discretion.method import Decision, Method, Purpose
 from discretion.part import Columns
-from discretion.privacy.accounting import NANO, Cost, nano_rho_within
-from discretion.privacy.mechanisms import DiscreteGaussian
+from discretion.privacy.accounting import NANO, Cost, DiscreteGaussian, nano_rho_within
 from discretion.protect.edit_rules import restored
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Bools, Floats
 from discretion.measure import Better, Measure, Score, as_percent, source_of
 from discretion.part import Columns, Family, Scale, confidential
-from discretion.risk.identity.truthful import having_column, said, warning
+from discretion.risk.identity.uniqueness import having_column, said, warning
 
 # Individual risk: how likely is each record found, given what it stands for in the population? (R10)
 

@@ -237,6 +237,13 @@ class Measure(Part):
         return Score(self.kind, float(value), self.better, self.family, meaning, detail, per_record)
 
 
+class RiskShare(Measure):
+    """A risk as a share of what could be found: 0 is none."""
+
+    family: ClassVar[Family] = "risk"
+    limits: ClassVar[tuple[float | None, float | None]] = (0.0, 1.0)
+
+
 def _texts_in(found: Any) -> Iterator[str]:
     """Give all texts in plain data, also the keys of mappings."""
     if isinstance(found, str):

@@ -16,7 +16,7 @@ from discretion.errors import DataError
 from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.learning.columns import Labels, Numbers, Values, labels_of, merge, numbers_of_both
 from discretion.learning.values import weights_of
-from discretion.measure import Better, Measure, Score, as_percent
+from discretion.measure import Measure, Score, as_percent
 from discretion.part import Columns, Scale
 
 
@@ -123,7 +123,6 @@ class _CellByCell(Measure):
     columns: Columns = ()
     """columns to compare; without it, all but identifiers and weights"""
 
-    better: ClassVar[Better] = "lower"
     limits: ClassVar[tuple[float | None, float | None]] = (0.0, 1.0)
     scale: ClassVar[Scale] = "columns"
     screens_with: ClassVar[int | None] = 0
@@ -255,7 +254,6 @@ class _Comparison(Measure):
     columns: Columns = ()
     """numeric columns to compare; without it, all but identifiers and weights (one generalized is an error)"""
 
-    better: ClassVar[Better] = "lower"
     scale: ClassVar[Scale] = "columns"
     screens_with: ClassVar[int | None] = 0
 

@@ -41,7 +41,6 @@ class AverageClassSize(Measure, kind="average-class-size"):
     """columns that define the classes; without it, the quasi-identifiers"""
 
     scale: ClassVar[Scale] = "classes"
-    better: ClassVar[Better] = "lower"
     needs: ClassVar[Literal["both", "released"]] = "released"
 
     def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:  # noqa: ARG002
@@ -75,7 +74,6 @@ class Discernibility(Measure, kind="discernibility"):
     """columns that define the classes; without it, the quasi-identifiers"""
 
     scale: ClassVar[Scale] = "classes"
-    better: ClassVar[Better] = "lower"
     needs: ClassVar[Literal["both", "released"]] = "released"
 
     def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:  # noqa: ARG002
@@ -102,7 +100,6 @@ class _LevelLoss(Measure):
     columns: Columns = ()
     """columns with a hierarchy; without it, all that have one"""
 
-    better: ClassVar[Better] = "lower"
     needs: ClassVar[Literal["both", "released"]] = "released"
     scale: ClassVar[Scale] = "columns"
     screens_with: ClassVar[int | None] = 0

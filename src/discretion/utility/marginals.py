@@ -15,7 +15,7 @@ from discretion.data.dataset import Dataset
 from discretion.errors import DataError
 from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.learning.columns import Labels, Numbers, Values
-from discretion.measure import Better, Measure, Score
+from discretion.measure import Measure, Score
 from discretion.part import Columns, Scale
 from discretion.utility.errors import Pair, as_codes, choose_columns, numeric_columns, read_pair, shares_of, unseen
 
@@ -27,7 +27,6 @@ class _Shape(Measure):
     """numeric columns; without it, all numbers but identifiers and weights (one generalized is an error)"""
 
     scale: ClassVar[Scale] = "columns"
-    better: ClassVar[Better] = "lower"
     aligned: ClassVar[bool] = False
 
     def _read(self, data: Dataset, columns: tuple[str, ...], name: str) -> tuple[Floats, Floats, int]:
@@ -247,7 +246,6 @@ class RangeQueries(Measure, kind="range-queries"):
     """errors of smaller counts are divided by this share of the records"""
 
     scale: ClassVar[Scale] = "columns"
-    better: ClassVar[Better] = "lower"
     aligned: ClassVar[bool] = False
 
     def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:
@@ -361,7 +359,6 @@ class Contingency(Measure, kind="contingency"):
     """bins for numbers, at the original's quantiles"""
 
     scale: ClassVar[Scale] = "columns"
-    better: ClassVar[Better] = "lower"
     aligned: ClassVar[bool] = False
 
     def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:
@@ -462,7 +459,6 @@ class Marginals(Measure, kind="marginals"):
     """bins for numbers, at the original's quantiles"""
 
     scale: ClassVar[Scale] = "columns"
-    better: ClassVar[Better] = "lower"
     aligned: ClassVar[bool] = False
     limits: ClassVar[tuple[float | None, float | None]] = (0.0, 1.0)
 

@@ -290,7 +290,6 @@ class Propensity(Measure, kind="propensity"):
     leaf_share: float = Field(0.002, ge=0, lt=0.5)
     """smallest share of all records in a leaf: larger trees see finer differences and more chance"""
 
-    better: ClassVar[Better] = "lower"
     aligned: ClassVar[bool] = False
     limits: ClassVar[tuple[float | None, float | None]] = (0.0, 1.0)
 

@@ -15,8 +15,8 @@ from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Bools, Floats, Ints
-from discretion.measure import Better, Measure, Score, as_percent
-from discretion.part import Columns, Family
+from discretion.measure import RiskShare, Score, as_percent
+from discretion.part import Columns
 
 _WIDTHS = (1, 5, 25)
 _PLACES_AT_LEAST = 20
@@ -26,7 +26,7 @@ _CATEGORIES = 20
 _COUNTS = 0.99
 
 
-class RowOrder(Measure, kind="row-order"):
+class RowOrder(RiskShare, kind="row-order"):
     """Share of true values that an intruder guesses from nothing but where a row stands in the released file.
 
     Files are kept sorted: by region, by age, by date of entry. Where a release keeps that order, a row's neighbors tell
@@ -69,10 +69,7 @@ class RowOrder(Measure, kind="row-order"):
     sd_share: float = Field(0.05, gt=0)
     """a number is right within this many standard deviations"""
 
-    family: ClassVar[Family] = "risk"
-    better: ClassVar[Better] = "lower"
     reads_order: ClassVar[bool] = True
-    limits: ClassVar[tuple[float | None, float | None]] = (0.0, 1.0)
 
     def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:
         """Guess every column from places, and from columns that count the rows."""
@@ -306,7 +303,7 @@ _CARRIES, _CARRIES_SOME, _NOTHING_LEFT = 0.5, 0.1, 0.01
 something of it from the second on; a column of which less than a hundredth is left is published."""
 
 
-class ColumnDependence(Measure, kind="column-dependence"):
+class ColumnDependence(RiskShare, kind="column-dependence"):
     """Share of true values of a protected column that another published column tells.
 
     A year of birth beside a generalized age, a tax beside a perturbed income, a code of the region beside a suppressed
@@ -359,10 +356,7 @@ class ColumnDependence(Measure, kind="column-dependence"):
     sd_share: float = Field(0.05, gt=0)
     """a number is right within this many standard deviations"""
 
-    family: ClassVar[Family] = "risk"
-    better: ClassVar[Better] = "lower"
     on_original: ClassVar[bool] = False
-    limits: ClassVar[tuple[float | None, float | None]] = (0.0, 1.0)
 
     def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:
         """Guess every protected column from every other published one."""

@@ -16,12 +16,12 @@ from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.kernels.classes import class_ids
 from discretion.kernels.order import places
 from discretion.learning.columns import code_together, exact_numbers, text_of
-from discretion.measure import Better, Measure, Score, align, as_percent, source_of
-from discretion.part import Columns, Family
+from discretion.measure import RiskShare, Score, align, as_percent, source_of
+from discretion.part import Columns
 from discretion.risk.identity.uniqueness import said, warning
 
 
-class WeightDisclosure(Measure, kind="weight-disclosure"):
+class WeightDisclosure(RiskShare, kind="weight-disclosure"):
     """Share of records of which the published weight tells a stratum, an area or another quasi-identifier.
 
     Weights come from the sampling design: everybody of one stratum has the same. Whoever knows which weight belongs to
@@ -55,10 +55,7 @@ class WeightDisclosure(Measure, kind="weight-disclosure"):
     columns: Columns = ()
     """original columns to guess; without it, those with the roles quasi, geography and stratum"""
 
-    family: ClassVar[Family] = "risk"
-    better: ClassVar[Better] = "lower"
     aligned: ClassVar[bool] = False
-    limits: ClassVar[tuple[float | None, float | None]] = (0.0, 1.0)
 
     def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:
         """Guess each column from the weight."""
@@ -280,7 +277,7 @@ class AgreementCounts(NamedTuple):
     """probability that the true value of one person agrees with the published one of another: Σ p·p'"""
 
 
-class ValueAgreement(Measure, kind="value-agreement"):
+class ValueAgreement(RiskShare, kind="value-agreement"):
     """Share of values that the release shows as they are in the original.
 
     For each column the share of records x with V(x) = V'(x) stands beside its chance level Σ p², the probability that
@@ -310,10 +307,6 @@ class ValueAgreement(Measure, kind="value-agreement"):
     """columns to compare; without it, the sensitive columns, or all but identifiers where there are none"""
     tolerance: float = Field(0.0, ge=0)
     """numbers agree when they differ by at most this"""
-
-    family: ClassVar[Family] = "risk"
-    better: ClassVar[Better] = "lower"
-    limits: ClassVar[tuple[float | None, float | None]] = (0.0, 1.0)
 
     def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:
         """Compare every value with its own record's."""
@@ -404,7 +397,7 @@ class _CannotLearn(DataError):
     """A sensitive column that cannot be attacked, while others may."""
 
 
-class GroupAttack(Measure, kind="group-attack"):
+class GroupAttack(RiskShare, kind="group-attack"):
     """Share of people whose sensitive value is learnt from the group they are known to be in.
 
     A group is the records that agree on `columns` in the release: an equivalence class, a microaggregated cluster, a
@@ -480,10 +473,6 @@ class GroupAttack(Measure, kind="group-attack"):
     """how a missing value in `columns` counts: as a category of its own, or by leaving its record out"""
     truth: Literal["original", "released"] = "original"
     """whose values count as true: the original's (rows must match), or the published ones (the release is enough)"""
-
-    family: ClassVar[Family] = "risk"
-    better: ClassVar[Better] = "lower"
-    limits: ClassVar[tuple[float | None, float | None]] = (0.0, 1.0)
 
     @model_validator(mode="after")
     def _consistent(self) -> GroupAttack:

@@ -15,8 +15,7 @@ from discretion.data.dataset import Dataset
 from discretion.data.rules import read_edit_rules
 from discretion.errors import DataError, PlanError, unknown
 from discretion.kernels.arrays import Floats
-from discretion.measure import Better, Measure, Score, as_percent
-from discretion.part import Family
+from discretion.measure import RiskShare, Score, as_percent
 
 _SEEN = 500
 _MOST_COLUMNS = 10
@@ -24,7 +23,7 @@ _HOLDS = 0.95
 """Share of the records in which a sum must hold to be one that everybody knows."""
 
 
-class IdentityDenoising(Measure, kind="identity-denoising"):
+class IdentityDenoising(RiskShare, kind="identity-denoising"):
     """Share of true values that an intruder comes near to by sums that everybody knows to hold.
 
     Income is wage plus rent: who sees all three with noise has one equation more than unknowns. The intruder projects
@@ -61,10 +60,7 @@ class IdentityDenoising(Measure, kind="identity-denoising"):
     sd_share: float = Field(0.05, gt=0)
     """a number is near within this many standard deviations"""
 
-    family: ClassVar[Family] = "risk"
-    better: ClassVar[Better] = "lower"
     on_original: ClassVar[bool] = False
-    limits: ClassVar[tuple[float | None, float | None]] = (0.0, 1.0)
 
     def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:  # noqa: ARG002
         """Project the published numbers on the sums, and compare with the original."""

@@ -14,8 +14,8 @@ from discretion.data.dataset import Dataset
 from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Bools, Floats
 from discretion.kernels.order import places
-from discretion.measure import Better, Measure, Score, as_percent
-from discretion.part import Columns, Family, Scale
+from discretion.measure import RiskShare, Score, as_percent
+from discretion.part import Columns, Scale
 from discretion.risk.identity.distances import robust_moments, whitening
 from discretion.risk.identity.transparency.steps import History
 
@@ -47,7 +47,7 @@ class _Tests(NamedTuple):
         )
 
 
-class _OnNumbers(Measure):
+class _OnNumbers(RiskShare):
     """What measures of published numbers share."""
 
     columns: Columns = ()
@@ -55,9 +55,6 @@ class _OnNumbers(Measure):
     knows_method: bool | None = None
     """whether the intruder also uses the steps that made the release, where they are known (default) or not (false)"""
 
-    family: ClassVar[Family] = "risk"
-    better: ClassVar[Better] = "lower"
-    limits: ClassVar[tuple[float | None, float | None]] = (0.0, 1.0)
     scale: ClassVar[Scale] = "columns"
     screens_with: ClassVar[int | None] = 0
 

@@ -21,9 +21,9 @@ from discretion.learning.columns import Labels, Numbers, Values, merge, outside_
 from discretion.learning.estimators import Model, ModelField, Task
 from discretion.learning.fitting import Pool, attack, seeds, train, train_shadows
 from discretion.learning.values import Design, choose_features, choose_target, content_order, encode
-from discretion.measure import Better, Measure, Score, as_percent
+from discretion.measure import RiskShare, Score, as_percent
 from discretion.method import AnyMethod, Method
-from discretion.part import Columns, Family, path_field
+from discretion.part import Columns, path_field
 from discretion.risk.synthetic.records import EncodedRecords, by_value, common_columns, encode_together, wilson
 
 # Members told from non-members: the area under the ROC curve with DeLong's interval, shares with Newcombe's.
@@ -279,7 +279,7 @@ class Evidence:
     per_record: Floats | None = None
 
 
-class MembershipInference(Measure, kind="membership-inference"):
+class MembershipInference(RiskShare, kind="membership-inference"):
     """Probability that an intruder can tell a person who is in the data from one who is not.
 
     Against a **release** (no `model`): the intruder measures how near a person's record lies to the nearest published
@@ -330,10 +330,7 @@ class MembershipInference(Measure, kind="membership-inference"):
     false_positive_share: float = Field(0.01, gt=0, lt=1)
     """share of non-members taken for members at which the recognized members are counted"""
 
-    family: ClassVar[Family] = "risk"
-    better: ClassVar[Better] = "lower"
     aligned: ClassVar[bool] = False
-    limits: ClassVar[tuple[float | None, float | None]] = (0.0, 1.0)
 
     @property
     def lacks_people_outside(self) -> str:
@@ -426,7 +423,7 @@ _RATES = (0.001, 0.01)
 _EXPOSED = 0.01
 
 
-class GeneratorMembership(Measure, kind="generator-membership"):
+class GeneratorMembership(RiskShare, kind="generator-membership"):
     """Share of people recognized as members of the data behind a synthetic file, when few others are taken for members.
 
     The intruder knows the generator and everybody's records (the worst case), and not who is in the data. They run the
@@ -469,11 +466,8 @@ class GeneratorMembership(Measure, kind="generator-membership"):
     """people drawn at random who are taken for all of them, which bounds the time for large data; fewer people expose
     each of them more. Without it everybody"""
 
-    family: ClassVar[Family] = "risk"
-    better: ClassVar[Better] = "lower"
     aligned: ClassVar[bool] = False
     of_steps: ClassVar[bool] = True
-    limits: ClassVar[tuple[float | None, float | None]] = (0.0, 1.0)
 
     def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:
         """Run the generator on halves, learn from some runs, attack the others."""

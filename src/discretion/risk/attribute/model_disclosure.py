@@ -21,14 +21,14 @@ from discretion.learning.columns import Numbers, outside_view
 from discretion.learning.estimators import Model, ModelField
 from discretion.learning.fitting import agreement, chance_agreement, fit, folds, seeds, target_array
 from discretion.learning.values import choose_features, choose_target
-from discretion.measure import Better, Measure, Score, as_percent
-from discretion.part import Columns, Family, Scale
+from discretion.measure import RiskShare, Score, as_percent
+from discretion.part import Columns, Scale
 from discretion.risk.synthetic.records import wilson
 
 # Data-driven model-based attribute disclosure: do models of the original and of the release agree? (R6)
 
 
-class ModelAgreement(Measure, kind="model-agreement"):
+class ModelAgreement(RiskShare, kind="model-agreement"):
     """Share of people about whom a model of the release says the same as a model of the original.
 
     DDMBAR: the same algorithm builds V from the original X and V' from the release X'; the value is the share of
@@ -65,10 +65,6 @@ class ModelAgreement(Measure, kind="model-agreement"):
     """tree, forest, boosting, nearest, logit, linear, or a scikit-learn class such as sklearn.svm:SVC"""
     percent: float = Field(10.0, gt=0)
     """for a numeric target: how close the two predictions must be, in percent of the standard deviation"""
-
-    family: ClassVar[Family] = "risk"
-    better: ClassVar[Better] = "lower"
-    limits: ClassVar[tuple[float | None, float | None]] = (0.0, 1.0)
 
     def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:
         """Fit both models and compare what they say."""
@@ -119,7 +115,7 @@ def _chance_near(ours: Floats, theirs: Floats, near: float) -> float:
     return float((high - low).sum() / (len(ours) * len(theirs)))
 
 
-class ModelDisclosure(Measure, kind="model-disclosure"):
+class ModelDisclosure(RiskShare, kind="model-disclosure"):
     """Share of people whose secret a model learned from the release predicts right.
 
     An intruder fits `model` to the published records and predicts `target` from what they know of a person, the
@@ -180,9 +176,6 @@ class ModelDisclosure(Measure, kind="model-disclosure"):
     truth: Literal["original", "released"] = "original"
     """whose values are predicted: those of the original's people (rows must match), or of the published records"""
 
-    family: ClassVar[Family] = "risk"
-    better: ClassVar[Better] = "lower"
-    limits: ClassVar[tuple[float | None, float | None]] = (0.0, 1.0)
     scale: ClassVar[Scale] = "sampled"
     screens_with: ClassVar[int | None] = 5_000
 

@@ -15,8 +15,8 @@ from discretion.data.dataset import Dataset
 from discretion.data.households import Households, find_households
 from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Bools, Floats
-from discretion.measure import Better, Measure, Score, as_percent, source_of
-from discretion.part import Columns, Family, Scale, confidential
+from discretion.measure import RiskShare, Score, as_percent, source_of
+from discretion.part import Columns, Scale, confidential
 from discretion.risk.identity.uniqueness import having_column, said, warning
 
 # Individual risk: how likely is each record found, given what it stands for in the population? (R10)
@@ -132,7 +132,7 @@ class Sizes(NamedTuple):
         return np.asarray((self.people < self.sample)[self.of_record])
 
 
-class WeightedRisk(Measure):
+class WeightedRisk(RiskShare):
     """What measures share that estimate the people behind a class from sampling weights."""
 
     columns: Columns = ()
@@ -151,10 +151,7 @@ class WeightedRisk(Measure):
     approximate: bool = False
     """short for `estimator: approximate`"""
 
-    family: ClassVar[Family] = "risk"
-    better: ClassVar[Better] = "lower"
     needs: ClassVar[Literal["both", "released"]] = "released"
-    limits: ClassVar[tuple[float | None, float | None]] = (0.0, 1.0)
 
     @model_validator(mode="after")
     def _weights_or_share(self) -> WeightedRisk:
@@ -366,7 +363,7 @@ class HouseholdRisk(WeightedRisk, kind="household-risk"):
         )
 
 
-class HouseholdUniqueness(Measure, kind="household-uniqueness"):
+class HouseholdUniqueness(RiskShare, kind="household-uniqueness"):
     """Share of records that live in a household whose composition nobody else has.
 
     The composition is the number of members together with the quasi-identifier values of each, whatever their order.
@@ -393,10 +390,7 @@ class HouseholdUniqueness(Measure, kind="household-uniqueness"):
     household: str = ""
     """column with the number of the household; without it, the one with that role"""
 
-    family: ClassVar[Family] = "risk"
-    better: ClassVar[Better] = "lower"
     needs: ClassVar[Literal["both", "released"]] = "released"
-    limits: ClassVar[tuple[float | None, float | None]] = (0.0, 1.0)
 
     def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:  # noqa: ARG002
         """Count the households of each composition."""

@@ -18,8 +18,8 @@ from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
 from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Floats, Ints
-from discretion.measure import Better, Measure, Score, as_percent
-from discretion.part import Columns, Family, Scale
+from discretion.measure import RiskShare, Score, as_percent
+from discretion.part import Columns, Scale
 from discretion.risk.identity.uniqueness import said, warning
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class SpecialUniques:
     """records that share their values with exactly one other"""
 
 
-class Suda(Measure, kind="suda"):
+class Suda(RiskShare, kind="suda"):
     """Share of records that are special: a few of their values are enough to be alone, so a match is likely right.
 
     A *minimal sample unique* is a set of columns on which a record is alone, and on no smaller one of them. The
@@ -123,11 +123,8 @@ class Suda(Measure, kind="suda"):
     """how a missing value counts: as a category of its own, as matching anything, by leaving its record out, or by
     leaving out, for its record, the sets of columns that contain it (skip: the reading of sdcMicro)"""
 
-    family: ClassVar[Family] = "risk"
     scale: ClassVar[Scale] = "classes"
-    better: ClassVar[Better] = "lower"
     needs: ClassVar[Literal["both", "released"]] = "released"
-    limits: ClassVar[tuple[float | None, float | None]] = (0.0, 1.0)
 
     def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:
         """Find the minimal sample uniques and turn their scores into probabilities."""
@@ -298,7 +295,7 @@ class ColumnSubset:
         return {"columns": list(self.columns), "distinction": self.distinction, "separation": self.separation}
 
 
-class QuasiIdentifiers(Measure, kind="quasi-identifiers"):
+class QuasiIdentifiers(RiskShare, kind="quasi-identifiers"):
     """How well subsets of the columns tell the records apart, and which columns identify.
 
     For every subset of at most `max_size` columns: *distinction*, the number of different combinations of values
@@ -340,11 +337,8 @@ class QuasiIdentifiers(Measure, kind="quasi-identifiers"):
     smaller_than: int | None = Field(None, ge=2)
     """count the combinations that fewer records than this share; without it, they are not counted"""
 
-    family: ClassVar[Family] = "risk"
     scale: ClassVar[Scale] = "classes"
-    better: ClassVar[Better] = "lower"
     needs: ClassVar[Literal["both", "released"]] = "released"
-    limits: ClassVar[tuple[float | None, float | None]] = (0.0, 1.0)
 
     def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:
         """Count the combinations of every subset."""

@@ -28,8 +28,8 @@ from discretion.data.households import people_of
 from discretion.data.population_classes import Population, count_population, load_population
 from discretion.errors import DataError
 from discretion.kernels.arrays import Bools, Floats, Ints
-from discretion.measure import Better, Measure, Score, as_percent, source_of
-from discretion.part import Columns, Family, Scale, confidential, path_field
+from discretion.measure import RiskShare, Score, as_percent, source_of
+from discretion.part import Columns, Scale, confidential, path_field
 
 if TYPE_CHECKING:
     import polars as pl
@@ -412,7 +412,7 @@ class _Fit(NamedTuple):
     squares: float
 
 
-class LogLinearRisk(Measure, kind="log-linear-risk"):
+class LogLinearRisk(RiskShare, kind="log-linear-risk"):
     """Share of the unique records whose person is expected to be unique in the population.
 
     The counts of all cells of the cross product of `columns` are taken as Poisson with means from a log-linear model
@@ -453,10 +453,7 @@ class LogLinearRisk(Measure, kind="log-linear-risk"):
     max_cells: int = Field(20_000_000, ge=1)
     """largest table that is fitted; 16 bytes a cell are needed"""
 
-    family: ClassVar[Family] = "risk"
-    better: ClassVar[Better] = "lower"
     needs: ClassVar[Literal["both", "released"]] = "released"
-    limits: ClassVar[tuple[float | None, float | None]] = (0.0, 1.0)
 
     @model_validator(mode="after")
     def _one_size(self) -> LogLinearRisk:
@@ -594,7 +591,7 @@ _MEANING = {
 }
 
 
-class AttackerRisk(Measure, kind="attacker-risk"):
+class AttackerRisk(RiskShare, kind="attacker-risk"):
     """Probability that an intruder who knows the quasi-identifiers picks the right person.
 
     The `prosecutor` knows that the person is in the file and picks one of the f records of the class: 1/f. The
@@ -637,11 +634,8 @@ class AttackerRisk(Measure, kind="attacker-risk"):
     missing: Missing = "category"
     """how a missing value counts: as a category of its own, as matching anything, or by leaving its record out"""
 
-    family: ClassVar[Family] = "risk"
     scale: ClassVar[Scale] = "classes"
-    better: ClassVar[Better] = "lower"
     needs: ClassVar[Literal["both", "released"]] = "released"
-    limits: ClassVar[tuple[float | None, float | None]] = (0.0, 1.0)
 
     @model_validator(mode="after")
     def _who_needs_what(self) -> AttackerRisk:
@@ -733,7 +727,7 @@ def _distribution(released: Dataset, risk: Floats, rows: Bools) -> dict[str, Any
 Estimator = Literal["dankar", "pitman", "zayatz", "snb"]
 
 
-class PopulationUniqueness(Measure, kind="population-uniqueness"):
+class PopulationUniqueness(RiskShare, kind="population-uniqueness"):
     """Share of the people who are alone with their quasi-identifier values in the population.
 
     Over a simple random sample it is also the expected share of records whose person anybody with a register of the
@@ -774,11 +768,8 @@ class PopulationUniqueness(Measure, kind="population-uniqueness"):
     missing: Literal["category", "ignore"] = "category"
     """how a missing value counts: as a category of its own, or by leaving its record out"""
 
-    family: ClassVar[Family] = "risk"
     scale: ClassVar[Scale] = "classes"
-    better: ClassVar[Better] = "lower"
     needs: ClassVar[Literal["both", "released"]] = "released"
-    limits: ClassVar[tuple[float | None, float | None]] = (0.0, 1.0)
 
     @model_validator(mode="after")
     def _one_size(self) -> PopulationUniqueness:
@@ -843,7 +834,7 @@ _FENCES = 3.0
 """Interquartile ranges beyond the quartiles at which a number is far from the rest (Tukey's outer fence)."""
 
 
-class RareValues(Measure, kind="rare-values"):
+class RareValues(RiskShare, kind="rare-values"):
     """Share of records that stand out by a single published value: a rare category, or an extreme number.
 
     A category is rare when fewer than `k` records have it. A number is extreme when fewer than `k` records are at it or
@@ -875,10 +866,7 @@ class RareValues(Measure, kind="rare-values"):
     k: int = confidential(3, ge=2)
     """a value is rare when fewer records have it"""
 
-    family: ClassVar[Family] = "risk"
-    better: ClassVar[Better] = "lower"
     needs: ClassVar[Literal["both", "released"]] = "released"
-    limits: ClassVar[tuple[float | None, float | None]] = (0.0, 1.0)
 
     def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:
         """Count the records of each rare value."""
@@ -946,7 +934,7 @@ def _extremes(x: Floats, k: int) -> NDArray[np.int64]:
     return result
 
 
-class SampleUniqueness(Measure, kind="sample-uniqueness"):
+class SampleUniqueness(RiskShare, kind="sample-uniqueness"):
     """Share of records that nobody else shares the quasi-identifier values of.
 
     Such a person is found by anybody who knows these values. Without more, the value is the share of unique records.
@@ -979,11 +967,8 @@ class SampleUniqueness(Measure, kind="sample-uniqueness"):
     population: Population | None = path_field(None)
     """file (or Dataset) with the same columns for the whole population"""
 
-    family: ClassVar[Family] = "risk"
     scale: ClassVar[Scale] = "classes"
-    better: ClassVar[Better] = "lower"
     needs: ClassVar[Literal["both", "released"]] = "released"
-    limits: ClassVar[tuple[float | None, float | None]] = (0.0, 1.0)
     screens_with: ClassVar[int | None] = 0
 
     def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:  # noqa: ARG002

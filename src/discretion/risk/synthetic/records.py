@@ -16,8 +16,8 @@ from discretion.data.population_classes import Population, load_population
 from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.learning.columns import code_together, on_a_line
-from discretion.measure import Better, Measure, Score, as_percent
-from discretion.part import Family, path_field
+from discretion.measure import RiskShare, Score, as_percent
+from discretion.part import path_field
 
 # How often an attack succeeds, on the people in the data and on a control group: rates, risk and their intervals.
 #
@@ -107,7 +107,7 @@ def rates_detail(attack: Rate, control: Rate, baseline: float, risk: Risk, confi
 # What attacks with a control group share: fields, and the score that compares the two groups.
 
 
-class UnalignedRisk(Measure):
+class UnalignedRisk(RiskShare):
     """A risk of a release whose rows need not belong to anybody, with people outside the data beside it."""
 
     holdout: Population | None = path_field(None)
@@ -115,10 +115,7 @@ class UnalignedRisk(Measure):
     confidence: float = Field(0.95, gt=0, lt=1)
     """coverage of the intervals"""
 
-    family: ClassVar[Family] = "risk"
-    better: ClassVar[Better] = "lower"
     aligned: ClassVar[bool] = False
-    limits: ClassVar[tuple[float | None, float | None]] = (0.0, 1.0)
 
 
 class ControlledAttack(UnalignedRisk):

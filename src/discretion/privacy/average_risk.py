@@ -183,15 +183,11 @@ class AverageRisk(ClassModel, kind="average-risk"):
     risk: float = confidential(gt=0, le=1)
     """largest allowed mean of 1/(class size) over the records"""
 
+    bound: ClassVar[str] = "risk"
     attacker: ClassVar[str] = "somebody who links many records by their quasi-identifiers and counts the right ones"
     monotone: ClassVar[bool] = False  # which classes fail depends on all others
     monotone_without_suppression: ClassVar[bool] = True  # generalization makes fewer classes of the same records
     by_sizes: ClassVar[bool] = True
-
-    @property
-    def required(self) -> float:
-        """The largest allowed mean."""
-        return self.risk
 
     def reached(self, table: ClassTable) -> float:
         """Give classes over records."""
@@ -239,15 +235,11 @@ class SampleUniquenessBound(ClassModel, kind="sample-uniqueness-bound"):
     share: float = confidential(ge=0, le=1)
     """largest allowed share of records that are unique in the file"""
 
+    bound: ClassVar[str] = "share"
     attacker: ClassVar[str] = "somebody who knows the quasi-identifiers of a person and that the person is in the file"
     monotone: ClassVar[bool] = False  # how many may stand depends on all others
     monotone_without_suppression: ClassVar[bool] = True  # merging classes makes no record unique
     by_sizes: ClassVar[bool] = True
-
-    @property
-    def required(self) -> float:
-        """The largest allowed share."""
-        return self.share
 
     @property
     def smallest_class(self) -> int:
@@ -317,6 +309,7 @@ class PopulationUniquenessBound(ClassModel, kind="population-uniqueness-bound"):
     estimator: Estimator = "dankar"
     """how the uniques of the population are estimated"""
 
+    bound: ClassVar[str] = "share"
     attacker: ClassVar[str] = "somebody who knows the quasi-identifiers of people, but not who was sampled"
     monotone: ClassVar[bool] = False  # which classes fail depends on all others
     monotone_without_suppression: ClassVar[bool] = False  # an estimate may grow when classes are merged
@@ -327,11 +320,6 @@ class PopulationUniquenessBound(ClassModel, kind="population-uniqueness-bound"):
         if (self.population_size is None) == (self.sampling_fraction is None):
             raise ValueError("give either `population_size` or `sampling_fraction`")
         return self
-
-    @property
-    def required(self) -> float:
-        """The largest allowed share."""
-        return self.share
 
     def _size(self, records: int) -> int:
         size = self.population_size or round(records / (self.sampling_fraction or 1))

@@ -148,6 +148,8 @@ class ClassModel(PrivacyModel):
     """Further generalization never makes a record fail that did not fail before, whatever the others do."""
     monotone_without_suppression: ClassVar[bool] = False
     """Where all classes satisfy the model, they do so after further generalization too."""
+    bound: ClassVar[str] = ""
+    """The field that says which value must be reached."""
     by_sizes: ClassVar[bool] = False
     """Whether the sizes of the classes are all that the model looks at."""
     looks_at_loss: ClassVar[bool] = False
@@ -162,9 +164,10 @@ class ClassModel(PrivacyModel):
         """Give the value reached by the classes of the table (the worst class decides)."""
 
     @property
-    @abstractmethod
     def required(self) -> float:
         """The value that must be reached."""
+        value: float = getattr(self, self.bound)
+        return value
 
     @property
     def smallest_class(self) -> int:

@@ -61,6 +61,7 @@ class KAnonymity(ClassModel, kind="k-anonymity"):
     count: Count = "units"
     """what k counts: different households (or other units) where the schema declares them, or records"""
 
+    bound: ClassVar[str] = "k"
     attacker: ClassVar[str] = (
         "somebody who knows a person's quasi-identifiers, and nothing else about the person or the method"
     )
@@ -72,11 +73,6 @@ class KAnonymity(ClassModel, kind="k-anonymity"):
         if self.alpha < 1 and self.missing != "wildcard":
             raise ValueError("`alpha` has a meaning only with `missing: wildcard`")
         return self
-
-    @property
-    def required(self) -> float:
-        """The smallest allowed class size."""
-        return self.k
 
     @property
     def smallest_class(self) -> int:

@@ -69,14 +69,10 @@ class AlphaK(_WithClassSize, kind="alpha-k"):
     alpha: float = confidential(gt=0, le=1)
     """largest allowed share of a sensitive value in a class"""
 
+    bound: ClassVar[str] = "alpha"
     better: ClassVar[Literal["higher", "lower"]] = "lower"
     monotone: ClassVar[bool] = False  # merging with a class full of a value raises that value's share
     monotone_without_suppression: ClassVar[bool] = True  # each share of a mixture lies between those of its parts
-
-    @property
-    def required(self) -> float:
-        """The largest allowed share."""
-        return self.alpha
 
     @property
     def smallest_class(self) -> int:
@@ -119,13 +115,9 @@ class PSensitive(_WithClassSize, kind="p-sensitive"):
     p: int = confidential(ge=1)
     """number of different sensitive values that every class must have"""
 
+    bound: ClassVar[str] = "p"
     monotone: ClassVar[bool] = True  # merging classes takes away neither records nor values
     monotone_without_suppression: ClassVar[bool] = True
-
-    @property
-    def required(self) -> float:
-        """The number of values each class must have."""
-        return self.p
 
     @property
     def smallest_class(self) -> int:
@@ -177,14 +169,10 @@ class BetaLikeness(SensitiveModel, kind="beta-likeness"):
     enhanced: bool = True
     """bound the gain also by −ln of the value's share in the table"""
 
+    bound: ClassVar[str] = "beta"
     better: ClassVar[Literal["higher", "lower"]] = "lower"
     monotone: ClassVar[bool] = False  # merging with a class full of a value raises that value's share
     monotone_without_suppression: ClassVar[bool] = True  # each share of a mixture lies between those of its parts
-
-    @property
-    def required(self) -> float:
-        """The largest allowed gain."""
-        return self.beta
 
     def values_for(self, counts: SensitiveCounts, sizes: Ints) -> NDArray[Any]:
         """Give the largest gain of each class."""
@@ -232,6 +220,7 @@ class DeltaDisclosure(SensitiveModel, kind="delta-disclosure"):
     absent: Literal["fail", "ignore"] = "fail"
     """whether a value of the table that does not occur in a class breaks the model"""
 
+    bound: ClassVar[str] = "delta"
     better: ClassVar[Literal["higher", "lower"]] = "lower"
     monotone: ClassVar[bool] = False  # merging with a class full of a value moves all shares
 
@@ -239,11 +228,6 @@ class DeltaDisclosure(SensitiveModel, kind="delta-disclosure"):
     def monotone_without_suppression(self) -> bool:  # type: ignore[override]
         """The shares of a mixture lie between those of its parts, unless a part may lack the value."""
         return self.absent == "fail"
-
-    @property
-    def required(self) -> float:
-        """The bound that the logarithm must stay below."""
-        return self.delta
 
     def values_for(self, counts: SensitiveCounts, sizes: Ints) -> NDArray[Any]:
         """Give the largest logarithm of each class; infinite where a value does not occur."""
@@ -297,13 +281,9 @@ class DistinctLDiversity(SensitiveModel, kind="distinct-l-diversity"):
     l: int = confidential(ge=1)  # noqa: E741 - the letter of the literature
     """number of different sensitive values that every class must have"""
 
+    bound: ClassVar[str] = "l"
     monotone: ClassVar[bool] = True  # merging classes never takes a value away
     monotone_without_suppression: ClassVar[bool] = True
-
-    @property
-    def required(self) -> float:
-        """The number of values each class must have."""
-        return self.l
 
     @property
     def smallest_class(self) -> int:
@@ -349,13 +329,9 @@ class EntropyLDiversity(SensitiveModel, kind="entropy-l-diversity"):
     l: float = confidential(ge=1)  # noqa: E741
     """effective number of different sensitive values (exponential of the entropy) that every class must have"""
 
+    bound: ClassVar[str] = "l"
     monotone: ClassVar[bool] = False  # a class with one value only pulls down what it is merged with
     monotone_without_suppression: ClassVar[bool] = True  # entropy is concave: a mixture has at least the smaller one
-
-    @property
-    def required(self) -> float:
-        """The effective number of values each class must have."""
-        return self.l
 
     @property
     def smallest_class(self) -> int:
@@ -416,13 +392,9 @@ class EstimatedEntropyLDiversity(SensitiveModel, kind="estimated-entropy-l-diver
     l: float = confidential(ge=1)  # noqa: E741
     """effective number of different sensitive values (exponential of the entropy) that every class must have"""
 
+    bound: ClassVar[str] = "l"
     monotone: ClassVar[bool] = False
     monotone_without_suppression: ClassVar[bool] = False  # an estimate may fall when classes are merged
-
-    @property
-    def required(self) -> float:
-        """The effective number of values each class must have."""
-        return self.l
 
     @property
     def smallest_class(self) -> int:
@@ -470,14 +442,10 @@ class RecursiveLDiversity(SensitiveModel, kind="recursive-l-diversity"):
     l: int = confidential(ge=1)  # noqa: E741
     """number of different sensitive values that every class must have"""
 
+    bound: ClassVar[str] = "c"
     better: ClassVar[Literal["higher", "lower"]] = "lower"
     monotone: ClassVar[bool] = False  # a class with one value only can spoil the ratio of what it is merged with
     monotone_without_suppression: ClassVar[bool] = True  # r1 grows by at most the sum of both, the tail by at least it
-
-    @property
-    def required(self) -> float:
-        """The bound that the ratio must stay below."""
-        return self.c
 
     @property
     def smallest_class(self) -> int:

@@ -61,6 +61,7 @@ class KMap(ClassModel, kind="k-map"):
     significance: float = Field(0.05, gt=0, lt=1)
     """probability of passing a class that fits only k people, where only the size of the population is known"""
 
+    bound: ClassVar[str] = "k"
     attacker: ClassVar[str] = "somebody with a register of the population, who looks up a published record in it"
     monotone: ClassVar[bool] = True  # a class only grows, also in the population
     monotone_without_suppression: ClassVar[bool] = True
@@ -70,11 +71,6 @@ class KMap(ClassModel, kind="k-map"):
         if (self.population is None) == (self.population_size is None):
             raise ValueError("give either `population` or `population_size`")
         return self
-
-    @property
-    def required(self) -> float:
-        """The number of people every class must fit."""
-        return self.k
 
     @property
     def population_name(self) -> str | None:
@@ -168,6 +164,7 @@ class DeltaPresence(ClassModel, kind="delta-presence"):
     frequency: str = ""
     """column of the population with the number of people each row stands for; without it, one"""
 
+    bound: ClassVar[str] = "delta_max"
     attacker: ClassVar[str] = "somebody with a register of the population, who wants to know who is in the file"
     monotone: ClassVar[bool] = False  # merging with a class outside the bounds can carry one outside them
     monotone_without_suppression: ClassVar[bool] = True  # the share of a union lies between the shares of its parts
@@ -177,11 +174,6 @@ class DeltaPresence(ClassModel, kind="delta-presence"):
         if self.delta_min > self.delta_max:
             raise ValueError("`delta_min` is larger than `delta_max`")
         return self
-
-    @property
-    def required(self) -> float:
-        """The largest allowed share."""
-        return self.delta_max
 
     @property
     def needs_every_class(self) -> bool:

@@ -204,14 +204,10 @@ class TCloseness(SensitiveModel, kind="t-closeness"):
     distance: Distance = "ordered"
     """how far values are from each other: by their order, all the same, or by the column's hierarchy"""
 
+    bound: ClassVar[str] = "t"
     better: ClassVar[Literal["higher", "lower"]] = "lower"
     monotone: ClassVar[bool] = False  # merging with a distant class can carry a close one beyond t
     monotone_without_suppression: ClassVar[bool] = True  # the distance is convex: a mixture is at most as far as both
-
-    @property
-    def required(self) -> float:
-        """The largest allowed distance."""
-        return self.t
 
     def values_for(self, counts: SensitiveCounts, sizes: Ints) -> NDArray[Any]:
         """Give the distance of each class."""

@@ -10,7 +10,7 @@ import duckdb
 
 from benchmarks.ratio import Line, compare
 from discretion.online.backends import Backend, open_backend
-from discretion.online.declare.catalog import DpPolicy, TableSpec
+from discretion.online.declare import DpPolicy, TableSpec
 from discretion.online.dp.answer import answer, price
 from discretion.online.question.query import Aggregate, Query
 

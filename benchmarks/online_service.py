@@ -66,7 +66,7 @@ def lines() -> Iterator[Line]:
 
 def _signs(database: Any, plain: Any) -> Line:
     """Compare the signs by which the same columns are noticed under other names with counting different values."""
-    from discretion.online.values import signs
+    from discretion.online.statistical_database import signs
 
     def notice() -> None:
         signs(database._backend, "people", bytes(32))

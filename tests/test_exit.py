@@ -11,7 +11,7 @@ import pytest
 _BACKEND = """
 import polars as pl
 from discretion.online.backends.duckdb import DuckdbBackend
-from discretion.online.declare.catalog import TableSpec
+from discretion.online.declare import TableSpec
 from discretion.online.question.query import Aggregate, Query
 
 # the thread that watches the time of questions sleeps on when the script ends

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import discretion as dc
-from discretion.online.declare.catalog import ServiceSpec, TableSpec
+from discretion.online.declare import ServiceSpec, TableSpec
 from discretion.online.ledger import open_ledger
 from discretion.online.server.access import KeyRing, keys_beside
 from discretion.online.server.guard import AuditLog

@@ -9,7 +9,7 @@ import pytest
 
 import discretion as dc
 from discretion.cli.app import run
-from discretion.online.declare.catalog import ServiceSpec
+from discretion.online.declare import ServiceSpec
 from discretion.online.server.access import KeyRing
 from tests.online.services import Process
 

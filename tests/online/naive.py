@@ -9,7 +9,7 @@ from typing import Any
 
 from discretion.data.conditions import And, Condition, Filter, Not, Or
 from discretion.online.backends import Bounded, ClampedFigure
-from discretion.online.declare.catalog import TableSpec
+from discretion.online.declare import TableSpec
 from discretion.online.question.query import Aggregate, Query
 
 Record = Mapping[str, Any]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from discretion.errors import DataError, PlanError
-from discretion.online.declare.catalog import ServiceSpec
+from discretion.online.declare import ServiceSpec
 from discretion.online.server.access import KeyRing, hash_key, keys_beside, matches, new_key
 from discretion.online.server.guard import RateLimit
 

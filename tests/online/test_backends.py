@@ -18,7 +18,7 @@ from discretion.data.conditions import Condition, Everything, Not
 from discretion.errors import DataError, PlanError, QueryRefused
 from discretion.online.backends import Backend, Bounded, ClampedFigure, Limits, QueryTimeout, Routed, open_backend
 from discretion.online.backends.duckdb import DuckdbBackend
-from discretion.online.declare.catalog import TableSpec
+from discretion.online.declare import TableSpec
 from discretion.online.question.query import Aggregate, Query
 from tests.online import naive, samples
 from tests.online.samples import INCOME

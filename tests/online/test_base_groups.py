@@ -19,7 +19,7 @@ import discretion as dc
 from discretion.data.conditions import Filter
 from discretion.online.audit import LinearAudit
 from discretion.online.audit.exact import OTHERS, BaseGroups, base_groups, rule_of
-from discretion.online.declare.catalog import ColumnSpec, ServiceSpec
+from discretion.online.declare import ColumnSpec, ServiceSpec
 from discretion.online.question.query import Aggregate, Query
 from tests.online import attackers, samples
 

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from discretion.data.documents import parse_yaml
 from discretion.errors import PlanError, QueryRefused
 from discretion.online.backends import open_backend
-from discretion.online.declare.catalog import (
+from discretion.online.declare import (
     ColumnSpec,
     DpPolicy,
     ExactPolicy,
@@ -23,7 +23,7 @@ from discretion.online.declare.catalog import (
     load_service,
     parse_service,
 )
-from discretion.online.question.sql import parse_sql
+from discretion.online.question.query import parse_sql
 from tests.online import samples
 
 DOCS = Path(__file__).parents[2] / "docs" / "online.md"

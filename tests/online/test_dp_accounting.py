@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import discretion as dc
 from discretion.errors import PlanError
-from discretion.online.declare.catalog import DpPolicy
+from discretion.online.declare import DpPolicy
 from discretion.online.dp.answer import policy_budget, policy_cost, policy_filter
 from discretion.online.dp.composition import advanced, numerical, parallel, parallel_replace, sequential
 from discretion.privacy import accounting

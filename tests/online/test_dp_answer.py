@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import discretion as dc
 from discretion.errors import DataError, PlanError, QueryRefused
 from discretion.online.backends import Backend, Bounded, ClampedFigure, GroupKey, open_backend
-from discretion.online.declare.catalog import DpPolicy, TableSpec
+from discretion.online.declare import DpPolicy, TableSpec
 from discretion.online.dp.answer import PricedQuery, answer, price
 from discretion.online.dp.mechanisms import Additive
 from discretion.online.question.query import Aggregate, Query

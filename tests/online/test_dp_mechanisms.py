@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discretion.errors import PlanError, QueryRefused
-from discretion.online.declare.catalog import ColumnSpec
+from discretion.online.declare import ColumnSpec
 from discretion.online.dp import mechanisms, sensitivity
 from discretion.online.dp.answer import in_order
 from discretion.online.dp.mechanisms import (

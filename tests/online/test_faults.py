@@ -21,10 +21,10 @@ import yaml
 
 import discretion as dc
 from discretion.online.client import ServiceError
-from discretion.online.declare.catalog import ServiceSpec
+from discretion.online.declare import ServiceSpec
 from discretion.online.ledger import Entry, Ledger, open_ledger
 from discretion.online.question.answer import Answer, AnswerFigures
-from discretion.online.question.sql import parse_sql
+from discretion.online.question.query import parse_sql
 from discretion.online.server.access import hash_key, new_key
 from tests.online.services import census
 

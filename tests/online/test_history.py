@@ -15,7 +15,7 @@ from discretion.data.conditions import Condition
 from discretion.errors import DataError, QueryRefused
 from discretion.online.audit import AnsweredSum
 from discretion.online.audit.history import EVERYBODY, AnswerHistory
-from discretion.online.declare.catalog import ExactPolicy, TableSpec
+from discretion.online.declare import ExactPolicy, TableSpec
 from discretion.online.ledger import Cost, Limit, PrivacyFilter, open_ledger
 from discretion.online.question.query import Aggregate, Query
 from tests.online.ledgers import Place, place

@@ -15,7 +15,7 @@ import discretion as dc
 from discretion.data.conditions import And, Condition, Filter, Not, Or
 from discretion.errors import PlanError, QueryRefused
 from discretion.online.backends import Backend, open_backend
-from discretion.online.declare.catalog import PerturbedPolicy, ServiceSpec, TableSpec
+from discretion.online.declare import PerturbedPolicy, ServiceSpec, TableSpec
 from discretion.online.perturbed import CellKeys, MeasuredColumns, Perturbation, change_law, perturb
 from discretion.online.question.query import Aggregate, Query
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 import discretion as dc
 from discretion.data.conditions import Condition
-from discretion.online.declare.catalog import PerturbedPolicy
+from discretion.online.declare import PerturbedPolicy
 from discretion.online.perturbed import CellKeys, Perturbation
 from discretion.online.question.answer import Answer
 from discretion.online.question.query import Aggregate, Query

@@ -12,9 +12,9 @@ import pytest
 import discretion as dc
 from discretion.online.audit.exact import rule_of
 from discretion.online.backends import open_backend
-from discretion.online.declare.catalog import ColumnSpec, TableSpec
+from discretion.online.declare import ColumnSpec, TableSpec
 from discretion.online.dp.mechanisms import value_of_step
-from discretion.online.values import alike, signs
+from discretion.online.statistical_database import alike, signs
 
 N = 40
 TRUE = {"mode": "exact+audit", "min_query_size": 5}

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, settings
 
 import discretion as dc
 from discretion.online import server
-from discretion.online.declare.catalog import ServiceSpec
+from discretion.online.declare import ServiceSpec
 from discretion.online.server import create_app
 from discretion.online.server.access import KeyRing, hash_key, new_key
 from tests.online.services import NOISE, STUDENTS, TRUTH, Log, running, students

@@ -22,7 +22,7 @@ import discretion as dc
 from discretion.cli.app import run
 from discretion.errors import DataError
 from discretion.online.client import ServiceError
-from discretion.online.declare.catalog import ServerSpec
+from discretion.online.declare import ServerSpec
 from discretion.online.ledger import open_ledger
 from discretion.online.server.access import KeyRing, hash_key, new_key
 from discretion.online.server.guard import AuditLog
@@ -261,7 +261,7 @@ def test_files_that_others_can_read_are_warned_of(tmp_path: Path, capsys: pytest
 
 
 def test_the_secret_appears_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from discretion.online.declare.catalog import ServiceSpec
+    from discretion.online.declare import ServiceSpec
 
     spec = ServiceSpec(tables={"t": {"columns": STUDENTS}}, ledger=f"sqlite:///{tmp_path / 'l.db'}")
 

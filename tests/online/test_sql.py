@@ -15,9 +15,8 @@ from sqlglot import exp
 from discretion.data.conditions import And, Condition, Everything, Not, Or
 from discretion.errors import QueryRefused
 from discretion.online.backends import Layout, Sql, emit_bins, emit_bounded, emit_exact, is_binned, quote
-from discretion.online.declare.catalog import TableSpec
-from discretion.online.question.query import Aggregate, Query
-from discretion.online.question.sql import LONGEST, parse_sql
+from discretion.online.declare import TableSpec
+from discretion.online.question.query import LONGEST, Aggregate, Query, parse_sql
 from tests.online import naive, samples
 
 COUNT = Aggregate("count")

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import discretion as dc
 from discretion.data.conditions import Condition
-from discretion.online.declare.catalog import ServiceSpec
+from discretion.online.declare import ServiceSpec
 from discretion.online.dp import sensitivity
 from discretion.online.dp.sensitivity import Unit
 from discretion.online.ledger import Cost

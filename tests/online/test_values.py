@@ -16,7 +16,7 @@ import pytest
 import discretion as dc
 from discretion.errors import DataError, QueryRefused
 from discretion.online.backends import open_backend
-from discretion.online.declare.catalog import TableSpec
+from discretion.online.declare import TableSpec
 from discretion.online.dp.mechanisms import PrivacyLoss, ThresholdedCounts
 from discretion.online.dp.sensitivity import Unit, people
 from tests.online.services import CHANGED, NOISE, TRUTH
@@ -192,7 +192,7 @@ def test_values_that_change_in_a_database_between_two_answers_are_noticed(postgr
             "debt": {"role": "sensitive", "type": "number", "whole": False},
         }
         options = {"table": "t", "row_key": "n", "columns": columns, "policy": TRUTH}
-        from discretion.online.declare.catalog import declare
+        from discretion.online.declare import declare
 
         spec = declare(f"{postgres_url}?table={source}", ledger=":memory:", **options)
         with dc.StatisticalDatabase(spec) as database:
@@ -219,7 +219,7 @@ def test_an_answer_during_which_values_changed_is_never_told(
     """Not when it was computed, and not as an earlier answer after the old values are back: it is not recorded."""
     import psycopg
 
-    from discretion.online.declare.catalog import declare
+    from discretion.online.declare import declare
 
     with psycopg.connect(postgres_url, autocommit=True) as base:
         base.execute("DROP TABLE IF EXISTS moving")

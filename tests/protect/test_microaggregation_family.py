@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import discretion as dc
 from discretion.kernels.order import keyed_mix
-from discretion.risk.identity.transparency.swaps import center_window
+from discretion.risk.identity.transparency.steps import center_window
 
 NAMES = ["a", "b", "c"]
 TOGETHER = (dc.Mdav, dc.VariableMdav, dc.ProjectionMicroaggregation)

@@ -17,7 +17,7 @@ from discretion.kernels.linkage_mixed import pair_costs
 from discretion.risk.identity.intruder import view
 from discretion.risk.identity.transparency.attack import inform
 from discretion.risk.identity.transparency.elimination import Register
-from discretion.risk.identity.transparency.swaps import center_window, swap_window
+from discretion.risk.identity.transparency.steps import center_window, swap_window
 
 NAMES = ["a", "b", "c"]
 INFORMED = {"knows_method": True}

@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from discretion.online.backends import open_backend
-from discretion.online.declare.catalog import TableSpec
+from discretion.online.declare import TableSpec
 from discretion.online.dp.answer import Ingredient, PricedQuery
 from discretion.online.dp.mechanisms import Additive
 

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from discretion.online.declare.catalog import ColumnSpec, DpPolicy, TableSpec
+from discretion.online.declare import ColumnSpec, DpPolicy, TableSpec
 from discretion.online.dp import sensitivity
 from discretion.online.dp.answer import Ingredient, PricedQuery, price
 from discretion.online.dp.mechanisms import (

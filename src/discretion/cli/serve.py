@@ -15,7 +15,7 @@ import click
 from discretion.cli.console import common_options, print_json, print_table, say
 
 if TYPE_CHECKING:
-    from discretion.online.declare.catalog import ServiceSpec
+    from discretion.online.declare import ServiceSpec
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -41,7 +41,7 @@ def serve(service: str, as_json: bool, quiet: bool, **options: Any) -> None:
     if options["draft"]:
         _draft(service, options["draft"], options["force"], as_json, quiet)
         return
-    from discretion.online.declare.catalog import ServiceSpec
+    from discretion.online.declare import ServiceSpec
 
     spec = ServiceSpec.load(service)
     changes = {name: options[name] for name in ("host", "port") if options[name] is not None}
@@ -209,7 +209,7 @@ def _ledger_file(spec: ServiceSpec) -> Path | None:
 
 def _check(spec: ServiceSpec, service: str, as_json: bool, quiet: bool) -> None:
     """Open everything without writing anything; say which declarations are missing, by column."""
-    from discretion.online.declare.catalog import undeclared
+    from discretion.online.declare import undeclared
     from discretion.online.statistical_database import StatisticalDatabase, secret_place
 
     _check_tls(spec)
@@ -265,7 +265,7 @@ def _check_ledger(spec: ServiceSpec) -> int:
 def _draft(service: str, data: str, force: bool, as_json: bool, quiet: bool) -> None:
     from discretion.data.atomic import write_text
     from discretion.data.read import read
-    from discretion.online.declare.catalog import draft
+    from discretion.online.declare import draft
 
     path = Path(service)
     folder, source = path.resolve().parent, Path(data).resolve()
@@ -289,7 +289,7 @@ def key() -> None:
 @common_options
 def add_key(service: str, user: str, days: int | None, as_json: bool, quiet: bool) -> None:
     """Make a key for a user of the service and print it: the only time it is seen."""
-    from discretion.online.declare.catalog import ServiceSpec
+    from discretion.online.declare import ServiceSpec
 
     spec = ServiceSpec.load(service)
     ring = _ring(spec, service)
@@ -306,7 +306,7 @@ def add_key(service: str, user: str, days: int | None, as_json: bool, quiet: boo
 @common_options
 def list_keys(service: str, as_json: bool, quiet: bool) -> None:
     """List the keys of a service: whose, when made, until when, and the id that takes them back."""
-    from discretion.online.declare.catalog import ServiceSpec
+    from discretion.online.declare import ServiceSpec
 
     found = _ring(ServiceSpec.load(service), service).stored()
     if as_json:
@@ -331,7 +331,7 @@ def list_keys(service: str, as_json: bool, quiet: bool) -> None:
 def revoke_key(service: str, what: str, as_json: bool, quiet: bool) -> None:
     """Take back a key by its id, or all keys of a user."""
     from discretion.errors import PlanError
-    from discretion.online.declare.catalog import ServiceSpec
+    from discretion.online.declare import ServiceSpec
 
     count = _ring(ServiceSpec.load(service), service).revoke(what)
     if not count:

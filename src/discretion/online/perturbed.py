@@ -26,7 +26,7 @@ from discretion.data.conditions import And, Condition, Filter
 from discretion.errors import PlanError, QueryRefused
 from discretion.kernels.arrays import Floats, Ints
 from discretion.online.backends import Backend, GroupKey, table_of
-from discretion.online.declare.catalog import PerturbedPolicy, TableSpec
+from discretion.online.declare import PerturbedPolicy, TableSpec
 from discretion.online.ledger import Charge
 from discretion.online.question.answer import (
     AnswerFigures,

@@ -30,7 +30,7 @@ def drafted(project: Project) -> str:
     file = project.folder / FILE
     if file.exists():
         return file.read_text(encoding="utf-8")
-    from discretion.online.declare.catalog import draft
+    from discretion.online.declare import draft
     from discretion.release.plan import Plan
 
     plan = project.plan
@@ -41,7 +41,7 @@ def drafted(project: Project) -> str:
 
 def save(project: Project, text: str, who: str) -> None:
     """Keep the service file, if it can be read."""
-    from discretion.online.declare.catalog import ServiceSpec
+    from discretion.online.declare import ServiceSpec
 
     file, before = project.folder / FILE, None
     if file.exists():

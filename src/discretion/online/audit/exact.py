@@ -21,7 +21,7 @@ from discretion.kernels.order import rows_by_label
 from discretion.online.audit.history import AnswerHistory, Moments, moments_of, size_problem, told_moments
 from discretion.online.audit.linear import SQUARES, SUM, AnsweredSum, ascending
 from discretion.online.backends import GroupKey, Limits, group_key
-from discretion.online.declare.catalog import ColumnSpec, ExactPolicy
+from discretion.online.declare import ColumnSpec, ExactPolicy
 from discretion.online.ledger import Charge, unpack_sets
 from discretion.online.question.answer import AnswerFigures, Desk, Estimate, FreeMode, Reply, RequestedAccuracy, Value
 from discretion.online.question.query import Aggregate, Query

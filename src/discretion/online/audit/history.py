@@ -19,7 +19,7 @@ from discretion.data.conditions import Scalar
 from discretion.errors import DataError, QueryRefused
 from discretion.kernels.arrays import Ints
 from discretion.online.audit.linear import SQUARES, SUM, AnsweredSum, Band, IntervalAudit, LinearAudit, ascending
-from discretion.online.declare.catalog import ExactPolicy, TableSpec
+from discretion.online.declare import ExactPolicy, TableSpec
 from discretion.online.ledger import EACH, Charge, Entry, Ledger, Limit, pack_sets, unpack_sets
 from discretion.online.question.query import Query
 

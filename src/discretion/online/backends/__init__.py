@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 from discretion.data.conditions import And, Condition, Everything, Filter, Linear, Not, Operator, Or, Scalar
 from discretion.errors import PlanError, QueryRefused, did_you_mean
 from discretion.kernels.arrays import Ints
-from discretion.online.declare.catalog import ColumnSpec, TableSpec
+from discretion.online.declare import ColumnSpec, TableSpec
 from discretion.online.question.query import Aggregate, Query
 
 if TYPE_CHECKING:

@@ -43,7 +43,7 @@ from discretion.online.backends import (
     require_public,
     table_of,
 )
-from discretion.online.declare.catalog import PERSON, TableSpec
+from discretion.online.declare import PERSON, TableSpec
 from discretion.online.question.query import Aggregate, Query, admit
 
 if TYPE_CHECKING:

@@ -37,7 +37,7 @@ from discretion.online.backends import (
     require_public,
     table_of,
 )
-from discretion.online.declare.catalog import TableSpec
+from discretion.online.declare import TableSpec
 from discretion.online.question.query import Aggregate, Query, admit
 
 if TYPE_CHECKING:

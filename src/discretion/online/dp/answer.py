@@ -17,7 +17,7 @@ from discretion.data.dataset import Dataset
 from discretion.errors import DataError, PlanError, QueryRefused
 from discretion.method import Decision, Method
 from discretion.online.backends import Backend, Bounded, GroupKey
-from discretion.online.declare.catalog import ColumnSpec, DpPolicy, TableSpec
+from discretion.online.declare import ColumnSpec, DpPolicy, TableSpec
 from discretion.online.dp import sensitivity
 from discretion.online.dp.mechanisms import (
     Additive,
@@ -715,8 +715,8 @@ def answer(priced: PricedQuery, backend: Backend, *, nonnegative: bool = False) 
     --------
     >>> import polars as pl
     >>> from discretion.online.backends import open_backend
-    >>> from discretion.online.declare.catalog import TableSpec
-    >>> from discretion.online.declare.catalog import DpPolicy
+    >>> from discretion.online.declare import TableSpec
+    >>> from discretion.online.declare import DpPolicy
     >>> from discretion.online.question.query import Query
     >>> table = TableSpec(name="t", columns={"age": {"role": "public", "type": "integer"}})
     >>> question = Query("t", (Aggregate("count"),))

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from discretion.data.conditions import Scalar
 from discretion.errors import PlanError, QueryRefused
-from discretion.online.declare.catalog import ColumnSpec
+from discretion.online.declare import ColumnSpec
 from discretion.online.dp.sensitivity import (
     Sensitivity,
     Unit,

@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from discretion.online.declare.catalog import Adjacency, TableSpec
+from discretion.online.declare import Adjacency, TableSpec
 from discretion.privacy.accounting import root_above
 
 MANY = 2**31

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidat
 
 from discretion.errors import QueryRefused, need
 from discretion.online.backends import Backend, GroupKey
-from discretion.online.declare.catalog import TableSpec
+from discretion.online.declare import TableSpec
 from discretion.online.ledger import Entry, Kind, Ledger
 from discretion.online.question.query import Aggregate, Query
 from discretion.privacy.accounting import FREE, Cost

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from discretion.data.atomic import alone_beside, write_text
 from discretion.errors import DataError, PlanError, unknown
-from discretion.online.declare.catalog import ServiceSpec
+from discretion.online.declare import ServiceSpec
 from discretion.online.ledger import utc_now
 
 _SCHEME = "sha256"

@@ -19,8 +19,7 @@ from discretion.errors import BudgetExhausted, DiscretionError, QueryRefused
 from discretion.online.backends import QueryTimeout
 from discretion.online.ledger import Entry
 from discretion.online.question.answer import Answer, AnswerBody, BudgetBody, EstimateBody, Price, cost_json
-from discretion.online.question.query import QUERY_FORM
-from discretion.online.question.sql import LONGEST
+from discretion.online.question.query import LONGEST, QUERY_FORM
 from discretion.online.server.access import KeyRing
 from discretion.online.server.guard import (
     NOTES,

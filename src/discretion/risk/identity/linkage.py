@@ -549,7 +549,7 @@ def _linked(
 def _informed_search(informed: Informed, rows: NDArray[np.int64], targets: NDArray[np.int64], ctx: Context) -> Links:
     if informed.exchange is None:
         return _search(_part_of(informed.space, targets), rows[targets], ctx, informed.space)
-    from discretion.risk.identity.transparency.swaps import search_exchanged
+    from discretion.risk.identity.transparency.steps import search_exchanged
 
     near = search_exchanged(informed.space, *informed.exchange[:2], targets, ctx)
     return Links(near.size, near.has_own, near.lowest, near.distance == 0)

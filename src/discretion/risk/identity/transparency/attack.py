@@ -19,7 +19,6 @@ from discretion.learning.columns import sd_of
 from discretion.part import Part
 from discretion.risk.identity.distances import Space, average_term, make_space, whitening, with_gaps
 from discretion.risk.identity.intruder import Intruder, Mistakes, View
-from discretion.risk.identity.transparency.shuffles import SHUFFLE, with_shuffles
 from discretion.risk.identity.transparency.steps import (
     CODING_ITEMS,
     GROUPING,
@@ -27,10 +26,16 @@ from discretion.risk.identity.transparency.steps import (
     MOVING,
     NOISE,
     ONE_COLUMN,
+    SHUFFLE,
     SWAPPING,
     History,
+    Window,
+    center_window,
+    exchange_of,
+    swap_window,
+    with_shuffles,
+    with_swaps,
 )
-from discretion.risk.identity.transparency.swaps import Window, center_window, exchange_of, swap_window, with_swaps
 
 if TYPE_CHECKING:
     import polars as pl

@@ -870,7 +870,7 @@ def undeclared(spec: ServiceSpec) -> dict[str, dict[str, list[str]]]:
 
     Examples
     --------
-    >>> from discretion.online.declare.catalog import parse_service
+    >>> from discretion.online.declare import parse_service
     >>> tables = "tables: {t: {columns: {age: {role: sensitive, type: integer}}}}"
     >>> text = f"{tables}\\npolicy: {{mode: dp, epsilon: 1}}\\nusers: {{ann: {{}}}}"
     >>> undeclared(parse_service(text))

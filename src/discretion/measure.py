@@ -17,7 +17,7 @@ from discretion.data.dataset import Dataset
 from discretion.display import figure, table
 from discretion.engines.scan import Scan
 from discretion.errors import DataError, PlanError
-from discretion.part import Family, Part
+from discretion.part import Family, Part, all_parts
 
 if TYPE_CHECKING:
     import polars as pl
@@ -184,7 +184,8 @@ class Measure(Part):
         """Assess all records, with the columns that the measure reads in memory; no figure per record is kept."""
         first = original if isinstance(original, Scan) else released.original
         if short := self.refuse_scan(first, released):
-            raise PlanError(short)
+            others = [one for one in all_parts(self.family) if one.scale != "memory"]
+            raise PlanError(f"{short}; these can be used instead: {', '.join(one.kind for one in others)}")
         sides = first.beside(released, self.reads(first, released))
         return replace(self.on_files(released).run(*sides, ctx), per_record=None, more_per_record={})
 

@@ -200,6 +200,7 @@ def test_sets_of_codes_are_generalized_and_other_sets_left_out(tmp_path: Path, c
     text = _proposed(frame, tmp_path, cli)
     assert "km-generalization: {columns: [diagnoses], k: 5, m: 2, item_hierarchy: {masking: {}}" in text
     assert "  - km-anonymity: {k: 5, m: 2, columns: [diagnoses]}" in text.partition("requirements:")[2]
+    assert "distance-linkage: {columns: [age, diagnoses]" in text.partition("requirements:")[2]
     assert "drop-identifiers: {columns: [visited]}" in text and "# visited: sets of items" in text
     done = cli("run", tmp_path / "plan.yaml")
     assert done.code == 0, done.err

@@ -336,6 +336,19 @@ def test_what_would_help_are_methods_that_take_the_column(name: str) -> None:
         _TRIED[kind](name)(data, seed=1)
 
 
+def test_a_plan_that_names_measures_hides_no_linkage(capsys: pytest.CaptureFixture[str]) -> None:
+    """By the town hardly anybody is found, by all that is published many: the plan asked for neither."""
+    made = release(
+        [dc.AdditiveNoise(columns=["pay"], sd_share=0.01)], _exposed(), [_required(0.9, ("town",))], [dc.Mse()]
+    )
+    linked = {item.measure.columns: item for item in made.measured if isinstance(item.measure, dc.DistanceLinkage)}
+    assert {"town", "job", "pay"} in map(set, linked) and not any(item.chosen for item in linked.values())
+    assert [item.measure.kind for item in made.measured if item.chosen] == ["mse"]
+    report(made, False, {})
+    assert "no requirement limits it" in " ".join("".join(capsys.readouterr()).split())
+    assert "none of them limits" in _badge(made)
+
+
 def test_what_a_requirement_limits_is_not_called_unlimited(capsys: pytest.CaptureFixture[str]) -> None:
     """The columns of the requirement stand in another order than those of the measure."""
     steps = [dc.Shuffle(columns=["pay"], predictors=["town"])]

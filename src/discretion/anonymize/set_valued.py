@@ -228,7 +228,8 @@ class KmGeneralization(Method, kind="km-generalization"):
         "of numbers bias variances and slopes."
     )
     guarantee: ClassVar[str] = (
-        "Items were replaced by broader ones, so that nobody who knows a few items of a person can single out a record."
+        "Items were replaced by broader ones, so that nobody who knows a few items of a person, and nothing else, can "
+        "single out a record."
     )
 
     def fit(self, data: Dataset, ctx: Context) -> Decision:

@@ -305,8 +305,8 @@ class ProposedProtection:
 
     def _set_steps(self) -> list[str]:
         note = [
-            "  # Whoever knows two items of a person is left with five records; who knows more of them, or items and",
-            "  # age, may still find one: leave the column out if that can be known.",
+            "  # Whoever knows two items of a person and nothing else is left with five records; who knows more of",
+            "  # them, or items and age, may still find one: leave the column out if that can be known.",
         ]
         return [
             *(note if self._sets else []),
@@ -401,12 +401,13 @@ class ProposedProtection:
             return []
         columns = listed([p.column for p in self.quasi] + self.kept)
         worth = ", ".join(f"{quoted(name)}: 2" for name in self.kept)
+        least = K if self._sets else _GUARDED  # sets that are suppressed must not leave items that fewer have
         return [
             f"  # Values of {listed(self.kept)} stay with their records. Tried on this file, they and the columns",
             "  # above together find more people than the limit below allows: cells are suppressed where fewer than",
-            f"  # {_GUARDED} records agree in all of them, and what the classes then need. To lose less, leave",
+            f"  # {least} records agree in all of them, and what the classes then need. To lose less, leave",
             "  # the column out (drop-identifiers), put more values together (group-categories) or change some (pram).",
-            f"  - local-suppression: {{columns: [{columns}], k: {_GUARDED}, importance: {{{worth}}}}}",
+            f"  - local-suppression: {{columns: [{columns}], k: {least}, importance: {{{worth}}}}}",
         ]
 
     @property
@@ -416,8 +417,8 @@ class ProposedProtection:
 
     @cached_property
     def kept(self) -> list[str]:
-        """Name the published sensitive columns whose values stay with their records."""
-        return [p.column for p in self._confidential if p.column not in {*self.left_out, *self._moved}]
+        """Name the published columns, sensitive or of sets, whose values stay with their records."""
+        return [p.column for p in (*self._confidential, *self._sets) if p.column not in {*self.left_out, *self._moved}]
 
     def share_found(self, text: str, base: Path) -> float:
         """Try the steps that group records on the data: the share of the people whom who knows all the rest finds.
@@ -447,9 +448,9 @@ class ProposedProtection:
 
     def _linkage(self, confidential: Sequence[Proposal]) -> str:
         known = [p.column for p in self.quasi]
-        if not known or not confidential:
+        if not known or not (confidential or self._sets):
             return ""
-        columns = listed([*known, *(p.column for p in confidential)])
+        columns = listed([*known, *(p.column for p in (*confidential, *self._sets))])
         return f"distance-linkage: {{columns: [{columns}], at_most: {self.limit}}}"
 
     def _why_limit(self) -> list[str]:

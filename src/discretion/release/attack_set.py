@@ -7,7 +7,7 @@ where nothing tells it they do not run, and their reason stands beside the resul
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 from discretion.data.dataset import Dataset
 from discretion.data.households import find_units
@@ -69,6 +69,29 @@ def report_set(original: Dataset, released: Dataset) -> list[Measure]:
     return _risks_first(
         one.model_copy(update=fewer) if one.kind == "generator-membership" else one for one in [*measures, *further]
     )
+
+
+def unnamed_linkages(named: Iterable[object], original: Dataset, released: Dataset) -> list[Measure]:
+    """Give the linkages by the quasi-identifiers, and by all that others may know, that no part of a plan covers.
+
+    They belong to every report: a plan that names its measures must not hide that people can be found by columns which
+    it did not think of. A linkage by more columns covers one by fewer.
+    """
+    covered = [
+        {*(getattr(part, "columns", ()) or original.having("quasi"))}
+        for part in named
+        if getattr(part, "kind", None) == "distance-linkage"
+    ]
+    if released.has_new_rows:
+        return []
+    there = [name for name in original.having("quasi", "sensitive", *_PLACES) if name in released.columns]
+    quasi = [name for name in original.having("quasi") if name in there]
+    known = dict.fromkeys((comparable(original, released, quasi), comparable(original, released, there)))
+    return [
+        cast("Measure", find("distance-linkage")(columns=columns, **_known_people(original)))
+        for columns in known
+        if columns and not any({*columns} <= others for others in covered)
+    ]
 
 
 def _further(measures: list[Measure], original: Dataset, released: Dataset) -> Iterator[Measure]:
@@ -215,12 +238,16 @@ def _joint(
     original: Dataset, released: Dataset, quasi: list[str], sensitive: list[str]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Link by everything that can be compared, and by the sensitive columns alone: more columns can find fewer."""
-    people = {} if len(original) <= _MOST_REGISTERED else {"intruder": {"records": _KNOWN_PEOPLE}}
+    people = _known_people(original)
     known = list(dict.fromkeys([*quasi, *sensitive]))
     places, weights = _beside(original, released, known)
     for columns in ([*known, *places], [*known, *places, *weights] if weights else [], sensitive):
         if linked := comparable(original, released, columns):
             yield "distance-linkage", {"columns": linked, **people}
+
+
+def _known_people(original: Dataset) -> dict[str, Any]:
+    return {} if len(original) <= _MOST_REGISTERED else {"intruder": {"records": _KNOWN_PEOPLE}}
 
 
 def _holds_sets(data: Dataset, name: str) -> bool:

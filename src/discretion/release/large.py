@@ -32,14 +32,14 @@ from discretion.measure import Measure, Scores, match_rows
 from discretion.method import Decision, Method
 from discretion.part import parse
 from discretion.release.assess import Assessment, NotRun, no_attack
-from discretion.release.attack_set import attack_set, report_set, too_large
+from discretion.release.attack_set import attack_set, too_large
 from discretion.release.gate import check_publishable, judge, told_by_others
 from discretion.release.holdout import run_with_holdout
 from discretion.release.order import Order, order_key
 from discretion.release.plan import Plan, Shown, Step
 from discretion.release.plan_columns import check_columns
 from discretion.release.release import Release
-from discretion.release.run import check_plan, check_roles, measure_shown, require_decisions, seed_of
+from discretion.release.run import check_plan, check_roles, measure_shown, require_decisions, seed_of, shown_measures
 from discretion.release.staging import appearing
 from discretion.release.study import Done, Study
 
@@ -341,7 +341,7 @@ class _RowFiles:
 def _concluded(plan: Plan, study: Study, released: Dataset, current: Scan, carried: _Carried) -> LargeRelease:
     """Measure and judge: by classes on all records, otherwise on the sample."""
     ctx, scan = study.context(), current.original
-    shown = plan.measures or tuple(Shown(measure) for measure in report_set(study.original, released))
+    shown = shown_measures(plan, study.original, released)
     measured, not_run, on_sample = [], {}, []
     for number, item in enumerate(shown):
         study.progress(number, len(shown), f"measuring: {item.measure.kind}")
@@ -350,11 +350,11 @@ def _concluded(plan: Plan, study: Study, released: Dataset, current: Scan, carri
             sides = (scan, current) if every else (study.original, released)
             found = measure_shown(item, *sides, ctx, plan.knows_method)
         except (PlanError, DataError) as error:
-            if plan.measures:
+            if number < len(plan.measures):
                 raise
             not_run[item.measure.kind] = str(error)
             continue
-        measured.append(replace(found, chosen=bool(plan.measures)))
+        measured.append(replace(found, chosen=number < len(plan.measures)))
         on_sample += [] if every else [item.measure.kind]
     findings = tuple(judge(one, scan, current, ctx, knows_method=plan.knows_method) for one in plan.requirements)
     for side in (scan, current):

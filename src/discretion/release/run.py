@@ -16,7 +16,7 @@ from discretion.data.rules import check_edit_rules
 from discretion.errors import DataError, PlanError
 from discretion.measure import Measure, Score
 from discretion.method import Decision
-from discretion.release.attack_set import report_set
+from discretion.release.attack_set import report_set, unnamed_linkages
 from discretion.release.earlier import Earlier
 from discretion.release.gate import check_publishable, judge, told_by_others
 from discretion.release.holdout import run_with_holdout
@@ -182,7 +182,7 @@ def conclude(plan: Plan, study: Study) -> Release:
     order = np.arange(len(published)) if plan.order == "keep" else secret_order(published, study.seed)
     final = reordered(published, order)
     ctx = study.context()
-    shown = plan.measures or tuple(Shown(measure) for measure in report_set(study.original, published))
+    shown = shown_measures(plan, study.original, published)
     measured, not_run = [], {}
     for number, item in enumerate(shown):
         for data in (study.original, *(step.data for step in study.done), published, final):
@@ -192,13 +192,13 @@ def conclude(plan: Plan, study: Study) -> Release:
         try:
             found = measure_shown(item, study.original, seen, ctx, plan.knows_method)
         except (PlanError, DataError) as error:
-            if plan.measures:
+            if number < len(plan.measures):
                 raise
             not_run[item.measure.kind] = str(error)  # nobody asked for it: the report says why it is not there
             continue
         stays = item.measure.reads_order or published.has_new_rows
         kept = found.after if stays else in_order_of(found.after, order)
-        measured.append(replace(found, after=kept, chosen=bool(plan.measures)))
+        measured.append(replace(found, after=kept, chosen=number < len(plan.measures)))
     findings = []
     for number, requirement in enumerate(plan.requirements):
         study.progress(number, len(plan.requirements), f"checking: {requirement.part.kind}")
@@ -211,6 +211,14 @@ def conclude(plan: Plan, study: Study) -> Release:
     tried = {item.measure.kind for item in measured}
     lacking = {kind: reason for kind, reason in not_run.items() if kind not in tried}
     return Release(plan, study, final, tuple(measured), tuple(findings), lacking)
+
+
+def shown_measures(plan: Plan, original: Dataset, released: Dataset) -> tuple[Shown, ...]:
+    """Give the measures of a plan, and behind them those that a report has whether it names them or not."""
+    if not plan.measures:
+        return tuple(Shown(measure) for measure in report_set(original, released))
+    named = [item.measure for item in plan.measures] + [requirement.part for requirement in plan.requirements]
+    return (*plan.measures, *(Shown(measure) for measure in unnamed_linkages(named, original, released)))
 
 
 def measure_shown(shown: Shown, original: Dataset, released: Dataset, ctx: Context, knows_method: bool) -> Measured:

@@ -728,7 +728,10 @@ def _about(share: float, row: ScoreRow) -> str:
 
 
 def _surely(row: ScoreRow) -> str:
-    return f", {_about(row.certain, row)} for certain" if row.certain else ""
+    if not row.certain:
+        return ""
+    words = of_people(row.certain, row.who)  # other attackers may prove more
+    return f", {f'at least {words}' if words[0].isdigit() else _about(row.certain, row)} for certain"
 
 
 def _guess(row: ScoreRow) -> str:
